@@ -59,25 +59,10 @@ def test_the_first_digest_arrives(tmp_path: Path) -> None:
     assert header(mail.content, "Subject").startswith("[all] ")
 
 
-def test_the_examples_are_all_there() -> None:
-    """The five minutes show every way of comparing."""
-    shown = " ".join(command for command, _ in COMMANDS)
-
-    for word in (
-        "HEAD~1 HEAD",
-        "2025-05-25 2025-06-01",
-        "HEAD:develop-2025-05-25",
-        "before.md",
-        "--format json",
-        "show",
-    ):
-        assert word in shown
-
-
-@pytest.mark.parametrize("name", cli.list_commands(click.Context(cli)))
-def test_every_command_is_named(name: str) -> None:
+def test_every_command_is_named() -> None:
     """A command that the README does not name is found by nobody."""
-    assert f"`{name}" in README or f"cachewatch {name}" in README
+    names = cli.list_commands(click.Context(cli))
+    assert [name for name in names if f"`{name}" not in README and f"cachewatch {name}" not in README] == []
 
 
 def test_every_event_is_described() -> None:
@@ -108,12 +93,6 @@ def test_every_alert_is_described() -> None:
     section = (ROOT / "docs/service.md").read_text().partition("\n## Alerts\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
     assert {name for row in rows for name in re.findall("`([a-z-]+)`", row)} == set(AlertKind)
-
-
-def test_links_lead_somewhere() -> None:
-    """Every file that the README links is there."""
-    for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", README):
-        assert (ROOT / link).exists(), link
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,13 @@ def test_passes():
 SAID = "2 tests were skipped because tools are missing (no-such-browser); `make test-tools` installs them"
 
 
-@pytest.mark.parametrize("processes", ["0", pytest.param("2", marks=[pytest.mark.slow, pytest.mark.nightly])])
-@pytest.mark.parametrize("is_ci", [False, True], ids=["at home", "in CI"])
+@pytest.mark.parametrize(
+    ("is_ci", "processes"),
+    [
+        pytest.param(True, "0", id="in CI"),
+        pytest.param(False, "2", marks=[pytest.mark.slow, pytest.mark.nightly], id="at home"),
+    ],
+)
 def test_missing_tools_are_one_line(tmp_path: Path, is_ci: bool, processes: str) -> None:
     """Tests that need them are skipped; only CI fails."""
     (tmp_path / "test_these.py").write_text(TESTS)

@@ -26,6 +26,7 @@ from cachewatch.errors import ConfigError, DocumentError, SourceError, UsageErro
 from cachewatch.git.remote import clone_folder, is_url, open_clone, open_repository
 from cachewatch.git.repository import Repository, is_in_repository
 from cachewatch.git.trees import catalogue_of, nothing_found
+from cachewatch.report.words import MOST_NAMES, first_of
 from cachewatch.sources.folders import holds_document, record_folder
 
 VARIABLE = "CACHEWATCH_REPO"
@@ -242,20 +243,16 @@ def _beside() -> _Default | None:
     with suppress(OSError):
         folders = (path for path in Path().iterdir() if path.name != ".git")
         found = sorted(path for path in folders if (path / "HEAD").is_file() and (path / "objects").is_dir())
-    names = [f"./{path.name}" for path in found if _is_catalogue(path)] if len(found) <= _MOST_BESIDE else []
+    names = []
+    for path in found if len(found) <= _MOST_BESIDE else ():
+        with suppress(SourceError), closing(Repository(path)) as repository:
+            names += [f"./{path.name}"] if _has_documents(repository) else []
     if len(names) > 1:
         options = ", ".join(f"--repo {safe(name)}" for name in names)
         raise UsageError(f"this folder has several catalogues; choose one: {options}")
     return _Default(names[0], f"reading the catalogue {names[0]}") if names else None
 
 
-def _is_catalogue(path: Path) -> bool:
-    with suppress(SourceError), closing(Repository(path)) as repository:
-        return _has_documents(repository)
-    return False
-
-
-_MOST_NAMES = 3
 # The name of each filter's values in the facts of a document.
 FACTS = {"stack": "stacks", "target": "targets", "os": "oses", "compiler": "compilers", "versions": "versions"}
 
@@ -288,7 +285,10 @@ def check_names(filters: Mapping[str, Sequence[str]], comparison: Comparison, do
     for name, pattern in unmatched(left, values):
         # What could not be read, or was not, may have it.
         is_unread = others is None and name in FACTS
-        where = _compared_tags(comparison) if is_unread else "on either side"
+        where = "on either side"
+        if is_unread:
+            tags = first_of([safe_name(str(pair.after.tag)) for pair in comparison.pairs])
+            where = f"in {tags}; other tags did not change, and were not searched (--tag)"
         said = f"--{name} {pattern}: {nothing_has(name, pattern, values, where)}"
         is_name = is_plain(pattern) and name != "versions" and not pattern.startswith("!")
         if is_name and not has_losses and not is_unread:
@@ -296,16 +296,10 @@ def check_names(filters: Mapping[str, Sequence[str]], comparison: Comparison, do
         warn(said)
 
 
-def _compared_tags(comparison: Comparison) -> str:
-    tags = [safe_name(str(pair.after.tag)) for pair in comparison.pairs]
-    more = f" and {len(tags) - _MOST_NAMES:,} more" if len(tags) > _MOST_NAMES else ""
-    return f"in {', '.join(tags[:_MOST_NAMES])}{more}; other tags did not change, and were not searched (--tag)"
-
-
 def nothing_has(name: str, pattern: str, values: Values, where: str) -> str:
     """Return the sentence that `pattern` matches none of `values`, with similar names; `where` was searched."""
     known = values[name] | ({value.partition("@")[0] for value in values[name]} if name == "compiler" else set())
-    return f"no {'version' if name == 'versions' else name} matches {where}{did_you_mean(pattern, sorted(known), _MOST_NAMES)}"
+    return f"no {'version' if name == 'versions' else name} matches {where}{did_you_mean(pattern, sorted(known), MOST_NAMES)}"
 
 
 def unmatched(asked: Asked, values: Values) -> Asked:

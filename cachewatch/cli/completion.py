@@ -18,12 +18,11 @@ from cachewatch.cli.config import load
 from cachewatch.cli.mistakes import SuggestingGroup, examples
 from cachewatch.cli.terminal import FORMAT_OPTION, write_json, write_lines
 from cachewatch.core import names as tag_names
-from cachewatch.core.model import Document
 from cachewatch.core.selection import GROUPS, MEANINGS
 from cachewatch.core.spack import sorted_versions
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import CachewatchError
-from cachewatch.git.catalogue import list_revision, read_documents, read_package, stacks_of, tags_of
+from cachewatch.git.catalogue import read_package, stacks_of, tags_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, resolve
 from cachewatch.git.trees import folders
@@ -31,8 +30,6 @@ from cachewatch.runtime.files import shipped_schemas
 
 # Names that need no quotes in a shell; others are not offered, because names in a catalogue are not trusted.
 _HARMLESS = re.compile(r"[A-Za-z0-9._+@:/~-]+")
-# Reading more documents than these takes longer than anybody waits.
-_MOST_DOCUMENTS = 300
 
 
 def offer(what: str, context: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -76,7 +73,7 @@ def _names(what: str, context: click.Context, package: str = "") -> list[str]:
 
 def _of_catalogue(what: str, repository: Repository, revision: Revision, package: str) -> list[str]:
     if what == "stacks":
-        return _stacks(repository, revision)
+        return sorted({stack for stacks in stacks_of(repository, revision).values() for stack in stacks})
     if what == "package_versions":
         found = read_package(repository, revision, package)
         known = parse(found.content, found.path).specs.counts
@@ -91,19 +88,6 @@ def _of_catalogue(what: str, repository: Repository, revision: Revision, package
         return tags
     refs = repository.run(["for-each-ref", "--format=%(refname:short)"]).decode("utf-8", "replace").split()
     return ["HEAD", "HEAD~1", "yesterday", *refs, *(f"HEAD:{tag}" for tag in tags)]
-
-
-def _stacks(repository: Repository, revision: Revision) -> list[str]:
-    """Return the stacks in the list of tags; if there is none, those in documents, unless these are too many."""
-    declared = {stack for stacks in stacks_of(repository, revision).values() for stack in stacks}
-    if declared:
-        return sorted(declared)
-    listing = list_revision(repository, revision, lambda _: True)
-    if len(listing.blobs) > _MOST_DOCUMENTS:
-        return []
-    read = read_documents(listing, progress=lambda _: None)
-    found = [document for document in read if isinstance(document, Document)]
-    return sorted({stack for each in found for signature in each.specs.counts for stack in signature.stacks})
 
 
 @examples("cachewatch help diff", "cachewatch help config check", "cachewatch help kinds")

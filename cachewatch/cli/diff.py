@@ -1,10 +1,8 @@
 """`cachewatch diff`: show the changes between two revisions, tags, files or folders."""
 
-import logging
 import os
 import re
 import shlex
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
@@ -52,7 +50,7 @@ from cachewatch.report.formats import (
     write_text,
 )
 from cachewatch.report.text import ALL, Requested
-from cachewatch.report.words import occurrences
+from cachewatch.report.words import first_of, occurrences
 from cachewatch.sources.folders import check_path, is_documents
 from cachewatch.sources.opening import NEWEST, needs_git, open_comparison, split_range, uncommitted
 
@@ -146,7 +144,6 @@ Format = tuple[Callable[[], Collector], Callable[[Iterable[Changeset]], Iterator
     "-q", "--quiet", is_flag=True, help="Print no report; exit with 1 if anything changed, or as --fail-on says."
 )
 @JOBS_OPTION
-@click.option("-v", "--verbose", is_flag=True, help="Also log differences in formatting only, which are ignored.")
 @click.pass_context
 def diff(
     context: click.Context,
@@ -165,7 +162,6 @@ def diff(
     color: str,
     quiet: bool,
     jobs: int,
-    verbose: bool,
     **filters: tuple[str, ...],
 ) -> int:
     """Show what changed between two revisions, dates or documents.
@@ -198,8 +194,6 @@ def diff(
         return opened[-1]
 
     with ExitStack() as stack:
-        if verbose:
-            logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.INFO)
         comparison = stack.enter_context(_opened(named, open_repository, selection))
         stack.enter_context(closing(line))
         line.begin(sum(pair.difference.size for pair in comparison.pairs))
@@ -382,8 +376,7 @@ def _naming_tags(comparison: Comparison) -> Iterator[bytes]:
     """Yield a paragraph that names the compared tags, if there are several, and how to choose one."""
     tags = [safe(pair.after.tag or pair.before.tag or "") for pair in comparison.pairs]
     if len(tags) > 1:
-        more = f" and {len(tags) - _MOST_TAGS:,} more" if len(tags) > _MOST_TAGS else ""
-        text = f"{len(tags):,} tags compared: {', '.join(tags[:_MOST_TAGS])}{more} (--tag {tags[0]} selects one)"
+        text = f"{len(tags):,} tags compared: {first_of(tags, _MOST_TAGS)} (--tag {tags[0]} selects one)"
         yield "".join(f"{line}\n" for line in wrap(text, width() or 80, break_on_hyphens=False)).encode() + b"\n"
 
 

@@ -139,11 +139,8 @@ def _meant_option(name: str, command: click.Command) -> str:
     """Return the end of an error message that suggests the option meant by `name`, perhaps a --format."""
     options = [param for param in command.params if isinstance(param, click.Option)]
     form = next((option for option in options if "--format" in option.opts), None)
-    if form is not None and isinstance(form.type, click.Choice):
-        if name.lstrip("-") in form.type.choices:
-            return f"; did you mean --format {name.lstrip('-')}?"
-        if name == "--as":
-            return "; did you mean --format?"
+    if form is not None and isinstance(form.type, click.Choice) and name.lstrip("-") in form.type.choices:
+        return f"; did you mean --format {name.lstrip('-')}?"
     names = [opt for option in options for opt in option.opts]
     if name == "--repo" and "--config" in names:
         return "; it reads the sources of a configuration, which --config names"

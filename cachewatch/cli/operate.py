@@ -43,7 +43,7 @@ from cachewatch.store.health import SourceHealth
 from cachewatch.store.messages import all_suppressed
 from cachewatch.store.outbox import OPEN, WAITING, Delivery, DeliveryState
 from cachewatch.store.schema import utc_now
-from cachewatch.store.sqlite import NAME, draft_of, has_state, only_one, open_database, open_to_read
+from cachewatch.store.sqlite import NAME, has_state, only_one, open_database, open_to_read
 
 
 @examples("cachewatch status", "cachewatch status --check --format json")
@@ -479,14 +479,5 @@ def backup(*, config: Config, file: Path) -> None:
     if not file.parent.is_dir():
         raise UsageError(f"{file.parent}: no such folder")
     os.umask(0o077)
-    with reading(config) as context:
-        database, whole = context.database, context.database.size
-        with waiting(lambda: f"copying {database.place}: {_copied(file):,} of {whole:,} bytes"):
-            database.back_up(file)
-
-
-def _copied(file: Path) -> int:
-    try:
-        return draft_of(file).stat().st_size
-    except OSError:
-        return 0
+    with reading(config) as context, waiting(lambda: f"copying {context.database.place}"):
+        context.database.back_up(file)

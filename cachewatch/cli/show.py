@@ -62,6 +62,7 @@ from cachewatch.git.trees import nothing_found
 from cachewatch.hooks import extensions
 from cachewatch.report import tables
 from cachewatch.report.text import Palette, fitted
+from cachewatch.report.words import first_of
 from cachewatch.sources import folders
 
 # A whole hash, or a slash and the beginning of one.
@@ -218,8 +219,8 @@ class _Catalogue:
         except UnknownRevision as error:
             if is_partial():
                 raise UnreadableDocument(f"{error}, unless it is in a document that could not be read") from None
-            where = f"{self.until(asked)}{self.elsewhere(asked)}{self.hash_meant(asked.text)}"
-            raise UnknownRevision(f"{error}{where}") from None
+            meant = f"; for a hash, write /{asked.text}" if _PERHAPS_HASH.fullmatch(asked.text) else ""
+            raise UnknownRevision(f"{error}{self.until(asked)}{self.elsewhere(asked)}{meant}") from None
         document = _parse(found.content, found.path, asked.package)
         return tables.ShownPackage(document, found.side, found.unchanged_since)
 
@@ -245,20 +246,12 @@ class _Catalogue:
                 document = read_package(repository, replace(revision, tag=tag), asked.package)
                 if any(asked(*each) for each in _parse(document.content, document.path).specs.items()):
                     found.append(tag)
-        more = f" and {len(found) - 3} more" if found[3:] else ""
-        return f"; {', '.join(found[:3])}{more} {'has' if len(found) == 1 else 'have'} it (--tag)" if found else ""
-
-    def hash_meant(self, name: str) -> str:
-        """Return the end of a sentence that suggests a hash which begins with `name`; "" if none does."""
-        if _PERHAPS_HASH.fullmatch(name):
-            with suppress(UsageError):
-                return f"; did you mean /{name}, a hash of {self.specs([name])[0].package}?"
-        return ""
+        return f"; {first_of(found)} {'has' if len(found) == 1 else 'have'} it (--tag)" if found else ""
 
     def packages(self, pattern: str) -> Iterator[tables.ShownPackage]:
         """Yield all packages whose names match `pattern`."""
         listing = list_revision(*self._open(), Globs([pattern]))
-        for document in _documents(listing, self._line, _warn):
+        for document in _documents(listing, self._line):
             yield tables.ShownPackage(document, listing.side)
 
     def specs(self, beginnings: Sequence[str]) -> list[tables.ShownSpec]:
@@ -268,7 +261,7 @@ class _Catalogue:
         found = [
             tables.ShownSpec(document.package, spec_hash, signature, listing.side)
             for document in _documents(
-                listing, self._line, _warn, lambda content: any(each in content for each in wanted)
+                listing, self._line, may_have=lambda content: any(map(content.__contains__, wanted))
             )
             for spec_hash, signature in document.specs.items()
             if spec_hash.startswith(tuple(beginnings))
@@ -290,10 +283,9 @@ class _Catalogue:
 def _tables(shown: Sequence[tables.ShownPackage], colours: Palette) -> Iterator[bytes]:
     for number, each in enumerate(shown):
         is_pruned = tag_names.is_mutable(each.side.tag)
+        yield b"\n" if number else b""
         lines = tables.render_inventory(each, is_pruned=is_pruned, palette=colours, width=width())
-        # A table without marks ends with an empty line, which is removed before the next table.
-        text = "\n".join(lines).rstrip("\n") if len(shown) > 1 else "\n".join(lines)
-        yield f"{chr(10) if number else ''}{text}\n".encode()
+        yield from (f"{line}\n".encode() for line in lines)
 
 
 def _spec_lines(specs: Sequence[tables.ShownSpec], colours: Palette) -> Iterator[bytes]:
@@ -303,10 +295,6 @@ def _spec_lines(specs: Sequence[tables.ShownSpec], colours: Palette) -> Iterator
         yield from (f"{line}\n".encode() for line in fitted(tables.render_spec(each, colours), width()))
     if len(specs) > _MOST_SPECS:
         yield f"\nand {len(specs) - _MOST_SPECS:,} more specs; write more of the hash\n".encode()
-
-
-def _warn(fault: Diagnostic) -> None:
-    warn_of([fault])
 
 
 def _resolved(repository: Repository, name: str) -> Revision:
@@ -395,7 +383,7 @@ def stacks(*, patterns: tuple[str, ...], rev: str, tag: str, repo: str | None, *
     counts: dict[str, list[tuple[str, int, str]]] = defaultdict(list)
     faults: list[Diagnostic] = []
     with closing(ProgressLine("reading")) as line, closing(open_catalogue(repo, line)) as repository:
-        for document in _documents(_list(repository, f"{rev}:{tag}", Globs()), line, faults.append):
+        for document in _documents(_list(repository, f"{rev}:{tag}", Globs()), line, faults):
             faults += document.diagnostics
             for signature, count in document.specs.counts.items():
                 for stack in signature.stacks:
@@ -429,7 +417,7 @@ def packages(*, patterns: tuple[str, ...], rev: str, tag: str, repo: str | None,
     faults: list[Diagnostic] = []
     with closing(ProgressLine("reading")) as line, closing(open_catalogue(repo, line)) as repository:
         listing = _list(repository, f"{rev}:{tag}", Globs(patterns))
-        for document in _documents(listing, line, faults.append):
+        for document in _documents(listing, line, faults):
             faults += document.diagnostics
             signatures = document.specs.counts
             versions = sorted_versions({version for each in signatures for version in each.versions})
@@ -458,16 +446,18 @@ def _list(repository: Repository, name: str, wanted: Globs) -> Listing:
 def _documents(
     listing: Listing,
     line: ProgressLine,
-    note: Callable[[Diagnostic], None],
+    faults: list[Diagnostic] | None = None,
     may_have: Callable[[bytes], bool] = lambda _: True,
 ) -> Iterator[Document]:
-    """Yield the documents of `listing`; `note` is called with the faults of those that cannot be read."""
+    """Yield the documents of `listing`; those that cannot be read are added to `faults`, or else warned of at once."""
     line.begin(sum(blob.size for blob in listing.blobs.values()))
     for found in read_documents(listing, progress=line.advance, may_have=may_have):
-        if isinstance(found, Diagnostic):
-            note(found)
-        else:
+        if not isinstance(found, Diagnostic):
             yield found
+        elif faults is None:
+            warn_of([found])
+        else:
+            faults.append(found)
 
 
 def _chosen(what: str, names: Sequence[str], patterns: Sequence[str]) -> list[str]:

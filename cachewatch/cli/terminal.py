@@ -26,7 +26,7 @@ import msgspec
 from cachewatch.core.model import Diagnostic
 from cachewatch.core.names import safe
 from cachewatch.errors import UsageError
-from cachewatch.report.data import ascii_only
+from cachewatch.report.data import pretty_json
 from cachewatch.report.text import Palette, fitted
 
 
@@ -265,7 +265,7 @@ def write_json(what: str, value: object) -> None:
     """Write a value to standard output as a JSON object with the name of its schema; a list gets the key `what`."""
     plain = msgspec.to_builtins(value)
     plain = {"schema": f"cachewatch.{what}/1"} | (plain if isinstance(plain, dict) else {what: plain})
-    write([ascii_only(msgspec.json.format(msgspec.json.encode(plain))) + b"\n"], None)
+    write([pretty_json(plain)], None)
 
 
 def _page(pieces: Iterable[bytes]) -> None:

@@ -7,7 +7,6 @@ place. Only selected specs are counted: if one of a pair is selected, it came in
 """
 
 import gc
-import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -57,7 +56,7 @@ from cachewatch.core.model import (
     places_of,
     versions_by_stack,
 )
-from cachewatch.core.names import safe, safe_name
+from cachewatch.core.names import safe_name
 from cachewatch.core.selection import Selection
 from cachewatch.core.spack import NO_COMPILER, VersionKey, agrees, newest, sorted_versions, version_identity
 
@@ -188,9 +187,7 @@ class Aligned(NamedTuple):
     differing: tuple[str, ...]  # of these, all whose signatures may differ
 
 
-def in_one_form(
-    package: str, old: Specs, new: Specs, *, has_hashes: bool = True, is_compiler_unknown: bool = False
-) -> Aligned:
+def in_one_form(old: Specs, new: Specs, *, has_hashes: bool = True, is_compiler_unknown: bool = False) -> Aligned:
     """Return both sides with each version in one spelling, and each kept hash with one signature.
 
     So differences in writing are no changes. Comparisons and the history index use the same kept hashes. Unless all
@@ -210,7 +207,7 @@ def in_one_form(
     if reused:
         kept -= reused
         differing = tuple([spec_hash for spec_hash in differing if spec_hash not in reused])
-    rewritten = _rewritten(package, old, new, differing)
+    rewritten = _rewritten(old, new, differing)
     if rewritten:
         old, new = (
             Specs.of({**side, **{h: replace(s, stacks=side[h].stacks) for h, s in rewritten.items()}})
@@ -364,14 +361,12 @@ def _respelled(specs: Specs, spellings: Mapping[str, str]) -> Specs:
     return Specs.of({spec_hash: respelled.get(s, s) for spec_hash, s in specs.items()})
 
 
-def _rewritten(package: str, old: Specs, new: Specs, kept: Iterable[str]) -> Mapping[str, Signature]:
+def _rewritten(old: Specs, new: Specs, kept: Iterable[str]) -> Mapping[str, Signature]:
     """Return the `kept` specs that are written differently, each with both records combined."""
     rewritten = {}
-    for spec_hash in sorted(kept):
+    for spec_hash in kept:
         before, after = old[spec_hash], new[spec_hash]
-        form = [name for name in _ATTRIBUTES if getattr(before, name) != getattr(after, name)]
-        if form:
-            _LOGGER.info("%s/%s: %s written differently", safe(package), spec_hash[:7], ", ".join(sorted(form)))
+        if any(getattr(before, name) != getattr(after, name) for name in _ATTRIBUTES):
             rewritten[spec_hash] = together(before, after)
     return rewritten
 
@@ -448,9 +443,7 @@ def _prepare(pair: Pair) -> _Prepared | None:
     old, new = (Specs.of({}) if side is None else side.specs for side in (before, after))
     has_hashes = all(side.has_hashes for side in (before, after) if side is not None)
     is_compiler_unknown = before is not None and after is not None and before.compiler_form is not after.compiler_form
-    old, new, kept, differing = in_one_form(
-        pair.package, old, new, has_hashes=has_hashes, is_compiler_unknown=is_compiler_unknown
-    )
+    old, new, kept, differing = in_one_form(old, new, has_hashes=has_hashes, is_compiler_unknown=is_compiler_unknown)
     went, came = old.without(kept), new.without(kept)
     moved = sorted(h for h in differing if old[h].stacks != new[h].stacks)
     restacked = tuple(StackChange(spec_hash, old[spec_hash], new[spec_hash]) for spec_hash in moved)

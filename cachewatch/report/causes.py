@@ -10,7 +10,7 @@ from cachewatch.core.causes import Attributed, Cause, Causes, Explanation, Graph
 from cachewatch.core.names import safe, safe_name
 from cachewatch.core.spack import NO_COMPILER
 from cachewatch.core.statement_values import CauseCount, Statement, StatementKind
-from cachewatch.report.data import encode
+from cachewatch.report.data import cause_values, encode
 from cachewatch.report.words import first_of, names, number
 from cachewatch.report.words_file import Words, words
 
@@ -59,9 +59,8 @@ def change_in_words(cause: Cause) -> str:
 
 def change_of(cause: Cause) -> str:
     """Say what differs beside the name of its package: `1.3 -> 1.3.1`, `recipe`."""
-    if cause.what in (What.VERSION, What.COMPILER):
-        return change_in_words(cause)
-    return safe_name(cause.what.value.replace("-", " "))
+    is_version = cause.what in (What.VERSION, What.COMPILER)
+    return change_in_words(cause) if is_version else safe_name(cause.what.value.replace("-", " "))
 
 
 def _text(value: Value) -> str:
@@ -160,12 +159,10 @@ def attributed_lines(explained: Sequence[Explanation], what: str) -> Iterator[st
 def heading_and_causes(found: Sequence[Explanation]) -> Iterator[str]:
     """Yield a section of a report: why specs were rebuilt."""
     yield "WHY"
-    if found:
-        yield from attributed_lines(
-            found, "with another hash than the older specs that share most dependencies with them"
-        )
-    else:
+    if not found:
         yield "  no specs were rebuilt"
+        return
+    yield from attributed_lines(found, "with another hash than the older specs that share most dependencies with them")
 
 
 def short(node: GraphNode) -> str:
@@ -192,8 +189,7 @@ def causes_in_words(causes: Causes) -> Iterator[tuple[str, Sequence[str]]]:
 
 def cause_json(cause: Cause) -> dict[str, Any]:
     """Return a cause as JSON has it."""
-    values = {"package": cause.package or None, "what": cause.what, "before": cause.before, "after": cause.after}
-    return values | ({"languages": cause.languages} if cause.what is What.COMPILER else {})
+    return cause_values(cause) | ({"languages": cause.languages} if cause.what is What.COMPILER else {})
 
 
 def causes_json(causes: Causes) -> list[dict[str, Any]]:
@@ -201,11 +197,8 @@ def causes_json(causes: Causes) -> list[dict[str, Any]]:
     return [cause_json(cause) | {"path": causes[cause]} for cause in sorted(causes, key=lambda one: one.sort_key)]
 
 
-_NODE = ("hash", "name", "version", "compiler", "os", "target", "variants")
-
-
 def _node_json(node: GraphNode) -> dict[str, Any]:
-    return {name: getattr(node, name) for name in _NODE}
+    return {name: getattr(node, name) for name in ("hash", "name", "version", "compiler", "os", "target", "variants")}
 
 
 def explained_json(package: str, found: Sequence[Explanation], *, is_recorded: bool) -> bytes:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict
 
+from cachewatch.core.causes import Cause
 from cachewatch.core.changesets import Changeset, ListCollector
 from cachewatch.core.model import (
     FACTS,
@@ -32,7 +33,7 @@ from cachewatch.core.model import (
     known_hash,
 )
 from cachewatch.core.names import UNSEEN, safe
-from cachewatch.core.statement_values import CauseCount, Statement
+from cachewatch.core.statement_values import Statement
 from cachewatch.core.statements import BY_VERSION
 from cachewatch.report import words, words_file
 
@@ -57,6 +58,11 @@ def _escape(match: re.Match[str]) -> str:
     return "".join(f"\\u{int.from_bytes(units[i : i + 2], 'big'):04x}" for i in range(0, len(units), 2))
 
 
+def pretty_json(value: object) -> bytes:
+    """Encode plain values as JSON in ASCII, with indents, for people who look at it."""
+    return ascii_only(msgspec.json.format(msgspec.json.encode(value))) + b"\n"
+
+
 SCHEMA = "cachewatch.changesets/3"
 
 _encode = msgspec.json.encode
@@ -69,7 +75,8 @@ def package_json(change: PackageChange) -> bytes:
     del counts["added"], counts["removed"], counts["unreferenced"]
     # What was rebuilt is on both sides.
     added, removed = change.added_specs, change.removed_specs
-    bodies = {signature: _body(signature) for signature in added.counts.keys() | removed.counts.keys()}
+    signatures = added.counts.keys() | removed.counts.keys()
+    bodies = {signature: f",{_members(asdict(signature)).decode()}}}" for signature in signatures}
     specs = [
         _members(counts),
         b'"added":' + _specs(added, bodies),
@@ -126,15 +133,13 @@ def with_owners(package: bytes, owners: Owners, whole: str | None) -> bytes:
 
 
 def _direction(entry: StackVersions) -> str:
-    return _DIRECTIONS.get(entry.verdict, "changed")
-
-
-_DIRECTIONS = {
-    Verdict.GAINED: "added",
-    Verdict.LOST: "removed",
-    Verdict.UPGRADED: "upgrade",
-    Verdict.DOWNGRADED: "downgrade",
-}
+    names = {
+        Verdict.GAINED: "added",
+        Verdict.LOST: "removed",
+        Verdict.UPGRADED: "upgrade",
+        Verdict.DOWNGRADED: "downgrade",
+    }
+    return names.get(entry.verdict, "changed")
 
 
 def _place_values(package: str, place: PlaceChange) -> dict[str, Any]:
@@ -159,6 +164,7 @@ def side_values(side: Side) -> dict[str, Any]:
 
 def statement_values(statement: Statement) -> dict[str, Any]:
     """Return one statement; places as in a package, items by what became of them."""
+    causes = [cause_values(one.cause) | {"specs": one.specs, "packages": one.packages} for one in statement.causes]
     return {
         "id": statement.id,
         "kind": statement.kind,
@@ -180,14 +186,13 @@ def statement_values(statement: Statement) -> dict[str, Any]:
         "exceptions": statement.exceptions,
         "effects": [{"kind": effect.kind, "packages": effect.packages} for effect in statement.effects],
         **({"turnover": {**asdict(statement.turnover), "gone": statement.turnover.gone}} if statement.turnover else {}),
-        **({"causes": list(map(_cause_values, statement.causes))} if statement.causes else {}),
+        **({"causes": causes} if causes else {}),
     }
 
 
-def _cause_values(one: CauseCount) -> dict[str, Any]:
-    cause = one.cause
-    values = {"package": cause.package or None, "what": cause.what, "before": cause.before, "after": cause.after}
-    return {**values, "specs": one.specs, "packages": one.packages}
+def cause_values(cause: Cause) -> dict[str, Any]:
+    """Return what differs in a package."""
+    return {"package": cause.package or None, "what": cause.what, "before": cause.before, "after": cause.after}
 
 
 def machines_lost(statements: Iterable[Statement]) -> list[dict[str, Any]]:
@@ -218,12 +223,8 @@ def _members(values: Mapping[str, Any]) -> bytes:
     return _encode(values)[1:-1]
 
 
-def _body(signature: Signature) -> str:
-    """Return a spec as JSON, but for its hash."""
-    return f",{_members(asdict(signature)).decode()}}}"
-
-
 def _specs(specs: Specs, bodies: Mapping[Signature, str]) -> bytes:
+    """Return specs as JSON; `bodies` have all of each but its hash."""
     named = ((f'"{key}"' if known_hash(key) else "null", signature) for key, signature in specs.in_order())
     parts = [f'{{"hash":{name}{bodies[signature]}' for name, signature in named]
     return f"[{','.join(parts)}]".encode()

@@ -63,10 +63,9 @@ def render_coverage(coverage: Coverage, against: str, palette: Palette) -> Itera
 def _list(listed: Iterable[Resolution]) -> Iterator[str]:
     """Yield a line for each, roots first."""
     ordered = sorted(listed, key=lambda covered: not covered.need.is_root)
-    names = list(map(_name, ordered))
-    width = max(map(len, names))
-    for name, covered in zip(names, ordered, strict=True):
-        yield f"  {name.ljust(width)}  {safe(remark(covered))}".rstrip()
+    width = max(len(_name(covered)) for covered in ordered)
+    for covered in ordered:
+        yield f"  {_name(covered):<{width}}  {safe(remark(covered))}".rstrip()
 
 
 def coverage_json(coverage: Coverage, against: str) -> bytes:
@@ -88,21 +87,19 @@ def coverage_json(coverage: Coverage, against: str) -> bytes:
 
 def remark(covered: Resolution) -> str:
     """Say what there is instead of a binary, and what a prune leaves of it; empty where it is simply there."""
-    after_prune = "" if covered.after_prune is None else f"after a prune {_LEFT[covered.after_prune]}"
-    return "; ".join(filter(None, (_instead(covered), after_prune)))
-
-
-def _instead(covered: Resolution) -> str:
-    if covered.nearest is Nearest.SAME:
-        return ""
-    if covered.nearest is not Nearest.NONE:
+    said = []
+    if covered.nearest is Nearest.NONE:
+        said += [f"the newest there is {covered.suggestion}"] if covered.suggestion else []
+        said += [f"this version only for {first_of(covered.elsewhere, _MOST_NAMED)}"] if covered.elsewhere else []
+        said = said or ["there is none"]
+    elif covered.nearest is not Nearest.SAME:
         more = f" and {len(covered.others) - 1:,} more" if len(covered.others) > 1 else ""
         differs = f", with {', '.join(covered.differs)}" if covered.differs else ""
         reasons = first_of(reasons_in_words(cause for cause, _ in covered.causes), rest=" and {} more reasons")
-        return f"there is /{covered.others[0][:7]}{differs}{more}{' ' if reasons else ''}{reasons}"
-    newest = f"the newest there is {covered.suggestion}" if covered.suggestion else ""
-    elsewhere = f"this version only for {first_of(covered.elsewhere, _MOST_NAMED)}" if covered.elsewhere else ""
-    return "; ".join(filter(None, (newest, elsewhere))) or "there is none"
+        said = [f"there is /{covered.others[0][:7]}{differs}{more} {reasons}".rstrip()]
+    if covered.after_prune is not None:
+        said.append(f"after a prune {_LEFT[covered.after_prune]}")
+    return "; ".join(said)
 
 
 def named(listed: Sequence[Resolution]) -> str:
@@ -171,29 +168,25 @@ def headlines_of(found: Assessment, words: Words) -> Sequence[str]:
         return words.forms("environment", "still", now, share=share, changes=_changes(own, words))
     if new[LossClass.OTHER] and missed > len(new[LossClass.OTHER]):
         return words.forms("environment", "several", missed, some=_some(own, replaced, counts, words))
-    is_unsure = any(one.lacks_compiler for one in new[LossClass.EQUAL])
-    going = {cause_of(one) for one in new[LossClass.GOING]}
-    keys = {
-        LossClass.OTHER: "other",
-        LossClass.EQUAL: "same" if is_unsure else "equal",
-        LossClass.GOING: "last"
-        if going == {Because.ENVIRONMENT_LAST}
-        else "last_other"
-        if going == {Because.ENVIRONMENT_LAST_OTHER}
-        else "going",
-    }
-    for loss_class, key in keys.items():
-        if n := len(new[loss_class]):
-            classes = (loss_class,) if loss_class is LossClass.GOING else replaced
-            forms = words.forms("environment", key, n, some=_some(own, classes, counts, words), **counts)
-            if loss_class is LossClass.EQUAL and n >= NEARLY_ALL * total:
-                forms = [
-                    *words.forms("environment", "every" if n == total else "nearly", n, **counts)[is_unsure:],
-                    *forms,
-                ]
-            return forms
-    key, n = ("came", len(change.came)) if change.came else ("restored", len(change.restored))
-    return words.forms("environment", key, n, **counts)
+    classes: tuple[LossClass, ...] = replaced
+    whole: list[str] = []
+    if n := len(new[LossClass.OTHER]):
+        key = "other"
+    elif n := len(new[LossClass.EQUAL]):
+        is_unsure = any(one.lacks_compiler for one in new[LossClass.EQUAL])
+        key = "same" if is_unsure else "equal"
+        if n >= NEARLY_ALL * total:
+            whole = words.forms("environment", "every" if n == total else "nearly", n, **counts)[is_unsure:]
+    elif n := len(new[LossClass.GOING]):
+        causes = {cause_of(one) for one in new[LossClass.GOING]}
+        keys: dict[Because | None, str] = {
+            Because.ENVIRONMENT_LAST: "last",
+            Because.ENVIRONMENT_LAST_OTHER: "last_other",
+        }
+        key, classes = keys.get(causes.pop(), "going") if len(causes) == 1 else "going", (LossClass.GOING,)
+    else:
+        key, n = ("came", len(change.came)) if change.came else ("restored", len(change.restored))
+    return [*whole, *words.forms("environment", key, n, some=_some(own, classes, counts, words), **counts)]
 
 
 def _some(own: EnvironmentState, classes: Sequence[LossClass], counts: Mapping[str, str], words: Words) -> str:

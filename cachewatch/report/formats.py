@@ -92,8 +92,7 @@ def write_text(changesets: Iterable[Changeset], *, asked: Requested, width: int,
 
 
 _NARROWEST = 60
-_WIDEST_NAME = 32
-_WIDEST_FACT = 34
+_WIDEST = (32, 34, 34)  # names, facts and numbers of specs that others are aligned with
 _INDENT = "  "
 _CONTINUATION = " " * 6
 _COLOURS = {
@@ -113,8 +112,12 @@ def _render_text(reports: Sequence[Report], told: Shown, *, width: int, palette:
     report, *others = reports
     if others:
         yield from _wrapped(f"{tags_named(reports)}: the same changes", width, rest=_INDENT)
+    indent = _INDENT if others else ""
     for one in reports:
-        yield from _sides(one, width, _INDENT if others else "")
+        sides, revisions = heading(one)
+        is_short = len(indent) + len(sides) + 2 + len(revisions) <= width
+        for line in (f"{sides}  {revisions}".rstrip(),) if is_short else (sides, f"{_INDENT}{revisions}"):
+            yield from _wrapped(line, width, first=indent, rest=indent + _INDENT)
     yield ""
     for block in told.blocks:
         yield from _block_lines(block, width, palette)
@@ -124,13 +127,6 @@ def _render_text(reports: Sequence[Report], told: Shown, *, width: int, palette:
     yield from _wrapped(told.total, width, rest=_INDENT)
 
 
-def _sides(report: Report, width: int, indent: str) -> Iterator[str]:
-    sides, revisions = heading(report)
-    is_short = len(indent) + len(sides) + 2 + len(revisions) <= width
-    for line in (f"{sides}  {revisions}".rstrip(),) if is_short else (sides, f"{_INDENT}{revisions}"):
-        yield from _wrapped(line, width, first=indent, rest=indent + _INDENT)
-
-
 def _wrapped(text: str, width: int, *, first: str = "", rest: str = "") -> Iterator[str]:
     yield from textwrap.wrap(
         text, width, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
@@ -138,57 +134,47 @@ def _wrapped(text: str, width: int, *, first: str = "", rest: str = "") -> Itera
 
 
 def _block_lines(block: Block, width: int, palette: Palette) -> Iterator[str]:
-    yield from _block_heading(block, width, palette)
+    title = block.title.upper()
+    text = "  ".join(filter(None, (title, block.name, block.total)))
+    if len(text) <= width:
+        painted = palette.paint(palette.paint(title, "bold"), "red" if block.severity is Severity.ATTENTION else "")
+        yield text.replace(title, painted, 1)
+    else:
+        yield from _wrapped(f"{title}  {block.name}".strip(), width, rest=_INDENT)
+        yield from _wrapped(block.total, width, first=_INDENT, rest=_INDENT)
     for note in block.notes:
         yield from _wrapped(note, width, first=_INDENT, rest=_INDENT * 2)
     if block.named:
         yield from _wrapped(block.named, width, first=_INDENT, rest=_INDENT)
-    yield from _aligned(block, width, palette)
+    if block.entries:
+        yield from _aligned(block, width, palette)
     if block.more:
         yield f"{_INDENT}{block.more}"
 
 
-def _block_heading(block: Block, width: int, palette: Palette) -> Iterator[str]:
-    title = palette.paint(block.title.upper(), "bold")
-    if block.severity is Severity.ATTENTION:
-        title = palette.paint(title, "red")
-    text = "  ".join(filter(None, (block.title.upper(), block.name, block.total)))
-    if len(text) <= width:
-        yield text.replace(block.title.upper(), title, 1)
-        return
-    yield from _wrapped(f"{block.title.upper()}  {block.name}".strip(), width, rest=_INDENT)
-    yield from _wrapped(block.total, width, first=_INDENT, rest=_INDENT)
-
-
 def _aligned(block: Block, width: int, palette: Palette) -> Iterator[str]:
     """Yield the entries in columns, with what does not fit below each."""
-    name = _widest((entry.name for entry in block.entries), _WIDEST_NAME)
-    fact = _widest((entry.fact for entry in block.entries), _WIDEST_FACT)
-    specs = _widest((entry.specs for entry in block.entries), _WIDEST_FACT)
+    columns = [(entry.name, entry.fact, entry.specs) for entry in block.entries]
+    name, fact, specs = (
+        max((len(text) for text in column if len(text) <= most), default=0)
+        for column, most in zip(zip(*columns, strict=True), _WIDEST, strict=True)
+    )
     for entry in block.entries:
         start, end = f"{_INDENT}{entry.name:<{name}}", f"{entry.specs:<{specs}}"
         middle = f"  {entry.fact:<{fact}}  " if fact or entry.fact else "  "
         length = len(start + middle + end)
+        below = ""
         if length > width:
-            yield start.rstrip()
-            yield from _below("  ".join(filter(None, (entry.fact, entry.specs, entry.where))), width)
-            continue
-        colour = "" if entry.is_harmless else _COLOURS.get(block.kind, "")
-        line = f"{start}{middle.replace(entry.fact, _painted(entry.fact, colour, palette), 1)}{end}"
-        if length + 2 + len(entry.where) <= width:
-            yield f"{line}  {entry.where}".rstrip()
+            line, below = start, "  ".join(filter(None, (entry.fact, entry.specs, entry.where)))
         else:
-            yield line.rstrip()
-            yield from _below(entry.where, width)
-
-
-def _widest(texts: Iterable[str], most: int) -> int:
-    return max((len(text) for text in texts if len(text) <= most), default=0)
-
-
-def _below(text: str, width: int) -> Iterator[str]:
-    """Break `text` behind blanks, below the line that it belongs to."""
-    return _wrapped(text, width, first=_CONTINUATION, rest=_CONTINUATION)
+            colour = "" if entry.is_harmless else _COLOURS.get(block.kind, "")
+            line = f"{start}{middle.replace(entry.fact, _painted(entry.fact, colour, palette), 1)}{end}"
+            if length + 2 + len(entry.where) <= width:
+                line = f"{line}  {entry.where}"
+            else:
+                below = entry.where
+        yield line.rstrip()
+        yield from _wrapped(below, width, first=_CONTINUATION, rest=_CONTINUATION)
 
 
 def _painted(fact: str, colour: str, palette: Palette) -> str:
@@ -237,10 +223,7 @@ def write_json(changesets: Iterable[Changeset], *, wants: Wants) -> Iterator[byt
         yield b'{"before":' + encode(side_values(changeset.before))
         yield b',"after":' + encode(side_values(changeset.after))
         yield b',"packages":['
-        separator = b"\n"
-        for package in _packages(changeset):
-            yield separator + package
-            separator = b",\n"
+        yield from ((b",\n" if place else b"\n") + package for place, package in enumerate(_packages(changeset)))
         rest = (b",\n" + encode(name) + b":" + encode(values) for name, values in _rest(changeset, wants).items())
         yield b"]" + b"".join(rest) + b"}"
     yield b"]}\n"
@@ -322,9 +305,7 @@ def write_stat(changesets: Iterable[Changeset], *, wants: Wants, width: int | No
             yield f"{tags_named(reports)}\n".encode()
         yield _encoded(fitted((f" {line}" for line in _lines(packages, report.statements, wants)), width))
         last = total(report, wants) if packages or report.statements else nothing(report)
-        yield _encoded(
-            textwrap.wrap(last, width or _WIDTH, initial_indent=" ", subsequent_indent="   ", break_on_hyphens=False)
-        )
+        yield _encoded(_wrapped(last, width or _WIDTH, first=" ", rest="   "))
 
 
 def _lines(packages: Sequence[_Numbers], statements: Iterable[Statement], wants: Wants) -> Iterator[str]:
@@ -374,8 +355,7 @@ class DigestCollector:
         """Take what there is to say of one package."""
         if not self._wants(change.kinds):
             return
-        delta = change.facts["versions"]
-        if delta:
+        if delta := change.facts["versions"]:
             self._versions.append(VersionsChange(change.package, delta.added, delta.removed))
         if self._has_table:
             self._csv.add(change)

@@ -5,14 +5,13 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import zip_longest
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, astuple, replace
 
 from cachewatch.core.model import Document, Side, Signature, facts_of, known_hash
 from cachewatch.core.names import safe, safe_name
 from cachewatch.core.spack import NO_COMPILER, version_key
-from cachewatch.report.data import ascii_only, csv_rows
+from cachewatch.report.data import csv_rows, pretty_json
 from cachewatch.report.templates import markdown
 from cachewatch.report.text import ALL, Palette, fitted, wrapped
 from cachewatch.report.words import MOST_NAMES, NO_VERSION, first_of, number
@@ -35,7 +34,8 @@ class Table(Struct, frozen=True):
 def write_table(table: Table, form: str, palette: Palette, width: int | None = None) -> Iterator[bytes]:
     """Yield `table` in one of the forms text, csv and markdown; no line of text is wider than `width`."""
     if form == "csv":
-        yield csv_rows([table.columns, *([_plain(cell) for cell in row] for row in table.rows)])
+        rows = ([" ".join(cell) if isinstance(cell, tuple) else cell for cell in row] for row in table.rows)
+        yield csv_rows([table.columns, *rows])
         return
     lines = _markdown(table) if form == "markdown" else text_lines(table, palette, width)
     yield from (f"{line}\n".encode() for line in lines)
@@ -62,8 +62,11 @@ def _widths(rows: Sequence[Sequence[str]], numbers: Sequence[bool], most: int | 
     """Return how wide each column is, so that all of them fit; None where they do not without cutting words."""
     columns = list(zip(*rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
+    # What stays in one line: words, and a date with what belongs to it.
     least = [
-        width if is_number else max(len(word) for cell in column for word in _parts(cell))
+        width
+        if is_number
+        else max(len(word) for cell in column for word in ([cell] if len(cell) <= _SHORT_CELL else cell.split()))
         for column, width, is_number in zip(columns, widths, numbers, strict=True)
     ]
     while most is not None and sum(widths) + 2 * (len(widths) - 1) > most:
@@ -72,11 +75,6 @@ def _widths(rows: Sequence[Sequence[str]], numbers: Sequence[bool], most: int | 
             return None
         widths[place] -= 1
     return widths
-
-
-def _parts(cell: str) -> list[str]:
-    """Return what of a cell stays in one line: its words, and a date with what belongs to it."""
-    return [cell] if len(cell) <= _SHORT_CELL else cell.split()
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], numbers: Sequence[bool]) -> str:
@@ -98,24 +96,14 @@ def _shown(cell: Cell, most: int = MOST_NAMES) -> str:
     return safe(cell) if isinstance(cell, str) else f"{cell:,}"
 
 
-def _plain(cell: Cell) -> str | int | float | None:
-    return " ".join(cell) if isinstance(cell, tuple) else cell
-
-
 def _markdown(table: Table) -> Iterator[str]:
     """Yield paragraphs, and empty lines between them."""
-    before, after = ([[markdown(one)] for one in some if one] for some in (table.before, table.after))
-    paragraphs = [*before, *([list(_markdown_rows(table))] if table.rows else []), *after]
-    for place, lines in enumerate(paragraphs):
-        yield from ([""] * bool(place) + lines)
-
-
-def _markdown_rows(table: Table) -> Iterator[str]:
-    yield f"| {' | '.join(table.columns)} |"
-    rules = ("---:" if _are_numbers(column) else "---" for column in zip(*table.rows, strict=True))
-    yield f"| {' | '.join(rules)} |"
-    for row in table.rows:
-        yield f"| {' | '.join(markdown(_shown(cell, ALL)) for cell in row)} |"
+    before, after = ([markdown(one) for one in some if one] for some in (table.before, table.after))
+    rules = ["---:" if _are_numbers(column) else "---" for column in zip(*table.rows, strict=True)]
+    rows = [table.columns, rules, *([markdown(_shown(cell, ALL)) for cell in row] for row in table.rows)]
+    lines = "\n".join(f"| {' | '.join(row)} |" for row in rows) if table.rows else ""
+    if paragraphs := [*before, *filter(None, [lines]), *after]:
+        yield "\n\n".join(paragraphs)
 
 
 class ListedTag(Struct, frozen=True):
@@ -160,24 +148,23 @@ def write_listing(
     columns = listed[0].__struct_fields__ if listed else ()
     rows: list[Row] = list(map(astuple, listed))
     if form == "json":
-        yield _json({"schema": f"cachewatch.{what}/1", what: listed})
+        yield pretty_json({"schema": f"cachewatch.{what}/1", what: listed})
     elif form == "names":
         yield from (f"{safe_name(str(row[0]))}\n".encode() for row in rows)
     elif form == "text":
         shown = [tuple(map(_listing_cell, columns, row)) for row in rows]
-        after: tuple[str, ...] = (_SHARED,) if what == "stacks" and len(rows) > 1 else ()
-        if any(isinstance(each, ListedStack) and not each.specs for each in listed):
-            after += (_EMPTY,)
-        yield from write_table(Table(columns, shown, after=after), form, palette, width)
+        after = [_SHARED] if what == "stacks" and len(rows) > 1 else []
+        after += [_EMPTY] if any(isinstance(each, ListedStack) and not each.specs for each in listed) else []
+        yield from write_table(Table(columns, shown, after=tuple(after)), form, palette, width)
     else:
         yield from write_table(Table(columns, rows), form, palette)
 
 
 def _listing_cell(column: str, value: Cell) -> Cell:
     """Return what people read of a value: of what they do not want to read the names of, the number."""
-    if isinstance(value, tuple):
-        return tuple(map(_cut, value)) if column in _NAMED else len(value)
-    return _cut(value) if isinstance(value, str) else value
+    if isinstance(value, tuple) and column not in _NAMED:
+        return len(value)
+    return tuple(map(_cut, value)) if isinstance(value, tuple) else _cut(value) if isinstance(value, str) else value
 
 
 def _cut(text: str) -> str:
@@ -202,15 +189,15 @@ def render_inventory(shown: "ShownPackage", *, is_pruned: bool, palette: Palette
     if cells:
         yield ""
         yield from _matrix(cells, last, is_pruned=is_pruned, palette=palette, width=width)
-        yield ""
-        if last:
-            yield from fitted(["!  the last copy of this version in this stack for this target"], width)
-        if is_pruned and any(stack == _NO_STACK for _, stack, _ in cells):
-            yield from fitted(
-                ["U  unreferenced: no stack builds these any more: they may be pruned at any time"], width
-            )
-        if any(len(signature.stacks) > 1 for signature in shown.document.specs.counts):
-            yield from fitted([_SHARED], width)
+        is_unbuilt = any(stack == _NO_STACK for _, stack, _ in cells)
+        is_shared = any(len(signature.stacks) > 1 for signature in shown.document.specs.counts)
+        notes = {
+            "!  the last copy of this version in this stack for this target": bool(last),
+            "U  unreferenced: no stack builds these any more: they may be pruned at any time": is_pruned and is_unbuilt,
+            _SHARED: is_shared,
+        }
+        if any(notes.values()):
+            yield from fitted(["", *(note for note, is_true in notes.items() if is_true)], width)
 
 
 def _cells(counts: Counter[Signature]) -> Cells:
@@ -226,17 +213,17 @@ def _heading(document: Document, side: Side, since: Side | None, palette: Palett
     yield f"{palette.paint(safe_name(document.package), 'bold')}  {safe_name(_where(side))}".rstrip()
     signatures = set(document.specs.values())
     facts = facts_of(signatures)
-    counts = [(len(document.specs), "spec")]
-    counts += [(len(facts[f"{noun}s"]), noun) for noun in ("version", "stack", "target")]
+    counted = [number(len(facts[f"{noun}s"]), noun) for noun in ("version", "stack", "target")]
     compilers = len(set(facts["compilers"]) - {NO_COMPILER})
-    said = [*(number(*count) for count in counts), number(compilers, "compiler") if compilers else "no compiler"]
-    yield ", ".join([*said, number(len({replace(one, stacks=()) for one in signatures}), "configuration")])
+    counted += [number(compilers, "compiler") if compilers else "no compiler"]
+    configurations = number(len({replace(one, stacks=()) for one in signatures}), "configuration")
+    yield ", ".join([number(len(document.specs), "spec"), *counted, configurations])
     if since is not None and since.revision:
-        yield f"last changed {_day(since)} ({since.revision[:10]})"
+        yield f"last changed {(since.time or '')[:10]} ({since.revision[:10]})"
 
 
 def _where(side: Side) -> str:
-    return " ".join(filter(None, (side.tag, side.revision and side.revision[:10], _day(side))))
+    return " ".join(filter(None, (side.tag, (side.revision or "")[:10], (side.time or "")[:10])))
 
 
 def _matrix(
@@ -264,10 +251,6 @@ def _matrix(
         yield from text_lines(Table(columns, shown), palette, None)
     else:
         yield from text_lines(Table(("version", "stack", "specs for each target"), listed), palette, width)
-
-
-def _day(side: Side) -> str:
-    return side.time[:10] if side.time else ""
 
 
 class ShownPackage(Struct, frozen=True):
@@ -332,13 +315,13 @@ def packages_json(packages: Iterable[ShownPackage]) -> bytes:
         }
         for shown in packages
     ]
-    return _json({"schema": "cachewatch.packages-shown/1", "packages": values})
+    return pretty_json({"schema": "cachewatch.packages-shown/1", "packages": values})
 
 
 def specs_json(specs: Iterable[ShownSpec]) -> bytes:
     """Return these specs."""
     values = [{"package": one.package, **_side(one.side), **_spec(one.hash, one.signature)} for one in specs]
-    return _json({"schema": "cachewatch.specs/1", "specs": values})
+    return pretty_json({"schema": "cachewatch.specs/1", "specs": values})
 
 
 def _side(side: Side) -> dict[str, str | None]:
@@ -347,7 +330,3 @@ def _side(side: Side) -> dict[str, str | None]:
 
 def _spec(spec_hash: str, signature: Signature) -> dict[str, Any]:
     return {"hash": known_hash(spec_hash), **asdict(signature)}
-
-
-def _json(value: object) -> bytes:
-    return ascii_only(msgspec.json.format(msgspec.json.encode(value))) + b"\n"

@@ -11,7 +11,6 @@ import hashlib
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -20,15 +19,12 @@ from zoneinfo import ZoneInfo
 
 import jinja2
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from msgspec.structs import asdict
 
 from cachewatch.core.changesets import Changeset
-from cachewatch.core.model import Side
 from cachewatch.core.names import safe
 from cachewatch.errors import TemplateError, WorkFailed
 from cachewatch.report import words
-from cachewatch.report.data import fault_values
-from cachewatch.report.formats import ToldReport, told_reports
+from cachewatch.report.formats import told_reports
 from cachewatch.report.text import Requested
 from cachewatch.report.words import how_long, number
 from cachewatch.report.words_file import entries
@@ -181,7 +177,7 @@ def render_all(jobs: Sequence[Job], folder: Path | None = None) -> list[str]:
         return [_render(_own(), name, context) for name, context in jobs]
     try:
         with Worker(limits=Limits(megabytes=_MEGABYTES), may_fork=False) as worker:  # a fork would have our secrets
-            return worker.do(_render_caged, str(folder), list(jobs), seconds=_SECONDS)
+            return worker.do(_render_in_worker, str(folder), list(jobs), seconds=_SECONDS)
     except WorkFailed as error:
         names = ", ".join(name for name, _ in jobs)
         raise TemplateError(f"{folder}: {names}: {str(error).removeprefix('reading ')}") from error
@@ -192,25 +188,20 @@ def source(name: str, folder: Path | None = None) -> tuple[str, str] | None:
     if not _NAME.fullmatch(name):
         return None  # nothing outside of the two folders is a template
     if folder is not None:
-        with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            return _read(folder, name), str(folder / name)
+        file = str(folder / name)
+        try:
+            return read_inside(folder, name, most=_LONGEST_TEMPLATE).decode("utf-8"), file
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            pass  # ours is taken
+        except OSError as error:
+            raise TemplateError(f"{file}: cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise TemplateError(f"{file}: is not UTF-8") from error
     text = shipped_template(name)
     return None if text is None else (text, f"templates/{name}")
 
 
-def _read(folder: Path, name: str) -> str:
-    file = folder / name
-    try:
-        return read_inside(folder, name, most=_LONGEST_TEMPLATE).decode("utf-8")
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-        raise
-    except OSError as error:
-        raise TemplateError(f"{file}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise TemplateError(f"{file}: is not UTF-8") from error
-
-
-def _render_caged(folder: str, jobs: Sequence[Job]) -> list[str]:
+def _render_in_worker(folder: str, jobs: Sequence[Job]) -> list[str]:
     environment = _environment(Path(folder))
     return [_render(environment, name, context) for name, context in jobs]
 
@@ -292,25 +283,7 @@ def write_page(changesets: Iterable[Changeset], *, asked: Requested) -> Iterator
     page = render(
         "page.html.j2",
         title=f"What changed in {found[0].name if len(found) == 1 else number(count, 'tag')}",
-        reports=[_values(told) for told in found],
+        tags=found,
         script_hash=script_hash("\n" + render("_page.js.j2")),
     )
     yield page.encode()
-
-
-def _values(told: ToldReport) -> dict[str, Any]:
-    warnings = [fault_values(diagnostic) for report in told.reports for diagnostic in report.diagnostics]
-    return {
-        "name": told.name,
-        "spans": [
-            {"before": _side(report.before), "after": _side(report.after), "between": words.span(report)}
-            for report in told.reports
-        ],
-        "total": told.shown.total,
-        "blocks": told.shown.blocks,
-        "warnings": [{name: safe(value) for name, value in warning.items()} for warning in warnings],
-    }
-
-
-def _side(side: Side) -> dict[str, Any]:
-    return {name: safe(value) if value else value for name, value in asdict(side).items()}

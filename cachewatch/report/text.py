@@ -103,8 +103,9 @@ class Requested(Struct, frozen=True, kw_only=True):
         return ALL if self.is_whole else FEW_NAMES
 
 
-_GOOD = (StatementKind.UPGRADED, StatementKind.PACKAGE_ADDED, StatementKind.STACK_ADDED, StatementKind.TAG_ADDED)
-_CARE = (StatementKind.UNREFERENCED, StatementKind.REBUILD_WAVE)
+_GRADES = dict.fromkeys(
+    (StatementKind.UPGRADED, StatementKind.PACKAGE_ADDED, StatementKind.STACK_ADDED, StatementKind.TAG_ADDED), "good"
+) | dict.fromkeys((StatementKind.UNREFERENCED, StatementKind.REBUILD_WAVE), "care")
 
 
 class BlockEntry(Struct, frozen=True, kw_only=True):
@@ -144,9 +145,7 @@ class Block(Struct, frozen=True, kw_only=True):
     @property
     def grade(self) -> str:
         """What colours of a page follow: bad, care, good, or none of these."""
-        if self.severity is Severity.ATTENTION:
-            return "bad"
-        return "good" if self.kind in _GOOD else "care" if self.kind in _CARE else ""
+        return "bad" if self.severity is Severity.ATTENTION else _GRADES.get(self.kind, "")
 
 
 class Shown(Struct, frozen=True, kw_only=True):
@@ -247,9 +246,6 @@ def _notes(one: Chosen, report: Report, asked: Requested) -> Iterator[str]:
 
 _SEVERITIES = tuple(Severity)
 _PLAIN = StatementKind.REBUILT
-_WAVE = StatementKind.REBUILD_WAVE
-# These are about all values of their packages.
-_WHOLE_TAG = (StatementKind.TAG_ADDED, StatementKind.TAG_REMOVED)
 # What one value of each fact is called, in the order in which they are named.
 _NOUNS = {
     "versions": "version",
@@ -274,21 +270,15 @@ def tell(report: Report, asked: Requested) -> Shown:
     if asked.names_kinds:
         wanted = frozenset(line.package for one in chosen for line in one.lines)
         chosen = [replace(one, wanted=wanted) for one in chosen]
+    of_kinds = ([one for one in chosen if one.statement.kind is kind] for kind in StatementKind if kind is not _PLAIN)
     blocks = [
         *(_block_of_tag(one, report, asked) for one in chosen if one.is_of_tag),
-        *_sections(chosen, asked),
+        *(_section(own, asked) for own in of_kinds if own and not own[0].is_of_tag),
         *_rebuilt(report, chosen, asked),
         *_other_values(report, chosen, asked),
     ]
     blocks.sort(key=lambda block: _SEVERITIES.index(block.severity))
     return Shown(blocks=tuple(blocks), total=total(report, asked.wants) if chosen else nothing(report))
-
-
-def _sections(chosen: Sequence[Chosen], asked: Requested) -> Iterator[Block]:
-    for kind in filter(words.heading_of, StatementKind):
-        own = [one for one in chosen if one.statement.kind is kind]
-        if own and kind is not _PLAIN:
-            yield _section(own, asked)
 
 
 def _section(own: Sequence[Chosen], asked: Requested) -> Block:
@@ -370,15 +360,14 @@ def _reasons(one: Chosen, asked: Requested) -> str:
 
 def _rebuilt(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iterator[Block]:
     """Yield the one number that is said unless only other kinds were asked for, with its packages on request."""
-    told = {one.statement.kind for one in chosen}
     found = chosen if asked.names_kinds else [Chosen(one, one.lines) for one in report.statements]
-    kinds = {_PLAIN} if _WAVE in told else {_PLAIN, _WAVE}
+    is_wave_told = any(one.statement.kind is StatementKind.REBUILD_WAVE for one in chosen)
+    kinds = {_PLAIN} if is_wave_told else {_PLAIN, StatementKind.REBUILD_WAVE}
     hidden = [one for one in found if one.statement.kind in kinds]
     if not hidden:
         return
-    lines = [line for one in hidden for line in one.lines]
-    packages = {line.package for line in lines}
-    specs = sum(line.counts.new for line in lines)
+    packages = {line.package for one in hidden for line in one.lines}
+    specs = sum(one.counts.new for one in hidden)
     wanted = [one for one in chosen if one.statement.kind is _PLAIN]
     listed = _section(wanted, asked) if wanted and asked.lists_all else None
     yield Block(
@@ -395,7 +384,8 @@ def _rebuilt(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iter
 
 def _other_values(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iterator[Block]:
     """Yield all values that came to a package or went from it and that no line about it names."""
-    own = [one for one in chosen if one.statement.kind not in _WHOLE_TAG]
+    # A tag that was added or removed is about all values of its packages.
+    own = [one for one in chosen if one.statement.kind not in (StatementKind.TAG_ADDED, StatementKind.TAG_REMOVED)]
     packages = {package for one in own for package in one.packages}
     told = _told(own, asked)
     entries = [
@@ -418,14 +408,12 @@ def _told(chosen: Sequence[Chosen], asked: Requested) -> Mapping[str, frozenset[
     """Return the words that are said of each package."""
     told: defaultdict[str, list[str]] = defaultdict(list)
     for one in chosen:
-        if one.is_of_tag:
+        if one.is_of_tag or one.statement.kind in LOSSES:
             said = [words.name_of(one.statement), *one.statement.before, *one.statement.after]
+            if not one.is_of_tag:
+                said = [text for entry in _entries(one, asked) for text in (entry.name, entry.fact)]
             for package in one.packages:
                 told[package] += said
-        elif one.statement.kind in LOSSES:
-            for entry in _entries(one, asked):
-                for package in one.packages:
-                    told[package] += (entry.name, entry.fact)
         elif one.statement.kind is not _PLAIN:
             for line, entry in zip(one.lines, _entries(one, asked), strict=True):
                 told[line.package] += (entry.fact, entry.where)

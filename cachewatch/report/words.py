@@ -1,12 +1,12 @@
 """The words that all reports share: names, facts of statements, counts that add up, and times."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
 from cachewatch.core.changesets import Report
-from cachewatch.core.model import Kind, Loss, LossClass, Place, Side
+from cachewatch.core.model import Kind, Loss, LossClass, Place
 from cachewatch.core.names import safe, safe_name
 from cachewatch.core.spack import NO_COMPILER, is_newer
 from cachewatch.core.statement_values import (
@@ -178,7 +178,9 @@ def where(line: Line, most: int = MOST_NAMES) -> str:
     # Stacks that are not behind and were not upgraded had the version before: they are no part of what was.
     is_counted = story.of_stacks > 1 and (story.behind or len(stacks) == story.of_stacks)
     if story.kind is StatementKind.UPGRADED and is_counted:
-        said = _of_stacks(stacks, story.of_stacks, most)
+        said = f"in {len(stacks)} of {story.of_stacks} stacks"
+        if len(stacks) == 1 or MOST_NAMES < most >= len(stacks):
+            said = f"in {stacks_named(stacks, most)} ({len(stacks)} of {number(story.of_stacks, 'stack')})"
         return f"{said}; not yet in {names(story.behind, most)}" if story.behind else said
     if story.kind is StatementKind.MOVED:
         return ""
@@ -187,12 +189,6 @@ def where(line: Line, most: int = MOST_NAMES) -> str:
     if story.places:
         return in_places(story.places, most)
     return f"in {stacks_named(line.stacks, most)}" if line.stacks else ""
-
-
-def _of_stacks(stacks: Set[str], of_stacks: int, most: int) -> str:
-    if len(stacks) == 1 or MOST_NAMES < most >= len(stacks):
-        return f"in {stacks_named(stacks, most)} ({len(stacks)} of {number(of_stacks, 'stack')})"
-    return f"in {len(stacks)} of {of_stacks} stacks"
 
 
 def there_since(line: Line) -> str:
@@ -208,13 +204,14 @@ def there_since(line: Line) -> str:
 def _moves(line: Line, most: int) -> str:
     """Name the stacks that the specs left and joined: `fewer in e4s, now in radiuss`, but for the places of the line."""
     told = set() if line.story.kind is StatementKind.MOVED else {place.stack for place in line.story.places}
-    found = (
-        ("no longer in", line.left - line.staying),
-        ("fewer in", line.left & line.staying),
-        ("now in", line.joined - line.staying),
-        ("more in", line.joined & line.staying),
-    )
-    return ", ".join(f"{said} {stacks_named(stacks - told, most)}" for said, stacks in found if stacks - told)
+    left, joined = line.left - told, line.joined - told
+    found = {
+        "no longer in": left - line.staying,
+        "fewer in": left & line.staying,
+        "now in": joined - line.staying,
+        "more in": joined & line.staying,
+    }
+    return ", ".join(f"{said} {stacks_named(stacks, most)}" for said, stacks in found.items() if stacks)
 
 
 def _versions(versions: Sequence[str], most: int) -> str:
@@ -273,8 +270,7 @@ def name_of(statement: Statement) -> str:
     if statement.kind is StatementKind.STACK_MERGED:
         old, new = (", ".join(map(stack_name, side)) for side in (statement.before, statement.after))
         return words().say(entry_of(statement), "name", len(statement.before), old=old, new=new)
-    has_sides = statement.kind in OF_VALUES
-    return change_of_values(statement) if has_sides else safe_name(statement.name)
+    return change_of_values(statement) if statement.kind in OF_VALUES else safe_name(statement.name)
 
 
 def reason_of(loss: Loss, own: Words | None = None) -> str:
@@ -321,14 +317,11 @@ def outside(lost: OwnedLoss, own: Words) -> str:
         return ""
     if there.version:
         is_older = bool(lost.versions) and is_newer(lost.versions[-1], than=there.version)
-        said = own.say("outside", "older" if is_older else "newer", version=safe_name(there.version))
+        said = [own.say("outside", "older" if is_older else "newer", version=safe_name(there.version))]
     else:
-        said = " ".join(
-            own.say("outside", name, values=", ".join(map(safe_name, values)))
-            for name, values in (("compilers", there.compilers), ("oses", there.oses))
-            if values
-        )
-    return own.say("outside", "said", there=said) if said else ""
+        named = {"compilers": there.compilers, "oses": there.oses}
+        said = [own.say("outside", key, values=", ".join(map(safe_name, named[key]))) for key in named if named[key]]
+    return own.say("outside", "said", there=" ".join(said)) if said else ""
 
 
 def fates(one: Statement, own: Words, *, is_of_environment: bool = False) -> str:
@@ -338,13 +331,10 @@ def fates(one: Statement, own: Words, *, is_of_environment: bool = False) -> str
         found = packages_of(one.losses, loss_class)
         if not found or (one.kind is StatementKind.STACK_MERGED and loss_class is LossClass.KEPT):
             continue
-        is_part = len(found) < len(one.packages) and one.kind not in OF_VALUES
-        chosen = own.text("fates", "in_lock_file" if is_of_environment else "selected") if one.of is not None else ""
-        of = (
-            f" of its {number(len(one.packages), 'package')}{chosen}"
-            if is_part
-            else " package" + "s" * (len(found) > 1)
-        )
+        of = " package" + "s" * (len(found) > 1)
+        if len(found) < len(one.packages) and one.kind not in OF_VALUES:
+            chosen = "" if one.of is None else own.text("fates", "in_lock_file" if is_of_environment else "selected")
+            of = f" of its {number(len(one.packages), 'package')}{chosen}"
         losses = [lost.loss for lost in one.losses if lost.loss and lost.loss.loss_class is loss_class]
         stacks = sorted({stack for loss in losses for stack in loss.stacks})
         named = ", ".join(map(stack_name, stacks)) if 0 < len(stacks) <= 2 else "other stacks"
@@ -369,19 +359,16 @@ def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) 
         else:
             for line in one.lines:
                 if any(map(wants, line.kinds)):
-                    lost = (loss.place for loss in one.losses if loss.package == line.package)
-                    packages.setdefault(line.package, set()).update(line.story.places or lost)
-    lists = (of_tag, [_somewhere(*item) for item in packages.items()])
-    named = [first_of(found, FEW_NAMES, ", {:,} more") for found in lists]
+                    own = (loss.place for loss in one.losses if loss.package == line.package)
+                    packages.setdefault(line.package, set()).update(line.story.places or own)
+    somewhere = []
+    for package, lost in packages.items():
+        first = min(lost, default=None)
+        where = f" in {stack_name(first.stack)} ({safe_name(first.target) or 'no target'})" if first else ""
+        more = f" and {number(len(lost) - 1, 'more place')}" if len(lost) > 1 else ""
+        somewhere.append(f"{safe_name(package)}{where}{more}")
+    named = [first_of(found, FEW_NAMES, ", {:,} more") for found in (of_tag, somewhere)]
     return "; ".join(filter(None, [*named, first_of(places, FEW_NAMES, "; {:,} more", by="; ")]))
-
-
-def _somewhere(package: str, places: Collection[Place]) -> str:
-    if not places:
-        return safe_name(package)
-    first = min(places)
-    more = f" and {number(len(places) - 1, 'more place')}" if len(places) > 1 else ""
-    return f"{safe_name(package)} in {stack_name(first.stack)} ({safe_name(first.target) or 'no target'}){more}"
 
 
 _MOST_SHARES = 6
@@ -411,23 +398,23 @@ def _shares(found: Iterable[tuple[StatementKind, Counts]]) -> tuple[Counter[str]
 
 
 def accounting(statements: Iterable[Statement]) -> str:
-    """Return `+96: 64 rebuilt, 15 in upgrades; -79: 64 rebuilt, 15 in upgrades`; empty where nothing changed."""
+    """Return `+96: 64 rebuilt, 15 in upgrades; -79: 64 rebuilt, 15 in upgrades`; empty where nothing changed.
+
+    Of each side, the largest shares are named.
+    """
     statements = list(statements)
     came, went, _ = _shares((one.kind, one.counts) for one in statements)
     old = sum(one.counts.unbuilt for one in statements)
     moved = sum(one.counts.stayed for one in statements) - old
-    parts = [_largest("+", came), _largest("-", went)]
-    parts.append(f"{number(old, 'old build')} that may be pruned at any time" if old else "")
-    parts.append(f"{number(moved, 'build')} kept, now in other stacks" if moved else "")
-    return "; ".join(filter(None, parts))
-
-
-def _largest(sign: str, shares: Counter[str]) -> str:
-    """Add up one side, and name its largest shares."""
-    told = sorted(((count, share) for share, count in shares.items()), reverse=True)
-    rest = sum(count for count, _ in told[_MOST_SHARES:])
-    parts = [f"{count:,} {share}" for count, share in told[:_MOST_SHARES]] + ([f"{rest:,} others"] if rest else [])
-    return f"{sign}{shares.total():,}: {', '.join(parts)}" if told else ""
+    parts = []
+    for sign, shares in (("+", came), ("-", went)):
+        told = sorted(((count, share) for share, count in shares.items()), reverse=True)
+        named = [f"{count:,} {share}" for count, share in told[:_MOST_SHARES]]
+        rest = sum(count for count, _ in told[_MOST_SHARES:])
+        parts += [f"{sign}{shares.total():,}: {', '.join(named + [f'{rest:,} others'] * bool(rest))}"] if told else []
+    parts += [f"{number(old, 'old build')} that may be pruned at any time"] if old else []
+    parts += [f"{number(moved, 'build')} kept, now in other stacks"] if moved else []
+    return "; ".join(parts)
 
 
 def chosen_lines(statement: Statement, wants: Wants) -> tuple[Line, ...]:
@@ -442,7 +429,13 @@ def total(report: Report, wants: Wants) -> str:
     Where only some kinds of change are wanted, the sum is that of their lines.
     """
     found = [(one.kind, line) for one in report.statements for line in chosen_lines(one, wants)]
-    shares = _all_shares((kind, line.counts) for kind, line in found)
+    came, went, moved = _shares((kind, line.counts) for kind, line in found)
+    plus, minus = f"+{came.total():,}", f"-{went.total():,}"
+    sides = [(f"{plus} {minus}", came)] if came == went else [(plus, came), (minus, went)]
+    sides.append((f"{moved.total():,} kept with changed stacks", moved))
+    shares = "; ".join(
+        f"{head}: {', '.join(f'{count:,} {share}' for share, count in side.items())}" for head, side in sides if side
+    )
     told = f" ({shares})" if shares else ""
     packages, specs = report.packages, report.specs
     if not wants(frozenset()):
@@ -462,17 +455,6 @@ def total(report: Report, wants: Wants) -> str:
             counted.append(f"{which} {one if count == 1 else many}")
     whose = "their specs in your selection" if report.is_part else "their specs"
     return f"{', '.join(counted)}; {whose}: {specs.before:,} -> {specs.after:,}{told}"
-
-
-def _all_shares(found: Iterable[tuple[StatementKind, Counts]]) -> str:
-    """Say of every spec that came, went or moved what became of it."""
-    came, went, moved = _shares(found)
-    plus, minus = f"+{came.total():,}", f"-{went.total():,}"
-    sides = [(f"{plus} {minus}", came)] if came == went else [(plus, came), (minus, went)]
-    sides.append((f"{moved.total():,} kept with changed stacks", moved))
-    return "; ".join(
-        f"{head}: {', '.join(f'{count:,} {share}' for share, count in side.items())}" for head, side in sides if side
-    )
 
 
 def nothing(report: Report) -> str:
@@ -499,27 +481,19 @@ def tags_named(reports: Sequence[Report]) -> str:
 def heading(report: Report) -> tuple[str, str]:
     """Name the two sides of `report` with their days; then, in brackets, their revisions and how far they are apart."""
     before, after = report.before, report.after
-    if not (before.revision and after.revision):
-        return _of_files(before, after), ""
-    name = _both(safe_name(before.tag or ""), safe_name(after.tag or ""))
-    revisions = _both(before.revision[:_SHORT], after.revision[:_SHORT])
-    sides = "  ".join(filter(None, (name, days(before.time, after.time))))
-    return sides, f"({', '.join(filter(None, (revisions, span(report))))})"
-
-
-def _of_files(before: Side, after: Side) -> str:
+    if before.revision and after.revision:
+        name = " -> ".join(dict.fromkeys(safe_name(side.tag or "") for side in (before, after)))
+        revisions = " -> ".join(dict.fromkeys((before.revision[:_SHORT], after.revision[:_SHORT])))
+        sides = "  ".join(filter(None, (name, days(before.time, after.time))))
+        return sides, f"({', '.join(filter(None, (revisions, span(report))))})"
     tags = {side.tag for side in (before, after) if side.tag}
     shared = safe_name(tags.pop()) if len(tags) == 1 else ""
-    sides = []
+    files = []
     for side in (before, after):
         name = (side.revision or "")[:_SHORT] or safe(side.name)
         tag = f"({safe_name(side.tag)})" if side.tag and not shared else ""
-        sides.append(" ".join(filter(None, (name, days(side.time, side.time), tag))))
-    return "  ".join(filter(None, (shared, " -> ".join(sides))))
-
-
-def _both(before: str, after: str) -> str:
-    return after if before == after else f"{before} -> {after}"
+        files.append(" ".join(filter(None, (name, days(side.time, side.time), tag))))
+    return "  ".join(filter(None, (shared, " -> ".join(files)))), ""
 
 
 def days(before: str | None, after: str | None) -> str:
@@ -551,10 +525,8 @@ def span(report: Report) -> str:
 
 def how_long(seconds: float) -> str:
     """Say how long that is, in the unit that a person would use: 5 days, 3 hours, 20 minutes, 7 seconds."""
-    if seconds >= 36 * 3600:
-        return number(int(seconds / 86400), "day")
-    if abs(seconds - 86400) < 1800:
-        return number(1, "day")
+    if seconds >= 36 * 3600 or abs(seconds - 86400) < 1800:
+        return number(max(1, int(seconds / 86400)), "day")
     if seconds >= 90 * 60:
         return number(round(seconds / 3600), "hour")
     if seconds >= 90:

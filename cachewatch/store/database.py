@@ -68,11 +68,6 @@ class Database(ABC):
     def check_place(self) -> None:  # noqa: B027  a server keeps what it has open
         """Raise StateError if the state was moved, replaced or deleted since it was opened."""
 
-    @property
-    @abstractmethod
-    def size(self) -> int:
-        """The size of the database in bytes."""
-
     @abstractmethod
     def check(self) -> None:
         """Raise StateError if the files of the database are damaged."""

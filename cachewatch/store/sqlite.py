@@ -103,18 +103,13 @@ class SqliteDatabase(Database):
         if _identity(self.path) != self._file:
             raise StateError(f"{self.path}: was moved, replaced or deleted while this process used it; start it again")
 
-    @property
-    def size(self) -> int:
-        """The size of the database in bytes."""
-        return self.path.stat().st_size
-
     def check(self) -> None:
         """Check the whole file; raise StateError if it is damaged."""
         self._check("integrity_check")
 
     def back_up(self, target: Path) -> None:
         """Copy the whole database to `target`, which must not exist; a failure leaves no file there."""
-        draft = draft_of(target)
+        draft = target.with_name(f".{target.name}.cachewatch-draft")  # a name that nobody else uses
         try:
             draft.unlink(missing_ok=True)  # of a run that was killed
             # VACUUM cannot run in a transaction, and does not flush the file that it writes.
@@ -210,11 +205,6 @@ class SqliteToRead(SqliteDatabase):
                 "or as a user who may write there"
             )
         return super()._advise(error)
-
-
-def draft_of(target: Path) -> Path:
-    """Return the path of the temporary file for a copy that becomes `target`: a name that nobody else uses."""
-    return target.with_name(f".{target.name}.cachewatch-draft")
 
 
 def _flush(path: Path) -> None:

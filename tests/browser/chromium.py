@@ -50,7 +50,7 @@ class View:
         return f"{self.width}-{self.scheme}"
 
 
-VIEWS = [View(width, scheme) for width in (360, 800, 1440) for scheme in ("light", "dark")]
+VIEWS = [View(360, "light"), View(360, "dark"), View(800, "light"), View(1440, "dark")]
 
 
 @dataclass

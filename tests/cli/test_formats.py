@@ -11,32 +11,24 @@ from cachewatch.core.selection import MEANINGS
 CONFIG = "version: 1\nstate: {folder}/state\nsources: {{public: {{git: {repository}}}}}\n"
 
 
-@pytest.fixture
-def config(tmp_path: Path, demo_repository: Path) -> Path:
-    """Return a configuration whose source is the demo."""
-    file = tmp_path / "cachewatch.yaml"
-    file.write_text(CONFIG.format(folder=tmp_path, repository=demo_repository))
-    return file
-
-
-@pytest.mark.parametrize(
-    "words",
-    ["status", "status --check", "deliveries list", "config explain py-keras", "config show"],
-)
-def test_commands_of_the_service(run: Run, config: Path, words: str) -> None:
+def test_commands_of_the_service(run: Run, tmp_path: Path, demo_repository: Path) -> None:
     """What people read as text, programs read as JSON."""
+    config = tmp_path / "cachewatch.yaml"
+    config.write_text(CONFIG.format(folder=tmp_path, repository=demo_repository))
     run("once", "--config", config)
 
-    found = json.loads(run(*words.split(), "--config", config, "--format", "json").output)
-    assert found["schema"].startswith("cachewatch.")
+    for words in ("status", "status --check", "deliveries list", "config explain py-keras", "config show"):
+        found = json.loads(run(*words.split(), "--config", config, "--format", "json").output)
+        assert found["schema"].startswith("cachewatch."), words
 
 
-@pytest.mark.parametrize("words", ["show py-build", "show /2gs7so6", "packages", "stacks", "tags", "help kinds"])
 def test_lists_are_objects_that_name_their_schema(
-    run: Run, demo_repository: Path, monkeypatch: pytest.MonkeyPatch, words: str
+    run: Run, demo_repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CACHEWATCH_REPO", str(demo_repository))
-    assert json.loads(run(*words.split(), "--format", "json").output)["schema"].startswith("cachewatch.")
+    for words in ("show py-build", "show /2gs7so6", "packages", "stacks", "tags", "help kinds"):
+        found = json.loads(run(*words.split(), "--format", "json").output)
+        assert found["schema"].startswith("cachewatch."), words
 
 
 def test_a_quiet_diff_prints_no_report(run: Run, demo_repository: Path) -> None:

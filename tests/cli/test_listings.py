@@ -7,21 +7,23 @@ import pytest
 from conftest import Run
 from helpers import catalogue, document, history, record, records
 
-TAGS = b"develop: [e4s, radiuss]\ndevelop-2025-06-01: [e4s]\n"
 
-
-@pytest.fixture
-def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Stand in a catalogue of three packages and two tags."""
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a catalogue of three packages and two tags."""
     packages = {
         "zlib": [record(1, versions=["1.9"]), record(2, versions=["1.10"], stacks=["radiuss"], target="aarch64")],
         "py-a": records([3, 4]),
         "py-b": records([5], stacks=[]),
     }
     state = catalogue(packages) | catalogue({"zlib": records([1])}, tag="develop-2025-06-01")
-    made = history(tmp_path / "r.git", state | {"_data/tags.yaml": b""})
+    return history(tmp_path_factory.mktemp("listed") / "r.git", state | {"_data/tags.yaml": b""})
+
+
+@pytest.fixture
+def listed(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stand in it."""
     monkeypatch.chdir(made)
-    return made
 
 
 @pytest.mark.usefixtures("listed")

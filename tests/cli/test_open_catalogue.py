@@ -17,12 +17,11 @@ CONFIG = "version: 1\nstate: {folder}/state\nsources: {{first: {{git: {folder}/s
 
 @pytest.fixture
 def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Stand in a folder without a repository and without a configuration; the public cache is a folder."""
+    """Stand in a folder without a repository and without a configuration; the public cache would be a folder."""
     for name in ("CACHEWATCH_REPO", "CACHEWATCH_CONFIG", "STATE_DIRECTORY"):
         monkeypatch.delenv(name, raising=False)
     for name in ("XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
-    history(tmp_path / "public.git", *states("public"))
     monkeypatch.setattr(open_catalogue, "PUBLIC_REPOSITORY", f"file://{tmp_path}/public.git")
     (tmp_path / "nowhere").mkdir()
     monkeypatch.chdir(tmp_path / "nowhere")
@@ -63,6 +62,7 @@ def test_without_a_catalogue_nothing_is_fetched(nowhere: Path, run: Run, command
 
 def test_the_public_cache_has_a_short_name(nowhere: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """`--repo public` and CACHEWATCH_REPO=public mean the public cache; a folder of that name is a folder."""
+    history(nowhere / "public.git", *states("public"))
     assert "  public  1.0  +1" in run("diff", "--repo", "public").output
     monkeypatch.setenv("CACHEWATCH_REPO", "public")
     assert "  public  1.0  +1" in run("diff").output
@@ -220,12 +220,6 @@ def test_what_a_catalogue_is(run: Run) -> None:
     assert error.endswith("found nothing; it is no git repository either\n")
 
 
-@pytest.mark.usefixtures("nowhere")
-def test_a_mistyped_path_clones_nothing(run: Run) -> None:
-    """What can only be a file is said not to be there, before any repository is looked for."""
-    assert run("diff", "nowhere.md", "nothing.md").error == "cachewatch: nowhere.md: there is no such file or folder\n"
-
-
 def test_the_newest_two_are_those_that_changed_the_catalogue(nowhere: Path, run: Run) -> None:
     """A revision that changed other files is not the one that people ask for."""
     before, after = states("new")
@@ -326,7 +320,8 @@ def test_uncommitted_edits_are_named(nowhere: Path, run: Run, monkeypatch: pytes
     assert said in alone.error
     assert "uncommitted" not in alone.error
     assert run("diff", "HEAD", ".").error.count("uncommitted") == 0
-    assert run("diff", "HEAD", "--repo", nowhere / "public.git").error == ""
+    other = history(nowhere / "other.git", *states("other"))
+    assert run("diff", "HEAD", "--repo", other).error == ""
     assert "needs a revision, and . is a path: --repo reads it" in run("packages", "--rev", ".").error
 
     (work / place.format("zlib")).write_bytes(document)
@@ -344,7 +339,7 @@ def commit_all(work: Path) -> None:
         subprocess.run(["git", "-C", str(work), *arguments], check=True, env={**os.environ, **IDENTITY})
 
 
-@pytest.mark.parametrize("place", ["{}.md", "docs/{}.txt", "_cache/develop/{}/specs.md"])
+@pytest.mark.parametrize("place", ["docs/{}.txt", "_cache/develop/{}/specs.md"])
 def test_commands_take_a_folder(nowhere: Path, run: Run, place: str) -> None:
     """They answer as they do for a repository of the same documents, and show no revision, because there is none."""
     states = {"zlib": records([1, 2]), "hdf5": records([3])}
@@ -417,12 +412,13 @@ def test_documents_in_the_folder_here_are_named(run: Run) -> None:
     assert run("packages", "--repo", ".", "--format", "names").output == "zlib\n"
 
 
-def test_init_says_what_will_be_fetched(nowhere: Path, run: Run) -> None:
+@pytest.mark.usefixtures("nowhere")
+def test_init_says_what_will_be_fetched(run: Run) -> None:
     """Who names no source is told which one `once` asks; nothing is fetched to write the file."""
     said = "`cachewatch once` will fetch https://github.com/spack/cache.spack.io.git; --source names another"
 
     assert said in run("init", "a.yaml").error
-    assert said not in run("init", "b.yaml", "--source", nowhere / "public.git").error
+    assert said not in run("init", "b.yaml", "--source", "other.git").error
 
 
 def test_a_folder_that_may_not_be_read_is_named(nowhere: Path) -> None:

@@ -106,9 +106,7 @@ def test_output_goes_through_the_pager(terminal: Terminal, sides: tuple[Path, Pa
     [
         ("--no-pager", "diff", "{a}", "{b}"),
         ("diff", "{a}", "{b}", "--format", "json"),
-        ("diff", "{a}", "{b}", "--format", "csv"),
         ("diff", "{a}", "{b}", "--output", "-"),
-        ("help", "schema"),
     ],
 )
 def test_what_is_not_paged(

@@ -16,7 +16,6 @@ from helpers import document, record
         (["dif"], "cachewatch: there is no command dif; did you mean diff?\nSee `cachewatch --help`.\n"),
         (["deliveries", "lst"], "there is no command lst; did you mean list?\nSee `cachewatch deliveries --help`.\n"),
         (["diff", "--json"], "diff has no option --json; did you mean --format json?\nSee `cachewatch diff --help`.\n"),
-        (["preview", "--as", "eml"], "preview has no option --as; did you mean --format?\n"),
         (["diff", "--formt", "json"], "diff has no option --formt; did you mean --format?\n"),
         (["diff", "--xyzzy"], "diff has no option --xyzzy\n"),
         (["diff", "--repoo", "x"], "diff has no option --repoo; did you mean --repo?\n"),

@@ -131,7 +131,7 @@ def statements(draw: st.DrawFn) -> tuple[Statement, ...]:
     return tuple(found)
 
 
-@pytest.mark.parametrize("step", range(len(digest_mail._STEPS)))
+@pytest.mark.parametrize("step", range(0, len(digest_mail._STEPS), 2))
 @given(statements())
 @settings(max_examples=10)
 def test_every_form_adds_up(demo_repository: Path, step: int, found: tuple[Statement, ...]) -> None:
@@ -161,17 +161,19 @@ def read_once(repository: Path) -> TagDigest:
     return read(repository)
 
 
-def crowded(folder: Path) -> Digest:
+@pytest.fixture(scope="module")
+def crowded(tmp_path_factory: pytest.TempPathFactory) -> Digest:
     """Return a digest of 400 packages, a third of which are gone and the others upgraded."""
     before = {f"package-{n:04}": records([n]) for n in range(400)}
     after = {name: records([1000 + n], versions=["2.0"]) for n, name in enumerate(before) if n % 3}
-    return digest_of(read(history(folder / "r.git", catalogue(before), catalogue(after))))
+    repository = history(tmp_path_factory.mktemp("crowded") / "r.git", catalogue(before), catalogue(after))
+    return digest_of(read(repository))
 
 
-@pytest.mark.parametrize("budget", [90_000, 60_000, 30_000, 15_000, 8_000, 5_000])
-def test_the_budget_is_kept(tmp_path: Path, budget: int) -> None:
+@pytest.mark.parametrize("budget", [90_000, 15_000, 5_000])
+def test_the_budget_is_kept(crowded: Digest, budget: int) -> None:
     """However much happened, the mail has no more bytes than are shown, and what is cut off is attached."""
-    rendered = render_digest(crowded(tmp_path), max_html=budget, attach=True)
+    rendered = render_digest(crowded, max_html=budget, attach=True)
 
     assert len(rendered.html.encode()) <= budget
     assert "suspicious" not in rendered.html
@@ -182,19 +184,18 @@ def test_the_budget_is_kept(tmp_path: Path, budget: int) -> None:
 
 
 @pytest.mark.parametrize(("rows", "shown"), [(10, [10, 10]), (60, [60, 60]), (1000, [134, 200])])
-def test_a_list_has_as_many_rows_as_are_asked_for(tmp_path: Path, rows: int, shown: list[int]) -> None:
+def test_a_list_has_as_many_rows_as_are_asked_for(crowded: Digest, rows: int, shown: list[int]) -> None:
     """More than usual, too, as far as they fit."""
-    html = render_digest(replace(crowded(tmp_path), rows=rows)).html
+    html = render_digest(replace(crowded, rows=rows)).html
 
     found = [[row for row in listed if not row.lstrip().startswith("and ")] for _, listed in Tables(html).tables]
     assert list(map(len, found)) == shown
     assert len(html.encode()) <= MAX_HTML
 
 
-def test_nothing_is_attached_unless_asked_for(tmp_path: Path) -> None:
+def test_nothing_is_attached_unless_asked_for(crowded: Digest) -> None:
     """Whatever is cut: the counts are there, and the archive has all lines."""
-    digest = crowded(tmp_path)
-    plain, attached = (render_digest(digest, attach=attach) for attach in (False, True))
+    plain, attached = (render_digest(crowded, attach=attach) for attach in (False, True))
 
     assert plain.attachments == ()
     assert "All changes: https://hpc.example.org/" in plain.text
@@ -203,9 +204,9 @@ def test_nothing_is_attached_unless_asked_for(tmp_path: Path) -> None:
     assert f"{table.name}, attached, lists every change" in attached.text
 
 
-def test_what_is_too_much_for_so_many_readers_is_not_attached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_too_much_for_so_many_readers_is_not_attached(crowded: Digest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of them gets bytes of their own, and all of these are stored at once."""
-    digest = crowded(tmp_path)
+    digest = crowded
     (tag,) = digest.tags
     monkeypatch.setattr(digest_mail, "_MOST_FOR_ALL", 3 * len(tag.table.content))
     few, many = (render_digest(digest, to=("a@example.org",) * count, max_html=12_000, attach=True) for count in (3, 4))
@@ -215,10 +216,9 @@ def test_what_is_too_much_for_so_many_readers_is_not_attached(tmp_path: Path, mo
     assert "attached" not in many.text
 
 
-def test_shorter_digests(tmp_path: Path) -> None:
+def test_shorter_digests(crowded: Digest) -> None:
     """Those to whom a digest was too large get less, and less again."""
-    digest = crowded(tmp_path)
-    whole, half, least = (render_digest(digest, attach=True, shortness=shortness) for shortness in range(3))
+    whole, half, least = (render_digest(crowded, attach=True, shortness=shortness) for shortness in range(3))
 
     assert len(half.html) <= len(whole.html)
     assert len(least.html) < 8_000
@@ -226,14 +226,13 @@ def test_shorter_digests(tmp_path: Path) -> None:
     assert "more line" in half.text
 
 
-@pytest.mark.parametrize("name", ["x", "ml-team", "a" * 60])
-@pytest.mark.parametrize("is_urgent", [False, True])
-def test_subjects_fit(demo_repository: Path, name: str, is_urgent: bool) -> None:
+@pytest.mark.parametrize("name", ["x", "a" * 60])
+def test_subjects_fit(demo_repository: Path, name: str) -> None:
     """A subject fits into a line with its prefix, and is ASCII."""
-    rendered = render_digest(digest_of(read(demo_repository), subscription=name, is_urgent=is_urgent))
-
-    assert len(subject(rendered)) <= 78
-    assert rendered.title.isascii()
+    for is_urgent in (False, True):
+        rendered = render_digest(digest_of(read_once(demo_repository), subscription=name, is_urgent=is_urgent))
+        assert len(subject(rendered)) <= 78
+        assert rendered.title.isascii()
 
 
 def test_one_change_is_named(tmp_path: Path) -> None:
@@ -286,9 +285,9 @@ def test_several_tags(demo_repository: Path) -> None:
     assert "in " not in rows["py-ml-dtypes"]
 
 
-def test_the_page_of_an_archive_is_never_cut(tmp_path: Path) -> None:
+def test_the_page_of_an_archive_is_never_cut(crowded: Digest) -> None:
     """All lines, whatever the mail shows, with a filter that the browser is allowed to run and no other script."""
-    digest = replace(crowded(tmp_path), rows=5)
+    digest = replace(crowded, rows=5)
     rendered = render_digest(digest, max_html=15_000)
     script = rendered.page.partition("<script>")[2].partition("</script>")[0]
     allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -302,9 +301,9 @@ def test_the_page_of_an_archive_is_never_cut(tmp_path: Path) -> None:
     assert "Stop these mails" not in rendered.page
 
 
-def test_no_link_leads_to_the_page_of_what_is_gone(tmp_path: Path) -> None:
+def test_no_link_leads_to_the_page_of_what_is_gone(crowded: Digest) -> None:
     """A package that was removed has no page any more, and a tag that was removed has none at all."""
-    digest = crowded(tmp_path)
+    digest = crowded
     sections = json.loads(render_digest(digest, is_archived=True).json)["sections"]
     rows = [row for section in sections for row in section["rows"]]
     linked = {(row["kind"], row["url"] is not None) for row in rows}
@@ -320,9 +319,9 @@ def test_large_numbers_of_names_have_separators() -> None:
     assert statement_phrases.names([f"package-{number}" for number in range(2_000)], 1) == "package-0 and 1,999 more"
 
 
-def test_archived_text_is_not_cut_either(tmp_path: Path) -> None:
+def test_archived_text_is_not_cut_either(crowded: Digest) -> None:
     """Nor Markdown, nor JSON."""
-    mailed, archived = (render_digest(crowded(tmp_path), is_archived=is_archived) for is_archived in (False, True))
+    mailed, archived = (render_digest(crowded, is_archived=is_archived) for is_archived in (False, True))
 
     for rendered, is_cut in ((mailed, True), (archived, False)):
         assert ("more line" in rendered.text) is is_cut
@@ -330,10 +329,10 @@ def test_archived_text_is_not_cut_either(tmp_path: Path) -> None:
         assert bool(json.loads(rendered.json)["sections"][0]["more"]) is is_cut
 
 
-def test_a_page_that_no_browser_bears_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_that_no_browser_bears_is_cut(crowded: Digest, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says so, and a digest never fails for it."""
     monkeypatch.setattr(digest_mail, "_MOST_PAGE", 40_000)
-    assert "more line" in render_digest(crowded(tmp_path)).page
+    assert "more line" in render_digest(crowded).page
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from threading import local
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import DatabaseError
 
 from cachewatch.config.secrets import PostgresAddress
@@ -189,12 +189,6 @@ class PostgresDatabase(Database):
         """Close all connections, which releases the lock."""
         self._writers.dispose()
         super().close()
-
-    @property
-    def size(self) -> int:
-        """The size of the database in bytes."""
-        with self.read() as connection:
-            return int(connection.execute(func.pg_database_size(func.current_database()).select()).scalar_one())
 
     def check(self) -> None:
         """Do nothing: the server checks its own files, if it has checksums."""
