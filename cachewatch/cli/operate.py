@@ -15,7 +15,7 @@ import click
 
 from cachewatch.cli.config import configured, configured_without_secrets, reading, working_on
 from cachewatch.cli.mistakes import SuggestingGroup, examples
-from cachewatch.cli.terminal import FORMAT_OPTION, palette, waiting, width, with_options, write_json, write_lines
+from cachewatch.cli.terminal import FORMAT_OPTION, palette, width, with_options, write_json, write_lines
 from cachewatch.config.model import Config
 from cachewatch.config.schedule import minute, second
 from cachewatch.config.secrets import PostgresAddress, Secret, StatePlace, read_secret_file, state_named
@@ -479,5 +479,5 @@ def backup(*, config: Config, file: Path) -> None:
     if not file.parent.is_dir():
         raise UsageError(f"{file.parent}: no such folder")
     os.umask(0o077)
-    with reading(config) as context, waiting(lambda: f"copying {context.database.place}"):
+    with reading(config) as context:
         context.database.back_up(file)

@@ -4,7 +4,7 @@ import logging
 import os
 import sys
 import webbrowser
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import datetime
 from email.message import EmailMessage
@@ -24,9 +24,7 @@ from cachewatch.cli.template import TEMPLATES_OPTION
 from cachewatch.cli.terminal import (
     format_option,
     is_on_terminal,
-    log_stream,
     say,
-    waiting,
     warn,
     write_lines,
 )
@@ -129,8 +127,7 @@ def once(*, config: Config, log_format: str) -> int:
     """
     os.umask(0o077)
     with only_one(config.folder), _pinged_if_it_fails(config), ExitStack() as stack:
-        doing = ["polling"]
-        service = _opened(config, log_format, doing.append)
+        service = _opened(config, log_format)
         stack.enter_context(closing(service.database))
         stack.enter_context(leading(service))
         resume(service)
@@ -139,8 +136,7 @@ def once(*, config: Config, log_format: str) -> int:
         if new and is_on_terminal():
             # The first fetch takes long, and the log has lines only for work that is finished.
             click.echo(f"fetching {new} for the first time, which may take minutes ...", err=True)
-        with waiting(lambda: doing[-1]):
-            result = run_pass(service)
+        result = run_pass(service)
         if is_on_terminal():
             write_lines(map(safe, _summary(service, before, begun)))
         code = 3 if result.failed_sources else 8 if result.failed_digests else 7 if result.is_undelivered else 0
@@ -178,11 +174,9 @@ def daemon(*, config: Config, log_format: str) -> int:
             return Daemon(service, lambda: read_config(config.path)).run()
 
 
-def _opened(config: Config, form: str, doing: Callable[[str], None] | None = None) -> Context:
-    """Open the state; this process must hold its lock on this host. `doing` is called with what is being done."""
-    database = open_database(config.database, is_checked=True)
-    log = open_log(form, log_stream() if doing else None)
-    return Context(config=config, database=database, log=log, clock=utc_now, doing=doing or (lambda _: None))
+def _opened(config: Config, form: str) -> Context:
+    """Open the state; this process must hold its lock on this host."""
+    return Context(config=config, database=open_database(config.database, is_checked=True), log=open_log(form))
 
 
 # The tables of messages, which may be large and are not needed.

@@ -1,8 +1,4 @@
-"""The output of commands: data to standard output, a pager or a whole file, and progress to the terminal.
-
-The progress line of `waiting` needs a thread, so code that forks processes must first check for threads, as
-runtime/worker.py does.
-"""
+"""The output of commands: data to standard output, a pager or a whole file, and progress to the terminal."""
 
 import os
 import shutil
@@ -10,15 +6,13 @@ import stat
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import reduce
-from io import TextIOBase
 from itertools import chain
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from threading import Event, Thread
-from typing import Any, TextIO, cast
+from typing import Any
 
 import click
 import msgspec
@@ -57,7 +51,6 @@ def warn_of_graph(what: str) -> None:
     warn(f"{what}; its specs are left out, and the causes of others end there")
 
 
-_FIRST_SECONDS, _WIDEST = 1.0, 100
 _ERASE = "\r\x1b[K"
 
 
@@ -70,45 +63,6 @@ def _draw(text: str) -> None:
     """Draw `text` in place of the progress line."""
     sys.stderr.write(f"{_ERASE}{text}")
     sys.stderr.flush()
-
-
-@contextmanager
-def waiting(describe: Callable[[], str]) -> Iterator[None]:
-    """During the block, show the text of `describe` once a second on standard error, if that is a terminal."""
-    if not is_drawing():
-        yield
-        return
-    ended, begun = Event(), time.monotonic()
-
-    def tick() -> None:
-        is_drawn = False
-        while not ended.wait(_FIRST_SECONDS):
-            is_drawn = True
-            _draw(f"{safe(describe())[:_WIDEST]} ({time.monotonic() - begun:.0f} s)")
-        if is_drawn:
-            _draw("")
-
-    ticking = Thread(target=tick, name="waiting", daemon=True)
-    ticking.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        ticking.join()
-
-
-class ErasingStream(TextIOBase):
-    """Standard error for a log while a progress line is drawn, which each log line overwrites."""
-
-    def write(self, text: str) -> int:
-        """Write `text` from the beginning of the line."""
-        _draw(text)
-        return len(text)
-
-
-def log_stream() -> TextIO:
-    """Return the stream for a log that is written while a progress line is drawn."""
-    return cast("TextIO", ErasingStream()) if is_drawing() else sys.stderr
 
 
 # About half a second of work; for less, no line is drawn.
@@ -172,7 +126,12 @@ class ProgressLine:
     def git(self, line: str) -> None:
         """Show a line of git's output if it reports progress in percent."""
         if "%" in line:
-            self._draw("" if line.rstrip().endswith("done.") else safe(line.strip())[:79])
+            self.show("" if line.rstrip().endswith("done.") else line.strip())
+
+    def show(self, text: str) -> None:
+        """Show a text, which the next one replaces."""
+        if self._is_shown:
+            self._draw(safe(text)[:79])
 
     def close(self) -> None:
         """Erase the line."""

@@ -7,7 +7,7 @@ import os
 import shutil
 import socket
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing, suppress
 from datetime import UTC, date, datetime
 from functools import partial
@@ -221,8 +221,6 @@ class Context(Struct, kw_only=True):
     database: Database
     log: Log
     clock: Clock = utc_now
-    # Called with what is being done, to show progress.
-    doing: Callable[[str], None] = lambda _: None
     # Set when cachewatch is to end: the current message is still sent, and no other is begun.
     is_ending: threading.Event = field(default_factory=threading.Event)
     # The name, unique to this run, with which deliveries are claimed; the results that could not be stored yet, by delivery.

@@ -89,14 +89,12 @@ def run_pass(context: Context) -> Result:
     begun, untold, dead, is_well = context.clock(), list(streams_of(context.config)), 0, False
     with Worker(go_on=context.go_on) as worker:
         worker.start()  # before there are threads
-        context.doing("polling")
         with Polls(context) as polls:
             for pending in polls:
                 ready = [stream for stream in untold if not stream.depends_on(pending)]
                 untold = [stream for stream in untold if stream.depends_on(pending)]
                 if ready or not pending:
                     is_well = _create_digests(context, ready, worker, is_last=not pending)
-                context.doing("delivering")
                 dead += deliver_all(context, is_last=not pending)
     for source in context.config.sources.values():
         follow_poll(context, source, may_be_open=not is_well)
@@ -178,7 +176,6 @@ def _create_digests(
         # First the urgent ones: the regular digest then omits recipients who get the same from the urgent one.
         for stream in sorted(ready, key=lambda stream: not stream.is_urgent):
             context.go_on()
-            context.doing(f"comparing for {stream.subscription.name}")
             create_digest(context, stream, comparisons)
             beat()
         if review(context):

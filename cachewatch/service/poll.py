@@ -31,7 +31,6 @@ def poll(context: Context, source: Source) -> bool:
     """Fetch the newest revision of `source`, store the result, and tell whether the source could be read."""
     if context.is_ending.is_set():
         return False
-    context.doing(f"polling {source.name}")
     try:
         news = context.watched(source).update()
         _succeeded(context, source, news)

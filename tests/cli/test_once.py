@@ -1,14 +1,10 @@
 """What `once` says at its end to the person who started it, and its exit code if a digest cannot be created."""
 
-import io
 import json
-import pkgutil
 import re
 import shutil
-import sys
 from collections.abc import Mapping
 from pathlib import Path
-from threading import Event
 
 import pytest
 from conftest import Run
@@ -16,7 +12,6 @@ from helpers import catalogue, document, history, records
 from servers import Says, serving
 
 from cachewatch.cli import service as once_and_daemon
-from cachewatch.cli import terminal as waiting
 from cachewatch.store.sqlite import only_one
 
 CONFIG = """\
@@ -59,56 +54,6 @@ def test_a_digest_was_sent(run: Run) -> None:
     assert first[4].endswith(".txt: sent")
     assert second[1].endswith(", unchanged")
     assert second[2:] == ["DIGESTS", "  all: nothing to send now; next with each new revision"]
-
-
-class Screen(io.StringIO):
-    """A terminal that notes when something is seen on it."""
-
-    def __init__(self, awaited: str) -> None:
-        super().__init__()
-        self.awaited, self.seen = awaited, Event()
-
-    def isatty(self) -> bool:
-        """Lines are drawn on it."""
-        return True
-
-    def write(self, text: str) -> int:
-        """Take text, and see whether it is the awaited one."""
-        if self.awaited in text:
-            self.seen.set()
-        return super().write(text)
-
-
-@pytest.mark.slow_cases
-@pytest.mark.usefixtures("configured")
-@pytest.mark.parametrize(
-    ("step", "awaited"),
-    [
-        ("poll.Context.watched", "\r\x1b[Kpolling public ("),
-        ("passes.create_digest", "\r\x1b[Kcomparing for all ("),
-    ],
-)
-def test_a_pass_on_a_terminal_says_what_it_does(
-    run: Run, monkeypatch: pytest.MonkeyPatch, step: str, awaited: str
-) -> None:
-    """While a step lasts, it is drawn; a line of the log takes its place, and nothing is left of it at the end."""
-    configure("HEAD~1")
-    screen = Screen(awaited)
-    monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setattr(waiting, "_FIRST_SECONDS", 0.001)
-    owner, _, name = f"cachewatch.service.{step}".rpartition(".")
-    slow = pkgutil.resolve_name(owner)
-    act = getattr(slow, name)
-
-    def when_it_was_seen(*arguments: object) -> object:
-        assert screen.seen.wait(30)
-        return act(*arguments)
-
-    monkeypatch.setattr(slow, name, when_it_was_seen)
-
-    assert run("once").exit_code == 0
-    assert re.search(r"\r\x1b\[K\d{4}-\S+ info source\.polled ", screen.getvalue())
-    assert screen.getvalue().endswith("\r\x1b[K")
 
 
 @pytest.mark.usefixtures("configured")

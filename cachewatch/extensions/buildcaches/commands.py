@@ -1,13 +1,14 @@
 """The command `cachewatch record`, which records the history of a build cache."""
 
 import shlex
+from contextlib import closing
 from pathlib import Path
 
 import click
 from msgspec.structs import replace
 
 from cachewatch.cli.mistakes import examples
-from cachewatch.cli.terminal import FORMAT_OPTION, say, waiting, warn_of, write_json
+from cachewatch.cli.terminal import FORMAT_OPTION, ProgressLine, say, warn_of, write_json
 from cachewatch.config.schedule import parse_size
 from cachewatch.core.names import safe
 from cachewatch.core.selection import Globs
@@ -74,9 +75,9 @@ def record(
         raise UsageError("--tag can be given only once for a build cache; only a catalogue has several tags")
     else:
         cache = replace(cache, tag=tag[0] if tag else "develop", stack=stack, view=view)
-    doing = [f"opening {source}"]
-    with waiting(lambda: doing[-1]):
-        done = add_revision(cache, Path(into), is_confirmed=force, tell=doing.append)
+    with closing(ProgressLine()) as line:
+        line.show(f"opening {source}")
+        done = add_revision(cache, Path(into), is_confirmed=force, tell=line.show)
     if format_ == "json":
         write_json("record", done)
     elif not quiet:
