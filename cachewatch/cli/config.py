@@ -244,7 +244,10 @@ def check(*, config_file: Path | None, no_secrets: bool, is_source_asked: bool, 
         raise UsageError("--strict requires --source")
     now = datetime.now(UTC)
     config = load(config_file, with_secrets=not no_secrets)
-    _check_templates(config)
+    if config.templates_dir is not None:
+        # With sample data, to find undefined names before a digest is due.
+        for template in sorted({each.template or "digest.html.j2" for each in config.subscriptions.values()}):
+            render_digest(sample_digest(), templates_dir=config.templates_dir, template=template)
     _check_environments(config)
     write_lines(_report(config, now))
     for advice in advise(config, now.astimezone(ZoneInfo(config.timezone)).date()):
@@ -287,15 +290,6 @@ def schema() -> None:
     click.echo(json_schema(), nl=False)
 
 
-def _check_templates(config: Config) -> None:
-    """Render the user's own templates on sample data, to find undefined names before a digest is due."""
-    if config.templates_dir is None:
-        return
-
-    for template in sorted({s.template or "digest.html.j2" for s in config.subscriptions.values()}):
-        render_digest(sample_digest(), templates_dir=config.templates_dir, template=template)
-
-
 def _check_environments(config: Config) -> None:
     """Read the environments that are watched; raise ConfigError for those that cannot be read."""
     mistakes = []
@@ -336,15 +330,13 @@ def _of_subscription(subscription: Subscription, config: Config, now: datetime) 
 
 
 def _next_dates(schedule: Schedule, config: Config, moment: datetime) -> Iterator[str]:
-    def date(moment: datetime) -> str:
-        return moment.astimezone(ZoneInfo(config.timezone)).strftime("%a %Y-%m-%d %H:%M")
-
     for _ in range(_NEXT):
         slot = schedule.next_after(moment)
         if slot is None:
             return
-        sent = quiet_until(config.quiet, slot)
-        yield f"{date(slot)} (quiet, sent {date(sent)})" if sent > slot else date(slot)
+        times = (slot, quiet_until(config.quiet, slot))
+        due, sent = (f"{each.astimezone(ZoneInfo(config.timezone)):%a %Y-%m-%d %H:%M}" for each in times)
+        yield due if due == sent else f"{due} (quiet, sent {sent})"
         moment = slot
 
 
@@ -382,8 +374,7 @@ def test(*, config: Config, channel: str, to: tuple[str, ...]) -> None:
         for message in messages:
             answer = transport.deliver(message)
             click.echo(f"{message.target}: {answer.outcome}{': ' + safe(answer.detail) if answer.detail else ''}")
-            if answer.outcome is not DeliveryOutcome.SENT:
-                failed.append(message.target)
+            failed += [] if answer.outcome is DeliveryOutcome.SENT else [message.target]
     if failed:
         raise DeliveryError(
             f"the test message did not reach {', '.join(failed)}, and is not tried again; fix `channels: {channel}:` in {config.path}"

@@ -169,14 +169,12 @@ def demo(context: click.Context, /, *, folder: str | None, day: datetime | None)
         if repository.exists():
             raise UsageError(f"{repository}: already exists; choose a folder that does not exist")
         build(repository, day)
-        _echo(_BEFORE.format(repository=folder or "catalogue.git"))
+        before = _BEFORE.format(repository=folder or "catalogue.git")
+        click.echo("\n".join(fitted(before.splitlines(), width())))
         arguments = ["HEAD~1", "HEAD", "--tag", "develop", "--repo", str(repository)]
         with diff.make_context("diff", arguments, parent=context) as inner:
             status: int = diff.invoke(inner)
     keep = f"cd {shlex.quote(folder)}" if folder else "cachewatch demo my-demo.git > /dev/null && cd my-demo.git"
-    _echo(_AFTER.format(keep=keep, before=f"{day - _WEEK:%Y-%m-%d}", after=f"{day:%Y-%m-%d}"))
+    after = _AFTER.format(keep=keep, before=f"{day - _WEEK:%Y-%m-%d}", after=f"{day:%Y-%m-%d}")
+    click.echo("\n".join(fitted(after.splitlines(), width())))
     return status
-
-
-def _echo(text: str) -> None:
-    click.echo("\n".join(fitted(text.splitlines(), width())))

@@ -211,7 +211,10 @@ def diff(
             write(pieces, output, is_for_people=stat or format_ == "text")
             _note_not_compared(opened, named, after)
     reports = [each.report for each in done]
-    _warn(reports, is_all=is_all)
+    faults = dict.fromkeys(fault for report in reports for fault in report.diagnostics)
+    warn_of(faults, most=None if is_all else _MOST_WARNINGS, more=" (--all)")
+    if not all(report.adds_up for report in reports):
+        say("the totals do not add up; this is a bug in cachewatch, please report it")
     _say_what_failed(reports, fail_on, failures)
     return _status(reports, selection, failures, is_gate=exit_code or (quiet and failures.is_open))
 
@@ -393,14 +396,6 @@ def _checked(
     """Yield `pieces`; then, and before a file is replaced, check the names in `filters`."""
     yield from pieces
     check_names(filters, comparison, done)
-
-
-def _warn(reports: Sequence[Report], *, is_all: bool) -> None:
-    """Print the faults of documents on standard error."""
-    faults = dict.fromkeys(fault for report in reports for fault in report.diagnostics)
-    warn_of(faults, most=None if is_all else _MOST_WARNINGS, more=" (--all)")
-    if not all(report.adds_up for report in reports):
-        say("the totals do not add up; this is a bug in cachewatch, please report it")
 
 
 def _say_what_failed(reports: Sequence[Report], words: Sequence[str], fail_on: Globs) -> None:

@@ -204,8 +204,8 @@ def list_(*, config: Config, state: str | None, is_all: bool, format_: str, **fi
         return
     rows = []
     for each in found:
-        is_unknown = each.state in OPEN and each.channel not in config.channels
         number, created, own_state, where = _cells(each, config.timezone)
+        is_unknown = each.state in OPEN and each.channel not in config.channels
         where += "  (the channel is no longer configured)" if is_unknown else ""
         rows.append((number, created, own_state, where))
     table = Table(("number", "created", "state", "channel -> target"), rows)
@@ -235,10 +235,9 @@ def show(*, config: Config, number: int, raw: bool, format_: str) -> None:
         return
     lines = ["  ".join(map(str, _cells(found, config.timezone)))]
     if stored is not None:
-        lines.append(f"  {stored.title}")
-        lines.append(f"  digest {stored.key[:12]} of {stored.subscription}, {stored.period}, {stored.state}")
-    if found.message_id:
-        lines.append(f"  Message-ID {found.message_id}")
+        lines += [f"  {stored.title}"]
+        lines += [f"  digest {stored.key[:12]} of {stored.subscription}, {stored.period}, {stored.state}"]
+    lines += [f"  Message-ID {found.message_id}"] if found.message_id else []
     expires = f", expires at {minute(found.give_up, config.timezone)}" if found.state in OPEN else ""
     lines.append(f"  {number_of(found.attempts, 'attempt')}{expires}")
     if found.state is DeliveryState.SENDING:
@@ -325,14 +324,15 @@ def restore(*, config: Config, channel: str, targets: tuple[str, ...]) -> None:
     An address is suppressed after it has refused digests for days. Without TARGET, all addresses of the channel are
     restored.
     """
-    with working_on(config) as context:
-        with context.database.read() as connection:
-            suppressed = [each.target for each in all_suppressed(connection) if each.channel == channel]
-        if not targets and not suppressed:
-            raise UsageError(f"no address is suppressed in {channel}")
-        for target in targets or suppressed:
-            operator_actions.restore(context, channel, target)
-            click.echo(f"{target}: receives digests again")
+    with reading(config) as context, context.database.read() as connection:
+        suppressed = tuple(each.target for each in all_suppressed(connection) if each.channel == channel)
+    if not targets and not suppressed:
+        raise UsageError(f"no address is suppressed in {channel}")
+
+    def act(context: Context, target: str) -> None:
+        operator_actions.restore(context, channel, target)
+
+    _each(config, targets or suppressed, "receives digests again", act)
 
 
 def _chosen(config: Config, *, state: str | None, channel: str | None, target: str | None) -> tuple[int, ...]:
@@ -405,8 +405,11 @@ def move(*, source: str, target: str, password_file: str | None) -> None:
     """
     os.umask(0o077)
     password = Secret(read_secret_file(password_file, Path.cwd())) if password_file else None
+    here, there = (
+        PostgresAddress(place.url, password) if isinstance(place, PostgresAddress) else place
+        for place in (state_named(text, Path.cwd()) for text in (source, target))
+    )
     with ExitStack() as stack:
-        here, there = (_place(text, password) for text in (source, target))
         _check_places(here, there)
         old = _unused(stack.enter_context(closing(_source_state(here, stack))))
         if isinstance(there, Path):
@@ -420,19 +423,13 @@ def move(*, source: str, target: str, password_file: str | None) -> None:
     click.echo(f"{safe(new.place)}: {count:,} rows copied and compared; name it in `state:`", err=True)
 
 
-def _place(text: str, password: Secret | None) -> StatePlace:
-    found = state_named(text, Path.cwd())
-    return PostgresAddress(found.url, password) if isinstance(found, PostgresAddress) else found
-
-
 def _check_places(source: StatePlace, target: StatePlace) -> None:
     """Raise UsageError if `source` is not the place of a state, or if it is the same as `target`."""
     if isinstance(source, Path) and not source.is_file() and not has_state(source):
         raise UsageError(f"{source}: there is no such state")
     folder = source.parent if isinstance(source, Path) and source.name == NAME else source
-    if target in (source, folder) or (
-        isinstance(folder, Path) and isinstance(target, Path) and folder.resolve() == target.resolve()
-    ):
+    is_same = isinstance(folder, Path) and isinstance(target, Path) and folder.resolve() == target.resolve()
+    if target in (source, folder) or is_same:
         raise UsageError(f"{target}: source and target are the same; choose another target")
 
 

@@ -78,13 +78,10 @@ def _summary(context: Context, before: ServiceStatus, begun: datetime) -> Iterat
 
 
 def _source(source: SourceHealth, then: SourceHealth | None, now: datetime) -> str:
-    if source.failures:
-        return f"cannot be read: {source.error}"
-    if source.revision is None:
-        return "nothing fetched yet"
-    if then is None or then.revision is None:
-        what = "fetched for the first time"
-    else:
+    if source.failures or source.revision is None:
+        return f"cannot be read: {source.error}" if source.failures else "nothing fetched yet"
+    what = "fetched for the first time"
+    if then is not None and then.revision is not None:
         what = "unchanged" if then.revision == source.revision else "new"
     return f"{source.revision[:10]} of {when(source.revision_time, now)}, {what}"
 
@@ -228,7 +225,11 @@ def preview(
         with service.database.read() as connection:
             state = read_stream(connection, stream)
         draft = compose(service, stream, state, since=since)
-        packed = _through(channel, build_messages(config, stream, draft.digest, forms=frozenset(Form)))
+        built = build_messages(config, stream, draft.digest, forms=frozenset(Form))
+        packed = tuple(each for each in built if channel in (None, each.channel))
+        if not packed:
+            names = ", ".join(each.channel for each in built)
+            raise UsageError(f"{channel} is not a channel of this subscription; its channels: {names}")
         is_new = any(span.before.revision != span.after.revision for span in draft.digest.spans)
         is_due = since is not None or is_new or not stream.is_each_revision
         is_sent = is_due and not is_left_out(stream, state, draft, service.clock())
@@ -280,37 +281,29 @@ def _state(config: Config, stream: Stream, since: str | None) -> Iterator[Contex
         context = Context(config=own, database=open_database(folder), log=open_log(level=logging.CRITICAL))
         stack.enter_context(closing(context.database))
         if stored:
-            _fetch_next(context, stored, stream.sources)
+            with stored.database.read() as old, context.database.write() as new:
+                copy_rows(old, new, but=_NOT_LOOKED_AT)
+            for source in stream.sources:
+                copy_for_now(stored.clone_folder(source.name), context.clone_folder(source.name))
+            for failed, error in _fetched(context, here):
+                warn(f"the source {failed} cannot be read: {error}")
         else:
-            _fetch_first(context, [each for each in stream.sources if since or _begins_earlier(each)], here)
+            # Live build caches have no earlier revisions.
+            fetched = [each for each in stream.sources if (since or _begins_earlier(each)) and each.type == "git"]
+            if fetched:
+                names = ", ".join(each.name for each in fetched)
+                say(f"nothing was fetched yet; fetching {names} for this preview alone ...")
+            for failed, error in _fetched(context, [*fetched, *(each for each in here if each not in fetched)]):
+                raise SourceError(f"the source {failed}: {error}")
         yield context
 
 
-def _fetch_first(context: Context, named: list[Source], here: list[Source]) -> None:
-    """Fetch sources into a temporary state, and print which of the `named` ones are fetched.
-
-    Live build caches are not fetched, because they have no earlier revisions.
-    """
-    if names := ", ".join(source.name for source in named if source.type == "git"):
-        say(f"nothing was fetched yet; fetching {names} for this preview alone ...")
-    for source in {source.name: source for source in (*named, *here) if source.type == "git"}.values():
-        if not poll(context, source):
-            raise SourceError(f"the source {source.name}: {_error(context, source)}")
-
-
-def _fetch_next(context: Context, stored: Context, sources: Sequence[Source]) -> None:
-    """Copy a state to a temporary one, and fetch those of `sources` that are on this machine."""
-    with stored.database.read() as old, context.database.write() as new:
-        copy_rows(old, new, but=_NOT_LOOKED_AT)
+def _fetched(context: Context, sources: Sequence[Source]) -> Iterator[tuple[str, str]]:
+    """Fetch sources one after the other, and yield those that cannot be read, with the error."""
     for source in sources:
-        copy_for_now(stored.clone_folder(source.name), context.clone_folder(source.name))
-        if _is_here(source) and not poll(context, source):
-            warn(f"the source {source.name} cannot be read: {_error(context, source)}")
-
-
-def _error(context: Context, source: Source) -> str:
-    with context.database.read() as connection:
-        return health.source(connection, source.name).error
+        if not poll(context, source):
+            with context.database.read() as connection:
+                yield source.name, health.source(connection, source.name).error
 
 
 def _begins_earlier(source: Source) -> bool:
@@ -385,15 +378,6 @@ def _later(service: Context, stream: Stream) -> str:
     )
     due = quiet_until(config.quiet, max(planned or stream.schedule.next_after(now) or now, now))
     return f"on {due.astimezone(ZoneInfo(config.timezone)):%A %Y-%m-%d at %H:%M %Z}" if due > now else ""
-
-
-def _through(channel: str | None, packed: tuple[ChannelMessages, ...]) -> tuple[ChannelMessages, ...]:
-    found = tuple(each for each in packed if channel in (None, each.channel))
-    if not found:
-        raise UsageError(
-            f"{channel} is not a channel of this subscription; its channels: {', '.join(each.channel for each in packed)}"
-        )
-    return found
 
 
 def _sent(config: Config, packed: tuple[ChannelMessages, ...], form: str) -> bytes:

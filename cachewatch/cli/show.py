@@ -290,8 +290,7 @@ def _tables(shown: Sequence[tables.ShownPackage], colours: Palette) -> Iterator[
 
 def _spec_lines(specs: Sequence[tables.ShownSpec], colours: Palette) -> Iterator[bytes]:
     for number, each in enumerate(specs[:_MOST_SPECS]):
-        if number:
-            yield b"\n"
+        yield b"\n" if number else b""
         yield from (f"{line}\n".encode() for line in fitted(tables.render_spec(each, colours), width()))
     if len(specs) > _MOST_SPECS:
         yield f"\nand {len(specs) - _MOST_SPECS:,} more specs; write more of the hash\n".encode()
