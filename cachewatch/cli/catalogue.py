@@ -190,23 +190,17 @@ def _has_documents(repository: Repository) -> bool:
     return False
 
 
-def _what_is_here() -> str:
-    """Return in words what HEAD of the repository here has instead of documents; "" if there is no repository."""
-    if not is_in_repository(Path()):
-        return ""
-    with closing(Repository(Path())) as repository:
-        head = repository.objects().get("HEAD^{commit}")
-        if head is None:
-            return "it has no commits yet"
-        return f"{nothing_found(repository, head.id, 'HEAD')}; `--repo .` reads its other revisions"
-
-
 def _default(asked: str = "") -> _Default:
     if found := _configured() or _beside():
         return found
     problem = "there is no catalogue here"
-    if not_here := _what_is_here():
-        problem = f"the repository here is no catalogue: {not_here}"
+    if is_in_repository(Path()):
+        with closing(Repository(Path())) as repository:
+            head = repository.objects().get("HEAD^{commit}")
+            said = "it has no commits yet"
+            if head is not None:
+                said = f"{nothing_found(repository, head.id, 'HEAD')}; `--repo .` reads its other revisions"
+        problem = f"the repository here is no catalogue: {said}"
     elif not asked and any(map(holds_document, islice(Path().iterdir(), _MOST_LOOKED_AT))):
         problem += "; `--repo .` reads the documents in this folder"
     raise UsageError(_THREE_WAYS.format(problem=asked + problem, public=PUBLIC_REPOSITORY))

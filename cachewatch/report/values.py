@@ -232,15 +232,9 @@ class Neighbours(Struct, frozen=True):
 
 
 def with_neighbours(page: str, neighbours: Neighbours) -> str:
-    """Return `page` with links to these in their place."""
-    links = [
-        f'<a rel="{rel}" href="{escape(address)}">{words}</a>'
-        for rel, address, words in (
-            ("prev", neighbours.previous, "Previous digest"),
-            ("next", neighbours.next, "Next digest"),
-        )
-        if address
-    ]
+    """Return `page` with links to these in their place; without any, it is as it was made."""
+    named = (("prev", neighbours.previous, "Previous"), ("next", neighbours.next, "Next"))
+    links = [f'<a rel="{rel}" href="{escape(to)}">{word} digest</a>' for rel, to, word in named if to]
     said = f'<nav class="neighbours" aria-label="Digests">{" ".join(links)}</nav>' if links else ""
     return _PLACE.sub(lambda _: PLACE.replace("--><!--", f"-->{said}<!--"), page, count=1)
 
