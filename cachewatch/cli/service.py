@@ -21,13 +21,7 @@ from cachewatch.cli.config import configured, log_format, reading
 from cachewatch.cli.mistakes import completing, examples
 from cachewatch.cli.operate import when
 from cachewatch.cli.template import TEMPLATES_OPTION
-from cachewatch.cli.terminal import (
-    format_option,
-    is_on_terminal,
-    say,
-    warn,
-    write_lines,
-)
+from cachewatch.cli.terminal import format_option, is_on_terminal, say, warn, write_lines
 from cachewatch.config.channels import FileConfig, MailConfig, WebhookConfig
 from cachewatch.config.model import Config
 from cachewatch.config.reading import read_config

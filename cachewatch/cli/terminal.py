@@ -22,6 +22,7 @@ from cachewatch.core.names import safe
 from cachewatch.errors import UsageError
 from cachewatch.report.data import pretty_json
 from cachewatch.report.text import Palette, fitted
+from cachewatch.report.words import how_long
 
 
 def say(text: str) -> None:
@@ -71,7 +72,6 @@ LONG_BYTES = 12 * 2**20
 _MANY_PIECES = 500
 # An earlier estimate would be unreliable.
 _SECONDS_BEFORE_ESTIMATE = 3.0
-_MINUTE, _HOUR = 60, 3600
 
 
 class ProgressLine:
@@ -112,10 +112,7 @@ class ProgressLine:
         elapsed, done = self._clock() - self._start, self._done - self._done_at_start
         if elapsed < _SECONDS_BEFORE_ESTIMATE or not done:
             return ""
-        seconds = elapsed / done * (self._total - self._done)
-        if seconds < _MINUTE:
-            return f", {seconds:.0f} s left"
-        return f", {seconds / _MINUTE:.0f} min left" if seconds < _HOUR else f", {seconds / _HOUR:.1f} h left"
+        return f", {how_long(elapsed / done * (self._total - self._done))} left"
 
     def count(self, done: int) -> None:
         """Add `done` pieces to what is done, and draw their number; their total is unknown."""

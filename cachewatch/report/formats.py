@@ -39,12 +39,7 @@ from cachewatch.report.data import (
     with_owners,
 )
 from cachewatch.report.text import Block, Palette, Requested, Shown, fitted, tell
-from cachewatch.report.values import (
-    CsvTable,
-    Example,
-    TagDigest,
-    VersionsChange,
-)
+from cachewatch.report.values import CsvTable, Example, TagDigest, VersionsChange
 from cachewatch.report.words import chosen_lines, fact, heading, nothing, number, share_of, signed, tags_named, total
 
 

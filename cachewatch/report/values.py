@@ -22,11 +22,7 @@ from cachewatch.core.advice.coverage import CoverageChange
 from cachewatch.core.advice.remembered import Remembered
 from cachewatch.core.advice.values import Alternative, Assessment, Because, ComparedTag, Known, Pinned, Verb
 from cachewatch.core.changesets import Report
-from cachewatch.core.model import (
-    Machine,
-    Side,
-    Unreadable,
-)
+from cachewatch.core.model import Machine, Side, Unreadable
 from cachewatch.core.statement_values import Statement
 from cachewatch.report.words_file import Words, fill
 

@@ -237,8 +237,8 @@ def test_demo(run: Run, tmp_path: Path) -> None:
     assert run("demo", tmp_path / "kept.git").exit_code == 2
 
 
-@pytest.mark.slow_cases
-@pytest.mark.parametrize("folder", [(), ("my demo.git",)])
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", [("my demo.git",), pytest.param((), marks=pytest.mark.nightly)])
 def test_the_next_commands_of_the_demo_run(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: tuple[str, ...]
 ) -> None:
@@ -348,7 +348,7 @@ def test_a_progress_bar_estimates_what_is_left(
     seconds = iter([100.0, 101.0, 110.0, 1900.0, *[100.0 + 100 * 3600] * 4])
     line = ProgressLine("indexing", clock=lambda: next(seconds))
     line.begin(10_000, 5_000)
-    for said in ("51%", "52%, 4 min left", "53%, 7.8 h left", "54%, 1150.0 h left"):
+    for said in ("51%", "52%, 4 minutes left", "53%, 8 hours left", "54%, 47 days left"):
         line.advance(100)
         assert capsys.readouterr().err.endswith(f"]  {said}"), said
     line.advance(4_600)

@@ -37,28 +37,26 @@ def test_commands_stand_by_purpose(run: Run) -> None:
     assert max(map(len, output.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("name", commands())
-def test_the_line_is_what_the_command_says(name: str) -> None:
+def test_the_line_is_what_the_command_says() -> None:
     """The line of a command, which is written beside it, begins as its own help does."""
-    command: click.Command | None = cli
-    for word in name.split():
-        assert isinstance(command, click.Group)
-        command = command.get_command(click.Context(command), word)
-    assert command is not None
-    own, listed = (text.partition(" ")[0] for text in (command.help or "", commands()[name].summary))
-    assert own == listed
+    for name, row in commands().items():
+        command: click.Command | None = cli
+        for word in name.split():
+            assert isinstance(command, click.Group)
+            command = command.get_command(click.Context(command), word)
+        assert command is not None
+        assert (command.help or "").partition(" ")[0] == row.summary.partition(" ")[0], name
 
 
-@pytest.mark.parametrize("words", LEAVES)
-def test_examples(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each command has two examples or more of itself, and what they say can be parsed."""
     monkeypatch.chdir(ROOT)
-    lines = [line.strip().removeprefix("$ ") for line in (LEAVES[words].epilog or "").splitlines()[2:]]
-
-    assert len(lines) >= 2
-    for line in lines:
-        assert f"cachewatch {words}" in line
-        parse(line.removeprefix('eval "$(').removesuffix(')"'))
+    for words, command in LEAVES.items():
+        lines = [line.strip().removeprefix("$ ") for line in (command.epilog or "").splitlines()[2:]]
+        assert len(lines) >= 2, words
+        for line in lines:
+            assert f"cachewatch {words}" in line
+            parse(line.removeprefix('eval "$(').removesuffix(')"'))
 
 
 def parse(line: str) -> None:
@@ -76,11 +74,11 @@ def parse(line: str) -> None:
     command.parse_args(context, arguments)
 
 
-@pytest.mark.parametrize("words", LEAVES)
-def test_every_option_has_a_sentence(words: str) -> None:
+def test_every_option_has_a_sentence() -> None:
     """No option stands without an explanation."""
-    for option in LEAVES[words].params:
-        assert not isinstance(option, click.Option) or option.help, option.name
+    for words, command in LEAVES.items():
+        for option in command.params:
+            assert not isinstance(option, click.Option) or option.help, (words, option.name)
 
 
 def test_the_options_of_diff_stand_by_purpose(run: Run) -> None:
