@@ -98,6 +98,7 @@ def test_filters_are_checked_where_that_is_asked_for(site: Site, run: Run) -> No
     assert "was not checked; `cachewatch config check --source` does that" in plain
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize(
     ("key", "name", "said"),
     [
