@@ -2,10 +2,9 @@
 
 A channel turns one digest into messages, one per recipient, file or address, whose bytes are final: they are stored
 before anything is sent, and every retry sends the same ones. A page is final when it is made too, but has an empty
-place for the links to the pages before and after it, which whoever keeps the pages fills again and again.
+place for the links to the pages before and after it, which a site fills.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
@@ -217,22 +216,14 @@ class Notice(Struct, frozen=True, kw_only=True):
 
 
 PLACE = "<!-- neighbours --><!-- /neighbours -->"
-_PLACE = re.compile("<!-- neighbours -->.*?<!-- /neighbours -->", re.DOTALL)
 
 
-class Neighbours(Struct, frozen=True):
-    """The addresses of the digests before and after one; None where there is none."""
-
-    previous: str | None = None
-    next: str | None = None
-
-
-def with_neighbours(page: str, neighbours: Neighbours) -> str:
-    """Return `page` with links to these in their place; without any, it is as it was made."""
-    named = (("prev", neighbours.previous, "Previous"), ("next", neighbours.next, "Next"))
+def with_neighbours(page: str, *, previous: str | None, following: str | None) -> str:
+    """Return the page of a digest with links to the addresses of those before and after it in their place."""
+    named = (("prev", previous, "Previous"), ("next", following, "Next"))
     links = [f'<a rel="{rel}" href="{escape(to)}">{word} digest</a>' for rel, to, word in named if to]
     said = f'<nav class="neighbours" aria-label="Digests">{" ".join(links)}</nav>' if links else ""
-    return _PLACE.sub(lambda _: PLACE.replace("--><!--", f"-->{said}<!--"), page, count=1)
+    return page.replace(PLACE, PLACE.replace("--><!--", f"-->{said}<!--"), 1)
 
 
 class Attachment(Struct, frozen=True):

@@ -10,7 +10,7 @@ from browser.chromium import View
 from browser.conftest import Audit, Show
 from cachewatch.cli.samples import sample_digest, sample_notice
 from cachewatch.report.digest_mail import render_digest, render_notice
-from cachewatch.report.values import Neighbours, with_neighbours
+from cachewatch.report.values import with_neighbours
 
 _PHONE = View(360, "light")
 _STRIP = "() => document.querySelectorAll('head style, head meta, img').forEach(element => element.remove())"
@@ -139,7 +139,7 @@ def archived(request: pytest.FixtureRequest, demo_repository: Path, tmp_path: Pa
     """The page of a digest in an archive, with neighbours."""
     file = tmp_path / "archived.html"
     digest = sample_digest() if request.param == "sample" else digest_of(read(demo_repository))
-    file.write_text(with_neighbours(render_digest(digest).page, Neighbours("before.html", "after.html")))
+    file.write_text(with_neighbours(render_digest(digest).page, previous="before.html", following="after.html"))
     return file
 
 

@@ -45,7 +45,7 @@ from cachewatch.extensions.site.past import Revisions, TagHistory, totals_of
 from cachewatch.extensions.site.reading import SiteContents
 from cachewatch.extensions.site.stories import RevisionStory, file_name, page, shown
 from cachewatch.report.templates import render
-from cachewatch.report.values import Neighbours, with_neighbours
+from cachewatch.report.values import with_neighbours
 from cachewatch.runtime.files import publish, read_inside, remove
 from cachewatch.runtime.worker import in_processes
 from cachewatch.store.digests import archive
@@ -175,8 +175,8 @@ def digest_pages(digests: Sequence[ArchivedDigest]) -> Iterator[tuple[str, bytes
         names = [None, *(path.removeprefix("digest/") for path in paths), None]
         for place, digest in enumerate(found):
             # The newest comes first.
-            beside = Neighbours(previous=names[place + 2], next=names[place])
-            yield paths[place], with_neighbours(digest.html, beside).encode()
+            linked = with_neighbours(digest.html, previous=names[place + 2], following=names[place])
+            yield paths[place], linked.encode()
 
 
 def archived_digests(state: StatePlace, feeds: Mapping[str, str | None]) -> list[ArchivedDigest]:
