@@ -60,8 +60,6 @@ from cachewatch.core.names import safe_name
 from cachewatch.core.selection import Selection
 from cachewatch.core.spack import NO_COMPILER, VersionKey, agrees, newest, sorted_versions, version_identity
 
-_LOGGER = logging.getLogger(__name__)
-
 Counts = Counter[Signature]
 
 
