@@ -497,7 +497,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
                 wanted_package=lambda _: True,
                 trees=self.comparisons.trees(self.source.name),
             )
-            make_collector = partial(DigestCollector, lambda _: False, has_table=False)
+            make_collector = partial(DigestCollector, _wants_nothing, has_table=False)
             found = self.comparisons.changeset(
                 self.source.name, comparison, Selection(), make_collector, self.context.go_on
             )
@@ -790,6 +790,11 @@ def _without_suspicion(tag: TagDigest) -> TagDigest:
     events = tuple(event for event in tag.report.events if event.kind is not Kind.SUSPICIOUS)
     statements = tuple(one for one in tag.statements if one.kind is not StatementKind.SUSPICIOUS)
     return structs.replace(tag, report=structs.replace(tag.report, events=events), statements=statements)
+
+
+def _wants_nothing(_: Set[Kind]) -> bool:
+    """Select no kind; a function with a name, since it is sent to a worker."""
+    return False
 
 
 def _without_decided_suspicion(news: TagNews, confirmed: Set[str], settled: Set[str]) -> TagNews:
