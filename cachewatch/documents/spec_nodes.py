@@ -15,9 +15,10 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from functools import lru_cache
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -251,9 +252,7 @@ def _member(value: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, dict) else None
 
 
-_Read = TypeVar("_Read")
-
-_encode = msgspec.json.Encoder(order="deterministic").encode
+encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class EncodedIngredients(NamedTuple):
@@ -279,7 +278,7 @@ def encode_ingredients(made_of: MadeOf, shared: frozenset[str] = frozenset()) ->
     names = [spec_hash[:NAME_LETTERS] for spec_hash in below]
     if not shared.isdisjoint(names):
         names = [name_of(spec_hash, shared) for spec_hash in below]
-    return EncodedIngredients(_encode(ingredients), _encode(names))
+    return EncodedIngredients(encode(ingredients), encode(names))
 
 
 def write_package_graph(specs: Mapping[str, EncodedIngredients]) -> bytes:
@@ -296,48 +295,42 @@ def write_package_graph(specs: Mapping[str, EncodedIngredients]) -> bytes:
     return b"[\n" + b",\n".join(written) + b"\n]\n"
 
 
-def encode_node(node: GraphNode) -> bytes:
-    """Encode a spec that is no binary for `write_tag_graph`."""
-    return _encode(node)
-
-
 def write_tag_graph(nodes: Mapping[str, bytes]) -> bytes:
     """Return the text of a `.graph.json` with these encoded nodes, sorted by hash."""
-    lines = [_encode(spec_hash) + b": " + nodes[spec_hash] for spec_hash in sorted(nodes)]
+    lines = [encode(spec_hash) + b": " + nodes[spec_hash] for spec_hash in sorted(nodes)]
     return b"{\n" + b",\n".join(lines) + b"\n}\n"
 
 
 def read_package_graph(content: bytes, path: str) -> Mapping[str, MadeOf]:
     """Read a `graph.json`, by short name or hash of the specs; raise UnreadableDocument, with `path`, if it is invalid."""
-    return _read(content, path, _groups)
+    found: dict[str, MadeOf] = {}
+    with _reading(content, path):
+        for group in _decode_groups(content):
+            ingredients = _interned(group)
+            for name, below in group.specs.items():
+                _check(name, ingredients, below)
+                found[name] = ingredients, below
+    return found
 
 
 def read_tag_graph(content: bytes, path: str) -> Mapping[str, GraphNode]:
     """Read a `.graph.json`, by hash; raise UnreadableDocument, which names `path`, if it is invalid."""
-    return _read(content, path, _nodes)
+    found: dict[str, GraphNode] = {}
+    with _reading(content, path):
+        for spec_hash, node in _decode_tag(content).items():
+            _check(spec_hash, node.ingredients, node.below)
+            found[spec_hash] = msgspec.structs.replace(node, ingredients=_interned(node.ingredients))
+    return found
 
 
-def _read(content: bytes, path: str, read: Callable[[bytes], Iterable[tuple[str, _Read]]]) -> Mapping[str, _Read]:
+@contextmanager
+def _reading(content: bytes, path: str) -> Iterator[None]:
     if len(content) > MAX_BYTES:
         raise UnreadableDocument(f"{path}: larger than {MAX_BYTES // 2**20} MiB, which no recorded graph is")
     try:
-        return dict(read(content))
+        yield
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise UnreadableDocument(f"{path}: is not a recorded graph ({error})") from error
-
-
-def _groups(content: bytes) -> Iterator[tuple[str, MadeOf]]:
-    for group in _decode_groups(content):
-        ingredients = _interned(group)
-        for name, below in group.specs.items():
-            _check(name, ingredients, below)
-            yield name, (ingredients, below)
-
-
-def _nodes(content: bytes) -> Iterator[tuple[str, GraphNode]]:
-    for spec_hash, node in _decode_tag(content).items():
-        _check(spec_hash, node.ingredients, node.below)
-        yield spec_hash, msgspec.structs.replace(node, ingredients=_interned(node.ingredients))
 
 
 def _check(name: str, made_of: Ingredients, below: tuple[str, ...]) -> None:

@@ -27,8 +27,8 @@ from cachewatch.documents.spec_nodes import (
     Node,
     compiler_of,
     dependencies_of,
+    encode,
     encode_ingredients,
-    encode_node,
     graph_node_of,
     ingredients_of,
     read_node,
@@ -186,7 +186,7 @@ class _RecordReader:
         node = read_node(record.spec)
         if not record.in_buildcache:
             found = graph_node_of(spec_hash, node, self._lookup, self._shared)
-            self.other_nodes[spec_hash] = encode_node(found)
+            self.other_nodes[spec_hash] = encode(found)
             return
         dependencies = dependencies_of(node)
         binary = self._binary(spec_hash, node, dependencies)
