@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
 from types import MappingProxyType
 
 from msgspec import Struct
@@ -282,22 +281,22 @@ def _nothing_to_compare(
     there = tag_names.in_order(had.ids.keys() | has.ids.keys())
     if not there:
         explanation = nothing_found(repository, after.commit, after.name)
-        return f"{_where(repository)}neither revision has documents; {explanation}"
+        return f"{repository.prefix}neither revision has documents; {explanation}"
+    return f"{repository.prefix}{no_tag_matches(wanted, there)}"
+
+
+def no_tag_matches(wanted: Callable[[str], bool], there: Sequence[str]) -> str:
+    """Return the message that `wanted` selects none of the tags that are `there`."""
     asked = wanted if isinstance(wanted, Globs) else Globs()
-    listed = f"there are {', '.join(there[:8])}{', ...' if len(there) > 8 else ''}"
     named = "".join(f" {pattern}" for pattern in asked.patterns)
-    return f"{_where(repository)}no tag matches{named}; {listed}{asked.meant(there)}"
-
-
-def _where(repository: Repository) -> str:
-    return "" if repository.path == Path() else f"{repository.path}: "
+    return f"no tag matches{named}; there are {', '.join(there[:8])}{', ...' if there[8:] else ''}{asked.meant(there)}"
 
 
 def tree_of(repository: Repository, revision: Revision, tag: str, trees: Mapping[str, str] | None = None) -> str:
     """Return the tree id of `tag`, from `trees` if given; raise UnknownRevision, with the tags, if it is missing."""
     trees = tags_of(repository, revision).ids if trees is None else trees
     if not trees:
-        raise UnknownRevision(f"{_where(repository)}{nothing_found(repository, revision.commit, revision.name)}")
+        raise UnknownRevision(f"{repository.prefix}{nothing_found(repository, revision.commit, revision.name)}")
     if tag not in trees:
         named = tag_names.in_order(trees)
         there = f"; it has {', '.join(named[:5])}{', ...' if len(named) > 5 else ''}"

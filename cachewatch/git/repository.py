@@ -391,6 +391,11 @@ class Repository:
         self._git = Git(git_dir=self.git_dir, what=str(self.path))
         self._objects: ObjectPipe | None = None
 
+    @property
+    def prefix(self) -> str:
+        """The beginning of messages about this repository; "" if it is the current folder."""
+        return "" if self.path == Path() else f"{self.path}: "
+
     def run(self, arguments: Sequence[str], lines: Iterable[str] = ()) -> bytes:
         """Run a git command that only reads, with `lines` as its input, and return what it prints."""
         return self._git.run(arguments, lines)

@@ -263,7 +263,7 @@ def _complaint(repository: Repository, name: str) -> str:
     moment = as_datetime(name, now)
     if moment is None and (of_tag := as_datetime(name.rpartition(":")[0], now)) is not None:
         name, moment = name.rpartition(":")[0], of_tag
-    where = repr(name) if repository.path == Path() else f"{repository.path}: {name!r}"
+    where = f"{repository.prefix}{name!r}"
     if moment is not None and moment > now + _SOON:
         return f"{where} is in the future"
     if moment is not None:
@@ -291,7 +291,7 @@ def _complaint(repository: Repository, name: str) -> str:
 
 def _no_file(repository: Repository, revision: str, path: str) -> str:
     """Return the message that `revision` has no file `path`; suggest the path seen from the user's working folder."""
-    where = "" if repository.path == Path() else f"{repository.path}: "
+    where = repository.prefix
     found = _ask(repository, f"{revision}:{os.path.normpath(path)}")
     if found is not None and found.type == "tree":
         return f"{where}{path} is a folder in {revision}; name a document in it, or a tag as {revision}:TAG"

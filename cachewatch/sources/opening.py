@@ -14,11 +14,10 @@ from cachewatch.core import names as tag_names
 from cachewatch.core.changesets import Blob, Comparison, Difference, DocumentPair, Listing, Readers, TagPair
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Side
 from cachewatch.core.names import ANYWHERE, DEFAULT_TAG, DOCUMENT, ENDINGS, Layout, Wanted
-from cachewatch.core.selection import Globs
 from cachewatch.documents.frontmatter import MAX_BYTES
 from cachewatch.documents.parsing import claim_of
 from cachewatch.errors import SourceError, UnknownRevision, UsageError
-from cachewatch.git.catalogue import GitReader, compare_revisions, list_revision, tags_of
+from cachewatch.git.catalogue import GitReader, compare_revisions, list_revision, no_tag_matches, tags_of
 from cachewatch.git.remote import open_repository
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, file_of, resolve
@@ -196,8 +195,7 @@ def _match(old: list[Listing], new: list[Listing], wanted_tag: Choice) -> list[t
         for tag in filter(wanted_tag, tags)
     ]
     if not pairs:
-        asked = f" {', '.join(wanted_tag.patterns)}" if isinstance(wanted_tag, Globs) else ""
-        raise UsageError(f"no tag matches{asked}; there are {', '.join(tags[:8])}{', ...' if len(tags) > 8 else ''}")
+        raise UsageError(no_tag_matches(wanted_tag, tags))
     return pairs
 
 

@@ -210,22 +210,18 @@ def test_a_service_that_is_killed_leaves_no_git_behind(
 # The server's answers
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
+def test_what_only_a_person_can_mend(folder: Path, url: str, faults: Faults) -> None:
+    """It is told from what may pass, and says what to do."""
+    for change, words in (
         (Faults(status=404), "no such repository"),
         (Faults(status=403), "requires authentication"),
         (Faults(user="a:b"), "requires authentication"),
         (Faults(location="http://127.0.0.1:1"), "has moved"),
-    ],
-)
-def test_what_only_a_person_can_mend(folder: Path, url: str, faults: Faults, change: Faults, words: str) -> None:
-    """It is told from what may pass, and says what to do."""
-    vars(faults).update(vars(change))
-
-    with pytest.raises(BrokenSource, match=words) as caught:
-        ServiceClone(folder, url, timeout=10).update()
-    assert not caught.value.is_transient
+    ):
+        vars(faults).update(vars(change))
+        with pytest.raises(BrokenSource, match=words) as caught:
+            ServiceClone(folder, url, timeout=10).update()
+        assert not caught.value.is_transient
 
 
 def test_what_may_pass(folder: Path, url: str, faults: Faults) -> None:
