@@ -252,7 +252,7 @@ def _member(value: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, dict) else None
 
 
-encode = msgspec.json.Encoder(order="deterministic").encode
+to_json = msgspec.json.Encoder(order="deterministic").encode
 
 
 class EncodedIngredients(NamedTuple):
@@ -278,7 +278,7 @@ def encode_ingredients(made_of: MadeOf, shared: frozenset[str] = frozenset()) ->
     names = [spec_hash[:NAME_LETTERS] for spec_hash in below]
     if not shared.isdisjoint(names):
         names = [name_of(spec_hash, shared) for spec_hash in below]
-    return EncodedIngredients(encode(ingredients), encode(names))
+    return EncodedIngredients(to_json(ingredients), to_json(names))
 
 
 def write_package_graph(specs: Mapping[str, EncodedIngredients]) -> bytes:
@@ -297,7 +297,7 @@ def write_package_graph(specs: Mapping[str, EncodedIngredients]) -> bytes:
 
 def write_tag_graph(nodes: Mapping[str, bytes]) -> bytes:
     """Return the text of a `.graph.json` with these encoded nodes, sorted by hash."""
-    lines = [encode(spec_hash) + b": " + nodes[spec_hash] for spec_hash in sorted(nodes)]
+    lines = [to_json(spec_hash) + b": " + nodes[spec_hash] for spec_hash in sorted(nodes)]
     return b"{\n" + b",\n".join(lines) + b"\n}\n"
 
 

@@ -27,11 +27,11 @@ from cachewatch.documents.spec_nodes import (
     Node,
     compiler_of,
     dependencies_of,
-    encode,
     encode_ingredients,
     graph_node_of,
     ingredients_of,
     read_node,
+    to_json,
     variants_of,
 )
 from cachewatch.errors import SourceError
@@ -186,7 +186,7 @@ class _RecordReader:
         node = read_node(record.spec)
         if not record.in_buildcache:
             found = graph_node_of(spec_hash, node, self._lookup, self._shared)
-            self.other_nodes[spec_hash] = encode(found)
+            self.other_nodes[spec_hash] = to_json(found)
             return
         dependencies = dependencies_of(node)
         binary = self._binary(spec_hash, node, dependencies)
