@@ -50,7 +50,7 @@ from cachewatch.report.formats import (
     write_text,
 )
 from cachewatch.report.text import ALL, Requested
-from cachewatch.report.words import first_of, occurrences
+from cachewatch.report.words import first_of, occurrences, tag_event
 from cachewatch.sources.folders import check_path, is_documents
 from cachewatch.sources.opening import NEWEST, needs_git, open_comparison, split_range, uncommitted
 
@@ -410,7 +410,8 @@ def _say_what_failed(reports: Sequence[Report], words: Sequence[str], fail_on: G
             if kinds:
                 tag = safe(report.after.tag or report.before.tag or "")
                 unread = [safe(one.package) for one in report.unreadable] if "unreadable" in kinds else []
-                what = "; ".join(filter(None, (occurrences(report.statements, kinds.__contains__), ", ".join(unread))))
+                told = occurrences(report.statements, kinds.__contains__)
+                what = "; ".join(filter(None, (told or tag_event(report, kinds), ", ".join(unread))))
                 found.setdefault(what, []).append(tag)
         for what, tags in found.items():
             where = f"[{', '.join(tags)}]" if len(reports) > 1 or not what else ""

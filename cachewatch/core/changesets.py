@@ -248,6 +248,7 @@ def events_of(statements: Sequence[Statement], tag_event: Event | None) -> tuple
 
 
 _ATTRIBUTES = (Kind.COMPILER, Kind.OS, Kind.TARGET, Kind.VARIANT)
+_TAG_EVENTS = (Kind.TAG_ADDED, Kind.TAG_REMOVED)
 _NO_EVENTS = (StatementKind.TAG_ADDED, StatementKind.TAG_REMOVED, StatementKind.REBUILD_WAVE, StatementKind.TURNOVER)
 
 
@@ -329,9 +330,16 @@ class Report(Struct, frozen=True, kw_only=True):
         return self.after.tag or self.before.tag or self.after.name
 
     @property
+    def tag_event(self) -> Event | None:
+        """The event that the tag is new or was removed, unless it has no package of the selection."""
+        found = (event for event in self.events if event.kind in _TAG_EVENTS and (event.packages or not self.is_part))
+        return next(found, None)
+
+    @property
     def kinds(self) -> frozenset[Kind]:
         """Every kind of change that happened."""
-        kinds = {*self.own_kinds, *(event.kind for event in self.events)}
+        events = (event for event in self.events if event.kind not in _TAG_EVENTS or event == self.tag_event)
+        kinds = {*self.own_kinds, *(event.kind for event in events)}
         kinds |= {kind for one in self.statements if is_of_tag(one.kind) for kind in one.kinds}
         if self.is_partial:
             kinds.add(Kind.UNREADABLE)

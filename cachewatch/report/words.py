@@ -1,7 +1,7 @@
 """The words that all reports share: names, facts of statements, counts that add up, and times."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
@@ -371,6 +371,14 @@ def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) 
     return "; ".join(filter(None, [*named, first_of(places, FEW_NAMES, "; {:,} more", by="; ")]))
 
 
+def tag_event(report: Report, kinds: Collection[Kind] = tuple(Kind)) -> str:
+    """Say that the tag is new or was removed, if that is one of `kinds`: `new tag develop-2025-06-01`; else nothing."""
+    event = report.tag_event
+    if event is None or event.kind not in kinds:
+        return ""
+    return words().forms(event.kind, "subject", name=safe_name(event.name))[0]
+
+
 _MOST_SHARES = 6
 
 
@@ -459,13 +467,15 @@ def total(report: Report, wants: Wants) -> str:
 
 def nothing(report: Report) -> str:
     """Say that there is nothing to say."""
-    counts = report.packages
+    counts, tag = report.packages, tag_event(report)
+    told = f"{tag[0].upper()}{tag[1:]}." if tag else ""
     if report.statements or (not report.is_part and (counts.changed or counts.added or counts.removed)):
-        return "Nothing of what was asked for."
+        return told or "Nothing of what was asked for."
     selected = " of your selection" if report.is_part else ""
     seen = ", as far as documents could be compared" if report.losses else ""
     same = ": all documents are the same" if report.is_same and not report.losses else ""
-    return f"No differences in {number(max(counts.before, counts.after), 'package')}{selected}{seen}{same}."
+    packages = number(max(counts.before, counts.after), "package")
+    return f"{told} No differences in {packages}{selected}{seen}{same}.".lstrip()
 
 
 _SHORT = 7  # of a revision

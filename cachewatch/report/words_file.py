@@ -5,7 +5,8 @@ Nothing here renders templates, so that a terminal has the same words without Ji
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -57,11 +58,7 @@ class Words:
         """Return all forms of one thing, the longest first, but those for which something is not known."""
         found = self.find(path, key) or ()
         known = {name for name, value in values.items() if value != ""}
-        return [
-            fill(one, n, values)
-            for one in found
-            if {m[1] for m in _FIELD.finditer(one) if m[2] is None} <= known | {"n"}
-        ]
+        return [fill(one, n, values) for one in found if _fields(one) <= known | {"n"}]
 
 
 def fill(text: str, n: int, values: Mapping[str, object]) -> str:
@@ -79,8 +76,12 @@ def fill(text: str, n: int, values: Mapping[str, object]) -> str:
 
 
 def words(folder: Path | None = None) -> Words:
-    """Return our words, and those of a folder in place of ours; raise TemplateError if these cannot be read."""
-    return _ours() if folder is None else Words(entries(NAME, folder))
+    """Return our words, and those of a folder in place of ours; raise TemplateError if these cannot be used."""
+    if folder is None:
+        return _ours()
+    found = entries(NAME, folder)
+    _check_fields(found, folder)
+    return Words(found)
 
 
 def entries(name: str, folder: Path | None = None) -> dict[str, Any]:
@@ -99,6 +100,34 @@ def entries(name: str, folder: Path | None = None) -> dict[str, Any]:
 @cache
 def _ours() -> Words:
     return Words(entries(NAME))
+
+
+def _check_fields(found: Entry, folder: Path) -> None:
+    """Raise TemplateError if a text has a {name} that no text of ours under the same key has."""
+    known: defaultdict[tuple[str, str], set[str]] = defaultdict(lambda: {"n"})
+    for path, key, text in _texts(_ours().all):
+        known[path[0], key] |= _fields(text)
+    for path, key, text in _texts(found):
+        for field in _fields(text) - known[path[0], key]:
+            table, name = f"[{'.'.join(path)}]", f"{{{field}}}"
+            lines = read_inside(folder, NAME, most=_LONGEST).decode().splitlines()
+            start = lines.index(table) if table in lines else 0
+            line = next((number for number, one in enumerate(lines) if number >= start and name in one), start) + 1
+            others = ", ".join(f"{{{one}}}" for one in sorted(known[path[0], key]))
+            raise TemplateError(f"{folder}/{NAME}: line {line}: `{key}` of {table} has no {name}; it has {others}")
+
+
+def _texts(entry: Entry, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    """Yield all texts, each with the path of its table and its key."""
+    for key, value in entry.items():
+        if isinstance(value, Mapping):
+            yield from _texts(value, (*path, key))
+        else:
+            yield from ((path, key, text) for text in ([value] if isinstance(value, str) else value))
+
+
+def _fields(text: str) -> set[str]:
+    return {match[1] for match in _FIELD.finditer(text) if match[2] is None}
 
 
 def _replace(own: dict[str, Any], theirs: Mapping[str, Any], where: str) -> None:

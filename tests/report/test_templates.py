@@ -17,6 +17,7 @@ from cachewatch.report import templates as filters
 from cachewatch.report.digest_mail import render_digest
 from cachewatch.report.digest_view import view
 from cachewatch.report.templates import render_all
+from cachewatch.report.words_file import words
 from cachewatch.runtime.files import shipped_schemas
 
 
@@ -98,6 +99,27 @@ def test_what_is_wrong_is_said(tmp_path: Path, text: str, message: str) -> None:
         caged(tmp_path, text, digest={"some": "thing"})
 
     assert "t.txt.j2" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[todo]\nnothing = "No {foo} action."', "line 2: `nothing` of [todo] has no {foo}; it has {n}"),
+        (
+            '[retired]\nsaid = "{items}"\n[upgraded]\nheading = "Newer"\n\nsubject = ["{items}", "{names}"]\n',
+            "line 6: `subject` of [upgraded] has no {names}; it has {items}, {n}",
+        ),
+    ],
+)
+def test_words_name_only_the_values_that_they_have(tmp_path: Path, text: str, message: str) -> None:
+    """Those that our texts under the same key have, also in entries of the same kind."""
+    (tmp_path / "words.toml").write_text('[stack-removed.going]\nsaid = "{name}{fates} {n|m}"\n')
+    assert words(tmp_path).text("stack-removed.going", "said") == "{name}{fates} {n|m}"
+
+    (tmp_path / "words.toml").write_text(text)
+    with pytest.raises(TemplateError) as error:
+        words(tmp_path)
+    assert str(error.value) == f"{tmp_path}/words.toml: {message}"
 
 
 def test_a_template_that_never_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
