@@ -128,8 +128,6 @@ def test_a_gate_says_in_which_tags_it_was_stopped(run: Run, demo_repository: Pat
     )
 
 
-<<<<<<< HEAD
-=======
 @pytest.mark.parametrize(
     ("options", "said", "error"),
     [
@@ -151,12 +149,6 @@ def test_a_gate_and_the_report_agree_that_a_tag_is_new(
     assert ("--fail-on tag-added: new tag develop-2025-06-01" in gate.error) == bool(error), gate.error
 
 
-def test_no_difference_is_no_failure(run: Run, sides: tuple[Path, Path]) -> None:
-    """What did not change passes every gate."""
-    assert run("diff", sides[0], sides[0], "--exit-code", "--fail-on", "upgraded").exit_code == 0
-
-
->>>>>>> 1e88829e (Say that a tag is new where a gate counts it, and refuse unknown names in words.toml)
 def test_what_was_not_compared_comes_first(run: Run, sides: tuple[Path, Path], tmp_path: Path) -> None:
     """A gate cannot pass, nor fail for another reason, on half of the documents; a wrong meta is only said."""
     (tmp_path / "bad.md").write_bytes(b"bad")
