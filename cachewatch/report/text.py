@@ -178,10 +178,8 @@ class Chosen(Struct, frozen=True):
         if len(self.lines) == len(self.statement.lines) and not self.is_of_tag:
             found = self.statement.packages
             return found if self.wanted is None else tuple(name for name in found if name in self.wanted)
-        found = dict.fromkeys(line.package for line in self.lines)
-        if self.statement.elsewhere and self.wanted is None:
-            found |= dict.fromkeys(self.statement.packages)
-        return tuple(found)
+        others = self.statement.packages if self.statement.elsewhere and self.wanted is None else ()
+        return tuple(dict.fromkeys((*(line.package for line in self.lines), *others)))
 
 
 def _sum(counts: Iterable[Counts]) -> Counts:

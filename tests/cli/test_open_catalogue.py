@@ -72,8 +72,9 @@ def test_the_public_cache_has_a_short_name(nowhere: Path, run: Run, monkeypatch:
 
 
 def test_the_configuration_comes_before_it(nowhere: Path, run: Run) -> None:
-    """The first source of the configuration is read, and named."""
+    """The first source of the configuration is read, and named, also where a catalogue is in this folder."""
     history(nowhere / "second.git", *states("second"))
+    history(Path("catalogue.git"), *states("beside"))
     Path("cachewatch.yaml").write_text(CONFIG.format(folder=nowhere))
     result = run("diff")
 
@@ -200,16 +201,6 @@ def test_of_several_catalogues_in_this_folder_none_is_guessed(run: Run) -> None:
 
     assert run("diff").exit_code == 2
     assert "this folder has several catalogues; choose one: --repo ./a.git, --repo ./b.git\n" in run("diff").error
-
-
-@pytest.mark.usefixtures("nowhere")
-def test_the_configuration_comes_before_a_catalogue_in_this_folder(nowhere: Path, run: Run) -> None:
-    """Who configured a source means that one."""
-    history(nowhere / "second.git", *states("second"))
-    history(Path("catalogue.git"), *states("beside"))
-    Path("cachewatch.yaml").write_text(CONFIG.format(folder=nowhere))
-
-    assert "  second  1.0  +1" in run("diff").output
 
 
 @pytest.mark.usefixtures("nowhere")

@@ -109,15 +109,6 @@ def test_a_compiler_without_a_version(run: Run, tmp_path: Path) -> None:
         assert json.loads(output)["changesets"][0]["summary"]["specs"]["rebuilt"] == rebuilt, patterns
 
 
-def test_show_names_what_is_near(run: Run, repository: Path) -> None:
-    """A wrong package or tag of `show` is a mistake too."""
-    package = run("show", "zlip", "--repo", repository)
-    tag = run("show", "zlib", "--tag", "v2", "--repo", repository)
-
-    assert (package.exit_code, "did you mean zlib?" in package.error) == (2, True)
-    assert (tag.exit_code, "has no tag 'v2'" in tag.error) == (2, True)
-
-
 @pytest.fixture(scope="module")
 def two_tags(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a catalogue in which develop changed, and v1, with a stack and package of its own, did not."""
