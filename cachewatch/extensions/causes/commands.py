@@ -102,16 +102,12 @@ def revisions_report(before: Side, after: Side, found: Sequence[Explanation]) ->
     """Return the report on the causes of all rebuilt specs between two revisions."""
     rebuilt = tuple(one for one in found if _is_rebuilt(one))
     names = " ".join((side.revision or "")[:SHORT] for side in (before, after))
-    notes = (
-        []
-        if rebuilt
-        else [f"no specs were rebuilt between these revisions; what else changed: cachewatch diff {names}"]
-    )
+    none = f"no specs were rebuilt between these revisions; what else changed: cachewatch diff {names}"
     return WhyReport(
         heading=_heading(after.tag or "", before, after),
         counted=rebuilt,
         are="rebuilt, in place of an older build or beside it",
-        notes=(*notes, *_no_rebuilds([one for one in found if not _is_rebuilt(one)])),
+        notes=(*(() if rebuilt else (none,)), *_no_rebuilds([one for one in found if not _is_rebuilt(one)])),
     )
 
 
@@ -364,13 +360,6 @@ def why(
                 answer = _of_two(repository, (against, spec), scope)
             else:
                 answer = _of_spec(repository, spec, scope) if spec else _of_all(repository, scope)
-    _print(answer, format_, output)
-
-
-_Answer = tuple[Callable[[], bytes], Callable[[], WhyReport]]  # as JSON, and for people
-
-
-def _print(answer: _Answer, format_: str, output: str | None) -> None:
     values, report = answer
     if format_ == "json":
         write([values()], output)
@@ -378,6 +367,9 @@ def _print(answer: _Answer, format_: str, output: str | None) -> None:
         write([report_markdown(report())], output)
     else:
         write_lines(report_lines(report()), output)
+
+
+_Answer = tuple[Callable[[], bytes], Callable[[], WhyReport]]  # as JSON, and for people
 
 
 class _Scope(Struct, frozen=True, kw_only=True):

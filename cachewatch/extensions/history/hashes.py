@@ -89,7 +89,7 @@ def find_blame(index: Index, beginning: str, tags: Sequence[str] = ()) -> Blame:
     beginning = beginning.lower().removeprefix("/")
     found = _rows(index, beginning)
     for name in tags:
-        index.tag(name)  # it is a mistake if there is none
+        index.known_id("tag", name)  # it is a mistake if there is none
     if tags:
         found = {h: kept for h, rows in found.items() if (kept := [row for row in rows if row.tag in tags])}
     if len(found) != 1:

@@ -54,8 +54,8 @@ class Range(NamedTuple):
 
 def find_log(index: Index, tag: str, package: str | None, asked: Range) -> RevisionLog:
     """Return the changes to `tag`, or to its package `package`, in the newest revisions of the range `asked`."""
-    package_id = None if package is None else index.package(package)
-    values = {"since": asked.since, "until": asked.until, "tag": index.tag(tag), "package": package_id}
+    package_id = None if package is None else index.known_id("package", package)
+    values = {"since": asked.since, "until": asked.until, "tag": index.known_id("tag", tag), "package": package_id}
     numbers = sorted(_revisions(index, values), reverse=True)
     return RevisionLog(
         indexed=index.indexed,
@@ -101,7 +101,7 @@ def _logged(index: Index, tag: str, number: int, package: str | None) -> LogRevi
         "SELECT name, message FROM diagnostic JOIN package ON id = package"
         " WHERE tag = ? AND revision = ? AND name = coalesce(?, name) ORDER BY name"
     )
-    point, unread = index.point(number), index.rows(query, (index.tag(tag), number, package))
+    point, unread = index.point(number), index.rows(query, (index.known_id("tag", tag), number, package))
     return LogRevision(
         revision=point.revision,
         time=point.time,
@@ -179,14 +179,20 @@ def find_churn(index: Index, tag: str, by: str, since: int, until: int, *, most:
 
     `by` is package, stack or cause. The content of the first revision of all does not count as added.
     """
-    values = {"tag": index.tag(tag), "since": max(since, 0), "until": until}
+    values = {"tag": index.known_id("tag", tag), "since": max(since, 0), "until": until}
     rows: Sequence[ChurnRow | CauseRow]
     if by == "cause":
         names = ("name", "what", "before", "after", "specs", "attributed")
         rows = [CauseRow(**dict(zip(names, row, strict=True))) for row in index.rows(QUERIES["cause"], values)]
         recorded, not_recorded = (count or 0 for count in next(index.rows(RECORDED, values)))
     else:
-        rows, recorded, not_recorded = _counts(index, by, values), None, None
+        counted = [
+            ChurnRow(name=name, added=added, removed=removed, net_added=added - rebuilt, net_removed=removed - rebuilt)
+            for name, added, removed, rebuilt in index.rows(QUERIES[by], values)
+            if added or removed
+        ]
+        counted.sort(key=lambda row: (-row.added - row.removed, row.name))
+        rows, recorded, not_recorded = counted, None, None
     return Churn(
         indexed=index.indexed,
         tag=tag,
@@ -199,12 +205,3 @@ def find_churn(index: Index, tag: str, by: str, since: int, until: int, *, most:
         recorded=recorded,
         not_recorded=not_recorded,
     )
-
-
-def _counts(index: Index, by: str, values: Mapping[str, int]) -> Sequence[ChurnRow]:
-    rows = [
-        ChurnRow(name=name, added=added, removed=removed, net_added=added - rebuilt, net_removed=removed - rebuilt)
-        for name, added, removed, rebuilt in index.rows(QUERIES[by], values)
-        if added or removed
-    ]
-    return sorted(rows, key=lambda row: (-row.added - row.removed, row.name))

@@ -104,17 +104,20 @@ class Index:
             raise damaged(self.path, MALFORMED)
         return IndexPoint(commit, as_text(moment))
 
-    def tag(self, name: str) -> int:
-        """Return the id of a tag. Raises UsageError, which suggests similar names, if there is no such tag."""
-        return self._id("tag", name)
-
-    def package(self, name: str) -> int:
-        """Return the id of a package. Raises UsageError, which suggests similar names, if there is no such package."""
-        return self._id("package", name)
-
     def id_of(self, table: str, name: str) -> int:
         """Return the id of the name in `table`, which is "tag" or "package"; -1 if the index does not have it."""
         return next((int(found) for (found,) in self.rows(f"SELECT id FROM {table} WHERE name = ?", (name,))), -1)  # noqa: S608
+
+    def known_id(self, table: str, name: str) -> int:
+        """Return the id of the name in `table`. Raises UsageError, which suggests similar names, if there is none."""
+        if (found := self.id_of(table, name)) >= 0:
+            return found
+        names = [known for (known,) in self.rows(f"SELECT name FROM {table}")]  # noqa: S608
+        if not names:
+            raise UsageError(f"no revision of the repository has a document up to {self.indexed.revision[:10]}")
+        near = similar(name, names)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"`cachewatch {table}s` lists what there is now"
+        raise UsageError(f"{name}: the history index has no such {table}; {hint}")
 
     def signature(self, build: int, stacks: int) -> Signature:
         """Return the signature of the specs of an interval, from the ids of its build and its set of stacks."""
@@ -177,16 +180,6 @@ class Index:
             f"{beginning}: no such revision is indexed; `cachewatch history build` adds new ones "
             "(only revisions on the first-parent chain are indexed)"
         )
-
-    def _id(self, table: str, name: str) -> int:
-        if (found := self.id_of(table, name)) >= 0:
-            return found
-        names = [known for (known,) in self.rows(f"SELECT name FROM {table}")]  # noqa: S608
-        if not names:
-            raise UsageError(f"no revision of the repository has a document up to {self.indexed.revision[:10]}")
-        near = similar(name, names)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"`cachewatch {table}s` lists what there is now"
-        raise UsageError(f"{name}: the history index has no such {table}; {hint}")
 
 
 def signature_of(row: tuple[str, ...]) -> Signature:

@@ -67,7 +67,7 @@ def find_when(
     Lags are relative to the first stack among the wanted targets and compilers. Specs that differ only in compiler,
     variants or the spelling of their version are one row.
     """
-    ids = index.package(package), index.tag(tag)
+    ids = index.known_id("package", package), index.known_id("tag", tag)
     spans: defaultdict[_WhenKey, list[Span]] = defaultdict(list)
     for there in presences(index, *ids, index.newest):
         if targets(there.target) and compilers(there.compiler):

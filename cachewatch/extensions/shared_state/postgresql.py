@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from threading import local
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import DatabaseError
 
 from cachewatch.config.secrets import PostgresAddress
@@ -124,7 +124,12 @@ class PostgresDatabase(Database):
         super().__init__(_make_engine(address, self.place, pool_size=4, max_overflow=32))
         try:
             with self._explained():
-                self._open(must_exist=must_exist or not may_write, may_write=may_write)
+                form = _form_in(self._engine)
+                if form is None and (must_exist or not may_write):
+                    raise StateError(f"{self.place}: there is no state yet; run `cachewatch once` first")
+                if form is not None and not may_write:
+                    check_form(form, self.place)
+                self.is_new = may_write and create_or_upgrade(self._engine, self.place)
         except BaseException:
             self.close()
             raise
@@ -208,14 +213,6 @@ class PostgresDatabase(Database):
     def tidy(self) -> None:
         """Do nothing: the server maintains its files itself."""
 
-    def _open(self, *, must_exist: bool, may_write: bool) -> None:
-        form = _form_in(self._engine)
-        if form is None and must_exist:
-            raise StateError(f"{self.place}: there is no state yet; run `cachewatch once` first")
-        if form is not None and not may_write:
-            check_form(form, self.place)
-        self.is_new = may_write and create_or_upgrade(self._engine, self.place)
-
     def _advise(self, error: DatabaseError) -> str:
         return advise(error)
 
@@ -246,23 +243,19 @@ class ServerState:
 
 
 def _make_engine(address: PostgresAddress, place: str, **pool: Any) -> Engine:
+    url = make_url(address.url).set(drivername="postgresql+psycopg")
+    url = url.update_query_dict({name: str(value) for name, value in _CONNECTION.items() if name not in url.query})
     try:
-        engine = create_engine(_url(address), pool_pre_ping=True, hide_parameters=True, **pool)
+        if address.password is not None:
+            url = url.set(password=address.password.reveal())
+        engine = create_engine(url, pool_pre_ping=True, hide_parameters=True, **pool)
+    except ConfigError as error:
+        raise StateError(f"state_password: {error}") from error
     except ModuleNotFoundError as error:
         raise StateError(f"{place}: requires psycopg; install cachewatch[postgresql]") from error
     event.listen(engine, "connect", _prepare)
     event.listen(engine, "begin", _begin)
     return engine
-
-
-def _url(address: PostgresAddress) -> URL:
-    url = make_url(address.url).set(drivername="postgresql+psycopg")
-    missing = {name: str(value) for name, value in _CONNECTION.items() if name not in url.query}
-    url = url.update_query_dict(missing)
-    try:
-        return url if address.password is None else url.set(password=address.password.reveal())
-    except ConfigError as error:
-        raise StateError(f"state_password: {error}") from error
 
 
 def _prepare(connection: Any, _: object) -> None:

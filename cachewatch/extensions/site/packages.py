@@ -55,16 +55,9 @@ class Sources(Struct, frozen=True):
     mirror: str = ""  # with {tag}
     packages: str = ""  # with {package}
 
-    def page_of(self, package: str) -> str:
-        """Return the address of Spack's page about a package, or ""."""
-        return _filled(self.packages, "{package}", package)
 
-    def mirror_of(self, tag: str) -> str:
-        """Return the address of the mirror of a tag, or ""."""
-        return _filled(self.mirror, "{tag}", tag)
-
-
-def _filled(address: str, field: str, name: str) -> str:
+def filled(address: str, field: str, name: str) -> str:
+    """Return an address with `name` in place of `field`; "" if it is unknown, or the name means more to a shell."""
     return (tag_names.web_address(address.replace(field, name)) or "") if address and is_plain(name) else ""
 
 
@@ -110,7 +103,7 @@ def install_of(package: str, tag: str, present: Present, sources: Sources) -> Vi
     command = install_line(package, latest, spec_hash=known_hash(chosen.hashes[0]) or "")
     if command is None:
         return None
-    mirror = sources.mirror_of(tag)
+    mirror = filled(sources.mirror, "{tag}", tag)
     setup = (f"spack mirror add {tag} {mirror}", "spack buildcache keys --install --trust") if mirror else ()
     stacks = _named([stack_name(stack) for stack in chosen.stacks], 3)
     variants = " ".join(shown(variant) for variant in chosen.variants)
@@ -236,7 +229,7 @@ def package_page(
             stack=len(present.stacks),
             target=len(present.targets),
         ),
-        "upstream": sources.page_of(package),
+        "upstream": filled(sources.packages, "{package}", package),
         "install": install_of(package, tag, present, sources),
         "matrix": matrix_of(present),
         "is_pruned": is_pruned,

@@ -23,7 +23,7 @@ from cachewatch.extensions.site.lists import (
     tag_pages,
 )
 from cachewatch.extensions.site.overview import cards, latest_card, unusual_card, versions_card
-from cachewatch.extensions.site.packages import Sources, builds_of, install_of, matrix_of, package_page
+from cachewatch.extensions.site.packages import Sources, builds_of, filled, install_of, matrix_of, package_page
 from cachewatch.extensions.site.page_parts import View
 from cachewatch.extensions.site.past import (
     AlikeSpecs,
@@ -285,7 +285,7 @@ def test_no_command_has_a_name_that_means_more_to_a_shell(name: str) -> None:
     present = _builds(_build("2.0", "bbbbbbbbb", "e4s"))
 
     assert install_of(name, "develop", present, Sources("https://example.org/{tag}")) is None
-    assert Sources(packages="https://example.org/{package}").page_of(name) == ""
+    assert filled("https://example.org/{package}", "{package}", name) == ""
 
 
 def test_variants_that_all_builds_have_are_said_once() -> None:
