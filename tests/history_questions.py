@@ -65,7 +65,10 @@ class Everything(Told):
         return number + 1 if number + 1 < len(self.timeline) else None
 
     def when(self, tag: str, package: str) -> dict[Row, Row]:
-        """Return (first, last, whether first is a baseline, lag, whether that is a minimum) by version, stack and target."""
+        """Return (last, whether first is a baseline, lag, whether that is a minimum) by version, stack, target and first.
+
+        Each time that a version came back has a row of its own, without a lag.
+        """
         seen: defaultdict[Row, list[int]] = defaultdict(list)
         for number in range(len(self.timeline)):
             for own, _, s in self.specs(number, tag):
@@ -80,12 +83,15 @@ class Everything(Told):
         baseline = self.baselines.get((tag, package))
         found = {}
         for key, numbers in seen.items():
-            first = numbers[0]
             begin = min((n[0] for other, n in seen.items() if other[0] == key[0] and other[1]), default=None)
-            is_known = key[1] is not None and first != baseline
-            assert begin is not None or not is_known
-            lag = round((self.times[first] - self.times[begin]) / DAY, 1) if is_known and begin is not None else None
-            found[key] = (first, self.end(numbers[-1]), first == baseline, lag, is_known and begin == baseline)
+            for first in (number for number in numbers if number - 1 not in numbers):
+                last = next(number for number in range(first, len(self.timeline)) if number + 1 not in numbers)
+                is_known = key[1] is not None and first != baseline and first == numbers[0]
+                assert begin is not None or not is_known
+                lag = (
+                    round((self.times[first] - self.times[begin]) / DAY, 1) if is_known and begin is not None else None
+                )
+                found[*key, first] = (self.end(last), first == baseline, lag, is_known and begin == baseline)
         return found
 
     def blame(self, spec_hash: str) -> dict[Key, list[tuple[list[Row], Row]]]:

@@ -72,8 +72,7 @@ def test_when(case: Case) -> None:
     for tag, package in case.all.documents:
         answer = find_when(case.index, package, tag)
         found = {
-            (row.version, row.stack, row.target): (
-                case.number(row.first),
+            (row.version, row.stack, row.target, case.number(row.first)): (
                 case.number(row.last),
                 row.baseline,
                 row.lag_days,
