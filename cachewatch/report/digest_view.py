@@ -16,14 +16,14 @@ from cachewatch.core.advice.coverage import is_runnable
 from cachewatch.core.advice.values import Action, AssessedLoss, Because, Fact, Verb
 from cachewatch.core.model import Diagnostic
 from cachewatch.core.names import safe, safe_name, shortened, web_address
-from cachewatch.core.spack import USUAL_PLATFORM, USUAL_TARGET, install_line, is_plain, on_platform, public_mirror, runs
+from cachewatch.core.spack import USUAL_PLATFORM, USUAL_TARGET, install_line, is_plain, on_platform, runs
 from cachewatch.core.statement_values import StatementKind
 from cachewatch.report import first_screen
 from cachewatch.report.causes import Reason, reasons_of
 from cachewatch.report.data import statement_values
 from cachewatch.report.environments import Clean, Data, coverage_data, pinned_data
 from cachewatch.report.first_screen import Row, Section
-from cachewatch.report.todo import advice, steps, still_open, todo
+from cachewatch.report.todo import advice, mirror_of, steps, still_open, todo
 from cachewatch.report.values import Digest, Example, Span, TagDigest
 from cachewatch.report.words import accounting, reason_of
 from cachewatch.report.words_file import Words, words
@@ -219,9 +219,8 @@ class _Maker:
 
     def steps(self) -> Data | None:
         """Return the commands that settle what is to be done, in their order, and where they are run; none without rows."""
-        found = steps(self._digest.assessment, self._words) if self._form.rows else []
-        said = self._words.text("todo", "steps_copy" if any(" sync " in one for one in found) else "steps")
-        return {"said": said, "commands": found} if found else None
+        found = steps(self._digest, self._words) if self._form.rows else []
+        return {"said": self._words.text("todo", "steps"), "commands": found} if found else None
 
     def install(self) -> Data:
         """Return one line that installs what is new, and how many packages it does not name.
@@ -275,7 +274,7 @@ class _Maker:
                 }
                 for example in self._examples(tag)
             ],
-            "mirror": mirror_of(self._digest, tag),
+            "mirror": mirror_of(self._digest, tag.source, report.after.tag or ""),
             "warnings": [self.warning(one) for one in report.diagnostics[: self._form.others]],
             "is_incomplete": any(diagnostic.is_loss for diagnostic in report.diagnostics),
             "more_warnings": max(0, len(report.diagnostics) - self._form.others),
@@ -341,16 +340,6 @@ def package_url(links: str, tag: TagDigest, package: str) -> str | None:
 def is_cut(data: Mapping[str, Any]) -> bool:
     """Tell whether there are lines that are counted and not there."""
     return any(section["more"] for section in data["sections"]) or bool(data["more_tags"])
-
-
-def mirror_of(digest: Digest, tag: TagDigest) -> str | None:
-    """Return the address from which Spack installs what `tag` has, where it is known."""
-    name = tag.report.after.tag
-    for span in digest.spans:
-        mirror = span.mirror or public_mirror(span.address)
-        if span.source == tag.source and mirror and name and is_plain(name):
-            return web_address(mirror.replace("{tag}", name))
-    return None
 
 
 def platform_of(example: Example) -> str:

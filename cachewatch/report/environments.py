@@ -156,9 +156,11 @@ def headlines_of(found: Assessment, words: Words) -> Sequence[str]:
     hashes = change.after.environment.hashes
     counts["binaries"] = number(total, "binary", "binaries") if hashes else number(total, "spec")
     if new[LossClass.GONE]:
+        kept, some = {*found.required.values()}, _some(own, (LossClass.GONE,), counts, words)
+        key = "gone_kept" if len(kept) == 1 and "" not in kept else "gone"
         others = sum(map(len, new.values())) - len(new[LossClass.GONE])
         rest = words.say("environment", "rest", others) if others else words.text("environment", "build")
-        return words.forms("environment", "gone", rest=rest, some=_some(own, (LossClass.GONE,), counts, words))
+        return words.forms("environment", key, len(new[LossClass.GONE]), rest=rest, some=some, tag=safe("".join(kept)))
     replaced = (LossClass.OTHER, LossClass.EQUAL, LossClass.GOING)
     missed = sum(len(new[one]) for one in replaced)
     again = sum(key_of(one) in own.again for each in replaced for one in new[each])

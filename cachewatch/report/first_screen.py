@@ -128,7 +128,7 @@ def _snapshot(digest: Digest, clause: Clause, words: Words) -> str:
     if not said:
         is_same = all(one.kind is StatementKind.TAG_ADDED for one in tag.statements)
         return words.say("snapshot", "same", tag=safe(tag.tag)) if is_same else ""
-    return words.say("snapshot", "said", base=safe(tag.base), clauses=", ".join(said))
+    return words.say("snapshot", "said", tag=safe(tag.tag), base=safe(tag.base), clauses=", ".join(said))
 
 
 def _in_tags(one: Fact, digest: Digest) -> str:

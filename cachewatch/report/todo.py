@@ -4,14 +4,15 @@ The words stand below `[todo]` in templates/words.toml; what is to be done is de
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from operator import itemgetter
 
 from cachewatch.core.advice.actions import ENVIRONMENT
 from cachewatch.core.advice.coverage import Nearest, Resolution
-from cachewatch.core.advice.values import Action, Assessment, Because, Verb, key_of
+from cachewatch.core.advice.values import Action, Because, Verb, key_of
 from cachewatch.core.model import LossClass
-from cachewatch.core.names import safe, safe_name
-from cachewatch.core.spack import falls, is_plain
+from cachewatch.core.names import safe, safe_name, web_address
+from cachewatch.core.spack import falls, is_plain, public_mirror
 from cachewatch.core.statement_values import StatementKind, lost_packages
 from cachewatch.report.environments import binaries_said
 from cachewatch.report.first_screen import lines_of
@@ -21,7 +22,14 @@ from cachewatch.report.words import MOST_NAMES, and_more, change_of_values
 from cachewatch.report.words_file import Words
 
 _MOST_REQUIRED = 10
+_GONE = (
+    Because.ENVIRONMENT_GONE,
+    Because.GONE,
+    Because.DOWNGRADED,
+    Because.PRUNED,
+)  # what other snapshots may still have
 # What re-concretizing settles, beside what is said of an environment.
+_OLD = (Because.ENVIRONMENT_GOING, Because.OLD_BUILDS)  # whose builds are still there
 _CONCRETIZED = (Because.ENVIRONMENT_LAST_OTHER, Because.OTHER, Because.OLD_BUILDS, Because.TURNOVER)
 
 
@@ -29,26 +37,32 @@ def todo(digest: Digest, words: Words) -> list[str]:
     """Return what this digest is the first to ask for, worst first; what is said where there is nothing else."""
     found = digest.assessment
     said = list(dict.fromkeys(_sentence(group, digest, words) for group in _by_command(found.due)))
-    newest = _newest_snapshots(digest)
+    new = _newest_snapshots(digest)
     if said and found.alternative and any(one.because in ENVIRONMENT for one in found.due):
         other = found.alternative
         said.append(words.say("todo", "alternative", tag=safe(other.tag), has=f"{other.has:,}", of=f"{other.of:,}"))
+    keeping = _keeping(digest) if _went(digest) else {}
+    said += (
+        words.say("todo", "kept", len(names), tag=tag, names=and_more(names, words)) for tag, names in keeping.items()
+    )
     if found.is_waiting:
         first = found.actions[0]
-        said += [words.say("todo", "older_snapshot", tag=newest)] if newest else []
         if first.since:
             return [_sentence([first], digest, words, "still-"), *said]
         paused = words.text("todo", "paused_open" if found.still_open else "paused")
         return [" ".join((said[0], paused)) if any(one.since for one in found.paused) else said[0], *said[1:]]
     over = words.text("todo", "over_open" if found.still_open else "over") if found.is_wait_over else ""
-    if not (said or over) and any(_is_pruned(one, digest) for one in found.still_open):
+    if not (said or over) and any(one.verb is Verb.MOVE or _is_pruned(one, digest) for one in found.still_open):
         over = words.text("todo", "now_due")
     unless = "" if said else _unless(digest, words, "unless_over" if over else "unless")
+    newest = " or ".join(safe(tag) for _, tag in new)
     if newest and (said or over or unless):
         moves = [words.say("todo", "older_snapshot", tag=newest)]
     else:
         moves = []
         unless = words.say("todo", "unless_snapshot", tag=newest) if newest else unless
+    lacking = [one.tag for one in found.due if one.verb is Verb.LOOK and _is_of_snapshot(one, digest)]
+    moves += [words.say("todo", "others_move", tag=safe(tag)) for tag in dict.fromkeys(lacking)]
     if not said:
         nothing = words.text("todo", "nothing_new" if found.actions else "nothing").rstrip(".")
         said = [unless] if over else [f"{nothing}{unless}."]
@@ -56,12 +70,26 @@ def todo(digest: Digest, words: Words) -> list[str]:
     return [" ".join(filter(None, (over, *said[:1]))), *said[1:]]
 
 
-def _newest_snapshots(digest: Digest) -> str:
-    """Name the new snapshots that lack nothing, to which readers of older ones move if they have pinned none."""
+def _went(digest: Digest) -> bool:
+    """Tell whether readers are asked first now to require what went."""
+    return any(one.because in _GONE and not _is_of_snapshot(one, digest) for one in digest.assessment.due)
+
+
+def _keeping(digest: Digest) -> dict[str, list[str]]:
+    """Return the snapshots that still have what is to be required, with its versions."""
+    found: dict[str, list[str]] = {}
+    for spec, tag in digest.assessment.required.items():
+        if tag and is_plain(tag) and not digest.assessment.is_waiting:
+            found.setdefault(tag, []).append(spec.removesuffix(":"))
+    return found
+
+
+def _newest_snapshots(digest: Digest) -> list[tuple[str, str]]:
+    """Return the new snapshots that lack nothing, to which readers of older ones move if they have pinned none."""
     new = [tag for one in digest.assessment.facts if one.kind == "snapshot" for tag in one.tags]
-    if digest.pinned or any(lost_packages(tag.statements) for tag in new):
-        return ""
-    return " or ".join(dict.fromkeys(safe(tag.tag) for tag in new))
+    if digest.pinned or digest.assessment.is_waiting or any(lost_packages(tag.statements) for tag in new):
+        return []
+    return list(dict.fromkeys((tag.source, tag.tag) for tag in new))
 
 
 def _unless(digest: Digest, words: Words, key: str) -> str:
@@ -82,17 +110,16 @@ def _unless(digest: Digest, words: Words, key: str) -> str:
         for package in one.packages
     }
     if rebuilt:
-        cases.append(
-            words.say(
-                "todo", "unless_build_too" if old else "unless_build", packages=and_more(sorted(rebuilt), words, 2)
-            )
-        )
-    return words.say("todo", key, cases=", or ".join(cases), requiring=_requiring(digest, words)) if cases else ""
+        case = "unless_build_too" if old else "unless_build"
+        day = max((tag.report.after.time or "")[:10] for tag in digest.tags)
+        cases.append(words.say("todo", case, packages=and_more(sorted(rebuilt), words, 2), day=day_of(day)))
+    return words.say("todo", key, cases=", or ".join(cases)) if cases else ""
 
 
-def _requiring(digest: Digest, words: Words) -> str:
-    required = digest.assessment.required
-    return words.say("todo", "requiring", names=and_more(required, words)) if required else ""
+def _required(digest: Digest, words: Words) -> str:
+    """Name what to require, where it is a range as `openmpi@5.8.0 or newer`."""
+    found = digest.assessment.required
+    return and_more([words.say("todo", "or_newer", spec=one[:-1]) if one[-1] == ":" else one for one in found], words)
 
 
 def _announced_days(digest: Digest) -> list[str]:
@@ -137,20 +164,12 @@ def advice(digest: Digest, words: Words) -> str:
 def still_open(digest: Digest, words: Words) -> list[str]:
     """Return what earlier digests asked for, with the first day, the oldest first, but for what "To do" repeats."""
     asked = [one for one in digest.assessment.still_open if one.verb is not Verb.WAIT]
-    groups = sorted(_by_command(asked), key=lambda group: min(one.since for one in group))
     said: dict[str, list[str]] = {}
-    for group in groups:
-        said.setdefault(_days(group), []).append(_sentence(group, digest, words, "open-").rstrip("."))
+    for since, group in sorted(
+        ((min(one.since for one in group), group) for group in _by_command(asked)), key=itemgetter(0)
+    ):
+        said.setdefault(day_of(since), []).append(_sentence(group, digest, words, "open-").rstrip("."))
     return [words.say("todo", "since", day=day, what="; ".join(what) + ".") for day, what in said.items()]
-
-
-def _days(group: Sequence[Action]) -> str:
-    """Name the days on which something was asked for; of several, with the number of binaries of each."""
-    counts: Counter[str] = Counter()
-    for one in group:
-        counts[one.since] += one.count
-    days = sorted(counts)
-    return day_of(days[0]) if len(days) == 1 else ", ".join(f"{day_of(day)} ({counts[day]:,})" for day in days)
 
 
 def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str = "") -> str:
@@ -159,6 +178,7 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
         return _action(group[0], digest, words, prefix)
     parts = []
     is_unknown = False
+    found_own: list[Resolution] = []
     copied = {one.subject: day_of(one.since) for one in digest.remembered.actions if one.verb == Verb.COPY}
     for because in dict.fromkeys(one.because for one in group):
         same = [one for one in group if one.because is because]
@@ -166,6 +186,7 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
         own = _resolutions(because, {name for one in same for name in one.names}, digest)
         if because in (Because.ENVIRONMENT_GONE, Because.ENVIRONMENT_OTHER):
             before = digest.environment.before.needs if digest.environment else ()
+            found_own += own if because is Because.ENVIRONMENT_GONE else ()
             is_unknown |= any(one.need.package not in copied for one in own)
             parts.append(binaries_said(own, words, copied, {key_of(one) for one in before if one.is_met}))
             continue
@@ -185,7 +206,7 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
     key = f"{prefix}{'copy-other' if group[0].because is last else group[0].verb}"
     found = digest.assessment
     if key == "open-reconcretize" and (
-        steps(found, words) or any(one.verb is Verb.RECONCRETIZE or one.because is last for one in found.due)
+        found.required or any(one.verb in (Verb.RECONCRETIZE, Verb.COPY) for one in found.due)
     ):
         key = "open-too"
     return words.say(
@@ -194,20 +215,16 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
         sum(one.count for one in group),
         parts="; ".join(parts),
         other="other " if found.actions[0].verb is Verb.BUILD else "",
-        required=and_more(found.required, words),
+        required=_required(digest, words),
+        all=f"{len(digest.environment.after.needs):,}" if digest.environment is not None else "",
         unknown=words.text("todo", "unknown") if is_unknown else "",
-        requiring=_requiring(digest, words),
-        command=_command(digest, words),
+        act=words.text("todo", "act") if any(falls(each.need.version, each.suggestion) for each in found_own) else "",
     )
 
 
 def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
     key = one.because.value
-    is_of_snapshot = any(
-        (tag.tag, tag.source) == (one.tag, one.source) and tag.base
-        for fact in digest.assessment.facts
-        for tag in fact.tags
-    )
+    is_of_snapshot = _is_of_snapshot(one, digest)
     if one.because is Because.GONE and is_of_snapshot:
         key = "gone-snapshot"
     elif one.because is Because.GONE and one.is_everywhere:
@@ -219,7 +236,6 @@ def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
         key = f"stack-removed-{one.worst}"
     elif one.because is Because.STACK_REMOVED and is_of_snapshot:
         key = "stack-removed-gone-snapshot"
-    command = _command(digest, words)
     no_longer = [fact.statement for fact in digest.assessment.facts if fact.kind == StatementKind.NO_LONGER]
     return words.say(
         "todo",
@@ -241,15 +257,20 @@ def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
         else "",
         for_machines=words.say("todo", "for_machine", machine=safe_name(one.machine)) if one.machine else "",
         versions=and_more(one.versions or one.names, words),
-        requiring="" if prefix and not command else _requiring(digest, words),
         gone=words.text("todo", "named_gone") if _is_pruned(one, digest) else "",
-        first=_first(one, digest, words),
-        command=command,
-        again=command if digest.assessment.is_wait_over else "",
+        after=words.text("todo", "after_open") if digest.assessment.still_open else "",
+        older=words.text("todo", "older_there") if _is_older(one, digest) else "",
         left=words.say("todo", "left", n=len(one.others), of=len(one.others) + one.count) if one.others else "",
         change=", ".join(sorted({change_of_values(each) for each in no_longer if each})),
         mistake=words.text("todo", "mistake") if _is_fall(one, digest) else "",
+        act=words.text("todo", "act") if _is_fall(one, digest) else "",
     )
+
+
+def _is_of_snapshot(one: Action, digest: Digest) -> bool:
+    """Tell whether an action is about what a new snapshot lacks."""
+    compared = (tag for fact in digest.assessment.facts for tag in fact.tags if tag.base)
+    return any((tag.tag, tag.source) == (one.tag, one.source) for tag in compared)
 
 
 def _is_pruned(action: Action, digest: Digest) -> bool:
@@ -260,16 +281,12 @@ def _is_pruned(action: Action, digest: Digest) -> bool:
     )
 
 
-def _command(digest: Digest, words: Words) -> str:
-    """Return the command that is enough, or nothing where several follow."""
-    return "" if steps(digest.assessment, words) else words.text("todo", "command")
-
-
-def _first(copy: Action, digest: Digest, words: Words) -> str:
-    """Say what has to come before a copy: lock files that name builds which are gone cannot be copied."""
-    old = (Because.OLD_BUILDS, Because.TURNOVER)
-    days = [one.name for one in digest.assessment.actions if one.because in old and one.tag == copy.tag]
-    return words.say("todo", "first", day=day_of(days[0])) if days else ""
+def _is_older(action: Action, digest: Digest) -> bool:
+    """Tell whether a tag has a package that an action is about in an older version."""
+    return any(
+        line.package in action.names and tag.report.tag == action.tag
+        for line, tag in lines_of(digest, StatementKind.DOWNGRADED)
+    )
 
 
 def _is_fall(action: Action, digest: Digest) -> bool:
@@ -295,31 +312,75 @@ def _compilers(found: Iterable[Resolution]) -> str:
     return f" ({named})" if named else ""
 
 
-def steps(found: Assessment, words: Words) -> list[str]:
-    """Return the commands for an environment, in their order, where one is not enough; they copy FROM one mirror TO another.
+def steps(digest: Digest, words: Words) -> list[str]:
+    """Return the commands for an environment, in their order; conditions are comments above what they are of.
 
-    There are none where names could mean more to a shell.
+    There are none where names could mean more to a shell, nor to re-concretize only what was asked for earlier.
     """
+    found = digest.assessment
     required = [one.partition("@")[::2] for one in found.required]
-    concretizes = not found.is_waiting and any(
-        one.verb is Verb.RECONCRETIZE or one.because in _CONCRETIZED for one in found.actions
-    )
-    copies = any(one.verb is Verb.COPY or one.is_copy for one in found.actions)
-    if not (copies or (required and concretizes)) or not all(is_plain(word) for pair in required for word in pair):
+    moves = [(one.source, one.tag, one.name) for one in found.actions if one.verb is Verb.MOVE and one.tag]
+    moves += [(source, tag, "") for source, tag in _newest_snapshots(digest)]
+    settled = [one for one in found.actions if one.verb is Verb.RECONCRETIZE or one.because in _CONCRETIZED]
+    is_due = found.is_wait_over or any(not one.since or _is_pruned(one, digest) for one in settled)
+    is_asked = is_due or digest.environment is not None or _went(digest)
+    concretizes = not found.is_waiting and (bool(moves) or (bool(settled) and is_asked))
+    copies = [one for one in found.actions if one.verb is Verb.COPY or one.is_copy]
+    shell = [word.removesuffix(":") for pair in required for word in pair] + [tag for _, tag, _ in moves]
+    if not (copies or moves or (concretizes and (required or is_due))) or not all(map(is_plain, shell)):
         return []
-    older = {version for one in found.actions if one.because is Because.DOWNGRADED for version in one.versions}
-    pruned = [one for one in found.actions if one.because is Because.PRUNED and one.machine]
-    machines = {version: safe_name(one.machine) for one in pruned for version in one.versions}
-    said = []
-    for name, version in required[:_MOST_REQUIRED]:
-        spec = f"{name}@{version}"
-        said += [words.say("todo", "lock_version", name=name)] if spec in older else []
-        said += [words.say("todo", "machine_only", name=name, machine=machines[spec])] if spec in machines else []
+    said = [line for move in moves for line in _mirrors(*move, digest, words)]
+    for tag, names in _keeping(digest).items() if concretizes else ():
+        address = mirror_of(digest, "", tag)
+        unknown = "" if address else words.text("todo", "kept_address")
+        said.append(words.say("todo", "kept_there", len(names), tag=tag, address=unknown))
+        said.append(f"spack -e . mirror add {tag} {address or 'URL'}")
+    for name, version in required[:_MOST_REQUIRED] if concretizes else ():
+        machine = next(
+            (one.machine for one in found.actions if one.machine and f"{name}@{version}" in one.versions), ""
+        )
+        said += [] if digest.environment else [_condition(name, machine, words)]
         said.append(f"spack -e . config add \"packages:{name}:require:'@{version}'\"")
     if len(required) > _MOST_REQUIRED:
         said.append(words.say("todo", "more_required", len(required) - _MOST_REQUIRED))
-    return [
-        *((*said, "spack -e . concretize --force") if concretizes else ()),
-        *(["spack -e . buildcache sync FROM TO"] if copies else ()),
-        *(["spack -e . install"] if concretizes else ()),
-    ]
+    if concretizes:
+        days = [one.name for one in settled if one.because in (Because.OLD_BUILDS, Because.TURNOVER)]
+        is_said = not days or any(not one.since for one in settled)
+        said += [] if is_said else [words.say("todo", "if_before", day=day_of(days[0]))]
+        said += ["spack -e . concretize --force"]
+    if concretizes and any(one.because in _OLD for one in found.actions):
+        said += [words.text("todo", "reused"), "cachewatch coverage spack.lock"]
+    source = words.text("todo", "from_source") if required and concretizes else ""
+    said += [] if found.is_waiting else [f"spack -e . install{source}"]
+    if copies:
+        users = [one.name or and_more(one.names, words) for one in copies if one.is_copy]
+        said += [words.say("todo", "copy_if" if users else "copy_all", name=safe(" or ".join(users)))]
+        said += ["spack -e . mirror add --unsigned own TO", "spack -e . buildcache push --update-index own"]
+    return said
+
+
+def _condition(name: str, machine: str, words: Words) -> str:
+    """Return the comment that says whom a command is for."""
+    on = words.say("todo", "on_machine", machine=safe_name(machine)) if machine else ""
+    return words.say("todo", "if_used", name=name, on_machine=on)
+
+
+def _mirrors(source: str, tag: str, old: str, digest: Digest, words: Words) -> Iterator[str]:
+    """Yield the commands that add a snapshot as a mirror in place of an older one."""
+    if not old:
+        yield words.say("todo", "if_older", tag=tag)
+    address = mirror_of(digest, source, tag)
+    if address is None:
+        yield words.say("todo", "address", tag=tag)
+    yield f"spack -e . mirror add {tag} {address or 'URL'}"
+    yield words.say("todo", "old_mirror", tag=safe_name(old) if old else words.text("todo", "older"))
+    yield "spack mirror remove NAME"
+
+
+def mirror_of(digest: Digest, source: str, tag: str) -> str | None:
+    """Return the address from which Spack installs what a tag of a source has, where it is known."""
+    for span in digest.spans:
+        mirror = span.mirror or public_mirror(span.address)
+        if source in ("", span.source) and mirror and is_plain(tag):
+            return web_address(mirror.replace("{tag}", tag))
+    return None

@@ -125,7 +125,10 @@ def _assembled(
         spans=tuple(span for part in parts for span in part.spans),
         tags=tags,
         remembered=remembered,
-        known=Known(left={key: found for part in parts for key, found in part.left.items()}),
+        known=Known(
+            left={key: found for part in parts for key, found in part.left.items()},
+            kept={need: tag for part in parts for need, tag in part.kept.items()},
+        ),
         environment=environment,
         alternative=next(
             (

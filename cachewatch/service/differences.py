@@ -12,10 +12,10 @@ from msgspec import Struct, structs
 
 from cachewatch.config.sources import Source
 from cachewatch.core import names as tag_names
-from cachewatch.core.advice.actions import lost_by_moving
-from cachewatch.core.advice.coverage import Coverage, Environment, Need, Resolution, compare_coverage
+from cachewatch.core.advice.actions import lost_by_moving, needs_of
+from cachewatch.core.advice.coverage import Coverage, Environment, Nearest, Need, Resolution, compare_coverage
 from cachewatch.core.advice.remembered import Departure, Fact, Remembered, StillMissing, merged, series_or_tag
-from cachewatch.core.advice.values import Alternative, Pinned
+from cachewatch.core.advice.values import Alternative, Because, Pinned
 from cachewatch.core.changesets import Changeset, Comparison, TagPair
 from cachewatch.core.model import Kind
 from cachewatch.core.selection import ALWAYS_REPORTED, CAN_BE_URGENT, Globs, Selection
@@ -87,6 +87,8 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
 _REMOVED = (StatementKind.PACKAGE_REMOVED, StatementKind.RETIRED, StatementKind.DOWNGRADED)
 # How many lines of a source's digest get a stay; finding one of the largest package takes some hundredths of a second.
 _MOST_STAYS = 25
+# Of what is gone, how much is looked for in snapshots, and in how many of these.
+_MOST_KEPT, _MOST_SNAPSHOTS = 20, 3
 # For how many snapshots in a row a digest names the same packages that they still lack.
 _MOST_TIMES = 3
 # Kinds that no single package has.
@@ -105,6 +107,7 @@ class SourceDiff(Struct, frozen=True, kw_only=True):
     steps: tuple[tuple[str, str, str, str], ...] = ()  # source, tag, before, after: what the key is made of
     coverage: tuple[Coverage, Coverage] | None = None  # of the environment, before and after
     left: Mapping[tuple[str, str, Need], Resolution] = {}  # of the builds that earlier digests asked to look after
+    kept: Mapping[Need, str] = {}  # the snapshots that still have builds that are gone
     alternative: Alternative | None = None  # the snapshot that has most of the environment
     pinned: Pinned | None = None
     lacks_pin: bool = False  # the source never had the pinned snapshot
@@ -156,6 +159,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             bases.update(bases_of_range)
             earlier.update(readable)
         unread = self.documents.after(self.ranges, news, bases, earlier)
+        coverage, left = self._coverage(bases), dict(self._left(bases))
         learned += (wave for each in news for wave in announced(self.source.name, each.tag))
         return SourceDiff(
             spans=tuple(self._spans(unread)),
@@ -167,8 +171,9 @@ class OpenSource(Struct, frozen=True, kw_only=True):
                 for gap in self.ranges.ranges
                 for tag in sorted(gap.tags)
             ),
-            coverage=self._coverage(bases),
-            left=dict(self._left(bases)),
+            coverage=coverage,
+            left=left,
+            kept=self._kept([*(left.values() if coverage is None else coverage[1].needs)], news),
             alternative=self._alternative(),
             pinned=pinned,
             lacks_pin=pinned is None and self._lacks_pin(),
@@ -371,6 +376,25 @@ class OpenSource(Struct, frozen=True, kw_only=True):
                 before, after = (structs.replace(side, tag=tag) for side in (base, self.newest))
                 sides = cover_both(self.repository, needed, [before], [after], bases=bases, isolation=self.isolation)
                 yield from (((self.source.name, tag, one.need), one) for one in sides[1].needs)
+
+    def _kept(self, known: Iterable[Resolution], news: Iterable[TagNews]) -> Mapping[Need, str]:
+        """Return the newest snapshot that still has each of the builds that are gone: those `known`, and those in `news`."""
+        lost = [one.need for one in known if one.nearest is Nearest.NONE]
+        for one in news if self.environment is None else ():
+            statements = one.tag.statements if one.tag.report.before.tag == one.tag.report.after.tag else ()
+            names = {package for each in statements for package in each.packages}
+            for because in (Because.GONE, Because.DOWNGRADED):
+                lost += (need for need in needs_of(because, None, names, statements) if need.version)
+        needed = Environment(
+            name="", needs=tuple(sorted(dict.fromkeys(lost), key=lambda need: need.sort_key))[:_MOST_KEPT]
+        )
+        snapshots = sorted(filter(tag_names.is_snapshot, tags_of(self.repository, self.newest).ids), key=version_key)
+        found: dict[Need, str] = {}
+        for tag in snapshots[-_MOST_SNAPSHOTS:] if needed.needs else ():
+            there = structs.replace(self.newest, tag=tag)
+            _, has = cover_both(self.repository, needed, [], [there], isolation=self.isolation)
+            found |= {one.need: tag for one in has.needs if one.nearest is not Nearest.NONE}
+        return found
 
     def _alternative(self) -> Alternative | None:
         """Return the snapshot with most binaries of the environment, or None if the source has no history index."""

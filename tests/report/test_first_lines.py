@@ -20,7 +20,7 @@ def test_it_is_said_that_no_cause_is_known(tmp_path: Path) -> None:
     after = {"older": [record(5, versions=["1.0.5"])], "again": [record(6)], "zlib": [record(4)]}
     _, body = mail(digest_of(week(tmp_path / "a", before, after), silenced=()))
     todo = body.partition("GONE")[0]
-    assert todo.count("The catalogue does not say why.") == 2
+    assert todo.count("the catalogue does not say why.") == 2
     assert "again rebuilt; it is not known why." in body
 
     stack = many(50, 12, stacks=["radiuss", "root"]) | {"zlib": [record(4)]}
@@ -61,28 +61,31 @@ def test_what_is_to_be_done_is_one_block_of_commands(tmp_path: Path) -> None:
     rendered, body = mail(digest_of(tag, environment=change, silenced=()))
 
     block = [
-        "spack -e . config add \"packages:cuda:require:'@12.8.0'\"",
+        "spack -e . config add \"packages:cuda:require:'@12.8.0:'\"",
         "spack -e . config add \"packages:tau:require:'@2.5'\"",
         "spack -e . concretize --force",
-        "spack -e . install",
+        "spack -e . install  # builds from source what none of your mirrors has",
     ]
     assert "\n    ".join(["in this order:", *block]) in rendered.text
-    assert "require cuda@12.8.0, tau@2.5 in spack.yaml" in body
-    assert "What no mirror has, Spack then builds from source." in body
-    assert "(spack concretize --force)" not in body
+    assert "require cuda@12.8.0 or newer, tau@2.5 before you re-concretize" in body
     assert all(line.replace('"', "&#34;").replace("'", "&#39;") in rendered.html for line in block)
 
 
 def test_a_copy_comes_after_re_concretizing(tmp_path: Path) -> None:
-    """Also without an environment: what is copied is what the lock file names; FROM and TO are for the reader to fill in."""
+    """Also without an environment: what is copied is what is installed; TO is for the reader to fill in."""
     rocm = many(0, 6, stacks=["rocm", "root"])
     new = {f"q{name}": found for name, found in many(100, 20).items()}
     old = {name: [one | {"hash": spec_hash(200 + n)} for one in found] for n, (name, found) in enumerate(new.items())}
     unbuilt = {name: [one | {"stacks": ["root"]} for one in found] for name, found in rocm.items()}
     rendered, body = mail(digest_of(week(tmp_path, rocm | old, unbuilt | new), silenced=()))
-    assert "If you use rocm: re-concretize lock files made before 2 June, then copy what you need of p000" in body
-    assert "FROM is the mirror that you install from, TO a mirror of your own" in body
-    block = ["spack -e . concretize --force", "spack -e . buildcache sync FROM TO", "spack -e . install"]
+    assert "If you use rocm: install, then copy p000" in body
+    block = [
+        "spack -e . concretize --force",
+        "spack -e . install",
+        "# if you use rocm; TO: the address of your own mirror",
+        "spack -e . mirror add --unsigned own TO",
+        "spack -e . buildcache push --update-index own",
+    ]
     assert "\n    ".join(["", *block]) in rendered.text
 
 
@@ -120,11 +123,11 @@ def test_packages_of_a_stack_are_those_of_the_lock_file(tmp_path: Path) -> None:
 
 
 def test_what_is_only_built_in_an_older_version_is_built_from_source(tmp_path: Path) -> None:
-    """Of several old versions the lock file's is as good as the last."""
+    """A newer one will do, so that nobody has to wait for the end of a mistake."""
     tag = week(tmp_path, {"openmpi": [record(1, versions=["5.8.0"])]}, {"openmpi": [record(2, versions=["1.0.5"])]})
     _, body = mail(digest_of(tag))
-    assert "require openmpi@5.8.0, or the version of your lock file, in spack.yaml before you re-concretize" in body
-    assert "What no mirror has, Spack builds from source." in body
+    assert "If you use openmpi: keep it where it is installed, and require openmpi@5.8.0 or newer before you" in body
+    assert "Do not wait for a correction: what you require suits one, too." in body
     rebuilt = {
         name: [one | {"hash": spec_hash(400 + n)} for one in found]
         for n, (name, found) in enumerate(many(50, 20).items())
@@ -132,8 +135,8 @@ def test_what_is_only_built_in_an_older_version_is_built_from_source(tmp_path: P
     before = many(50, 20) | {"openmpi": [record(1, versions=["5.8.0"])]}
     tag = week(tmp_path / "all", before, rebuilt | {"openmpi": [record(2, versions=["1.0.5"])]})
     block = [
-        "# of openmpi this version, or that of your lock file:",
-        "spack -e . config add \"packages:openmpi:require:'@5.8.0'\"",
+        "# if you use openmpi:",
+        "spack -e . config add \"packages:openmpi:require:'@5.8.0:'\"",
     ]
     assert "\n    ".join(["in this order:", *block]) in mail(digest_of(tag))[0].text
 
@@ -173,7 +176,7 @@ def test_the_cause_of_what_an_environment_misses_is_not_routine(tmp_path: Path) 
 
     assert rendered.title.startswith("1 more of 3 binaries (2 by now) replaced: re-concretize")
     happened = body.partition("What happened ")[2].partition("Still open")[0]
-    assert "in the cache" in happened
+    assert "of the packages in your lock file" in happened
     assert "pruned" in happened
     assert "zlib rebuilt; it is not known why." in happened
     assert "2 of your binaries are gone (hdf5, zlib), equal builds are there" in body

@@ -33,7 +33,7 @@ def test_a_stack_is_removed_and_a_compiler_changes(tmp_path: Path) -> None:
     assert rendered.level == "alarm"
     assert body.startswith(
         "To do If you use radiuss: keep what is installed. 2 packages have no other build for x86_64_v3 (raja, umpire). "
-        "Re-concretize lock files made before 2 June: builds that they name are gone (spack concretize --force). "
+        "Re-concretize lock files made before 2 June: builds that they name are gone. In the folder of your environment, in this order: spack -e . concretize --force spack -e . install "
         "What happened Stack radiuss was removed (the catalogue does not say why); 12 of its 14 packages have equal builds in e4s, 2 are gone. "
         "gcc 11.4.0 -> 13.3.0: 20 packages; cuda, hdf5 still on 11.4.0 in e4s."
     )
@@ -113,7 +113,7 @@ def test_a_new_snapshot_lacks_something(snapshot: TagDigest) -> None:
     assert rendered.level == "notice"
     assert body.startswith(
         "To do Stay on develop-2026-09-27, or move without what is listed. "
-        "What happened Against develop-2026-09-27: 2 packages gone (1 only for x86_64_v3), rocblas 6.4.0 -> 6.2.4 (older), "
+        "What happened develop-2026-11-15 against develop-2026-09-27: 2 packages gone (1 only for x86_64_v3), rocblas 6.4.0 -> 6.2.4 (older), "
         "py-torch 2.8.0 -> 2.9.0. gcc 11.4.0 -> 13.3.0: 20 packages"
     )
     assert "All hashes differ." in body
@@ -133,8 +133,13 @@ def test_a_new_snapshot_lacks_nothing(snapshot: TagDigest) -> None:
     )
     _, body = mail(digest_of(whole, silenced=()))
     assert body.startswith(
-        "Nothing to do, unless you use an older snapshot than develop-2026-11-15: then move to it soon, as old ones are "
-        "removed without notice. What happened Against develop-2026-09-27: py-torch 2.8.0 -> 2.9.0."
+        "Nothing to do, unless you use an older snapshot than develop-2026-11-15: then move to it, as old ones are "
+        "removed without notice. In the folder of your environment, in this order: "
+        "# if you use an older snapshot than develop-2026-11-15: "
+        "spack -e . mirror add develop-2026-11-15 https://binaries.spack.io/develop-2026-11-15 "
+        "# NAME: of the older snapshot, see spack mirror list spack mirror remove NAME "
+        "spack -e . concretize --force spack -e . install "
+        "What happened develop-2026-11-15 against develop-2026-09-27: py-torch 2.8.0 -> 2.9.0."
     )
 
 
@@ -152,10 +157,10 @@ def test_an_environment_is_rebuilt(tmp_path: Path) -> None:
 
     assert rendered.title == "nearly all rebuilt: re-concretize (33 of 35 have equal builds)"
     assert body == (
-        "To do Re-concretize: 33 of your binaries are gone, equal builds are there (spack concretize --force). "
-        "Or install from develop-2026-09-06, which has 34 of 35. "
+        "To do Re-concretize: 33 of your binaries are gone, equal builds are there. "
+        "Or install from develop-2026-09-06, which has 34 of 35. In the folder of your environment, in this order: spack -e . concretize --force spack -e . install "
         "What happened zlib rebuilt; it is not known why. "
-        "Still open since 28 September: re-concretizing settles 1 more: py-torch 2.8.0 is gone, 2.9.0 is there. "
+        "Still open since 28 September: re-concretizing settles 1 more of your 35 binaries: py-torch 2.8.0 is gone, 2.9.0 is there. "
         "Routine 1 binary is not in this cache."
     )
     assert digest.assessment.level is Level.CALM
@@ -185,12 +190,13 @@ def test_the_last_build_of_a_binary_is_to_be_copied(tmp_path: Path) -> None:
             assert body.startswith(
                 "To do Copy to a mirror of your own: cuda 12.8.0 may be pruned at any time, "
                 "as no stack builds it any more, and nothing as new would be left. In the folder of your environment, in this "
-                "order (FROM is the mirror that you install from, TO a mirror of your own): spack -e . buildcache sync FROM TO"
+                "order: spack -e . install # TO: the folder or address of a mirror of your own "
+                "spack -e . mirror add --unsigned own TO spack -e . buildcache push --update-index own"
             )
         else:
             assert rendered.title == "last build of 1 of 1 binary may be pruned: re-concretize, then copy"
             assert body.startswith(
-                "To do Re-concretize now, requiring hdf5@1.14, then copy to a mirror of your own: the build of hdf5 1.14 that your lock file names is gone; another build of it "
+                "To do Re-concretize now, install, then copy to a mirror of your own: the build of hdf5 1.14 that your lock file names is gone; another build of it "
                 "is left, but as no stack builds it any more, it may be pruned at any time"
             )
 
@@ -235,11 +241,12 @@ def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
     assert rendered.title == "no build left of 1 of 2 binaries: 1 has an equal or other build"
     assert rendered.level == "alarm"
     assert body.startswith(
-        "To do Keep what is installed, and require cuda@12.8.0 in spack.yaml before you re-concretize, or Spack may "
+        "To do Keep what is installed, and require cuda@12.8.0 or newer before you re-concretize, or Spack may "
         "choose another version: cuda 12.8.0 is gone, only 11.0 is there, which may be a mistake. The catalogue does not "
-        "say why. What no mirror has, Spack then builds from source. Re-concretize, requiring cuda@12.8.0: 1 of your "
+        "say why. Do not wait for a correction: what you require suits one, too. Re-concretize: 1 of your "
         "binaries is gone (hdf5), an equal build is there. In the folder of your environment, in this order: "
-        "spack -e . config add \"packages:cuda:require:'@12.8.0'\" spack -e . concretize --force spack -e . install"
+        "spack -e . config add \"packages:cuda:require:'@12.8.0:'\" spack -e . concretize --force "
+        "spack -e . install # builds from source what none of your mirrors has"
     )
 
 
@@ -264,17 +271,17 @@ def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
         (
             [record(2, stacks=E4S, target="zen4")],
             "GONE for x86_64_v3 zlib 1.0 radiuss",
-            "To do Keep zlib where it is installed, and build from source elsewhere: the cache has nothing as new for x86_64_v3.",
+            "To do If you use zlib for x86_64_v3: keep it where it is installed. The cache has nothing as new any more",
         ),
         (
             [record(2, stacks=E4S, target="m1")],
             "GONE for sequoia, m1 zlib 1.0 radiuss",
-            "To do Keep zlib where it is installed, and build from source elsewhere: the cache has nothing as new for sequoia, m1.",
+            "To do If you use zlib for sequoia, m1: keep it where it is installed. The cache has nothing as new any more",
         ),
         (
             [record(2, stacks=E4S, versions=["0.9"])],
             "GONE for x86_64_v3 zlib 1.0 radiuss; only 0.9 is there",
-            "To do Keep zlib where it is installed, and build from source elsewhere: the cache has nothing as new for x86_64_v3.",
+            "To do If you use zlib for x86_64_v3: keep it where it is installed. The cache has nothing as new any more",
         ),
         (
             [record(2, stacks=E4S, versions=["1.1"])],
@@ -312,10 +319,11 @@ def test_a_stack_goes_from_a_branch_and_from_a_new_snapshot(tmp_path: Path, snap
     _, body = mail(digest_of(snapshot, develop, silenced=()))
 
     assert (
-        "If you use rocm: do not move to develop-2026-11-15, and keep what is installed. "
-        "1 package has no other build for x86_64_v3 there (hip)." in body
+        "Do not move to develop-2026-11-15 if you use rocm: 1 package has no other build for x86_64_v3 there. "
+        "Do not move to develop-2026-11-15 if you need py-tensorflow, rocblas: they are not there, or only in an older "
+        "version. All others may move to develop-2026-11-15." in body
     )
-    assert "If you use rocm: copy what you need of p0, p1, p2, 3 more from develop to a mirror of your own now" in body
+    assert "If you use rocm: install, then copy p0, p1, p2, 3 more from develop to a mirror of your own now" in body
 
 
 def test_what_is_no_longer_built_is_named_in_what_to_do(tmp_path: Path) -> None:
@@ -331,7 +339,7 @@ def test_a_version_that_falls_far_may_be_a_mistake(tmp_path: Path) -> None:
         tmp_path / "far", {"openmpi": [record(1, versions=["5.8.0"])]}, {"openmpi": [record(2, versions=["1.0.5"])]}
     )
     near = week(tmp_path / "near", {"hip": [record(1, versions=["6.4.0"])]}, {"hip": [record(2, versions=["6.2.4"])]})
-    assert "only an older version is built now, which may be a mistake." in mail(digest_of(far))[1]
+    assert "Only an older version is built now, which may be a mistake," in mail(digest_of(far))[1]
     assert "only an older version is built now." in mail(digest_of(near))[1]
 
 

@@ -162,9 +162,8 @@ def test_losses_come_first(tmp_path: Path) -> None:
     text = told_after(site, 1)
     said = " ".join(text.split("----")[0].split())
     assert said.startswith(
-        "To do Keep what is installed, and require hdf5@1.0 in spack.yaml before you re-concretize, or Spack may choose "
-        "another version: hdf5 1.0 is gone. The catalogue does not say why. What no mirror has, Spack then builds from "
-        "source. Re-concretize, requiring hdf5@1.0: 1 of your binaries is gone (zlib), another build of "
+        "To do Keep what is installed, and require hdf5@1.0 before you re-concretize, or Spack may choose "
+        "another version: hdf5 1.0 is gone. The catalogue does not say why. Re-concretize: 1 of your binaries is gone (zlib), another build of "
         "the same version is there. In the folder of your environment"
     )
     assert "other " not in said.replace("another ", "")
@@ -301,7 +300,24 @@ def test_what_moving_to_a_new_snapshot_means(tmp_path: Path) -> None:
     site = site_of(tmp_path, first, first | snapshots(develop_2025_06_08=rest), tags=["develop-*"])
     text = " ".join(told_after(site, 1).split())
     assert text.startswith("To do Do not move to develop-2025-06-08 if you need hdf5: it is not there.")
-    assert "Against develop-2025-06-01: 1 package gone." in text
+    assert "All others may move to develop-2025-06-08." in text
+    assert "develop-2025-06-08 against develop-2025-06-01: 1 package gone." in text
+
+
+def test_what_is_gone_from_a_branch_may_be_in_a_snapshot(tmp_path: Path) -> None:
+    """It is named, and added as a mirror before what is to be required; a filter does not hide it."""
+    first = snapshots(develop_2025_06_01=ALL) | catalogue(ALL)
+    second = snapshots(develop_2025_06_01=ALL) | catalogue(LESS)
+    ours = str(lock(tmp_path / "spack.lock", *OURS))
+    site = site_of(tmp_path, first, second, environment=ours, tags=["develop"])
+    text = " ".join(told_after(site, 1).split())
+    assert digest_of(site)["title"].startswith("1 of 3 binaries left only in develop-2025-06-01")
+    assert "Spack need not build hdf5@1.0: develop-2025-06-01 still has it." in text
+    there = "# develop-2025-06-01 still has 1 of these (URL: its address): spack -e . mirror add develop-2025-06-01 URL"
+    assert f"{there} spack -e . config add" in text
+
+    site = site_of(tmp_path, first, second, tags=["develop"])
+    assert "Spack need not build hdf5@1.0: develop-2025-06-01 still has it." in " ".join(told_after(site, 1).split())
 
 
 def test_stacks_mean_nothing_to_an_environment(tmp_path: Path) -> None:
@@ -358,9 +374,9 @@ def test_a_pin_among_the_oldest_snapshots_comes_first(tmp_path: Path) -> None:
         site.publish(number)
         site.run(later=timedelta(days=1))
     texts = [" ".join(text.split()) for text in site.told()]
-    assert texts[0].startswith("To do Move to develop-2025-06-08 soon: old snapshots are removed without notice.")
+    assert texts[0].startswith("To do Move to develop-2025-06-08: old snapshots are removed without notice.")
     assert texts[1].startswith(
-        "To do Your pin develop-2025-06-01 is among the oldest snapshots that are left and may be deleted soon: "
+        "To do Your pin develop-2025-06-01 is among the oldest snapshots that are left, which are deleted first: "
         "mirror it, or move to develop-2025-06-15 without hdf5."
     )
     assert texts[2].startswith(
@@ -385,11 +401,11 @@ def test_what_is_still_open_is_one_command(tmp_path: Path) -> None:
         site.run(later=timedelta(days=1))
     text = " ".join(site.told()[-1].split())
     assert text.startswith(
-        "To do Keep what is installed, and require curl@1.0 in spack.yaml before you re-concretize, or Spack may choose "
+        "To do Keep what is installed, and require curl@1.0 before you re-concretize, or Spack may choose "
         "another version: curl 1.0 is gone."
     )
     assert (
-        "Still open since 2 June (1), 3 June (1): re-concretizing settles 2 more: "
+        "Still open since 2 June: re-concretizing settles 2 more of your 3 binaries: "
         "zlib 1.0 is gone, 2.0 is there; "
         "1 of your binaries is gone (hdf5), another build of the same version is there."
     ) in text

@@ -18,8 +18,10 @@ from cachewatch.core.advice.values import (
     Verb,
 )
 from cachewatch.core.model import MISSED, LossClass
+from cachewatch.core.names import is_snapshot
 from cachewatch.core.spack import newest
 from cachewatch.core.statement_values import (
+    Statement,
     StatementKind,
     lacking,
     lost_packages,
@@ -92,7 +94,8 @@ def not_asked_yet(looks: Iterable[Action], tasks: Iterable[Action]) -> Iterator[
     """Yield what to look after without what is said of the same packages already, of another tag or as pruned."""
     told = {(one.because, one.source, name): one.tag for one in tasks for name in one.names}
     for one in looks:
-        names = [name for name in one.names if told.get((one.because, one.source, name), one.tag) == one.tag]
+        kept = one.because is Because.GONE and is_snapshot(one.tag)  # to be said of each snapshot
+        names = [n for n in one.names if kept or told.get((one.because, one.source, n), one.tag) == one.tag]
         if names or not one.names:
             yield one.only(names) if len(names) < len(one.names) else one
 
@@ -222,6 +225,8 @@ def things_to_look_after(facts: Sequence[Fact], *, has_environment: bool) -> Ite
         if because is None or (has_environment and because not in (Because.CONFIRMED, Because.TAG_REMOVED)):
             continue
         tag = one.tags[0]
+        if because is Because.DOWNGRADED and tag.base:
+            because = Because.GONE  # who moves there has it in an older version only
         name = statement.name if because in (Because.STACK_REMOVED, Because.TAG_REMOVED) else ""
         if because in (Because.OLD_BUILDS, Because.TURNOVER):
             name = tag.day
@@ -237,17 +242,21 @@ def things_to_look_after(facts: Sequence[Fact], *, has_environment: bool) -> Ite
         yield replace(
             _action(Verb.LOOK, because, tag, names, name),
             worst=worst,
-            needs=tuple(_needs(because, worst, names, group)) if because in LASTING else (),
+            needs=tuple(needs_of(because, worst, names, (one.statement for one in group if one.statement)))
+            if because in LASTING
+            else (),
             versions=tuple(_versions(because, names, group)),
             machine=_machine(names, tag),
             is_everywhere=removed_packages(tag.statements) >= set(names),
         )
 
 
-def _needs(because: Because, worst: LossClass | None, names: Collection[str], facts: Iterable[Fact]) -> Iterator[Need]:
+def needs_of(
+    because: Because, worst: LossClass | None, names: Collection[str], statements: Iterable[Statement]
+) -> Iterator[Need]:
     """Yield the builds of packages that were lost, or that stacks have in older versions only; any where none is known."""
     found: dict[Need, None] = {}
-    for one in (fact.statement for fact in facts if fact.statement is not None):
+    for one in statements:
         for line in one.lines if because is Because.DOWNGRADED else ():
             had = newest({before for before, _ in line.story.pairs if before} or {""})
             targets = {place.target for place in line.story.places}

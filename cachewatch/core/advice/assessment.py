@@ -3,7 +3,7 @@
 Subject, body, colours, JSON and headers of mail all show what is decided here. The rules are in docs/laws.md.
 """
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from msgspec.structs import replace
 
@@ -21,7 +21,7 @@ from cachewatch.core.advice.actions import (
     waits_for,
     while_waiting,
 )
-from cachewatch.core.advice.coverage import CoverageChange, Resolution
+from cachewatch.core.advice.coverage import CoverageChange, Need, Resolution
 from cachewatch.core.advice.values import (
     Action,
     Alternative,
@@ -155,22 +155,23 @@ def assess(
         environment=own,
         alternative=alternative if own is not None and any(map(own.for_cause, ENVIRONMENT)) else None,
         is_wait_over=not waits and any(verb is Verb.WAIT for _, verb, _ in known.since),
-        required=tuple(
-            dict.fromkeys(
-                f"{one.need.package}@{one.need.version}"
-                for one in (*own.of(LossClass.GONE), *own.for_cause(Because.ENVIRONMENT_LAST_OTHER))
-            )
-            if own is not None
-            else dict.fromkeys(
-                version
-                for one in actions
-                if one.because in (Because.DOWNGRADED, Because.PRUNED)
-                or (one.because is Because.GONE and one.is_everywhere)
-                if not is_snapshot(one.tag)
-                for version in one.versions
-            )
-        ),
+        required=_required(actions, own, known.kept),
     )
+
+
+def _required(actions: Iterable[Action], own: EnvironmentState | None, kept: Mapping[Need, str]) -> dict[str, str]:
+    """Return what to require, with the snapshots that still have it; newer will do where older is there: openmpi@5.8.0:."""
+    needed: dict[str, list[Need]] = {}
+    for each in own.of(LossClass.GONE) if own is not None else ():
+        spec = f"{each.need.package}@{each.need.version}{':' if each.suggestion else ''}"
+        needed.setdefault(spec, []).append(each.need)
+    for one in actions if own is None else ():
+        is_gone = one.because is Because.PRUNED or (one.because is Because.GONE and one.is_everywhere)
+        if (is_gone or one.because is Because.DOWNGRADED) and not is_snapshot(one.tag):
+            for version in one.versions:
+                spec = version if is_gone else f"{version}:"
+                needed.setdefault(spec, []).extend(one.only([version.partition("@")[0]]).needs)
+    return {spec: min((kept.get(need, "") for need in needs), default="") for spec, needs in needed.items()}
 
 
 def _order(action: Action) -> tuple[object, ...]:

@@ -131,6 +131,7 @@ class Known(Struct, frozen=True, kw_only=True):
     quiet: tuple["Action", ...] = ()  # likewise, of what may be pruned, but said for long enough
     # What their tags have of the builds that they are about, by source and tag.
     left: Mapping[tuple[str, str, Need], Resolution] = field(default_factory=dict)
+    kept: Mapping[Need, str] = field(default_factory=dict)  # the snapshots that still have builds that are gone
 
 
 class Action(Struct, frozen=True, kw_only=True):
@@ -249,7 +250,8 @@ class Assessment(Struct, frozen=True, kw_only=True):
     environment: EnvironmentState | None = None
     alternative: Alternative | None = None
     is_wait_over: bool = False  # readers who were told to wait need not do so any longer
-    required: tuple[str, ...] = ()  # what to require, as openmpi@5.8.0, or Spack may choose another version
+    # What to require, as openmpi@5.8.0, or Spack may choose another version; each with a snapshot that has it, or "".
+    required: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_waiting(self) -> bool:
