@@ -316,7 +316,8 @@ def test_what_is_gone_from_a_branch_may_be_in_a_snapshot(tmp_path: Path) -> None
     there = "# develop-2025-06-01 still has 1 of these (URL: its address): spack -e . mirror add develop-2025-06-01 URL"
     assert f"{there} spack -e . config add" in text
 
-    site = site_of(tmp_path, first, second, tags=["develop"])
+    (tmp_path / "all").mkdir()
+    site = site_of(tmp_path / "all", first, second, tags=["develop"])
     assert "Spack need not build hdf5@1.0: develop-2025-06-01 still has it." in " ".join(told_after(site, 1).split())
 
 
