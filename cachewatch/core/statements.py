@@ -299,7 +299,9 @@ def _statement(
         name=head.name,
         before=before,
         after=after,
-        packages=tuple(sorted({*taken.elsewhere, *(one.package for one in (*lines, *taken.losses))})),
+        packages=tuple(
+            sorted({*taken.elsewhere, *(one.package for one in lines), *(one.package for one in taken.losses)})
+        ),
         elsewhere=taken.elsewhere.total(),
         places=tuple(sorted(places)),
         stacks=tuple(sorted({place.stack for place in places} if head.kind in LOSSES else stacks)),

@@ -1,6 +1,7 @@
 """What reports count: packages on both sides, specs that two stacks share, hashes that others replaced."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import Run
@@ -11,15 +12,15 @@ LEFT = {name: specs[1:] for name, specs in SHARED.items()}
 ONE, OTHER, THIRD = ({f"p{n}": [record(n)]} for n in range(3))
 
 
-def compared(run: Run, folder: Path, before: dict[str, object], after: dict[str, object], *options: str) -> str:
+def compared(run: Run, folder: Path, before: dict[str, Any], after: dict[str, Any], *options: str) -> str:
     """Return the report on two states."""
-    repository = history(folder / "r.git", catalogue(before), catalogue(after))  # type: ignore[arg-type]
+    repository = history(folder / "r.git", catalogue(before), catalogue(after))
     return run("diff", "HEAD~1", "HEAD", "--repo", repository, *options).output
 
 
 @pytest.mark.parametrize(("before", "after", "sign"), [(SHARED, LEFT, "-"), (LEFT, SHARED, "+")])
 def test_specs_of_two_stacks_count_once_and_belong_to_both(
-    run: Run, tmp_path: Path, before: dict[str, object], after: dict[str, object], sign: str
+    run: Run, tmp_path: Path, before: dict[str, Any], after: dict[str, Any], sign: str
 ) -> None:
     """Each stack is named with all of its packages, though only one of them counts the specs that they share."""
     said = compared(run, tmp_path, before, after)
@@ -44,7 +45,7 @@ def test_nothing_replaces_what_is_gone_with_a_stack(run: Run, tmp_path: Path) ->
     ],
 )
 def test_packages_that_changed_are_counted_among_those_of_both_sides(
-    run: Run, tmp_path: Path, before: dict[str, object], after: dict[str, object], said: str
+    run: Run, tmp_path: Path, before: dict[str, Any], after: dict[str, Any], said: str
 ) -> None:
     """New and removed packages are no part of the number of packages that could change."""
     assert said in " ".join(compared(run, tmp_path, before, after).split())
