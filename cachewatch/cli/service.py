@@ -167,7 +167,9 @@ def daemon(*, config: Config, log_format: str) -> int:
 
 def _opened(config: Config, form: str) -> Context:
     """Open the state; this process must hold its lock on this host."""
-    return Context(config=config, database=open_database(config.database, is_checked=True), log=open_log(form))
+    database = open_database(config.database, is_checked=True)
+    # The clock by its name here, which the model and the crash tests replace.
+    return Context(config=config, database=database, log=open_log(form), clock=utc_now)
 
 
 # The tables of messages, which may be large and are not needed.
