@@ -120,7 +120,10 @@ class CoverageReport(Struct, frozen=True, kw_only=True):
 
 
 class TagChangeset:
-    """The changes between two states of one tag: iterate over its packages once, then read `summary()`."""
+    """The changes between two states of one tag: iterate over its packages once, then read `summary()`.
+
+    before, after: the two states.
+    """
 
     def __init__(
         self,
@@ -304,7 +307,7 @@ class OpenCatalogue:
 
 
 def open(address: Address, *, documents: str = "") -> OpenCatalogue:  # noqa: A001  cachewatch.open, as gzip.open
-    """Open a catalogue: a path or a URL of a git repository, or a folder of documents.
+    """Open a catalogue: the path or the URL of a git repository, a folder of documents, or one document.
 
     For a URL, a clone in $XDG_CACHE_HOME/cachewatch is made or updated. `documents` says where the documents of a
     repository or a folder are, such as `catalogue/{tag}/{package}/specs.md`, if they are not found without it.
@@ -328,6 +331,8 @@ def parse_document(data: bytes | Address, name: str = "") -> Document:
         return parse(data, name or "document")
     if isinstance(data, str) and data.startswith("---"):
         return parse(data.encode(), name or "document")
+    if not data:
+        raise UsageError("the document is empty; pass its text, its bytes or its path")
     if not isinstance(data, str | os.PathLike):
         raise TypeError(f"a document is given as its text, its bytes or its path; not as {type(data).__name__}")
     with _own_errors():
@@ -359,13 +364,16 @@ def compare(before: DocumentLike | None, after: DocumentLike | None) -> PackageC
 
 
 def coverage(
-    environment: Address | Environment, where: OpenCatalogue | BuildCache, revision: str | None = None
+    environment: Address | Environment, where: OpenCatalogue | BuildCache | Address, revision: str | None = None
 ) -> CoverageReport:
     """Return which binaries of an environment a catalogue or a live build cache has.
 
-    `environment` is a spack.lock, a spack.yaml or their folder, or one that was read before. `revision` is one of a
-    repository, as in `OpenCatalogue.diff`; HEAD if omitted.
+    `environment` is a spack.lock, a spack.yaml or their folder, or one that was read before. `where` may also be what
+    `open` takes. `revision` is one of a repository, as in `OpenCatalogue.diff`; HEAD if omitted.
     """
+    if isinstance(where, str | os.PathLike):
+        with open(where) as catalogue:
+            return coverage(environment, catalogue, revision)
     with _own_errors():
         needed = environment if isinstance(environment, Environment) else open_environment(Path(environment))
         held = where._holdings(needed, revision)  # noqa: SLF001  it is of this module

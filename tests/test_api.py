@@ -328,6 +328,8 @@ def test_comparing_refuses_what_makes_no_sense() -> None:
         cachewatch.compare(keras, build)
     with pytest.raises(cachewatch.UsageError, match="nothing to compare"):
         cachewatch.compare(None, None)
+    with pytest.raises(cachewatch.UsageError, match="the document is empty"):
+        cachewatch.compare("", keras)
 
 
 def test_coverage(demo_repository: Path, folders: tuple[Path, Path], tmp_path: Path) -> None:
@@ -338,6 +340,7 @@ def test_coverage(demo_repository: Path, folders: tuple[Path, Path], tmp_path: P
         assert [each.loss_class.value for each in report.coverage.needs] == ["kept", "gone"]
         assert cachewatch.coverage(report.coverage.environment, catalogue, "HEAD~1").coverage.met == 0
         assert report.where.endswith(f"develop at {catalogue.revisions()[0].commit[:10]}")
+    assert cachewatch.coverage(tmp_path, demo_repository, "HEAD~1").coverage.met == 0
     with cachewatch.open(folders[1]) as catalogue:
         assert cachewatch.coverage(tmp_path / "spack.yaml", catalogue).coverage.met == 1
         next(folders[1].rglob("specs.md")).write_bytes(b"bad")
@@ -423,12 +426,14 @@ def test_bad_revisions(demo_repository: Path, revision: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "filters", [{"kinds": "nonsense"}, {"packages": "/(/"}, {"versions": "@2:1"}, {"tags": "nonsense"}]
+    "filters",
+    [{"kinds": "nonsense"}, {"packages": "/(/"}, {"versions": "@2:1"}, {"versions": "a:::"}, {"tags": "nonsense"}],
 )
 def test_bad_filters(demo_repository: Path, filters: dict[str, str]) -> None:
-    """So are they."""
-    with cachewatch.open(demo_repository) as catalogue, pytest.raises(cachewatch.UsageError):
+    """So are they, with an error that can be named."""
+    with cachewatch.open(demo_repository) as catalogue, pytest.raises(cachewatch.UsageError) as error:
         catalogue.diff("HEAD~1", **filters)
+    assert error.type in (cachewatch.UsageError, cachewatch.UnknownRevision)
 
 
 @pytest.mark.parametrize("data", [b"", b"bad", b"---\n", b"\xff" * 100, b"[" * 100_000])
@@ -449,7 +454,10 @@ def test_a_fault_of_the_machine(folders: tuple[Path, Path], monkeypatch: pytest.
         cachewatch.open(folders[0])
 
 
-@pytest.mark.parametrize("name", ["PackageChange", "Summary", "Document", "StackVersions", "Statement"])
+@pytest.mark.parametrize(
+    "name",
+    ["PackageChange", "PlaceChange", "Loss", "SpecCounts", "Summary", "Document", "StackVersions", "Statement"],
+)
 def test_help_names_every_attribute(name: str) -> None:
     """With its meaning."""
     value = getattr(cachewatch, name)

@@ -87,7 +87,14 @@ class MatchKind(_Word):
 
 
 class Verdict(_Word):
-    """What happened to a package in one place (a stack on a target): the first of these that applies."""
+    """What happened to a package in one place (a stack on a target): the first of these that applies.
+
+    GAINED: it has its first build there.  LOST: it has no build there any more.
+    UPGRADED, DOWNGRADED: its newest version there is a newer, or an older one.
+    RETIRED, EXTENDED: an older version was removed, or added.
+    NARROWED, WIDENED: a version lost, or gained, a compiler, an operating system or variants.
+    SAME: nothing of this.
+    """
 
     GAINED = "gained"
     LOST = "lost"
@@ -373,16 +380,24 @@ MISSED = (LossClass.GOING, LossClass.OTHER, LossClass.GONE)
 
 
 class Loss(Struct, frozen=True, kw_only=True):
-    """What a tag still has instead of the newest version that a place or machine lost."""
+    """What a tag still has instead of the newest version that a place or machine lost.
+
+    loss_class: its class.  version: the lost version; empty if its records name none.
+    there: another version that is present: a newer one (other), or the newest of the older ones (gone).
+    stacks: those that build what is present.  compiler: that of what is present, if it differs from that of what is lost.
+    variants: those that what is present has and what is lost did not have.
+    older: losses of older versions that were lost with it, newest first; they do not count.
+    builds: the binaries that no stack builds any more (going), or one without a hash for each kind of what is gone.
+    is_missed: whether readers must know about it.
+    """
 
     loss_class: LossClass
-    version: str  # the lost version; empty if its records name none
-    there: str = ""  # another version that is present: a newer one (other), or the newest of the older ones (gone)
-    stacks: tuple[str, ...] = ()  # that build what is present
-    compiler: str = ""  # of what is present, if it differs from that of what is lost
-    variants: tuple[str, ...] = ()  # that what is present has and what is lost did not have
-    older: tuple["Loss", ...] = ()  # of the older versions that were lost with it, newest first; they do not count
-    # The binaries that no stack builds any more (going), or one without a hash for each kind of what is gone.
+    version: str
+    there: str = ""
+    stacks: tuple[str, ...] = ()
+    compiler: str = ""
+    variants: tuple[str, ...] = ()
+    older: tuple["Loss", ...] = ()
     builds: tuple[Spec, ...] = ()
 
     @property
@@ -408,17 +423,24 @@ class Outside(Struct, frozen=True, kw_only=True):
 
 
 class PlaceChange(Struct, frozen=True, kw_only=True):
-    """The change of a package in one place, with its versions there, oldest first."""
+    """The change of a package in one place.
+
+    stack, target: the place.  place: both in one value.
+    before, after: its versions there, oldest first.
+    verdict: what happened.  kinds: all kinds of its changes.
+    loss: what is left of it, if the place is lost.  machines: those of it, if the place is lost or gained.
+    outside: what the place has outside of the selection, if it is lost in a selection only.
+    """
 
     stack: str
     target: str
-    before: tuple[str, ...]  # versions, oldest first
-    after: tuple[str, ...]  # likewise
+    before: tuple[str, ...]
+    after: tuple[str, ...]
     verdict: Verdict
     kinds: frozenset[Kind]
-    loss: Loss | None = None  # if the place is lost
-    machines: frozenset[Machine] = frozenset()  # if the place is lost or gained
-    outside: Outside | None = None  # if the place is lost in a selection only
+    loss: Loss | None = None
+    machines: frozenset[Machine] = frozenset()
+    outside: Outside | None = None
 
     @property
     def place(self) -> Place:
@@ -483,7 +505,19 @@ class StackChange(Struct, frozen=True, gc=False):
 
 
 class SpecCounts(Struct, frozen=True, gc=False):
-    """The numbers of specs, of added and removed ones, and of each way in which these changed; they add up."""
+    """The numbers of specs, of added and removed ones, and of each way in which these changed; they add up.
+
+    before, after: all specs of either side.  added, removed: those whose hash only one side has, and `entered` or `left`.
+    rebuilt, moved, upgraded, downgraded, recompiled, reconfigured: pairs of a removed and an added spec, by what differs.
+    paired: the sum of these.  new, gone: added and removed specs without a pair.
+    pruned, lost, replaced, retired, dropped, surplus: those of `gone`, by class.
+    unreferenced_new, gained, successor, extended, new_combination, extra_copy: those of `new`, by class.
+    net_added, net_removed: added and removed specs that are not rebuilt.
+    unreferenced: specs that no stack builds any more.
+    entered, left: of a selection, added and removed specs whose pair is outside of it, and kept specs that came into it
+    or left it.
+    adds_up: whether nothing was counted twice or left out.
+    """
 
     before: int = 0
     after: int = 0
@@ -500,23 +534,20 @@ class SpecCounts(Struct, frozen=True, gc=False):
     net_added: int = 0
     net_removed: int = 0
     unreferenced: int = 0
-    # Of `gone`, by class.
     pruned: int = 0
     lost: int = 0
     replaced: int = 0
     retired: int = 0
     dropped: int = 0
     surplus: int = 0
-    # Of `new`, by class.
     unreferenced_new: int = 0
     gained: int = 0
     successor: int = 0
     extended: int = 0
     new_combination: int = 0
     extra_copy: int = 0
-    # In a selection: specs paired with one outside of it, and kept specs that came into it or left it.
-    entered: int = 0  # of `added`
-    left: int = 0  # of `removed`
+    entered: int = 0
+    left: int = 0
 
     def __add__(self, other: "SpecCounts") -> "SpecCounts":
         return SpecCounts(*map(add, astuple(self), astuple(other)))

@@ -16,7 +16,7 @@ from cachewatch.core.model import Kind, Signature
 from cachewatch.core.names import is_snapshot, similar
 from cachewatch.core.spack import Versions, compiler, runs, variants
 from cachewatch.core.statement_values import Statement, StatementKind
-from cachewatch.errors import ConfigError, UsageError
+from cachewatch.errors import UsageError
 
 # The meaning of each kind, and whether digests report it by default; worst first.
 MEANINGS: Mapping[Kind, tuple[str, bool]] = {
@@ -207,7 +207,7 @@ def matcher(pattern: str) -> Matches:
         search = re2.compile(pattern[1:-1], options=options).search
     except (re2.error, UnicodeError) as error:
         problem = error.args[0].decode() if error.args and isinstance(error.args[0], bytes) else error
-        raise ConfigError(
+        raise UsageError(
             f"{pattern!r} is not a regular expression that RE2 knows (it has no look-around and no references back): {problem}"
         ) from error
     # RE2 takes UTF-8, which cannot encode surrogates.

@@ -15,7 +15,7 @@ from functools import cache, lru_cache
 
 from msgspec import Struct
 
-from cachewatch.errors import ConfigError
+from cachewatch.errors import UsageError
 
 # Above every number, in this order, as a whole version or as one segment of it.
 _ENDLESS = ("stable", "nightly", "trunk", "head", "master", "main", "develop")
@@ -109,7 +109,7 @@ class VersionRange(Struct, frozen=True):
 def parse_ranges(text: str) -> tuple[VersionRange, ...]:
     """Parse `@1.2:`, `@:2`, `@1.2.3`, `@=1.2` and lists of them (`@1.2:1.4,2:`); the @ may be omitted.
 
-    Raises ConfigError for anything else.
+    Raises UsageError for anything else.
     """
     return tuple(_parse_range(part, text) for part in text.removeprefix("@").split(","))
 
@@ -139,16 +139,16 @@ def _parse_range(part: str, text: str) -> VersionRange:
     exactly = low[1:] if low.startswith("=") and not colon else ""
     bounds = [exactly] if exactly else [bound for bound in (low, high) if bound] if colon else [low]
     if not all(_WRITTEN.fullmatch(bound) and _SEGMENT.search(bound) for bound in bounds):
-        raise ConfigError(f"{text!r} is not a version or range; write @1.2:, @:2, @1.2:1.4, @1.2.3 or @=1.2")
+        raise UsageError(f"{text!r} is not a version or range; write @1.2:, @:2, @1.2:1.4, @1.2.3 or @=1.2")
     if exactly:
         return VersionRange(exactly=exactly)
     if not colon and _is_git(low):
         return VersionRange(exactly=low)
     if any(version_key(bound)[0] for bound in bounds):
-        raise ConfigError(f"{text!r} is not a version or range: a git reference has no place in it without a number")
+        raise UsageError(f"{text!r} is not a version or range: a git reference has no place in it without a number")
     found = VersionRange(low=low, high=high if colon else low)
     if found.low and found.high and version_key(found.low)[:3] >= _end_of(found.high):
-        raise ConfigError(f"{text!r} is an empty range; write the lower version first")
+        raise UsageError(f"{text!r} is an empty range; write the lower version first")
     return found
 
 

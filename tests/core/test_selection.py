@@ -13,7 +13,7 @@ import cachewatch
 from cachewatch.config.subscriptions import Match
 from cachewatch.core.model import Kind
 from cachewatch.core.selection import Globs, Selection
-from cachewatch.errors import ConfigError
+from cachewatch.errors import UsageError
 from cachewatch.service.streams import selection_of
 
 
@@ -200,5 +200,5 @@ def test_an_expression_never_goes_back(pattern: str) -> None:
 @pytest.mark.parametrize("pattern", ["/(?=a)b/", r"/(a)\1/", "/(/", "/(a{1000}){1000}/"])
 def test_an_expression_that_could_go_back_is_refused(pattern: str) -> None:
     """What RE2 does not know is a mistake of the command line or the configuration, and the sentence names it."""
-    with pytest.raises(ConfigError, match="is not a regular expression that RE2 knows"):
+    with pytest.raises(UsageError, match="is not a regular expression that RE2 knows"):
         Globs([pattern])

@@ -16,7 +16,7 @@ from cachewatch.core.spack import (
     version_identity,
     version_key,
 )
-from cachewatch.errors import ConfigError
+from cachewatch.errors import UsageError
 
 # Checked by running Spack's own spack.version.
 ASCENDING = (  # noqa: SIM905  as it was printed
@@ -168,7 +168,7 @@ def test_ranges_that_exclude() -> None:
 )
 def test_no_ranges(text: str) -> None:
     """What is no range is refused with what would be one."""
-    with pytest.raises(ConfigError, match=r"not a version or range|empty range"):
+    with pytest.raises(UsageError, match=r"not a version or range|empty range"):
         parse_ranges(text)
 
 
@@ -177,7 +177,7 @@ def test_a_version_is_in_its_own_range(version: str, more: str) -> None:
     """And so is everything between a range's ends."""
     try:
         ranges = Versions([f"@{version}"])
-    except ConfigError:
+    except UsageError:
         return
 
     assert ranges(version)
