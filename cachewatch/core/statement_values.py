@@ -261,6 +261,12 @@ class OwnedLoss(Struct, frozen=True, kw_only=True):
         return name_of(self.place, self.machine)
 
     @property
+    def machine_name(self) -> str:
+        """The target that lost it, and its operating systems where these are named: `sequoia, aarch64`."""
+        systems = (self.machine.os,) if self.machine else self.systems
+        return ", ".join(filter(None, (*systems, self.place.target)))
+
+    @property
     def sort_key(self) -> tuple[object, ...]:
         """A key that sorts by package, place and machine; the place itself comes first."""
         return (self.package, self.place, self.machine is not None, self.machine)

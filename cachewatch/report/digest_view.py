@@ -223,7 +223,7 @@ class _Maker:
         return {"said": self._words.text("todo", "steps"), "commands": found} if found else None
 
     def install(self) -> Data:
-        """Return one line that installs what is new, and how many packages it does not name.
+        """Return one line that installs what is new on one machine, and how many packages it does not name.
 
         There is none where something is more pressing, or where its names could mean more to a shell.
         """
@@ -238,6 +238,7 @@ class _Maker:
         )
         if is_pressing or (found.environment and found.actions) or len(platforms) != 1 or not is_harmless:
             return {"install": None, "install_more": 0}
+        examples = _of_one_machine(examples, *platforms)
         targets = {one: f" target={target_of(one)}" if target_of(one) else "" for one in examples}
         specs = " ".join(dict.fromkeys(f"{one.package}@{one.version}{target}" for one, target in targets.items()))
         rest = {package for tag in self._digest.tags for package in tag.installable} - {one.package for one in examples}
@@ -313,6 +314,19 @@ class _Maker:
             "kind": diagnostic.kind.value,
             "message": self._clean(diagnostic.message),
         }
+
+
+def _of_one_machine(examples: Sequence[Example], platform: str) -> list[Example]:
+    """Return the examples that one machine can install: as many as possible."""
+    found: list[Example] = []
+    for own in dict.fromkeys(each for one in examples for each in one.machines if each.platform == platform):
+        fitting = [
+            one
+            for one in examples
+            if any((m.platform, m.os) == (own.platform, own.os) and runs(own.target, m.target) for m in one.machines)
+        ]
+        found = max(found, fitting, key=len)
+    return found
 
 
 def cleaner(longest: int) -> Clean:

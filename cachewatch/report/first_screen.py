@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from cachewatch.core.advice.actions import ENVIRONMENT
 from cachewatch.core.advice.values import AssessedLoss, Fact, Rank
 from cachewatch.core.model import LossClass
-from cachewatch.core.names import safe, safe_name
+from cachewatch.core.names import is_snapshot, safe, safe_name
 from cachewatch.core.spack import falls, sorted_versions
 from cachewatch.core.statement_values import (
     LOSSES,
@@ -128,7 +128,8 @@ def _snapshot(digest: Digest, clause: Clause, words: Words) -> str:
     if not said:
         is_same = all(one.kind is StatementKind.TAG_ADDED for one in tag.statements)
         return words.say("snapshot", "same", tag=safe(tag.tag)) if is_same else ""
-    return words.say("snapshot", "said", tag=safe(tag.tag), base=safe(tag.base), clauses=", ".join(said))
+    said_of = "said" if is_snapshot(tag.tag) else "new"
+    return words.say("snapshot", said_of, tag=safe(tag.tag), base=safe(tag.base), clauses=", ".join(said))
 
 
 def _in_tags(one: Fact, digest: Digest) -> str:

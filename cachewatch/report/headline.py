@@ -381,8 +381,8 @@ def only_for(statements: Iterable[Statement], words: Words) -> str:
     whole = removed_packages(statements)
     part = {*lacking(statements)} - whole
     lost = (lost for one in statements for lost in one.losses if lost.package in part and _is_of(lost, LossClass.GONE))
-    targets = sorted({one.place.target for one in lost})
-    machines = safe(targets[0]) if len(targets) == 1 else words.text("snapshot", "several")
+    named = sorted({one.machine_name for one in lost})
+    machines = safe(named[0]) if len(named) == 1 else words.text("snapshot", "several")
     return words.say("snapshot", "for_some" if whole else "for_all", len(part), machines=machines) if part else ""
 
 

@@ -4,8 +4,10 @@ from pathlib import Path
 
 from digests import Packages, digest_of, mail, many, read, week
 from helpers import catalogue, history, record
+from msgspec.structs import replace
 
 from cachewatch.core.selection import Globs, Selection
+from cachewatch.report.digest_view import view
 from cachewatch.report.first_screen import happened, routine
 from cachewatch.report.words import accounting
 from cachewatch.report.words_file import words
@@ -60,3 +62,59 @@ def test_a_stack_is_named_on_one_line(tmp_path: Path) -> None:
         text = mail(digest_of(week(tmp_path / name, *states)))[0].text
         assert "apple-clang@16.0.0 -> apple-clang@17.0.0" in text
         assert "ml-darwin-aarch64-mps" in text
+
+
+LINUX = {"target": "aarch64"}
+DARWIN = {"os": "sequoia", "platform": "darwin", "stacks": ["mps", "root"], "target": "aarch64"}
+
+
+def test_what_is_gone_for_some_machines_is_not_called_gone(tmp_path: Path) -> None:
+    """It is named with these machines, apart from what is gone everywhere, which alone is to be required."""
+    before = {"gpytorch": [record(1, **LINUX)], "keras": [record(2, **LINUX), record(3, **DARWIN)]}
+    before |= {"zlib": [record(4), record(5, **DARWIN)]}
+    after = {"keras": [record(2, **LINUX)], "zlib": [record(4), record(5, **DARWIN)]}
+    digest = digest_of(week(tmp_path, before, after), silenced=())
+    first, second = digest.assessment.due
+    assert (first.names, first.machine, first.is_everywhere) == (("gpytorch",), "", True)
+    assert (second.names, second.machine, second.is_everywhere) == (("keras",), "sequoia, aarch64", False)
+    assert list(digest.assessment.required) == ["gpytorch@1.0"]
+    todo = mail(digest)[1].partition("GONE")[0]
+    assert "gpytorch, keras" not in todo
+    assert "for sequoia, aarch64" in todo
+
+
+def test_what_is_older_in_some_stacks_is_required_there(tmp_path: Path) -> None:
+    """Other stacks never had the newer version; where all have the older one, none is named."""
+    other = record(1, versions=["0.4"])
+    states = ({"zlib": [other, record(n, versions=[version], **DARWIN)]} for n, version in ((2, "0.6"), (3, "0.5")))
+    _, body = mail(digest_of(week(tmp_path / "some", *states)))
+    assert "If you use zlib for mps: keep it where it is installed, and require zlib@0.6 or newer" in body
+    states = ({"zlib": [record(n, versions=[version])]} for n, version in ((2, "0.6"), (3, "0.5")))
+    assert "for e4s" not in mail(digest_of(week(tmp_path / "all", *states)))[1].partition("DOWNGRADED")[0]
+
+
+def test_a_new_tag_is_called_new(tmp_path: Path) -> None:
+    """It lacks packages for machines that are named with their operating system."""
+    old = {"gpytorch": [record(1, **LINUX)], "keras": [record(2, **LINUX), record(3, **DARWIN)]}
+    new = {"keras": [record(2, **LINUX)]}
+    tag = week(tmp_path, old, new)
+    before, after = (
+        replace(side, tag=name) for side, name in ((tag.report.before, "v0.23"), (tag.report.after, "v0.24"))
+    )
+    tag = replace(tag, report=replace(tag.report, before=before, after=after))
+    rendered, body = mail(digest_of(tag))
+    assert "Tag v0.24 is new. Against v0.23: 2 packages gone (1 only for sequoia, aarch64)" in body
+    assert "Do not move to v0.24 if you need gpytorch: it is not there" in body
+    assert "Do not move to v0.24 if you need keras: it is not there for sequoia, aarch64" in body
+    assert "1 only for sequoia" in rendered.title
+
+
+def test_one_machine_can_install_what_the_command_names(tmp_path: Path) -> None:
+    """Packages that no machine has together are not in one command; those left out are counted."""
+    one, two = {"os": "ubuntu24.04", "target": "x86_64_v3"}, {"os": "ubuntu22.04", "target": "x86_64_v3"}
+    before = {"zlib": [record(1, **one)]}
+    for name, other, command in (("two", two, "curl@1.0"), ("one", one, "curl@1.0 hdf5@1.0")):
+        after = before | {"curl": [record(2, **one)], "hdf5": [record(3, **other)]}
+        shown = view(digest_of(week(tmp_path / name, before, after)))
+        assert shown["install"] == f"spack install --cache-only {command}"
+        assert shown["install_more"] == (name == "two")

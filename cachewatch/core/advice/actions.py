@@ -38,6 +38,7 @@ ENVIRONMENT = {
     Because.ENVIRONMENT_EQUAL: Verb.RECONCRETIZE,
     Because.ENVIRONMENT_GOING: Verb.RECONCRETIZE,
 }
+_MOST_PLACES = 3  # machines or stacks that are named
 TASKS = (
     *LASTING,
     Because.OTHER,
@@ -299,6 +300,34 @@ def _machine(names: Collection[str], tag: ComparedTag) -> str:
     targets = {", ".join((*one.systems, one.place.target)) for one, _ in lost}
     is_whole = any(each.kind is StatementKind.PACKAGE_REMOVED for _, each in lost)
     return targets.pop() if len(targets) == 1 and not is_whole else ""
+
+
+def divided(look: Action, tags: Iterable[ComparedTag]) -> Iterator[Action]:
+    """Divide packages that are gone or older: everywhere, or for some machines or in some stacks, which are named."""
+    if look.because not in (Because.GONE, Because.DOWNGRADED):
+        yield look
+        return
+    statements = [one for tag in tags if (tag.source, tag.tag) == (look.source, look.tag) for one in tag.statements]
+    removed = removed_packages(statements)
+    parts: dict[tuple[bool, str], list[str]] = {}
+    for name in look.names:
+        places = () if name in removed else sorted(set(_where(look.because, name, statements)))
+        named = " and ".join(places) if len(places) <= _MOST_PLACES else ""
+        parts.setdefault((name in removed, named), []).append(name)
+    for (is_removed, named), names in parts.items():
+        yield replace(look.only(names), machine=named, is_everywhere=is_removed)
+
+
+def _where(because: Because, package: str, statements: Iterable[Statement]) -> Iterator[str]:
+    """Yield the machines that lost a package, or the stacks that have an older version, if others do not."""
+    for one in statements:
+        if because is Because.GONE:
+            own = (lost for lost in one.losses if lost.package == package)
+            yield from (each.machine_name for each in own if each.loss and each.loss.loss_class is LossClass.GONE)
+        for line in one.lines if one.kind is StatementKind.DOWNGRADED and because is Because.DOWNGRADED else ():
+            stacks = {place.stack for place in line.story.places}
+            if line.package == package and len(stacks) < line.story.of_stacks:
+                yield from stacks
 
 
 # Reasons that depend only on the kind of statement: those that come before losses, and those that come after them.

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from cachewatch.core.advice.actions import (
     ENVIRONMENT,
     dated,
+    divided,
     environment_actions,
     is_compared_with,
     joined,
@@ -123,6 +124,7 @@ def assess(
     looks = list(
         things_to_look_after([one for one in facts if not is_compared_with(one, pins)], has_environment=own is not None)
     )
+    looks = [part for one in looks for part in divided(one, tags)]
     actions += not_asked_yet(looks, [*tasks, *(replace(one, because=Because.GONE, tag="") for one in pruned)])
     actions = [each for action in actions for each in dated(action, known)]
     actions += environment_actions(own, tags, is_new=True)  # not dated, because these became worse now
