@@ -251,10 +251,12 @@ def describe_not_written(before: Document | None, after: Document | None) -> str
         return ""
     sentences = []
     for giving, other, gives, when in ((before, after, "gives", "any more"), (after, before, "gave", "before")):
-        names = [name for name in _ATTRIBUTES if not _is_given_in(other.specs.counts, name)]
-        if CompilerForm.OLD in (before.compiler_form, after.compiler_form):
-            names = [name for name in names if name != "compiler"]  # law 1
-        names = [name for name in names if _is_given_in(giving.specs.counts, name)]
+        is_old = CompilerForm.OLD in (before.compiler_form, after.compiler_form)  # then law 1 applies to compilers
+        names = [
+            name
+            for name in _ATTRIBUTES
+            if not _is_given_in(other.specs.counts, name) and not (is_old and name == "compiler")
+        ]
         kept = [giving.specs[one] for one in giving.specs.hashes & other.specs.hashes] if names else []
         if names := [name for name in names if _is_given_in(kept, name)]:
             words = ", ".join(_ATTRIBUTES[name] for name in names)

@@ -49,7 +49,6 @@ SeesStack = Callable[[str], bool]
 _PRUNABLE = (SpecClass.PRUNED, SpecClass.SURPLUS, SpecClass.RETIRED)
 # For specs of these classes, a change to another system or target in the same stacks is described instead.
 _SYSTEM_CLASSES = (SpecClass.DROPPED, SpecClass.SURPLUS, SpecClass.NEW_COMBINATION, SpecClass.EXTRA_COPY)
-_ChangedFact = tuple[Kind, frozenset[str], Callable[[Signature], tuple[str, ...]]]
 
 
 class _EqualItems(Struct, frozen=True, kw_only=True):
@@ -89,7 +88,6 @@ class _ItemsReader:
     def __init__(self, change: PackageChange, sees_stack: SeesStack | None, values: PackageValues) -> None:
         self._change = change
         self._added = frozenset(change.facts["versions"].added)
-        self._sees_all = sees_stack is None
         self._sees = sees_stack or (lambda _: True)
         self._judged: Mapping[Place, PlaceChange] = {one.place: one for one in change.places}
         self._machines = {(lost.place, lost.machine.platform, lost.machine.os): lost for lost in change.machines_lost}
@@ -102,7 +100,14 @@ class _ItemsReader:
             if judged.verdict is Verdict.LOST
         }
         # The values of facts that were removed, and those that were added.
-        self._changed = _changed_facts(change, is_added=False), _changed_facts(change, is_added=True)
+        self._changed = tuple(
+            [
+                (kind_of_fact(name, is_added=is_added), frozenset(moved), VALUES[name])
+                for name, delta in change.facts.items()
+                if (moved := delta.added if is_added else delta.removed)
+            ]
+            for is_added in (False, True)
+        )
         self._values = values
         self._regraded = self._regraded_places()
         self._sums: dict[Items, _Sum] = {}  # by what makes items equal
@@ -113,19 +118,18 @@ class _ItemsReader:
     def items(self) -> tuple[Items, ...]:
         change = self._change
         self._add_rebuilt([match for match in change.matches if match.kind is MatchKind.REBUILT])
-        for step in self._steps():
+        for step in (
+            *(self._of_match(match) for match in change.matches if match.kind is not MatchKind.REBUILT),
+            *map(self._of_vanished, change.gone),
+            *map(self._of_new, change.new),
+            *map(self._of_kept, change.restacked),
+        ):
             self._add(step)
         if not self._sums and change.status is not Status.CHANGED:  # a document without specs
             is_added = change.status is Status.ADDED
             story = Story(kind=StatementKind.PACKAGE_ADDED if is_added else StatementKind.PACKAGE_REMOVED)
             self._sums[Items(package=change.package, stories=(story,))] = _Sum(kinds=set(change.kinds))
         return self._whole()
-
-    def _steps(self) -> Iterator[_EqualItems]:
-        yield from (self._of_match(p) for p in self._change.matches if p.kind is not MatchKind.REBUILT)
-        yield from map(self._of_vanished, self._change.gone)
-        yield from map(self._of_new, self._change.new)
-        yield from map(self._of_kept, self._change.restacked)
 
     def _of_match(self, match: SpecMatch) -> _EqualItems:
         before, after = match.before, match.after
@@ -265,21 +269,20 @@ class _ItemsReader:
             is_again=step.is_again,
             is_prunable=step.is_prunable,
         )
-        found = self._sums.get(key)
-        if found is None:
-            found = self._sums[key] = _Sum()
+        found = self._sums.setdefault(key, _Sum())
         found.counts += step.counts
         found.stacks |= told.stacks
         found.kinds |= step.kinds | told.kinds
-        self._add_kinds_of_facts(step, found.kinds)
+        for signature, changed in zip((step.before, step.after), self._changed, strict=True):
+            if signature is not None:
+                found.kinds |= {kind for kind, values, names in changed if not values.isdisjoint(names(signature))}
 
     def _told(self, step: _EqualItems) -> Items:
         """Return items with what changed in their places; it is the same for all with equal versions and places."""
         key = (_built_for(step.before), _built_for(step.after), step.counts.kept)
-        found = self._known_told.get(key)
-        if found is None:
-            found = self._known_told[key] = self._tell(step)
-        return found
+        if key not in self._known_told:
+            self._known_told[key] = self._tell(step)
+        return self._known_told[key]
 
     def _tell(self, step: _EqualItems) -> Items:
         before, after = step.before, step.after
@@ -490,19 +493,10 @@ class _ItemsReader:
         """The newest version in each stack that now has the package."""
         return {stack: newest(has) for stack, has in self._versions_in[1].items() if has and self._sees(stack)}
 
-    def _add_kinds_of_facts(self, step: _EqualItems, kinds: set[Kind]) -> None:
-        """Add to `kinds` the kinds of the values that were added or removed with an item."""
-        for signature, changed in zip((step.before, step.after), self._changed, strict=True):
-            if signature is not None:
-                for kind, values, names in changed:
-                    if kind not in kinds and not values.isdisjoint(names(signature)):
-                        kinds.add(kind)
-
     def _places(self, signature: Signature | None) -> frozenset[Place]:
         if signature is None:
             return frozenset()
-        places = signature.places
-        return places if self._sees_all else frozenset(place for place in places if self._sees(place.stack))
+        return frozenset(place for place in signature.places if self._sees(place.stack))
 
     def _stacks(self, one: Signature | None, other: Signature | None) -> frozenset[str]:
         """Return the stacks of `one` that `other` does not have."""
@@ -537,17 +531,6 @@ class _ItemsReader:
             ]
             self._found_others[key] = facts_of(found)
         return self._found_others[key]
-
-
-def _changed_facts(change: PackageChange, *, is_added: bool) -> list[_ChangedFact]:
-    """Return the added or removed values of facts, with their kind and the function that finds them in a signature."""
-    found = []
-    for name in VALUES:
-        delta = change.facts[name]
-        values = delta.added if is_added else delta.removed
-        if values:
-            found.append((kind_of_fact(name, is_added=is_added), frozenset(values), VALUES[name]))
-    return found
 
 
 def _named_systems(place: PlaceChange, built: Set[str]) -> tuple[str, ...]:

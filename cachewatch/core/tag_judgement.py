@@ -10,7 +10,7 @@ from functools import cache
 
 from msgspec import Struct, field
 
-from cachewatch.core.migrations import FEW_PACKAGES, PackageValues, SeenValues, ValueChange, judge_values, values_of
+from cachewatch.core.migrations import FEW_PACKAGES, PackageValues, SeenValues, ValueChange, judge_values
 from cachewatch.core.model import (
     Document,
     Facts,
@@ -62,25 +62,25 @@ class Observation(Struct):
     packages_lost: int = 0  # that lost a place
     packages_again: int = 0  # of which most specs were built again
 
-    def add(self, change: PackageChange, items: Sequence[Items], values: PackageValues | None = None) -> None:
-        """Add a changed package; `values` are its changes of values, if they were computed already."""
+    def add(self, change: PackageChange, items: Sequence[Items], values: PackageValues) -> None:
+        """Add a changed package, with its items and its changes of values."""
         self.items += items
         self.specs_before += change.counts.before
-        self.traces[0].update(change.before["stacks"])
-        self.traces[1].update(change.after["stacks"])
-        self._note_facts(change.before)
-        self._note_facts(change.after)
-        lost = _lost_places(change)
         self.places_before += len(places_of(change.specs_before.counts))
-        self.places_lost += lost
-        self.packages_lost += bool(lost)
-        self.packages_again += _is_again(change, items)
-        self.values.add(change, values or values_of(change))
+        for trace, facts in zip(self.traces, (change.before, change.after), strict=True):
+            trace.update(facts["stacks"])
+            self._note_facts(facts)
+        lost: Counter[str] = Counter()  # places of each stack, less those that it gained on other targets
         for place in change.places:
+            lost[place.stack] += (place.verdict is Verdict.LOST) - (place.verdict is Verdict.GAINED)
             side = {Verdict.LOST: self.left, Verdict.GAINED: self.joined}.get(place.verdict)
             if side is not None:
                 machines = side.setdefault(place.stack, {})
                 machines[change.package] = machines.get(change.package, frozenset()) | place.machines
+        self.places_lost += +lost
+        self.packages_lost += bool(+lost)
+        self.packages_again += _is_again(change, items)
+        self.values.add(change, values)
 
     def witness(self, document: Document) -> None:
         """Add a package whose specs did not change."""
@@ -113,14 +113,6 @@ class Observation(Struct):
         """Return the stacks that none of the compared packages has any more, and those that none had before."""
         had, has = map(set, self.traces)
         return had - has, has - had
-
-
-def _lost_places(change: PackageChange) -> Counter[str]:
-    """Return the number of lost places of each stack, less those that it gained on other targets."""
-    net: Counter[str] = Counter()
-    for place in change.places:
-        net[place.stack] += (place.verdict is Verdict.LOST) - (place.verdict is Verdict.GAINED)
-    return +net
 
 
 def _is_again(change: PackageChange, items: Iterable[Items]) -> bool:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from cachewatch.comparing import select_package, statements_on
 from cachewatch.core.changesets import NoCollector, Report, Tally
+from cachewatch.core.migrations import values_of
 from cachewatch.core.model import CompilerForm, Document, PackageChange, PackageCounts, Side, Signature
 from cachewatch.core.names import Wanted, is_mutable
 from cachewatch.core.package_changes import Pair, compare_all
@@ -159,8 +160,9 @@ class TagStates:
         tally = Tally(selected=None if selection.packages.is_open and selection.takes_all_specs else [])
         for document, change in found:
             if not document.is_baseline:
-                items = items_of(change)
-                tally.seen.add(change, items)
+                values = values_of(change)
+                items = items_of(change, values=values)
+                tally.seen.add(change, items, values)
                 if selection.packages(document.package):
                     select_package(change, items, selection, tally, NoCollector())
         removed = sum(document.after is None for document, _ in found)
