@@ -249,7 +249,7 @@ def test_a_mass_event_is_held_until_released(site: Site) -> None:
 @pytest.mark.slow
 def test_a_held_digest_can_be_released_however_old_it_is(site: Site) -> None:
     """Digests of long ago are forgotten, but not what waits for an answer."""
-    site.configure(CONFIG + "    limit: {hold_above: 1}\n")
+    site.configure(CONFIG + "    limit: {hold_above: 1, hold_for: never}\n")
     site.run()
     site.publish(2)
     site.run()
@@ -459,7 +459,7 @@ def test_what_was_told_last_is_kept_though_upstream_threw_it_away(site: Site) ->
 @pytest.mark.slow
 def test_what_is_held_is_kept_though_upstream_threw_it_away(site: Site) -> None:
     """Released, it is what was told last, and the next digest begins there."""
-    site.configure(CONFIG + "    when: weekly mon 07:30\n    limit: {hold_above: 1}\n")
+    site.configure(CONFIG + "    when: weekly mon 07:30\n    limit: {hold_above: 1, hold_for: never}\n")
     site.run()
     site.publish(2)
     site.now = day(1, hour=8)

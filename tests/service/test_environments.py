@@ -358,7 +358,7 @@ def test_only_what_an_environment_needs_can_hold_its_digest(tmp_path: Path) -> N
     held = []
     for number in (1, 2):
         site.publish(number)
-        site.run(later=timedelta(days=1))
+        site.run(later=timedelta(hours=12))
         held.append([each.subscription for each in read_status(site.open()).held])
     assert held == [["all"], ["all", "ml"]]
 
