@@ -119,8 +119,10 @@ def show(
     with ExitStack() as stack:
         line = stack.enter_context(closing(ProgressLine("reading")))
         catalogue = _Catalogue(repo, f"{rev}:{tag}" if tag else rev, line, stack)
-        if hashes := [found[1] or found[2] for name in packages if (found := _HASH.fullmatch(name))]:
-            if len(hashes) < len(packages):
+        words = " ".join(packages).split()
+        names = words if all(map(_HASH.fullmatch, words)) else packages
+        if hashes := [found[1] or found[2] for name in names if (found := _HASH.fullmatch(name))]:
+            if len(hashes) < len(names):
                 raise UsageError("hashes and names of packages cannot be combined; show them one after the other")
             specs = catalogue.specs(hashes)
             pieces = [tables.specs_json(specs)] if format_ == "json" else _spec_lines(specs, palette(color, output))
@@ -140,7 +142,8 @@ def show(
 def _packages(name: str, catalogue: "_Catalogue") -> list[tables.ShownPackage]:
     if folders.is_documents(name):
         return [_read_file(name)]
-    folders.check_path(name)
+    if name.strip():
+        folders.check_path(name)
     asked = SpecPattern(name)
     if not asked.package:
         raise UsageError(f"{name!r} names no package; `cachewatch packages` lists them")
@@ -239,9 +242,11 @@ class _Catalogue:
         """Return which other tags of the revision have a spec that matches `asked`, as the end of a sentence."""
         repository, revision = self._open()
         own = revision.tag or tag_names.DEFAULT_TAG
-        others = [tag for tag in tag_names.in_order(tags_of(repository, revision).ids) if tag != own]
+        tags = tag_names.in_order(tags_of(repository, revision).ids)
         found = []
-        for tag in others[:_MOST_TAGS]:
+        for tag in tags[: _MOST_TAGS + 1] if own in tags else ():  # otherwise the error lists the tags
+            if tag == own:
+                continue
             with suppress(CachewatchError):
                 document = read_package(repository, replace(revision, tag=tag), asked.package)
                 if any(asked(*each) for each in _parse(document.content, document.path).specs.items()):

@@ -1,5 +1,6 @@
 """Answers as tables: aligned text, names, CSV, Markdown or JSON; for tags, stacks, packages and single specs."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import zip_longest
@@ -13,13 +14,16 @@ from cachewatch.core.names import safe, safe_name
 from cachewatch.core.spack import NO_COMPILER, version_key
 from cachewatch.report.data import csv_rows, pretty_json
 from cachewatch.report.templates import markdown
-from cachewatch.report.text import ALL, Palette, fitted, wrapped
+from cachewatch.report.text import ALL, Palette, fitted
 from cachewatch.report.words import MOST_NAMES, NO_VERSION, first_of, number
 
 # Several names are cut short for people only.
 Cell = str | int | float | tuple[str, ...] | None
 Row = tuple[Cell, ...]
 _SHORT_CELL = 14
+# Where a cell may go on in the next line: behind a word, or else within a name.
+_WORDS = re.compile(r"(?<=\s)")
+_PIECES = re.compile(r"(?<=[\s@=-])")
 
 
 class Table(Struct, frozen=True):
@@ -47,26 +51,36 @@ def text_lines(table: Table, palette: Palette, width: int | None) -> Iterator[st
     if table.rows:
         rows = [[_shown(cell) for cell in row] for row in table.rows]
         numbers = [_are_numbers(column) for column in zip(*table.rows, strict=True)]
+        parts = _WORDS
         widths = _widths([table.columns, *rows], numbers, width)
+        if widths is None:
+            parts = _PIECES
+            widths = _widths([table.columns, *rows], numbers, width, parts)
         for place, row in enumerate((table.columns, *rows)):
             if widths is None:
                 lines: Iterable[str] = fitted(["  ".join(row)], width)
             else:
-                cells = [wrapped(cell, most) for cell, most in zip(row, widths, strict=True)]
+                cells = [_folded(cell, most, parts) for cell, most in zip(row, widths, strict=True)]
                 lines = (_line(each, widths, numbers) for each in zip_longest(*cells, fillvalue=""))
             yield from (palette.paint(line, "" if place else "bold") for line in lines)
     yield from fitted(map(safe, table.after), width)
 
 
-def _widths(rows: Sequence[Sequence[str]], numbers: Sequence[bool], most: int | None) -> list[int] | None:
-    """Return how wide each column is, so that all of them fit; None where they do not without cutting words."""
+def _widths(
+    rows: Sequence[Sequence[str]], numbers: Sequence[bool], most: int | None, parts: re.Pattern[str] = _WORDS
+) -> list[int] | None:
+    """Return how wide each column is, so that all of them fit; None where they do not without cutting `parts`."""
     columns = list(zip(*rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
-    # What stays in one line: words, and a date with what belongs to it.
+    # What stays in one line: parts, and a date with what belongs to it.
     least = [
         width
         if is_number
-        else max(len(word) for cell in column for word in ([cell] if len(cell) <= _SHORT_CELL else cell.split()))
+        else max(
+            len(each.rstrip())
+            for cell in column
+            for each in ([cell] if len(cell) <= _SHORT_CELL else parts.split(cell))
+        )
         for column, width, is_number in zip(columns, widths, numbers, strict=True)
     ]
     while most is not None and sum(widths) + 2 * (len(widths) - 1) > most:
@@ -75,6 +89,16 @@ def _widths(rows: Sequence[Sequence[str]], numbers: Sequence[bool], most: int | 
             return None
         widths[place] -= 1
     return widths
+
+
+def _folded(cell: str, width: int, parts: re.Pattern[str]) -> list[str]:
+    """Return the lines of a cell, each with as many parts as fit."""
+    lines = [""]
+    for part in parts.split(cell):
+        if lines[-1] and len(f"{lines[-1]}{part}".rstrip()) > width:
+            lines.append("")
+        lines[-1] += part
+    return lines
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], numbers: Sequence[bool]) -> str:

@@ -1,6 +1,7 @@
 """`cachewatch show`: packages by name, glob and version, and specs by hash."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,38 @@ def test_specs_as_spack_writes_them(cuda: Path, run: Run, words: list[str], vers
     """What belongs to a name may be a word of its own, as on Spack's command line."""
     lines = run("show", "-l", *words, "--repo", cuda).output.splitlines()[1:]
     assert sorted(line.split()[1] for line in lines) == [f"cuda@{version}" for version in versions]
+
+
+@pytest.mark.parametrize("columns", ["80", "100"])
+def test_a_table_of_specs_keeps_its_columns(
+    demo_repository: Path, run: Run, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    """Where words do not fit, they go on below themselves, and nothing is lost."""
+    monkeypatch.setenv("COLUMNS", "500")
+    wide = run("show", "-l", "py-safetensors", "--repo", demo_repository).output.splitlines()
+    monkeypatch.setenv("COLUMNS", columns)
+    head, *lines = run("show", "-l", "py-safetensors", "--repo", demo_repository).output.splitlines()
+
+    starts = [match.start() for match in re.finditer(r"\S+", head)]
+    rows: list[list[str]] = []
+    for line in lines:
+        if line[0] != " ":
+            rows.append([""] * len(starts))
+        for place, (start, end) in enumerate(zip(starts, [*starts[1:], None], strict=True)):
+            rows[-1][place] += "".join(line[start:end].split())
+    assert rows == [["".join(cell.split()) for cell in re.split(" {2,}", line)] for line in wide[1:]]
+
+
+def test_several_hashes_may_be_one_word(demo_repository: Path, run: Run) -> None:
+    shown = run("show", "/22xqlomm /5742b2f", "--repo", demo_repository).output
+    assert re.findall(r"^py-\S+", shown, re.MULTILINE) == ["py-build@1.2.1", "py-keras@3.9.2"]
+
+
+def test_mistakes_in_names_are_told_once(demo_repository: Path, run: Run) -> None:
+    """A tag that is not there is answered with the tags, a name without a letter with where names are listed."""
+    unknown = run("show", "py-build", "--tag", "nosuch", "--repo", demo_repository).error
+    assert unknown.count("develop-2025-06-01") == 1
+    assert "'' names no package; `cachewatch packages` lists them" in run("show", "").error
 
 
 @pytest.fixture(scope="module")
