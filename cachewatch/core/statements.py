@@ -250,6 +250,7 @@ def with_turnover(  # noqa: PLR0917
     ]  # also by changes of kinds that are not selected
     names = {one.package for one in gone}
     vanished = sum(one.counts.vanished for one in gone)
+    before -= sum(one.counts.vanished for one in items) - vanished
     is_same_tag = judgement.whole is None and not judgement.suspicion
     if not is_same_tag or len(names) < WAVE_SHARE * packages.before or not is_most(len(names), vanished, before):
         return statements
