@@ -22,8 +22,11 @@ from cachewatch.errors import UsageError
 MEANINGS: Mapping[Kind, tuple[str, bool]] = {
     Kind.TAG_ADDED: ("a tag appeared; it is compared with the one before it in its series", True),
     Kind.TAG_REMOVED: ("a tag is gone", True),
-    Kind.STACK_EVENT: ("a stack left or joined the whole tag, with as many packages as for stack-lost", True),
-    Kind.STACK_LOST: ("a stack of at least five packages, or of half of a small tag, left the whole tag", True),
+    Kind.STACK_EVENT: (
+        "a stack of at least five packages, or of half of a small tag, joined or left the whole tag",
+        True,
+    ),
+    Kind.STACK_LOST: ("such a stack left the whole tag", True),
     Kind.STACK_MERGED: ("such a stack was renamed, or nine tenths of its packages are in stacks that joined", True),
     Kind.BESIDE: (
         "five or more packages of a stack have another compiler, system, target or variant beside the old",
