@@ -13,7 +13,7 @@ from cachewatch.core.advice.values import Action, Because, Verb, key_of
 from cachewatch.core.model import LossClass
 from cachewatch.core.names import safe, safe_name, web_address
 from cachewatch.core.spack import falls, is_plain, public_mirror
-from cachewatch.core.statement_values import StatementKind, lost_packages
+from cachewatch.core.statement_values import Line, StatementKind, lost_packages
 from cachewatch.report.environments import binaries_said
 from cachewatch.report.first_screen import lines_of
 from cachewatch.report.headline import day_of
@@ -102,12 +102,12 @@ def _unless(digest: Digest, words: Words, key: str) -> str:
     if old := _replaced_versions(digest):
         cases.append(words.say("todo", "unless_old", len(old), names=old[0]))
     rebuilt = {
-        package
+        line.package
         for tag in digest.tags
         if tag.report.before.tag == tag.report.after.tag
-        for one in (*tag.statements, *tag.rest)
-        if one.kind is StatementKind.REBUILT
-        for package in one.packages
+        for one in (*tag.statements, *(each for each in tag.rest if each.kind is StatementKind.REBUILT))
+        for line in one.lines
+        if one.kind is StatementKind.REBUILT or _is_replaced_in_part(line)
     }
     if rebuilt:
         case = "unless_build_too" if old else "unless_build"
@@ -131,6 +131,12 @@ def _announced_days(digest: Digest) -> list[str]:
         for tag in fact.tags
     )
     return list(dict.fromkeys(wave.day for wave in waves if wave))[:1]
+
+
+def _is_replaced_in_part(line: Line) -> bool:
+    """Tell whether some stacks have a newer version in place of builds, while others stay with an older one."""
+    story = line.story
+    return story.kind is StatementKind.UPGRADED and bool(story.behind and line.counts.vanished and not story.stays)
 
 
 def _replaced_versions(digest: Digest) -> list[str]:

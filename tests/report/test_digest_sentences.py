@@ -118,3 +118,16 @@ def test_one_machine_can_install_what_the_command_names(tmp_path: Path) -> None:
         shown = view(digest_of(week(tmp_path / name, before, after)))
         assert shown["install"] == f"spack install --cache-only {command}"
         assert shown["install_more"] == (name == "two")
+
+
+def test_lock_files_of_upgraded_stacks_are_outdated_for_everybody(tmp_path: Path) -> None:
+    """Also for readers of all stacks, of which others stay with the old version; not while the stack keeps it itself."""
+    other = record(1)
+    states = [catalogue({"zlib": [other, record(n, versions=[v], **DARWIN)]}) for n, v in ((2, "1.0"), (3, "1.1"))]
+    repository = history(tmp_path / "r.git", *states)
+    for selection in (Selection(), Selection(stacks=Globs(["mps"]))):
+        _, body = mail(digest_of(read(repository, selection=selection)))
+        assert body.startswith("Nothing to do, unless a lock file ")
+    kept = [other, record(2, versions=["1.0"], **DARWIN)]
+    added = {"zlib": [*kept, record(3, versions=["1.1"], **DARWIN)]}
+    assert mail(digest_of(week(tmp_path / "b", {"zlib": kept}, added)))[1].startswith("Nothing to do.")
