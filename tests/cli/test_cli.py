@@ -240,7 +240,7 @@ def test_kinds(run: Run) -> None:
     assert re.search(r"^  lost +gone, going, other$", groups, re.MULTILINE)
     assert "elsewhere are place-lost and machine-lost, but not lost." in groups
     assert re.search(r"^\+ unreadable .*never alone$", output, re.MULTILINE)
-    for kind in ("stack-lost", "beside", "no-longer", "prune", "turnover", "suspicious"):
+    for kind in ("stack-event", "beside", "no-longer", "prune", "turnover", "suspicious"):
         assert re.search(rf"^. {kind} .*five", output, re.MULTILINE), f"{kind} does not say from how many packages on"
 
 
