@@ -26,7 +26,7 @@ MEANINGS: Mapping[Kind, tuple[str, bool]] = {
         "a stack of at least five packages, or of half of a small tag, joined or left the whole tag",
         True,
     ),
-    Kind.STACK_LOST: ("such a stack left the whole tag", True),
+    Kind.STACK_LOST: ("a stack of at least five packages, or of half of a small tag, left the whole tag", True),
     Kind.STACK_MERGED: ("such a stack was renamed, or nine tenths of its packages are in stacks that joined", True),
     Kind.BESIDE: (
         "five or more packages of a stack have another compiler, system, target or variant beside the old",
