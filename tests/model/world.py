@@ -121,6 +121,7 @@ class World:
     mutant: str = ""
     told: dict[str, Told] = field(default_factory=dict)  # in the order in which they were made
     states: dict[str, str] = field(default_factory=dict)  # of digests
+    stored: set[str] = field(default_factory=set)  # the keys of digests that were not forgotten yet
     deliveries: dict[int, Delivery] = field(default_factory=dict)
     published: dict[str, Tags] = field(default_factory=dict)  # by commit
     last_read: dict[str, Tags] = field(default_factory=dict)  # the same, with what broken documents had before
@@ -317,9 +318,11 @@ class World:
     def collect(self) -> None:
         """Read what the state says now: digests of long ago are forgotten there."""
         database = open_database(self.folder / "state")
+        self.stored.clear()
         with database.read() as connection:
             for key, state in self._rows("SELECT key, state FROM digests ORDER BY rowid"):
                 self.states[key] = state
+                self.stored.add(key)
                 stored = None if key in self.told else digests.get(connection, key)
                 if stored is not None:
                     rendered = stored.rendered
