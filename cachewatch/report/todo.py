@@ -6,6 +6,7 @@ The words stand below `[todo]` in templates/words.toml; what is to be done is de
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import itemgetter
+from textwrap import wrap
 
 from cachewatch.core.advice.actions import ENVIRONMENT
 from cachewatch.core.advice.coverage import Nearest, Resolution
@@ -22,6 +23,7 @@ from cachewatch.report.words import MOST_NAMES, and_more, change_of_values
 from cachewatch.report.words_file import Words
 
 _MOST_REQUIRED = 10
+_WIDTH = 74  # of comments between commands
 _GONE = (
     Because.ENVIRONMENT_GONE,
     Because.GONE,
@@ -94,8 +96,12 @@ def _newest_snapshots(digest: Digest) -> list[tuple[str, str]]:
 
 def _unless(digest: Digest, words: Words, key: str) -> str:
     """Say for which lock files there is something to do though nothing is to be done in general."""
-    if digest.environment is not None:
-        return ""
+    cases = _cases(digest, words) if digest.environment is None else ()
+    return words.say("todo", key, cases=", or ".join(cases)) if cases else ""
+
+
+def _cases(digest: Digest, words: Words) -> list[str]:
+    """Return what lock files name, or when they were made, if there is something to do for these."""
     is_asked = any(one.because in (Because.OLD_BUILDS, Because.TURNOVER) for one in digest.assessment.actions)
     days = () if is_asked else _announced_days(digest)
     cases = [words.say("todo", "unless_before", day=day_of(day)) for day in days]
@@ -113,7 +119,7 @@ def _unless(digest: Digest, words: Words, key: str) -> str:
         case = "unless_build_too" if old else "unless_build"
         day = max((tag.report.after.time or "")[:10] for tag in digest.tags)
         cases.append(words.say("todo", case, packages=and_more(sorted(rebuilt), words, 2), day=day_of(day)))
-    return words.say("todo", key, cases=", or ".join(cases)) if cases else ""
+    return cases
 
 
 def _required(digest: Digest, words: Words) -> str:
@@ -168,12 +174,14 @@ def advice(digest: Digest, words: Words) -> str:
 
 
 def still_open(digest: Digest, words: Words) -> list[str]:
-    """Return what earlier digests asked for, with the first day, the oldest first, but for what "To do" repeats."""
+    """Return what earlier digests asked for, with the first day: what to require, then the rest, the oldest first."""
     asked = [one for one in digest.assessment.still_open if one.verb is not Verb.WAIT]
     said: dict[str, list[str]] = {}
-    for since, group in sorted(
-        ((min(one.since for one in group), group) for group in _by_command(asked)), key=itemgetter(0)
-    ):
+    groups = [
+        (group[0].because in _CONCRETIZED or group[0].verb is Verb.RECONCRETIZE, min(one.since for one in group), group)
+        for group in _by_command(asked)
+    ]
+    for _, since, group in sorted(groups, key=itemgetter(0, 1)):
         said.setdefault(day_of(since), []).append(_sentence(group, digest, words, "open-").rstrip("."))
     return [words.say("todo", "since", day=day, what="; ".join(what) + ".") for day, what in said.items()]
 
@@ -328,59 +336,97 @@ def steps(digest: Digest, words: Words) -> list[str]:
     moves = [(one.source, one.tag, one.name) for one in found.actions if one.verb is Verb.MOVE and one.tag]
     moves += [(source, tag, "") for source, tag in _newest_snapshots(digest)]
     settled = [one for one in found.actions if one.verb is Verb.RECONCRETIZE or one.because in _CONCRETIZED]
-    is_due = found.is_wait_over or any(not one.since or _is_pruned(one, digest) for one in settled)
-    is_asked = is_due or digest.environment is not None or _went(digest)
-    concretizes = not found.is_waiting and (bool(moves) or (bool(settled) and is_asked))
     copies = [one for one in found.actions if one.verb is Verb.COPY or one.is_copy]
+    is_due = found.is_wait_over or any(not one.since or _is_pruned(one, digest) for one in settled)
+    is_asked = is_due or bool(copies) or digest.environment is not None or _went(digest)
+    concretizes = not found.is_waiting and (bool(moves) or (bool(settled) and is_asked))
     shell = [word.removesuffix(":") for pair in required for word in pair] + [tag for _, tag, _ in moves]
     if not (copies or moves or (concretizes and (required or is_due))) or not all(map(is_plain, shell)):
         return []
-    said = [line for move in moves for line in _mirrors(*move, digest, words)]
-    for tag, names in _keeping(digest).items() if concretizes else ():
-        address = mirror_of(digest, "", tag)
-        unknown = "" if address else words.text("todo", "kept_address")
-        said.append(words.say("todo", "kept_there", len(names), tag=tag, address=unknown))
-        said.append(f"spack -e . mirror add {tag} {address or 'URL'}")
-    for name, version in required[:_MOST_REQUIRED] if concretizes else ():
-        machine = next(
-            (one.machine for one in found.actions if one.machine and f"{name}@{version}" in one.versions), ""
-        )
-        said += [] if digest.environment else [_condition(name, machine, words)]
-        said.append(f"spack -e . config add \"packages:{name}:require:'@{version}'\"")
-    if len(required) > _MOST_REQUIRED:
-        said.append(words.say("todo", "more_required", len(required) - _MOST_REQUIRED))
+    said: list[str] = []
+    for source, tag, old in moves:
+        said += [] if old else _comment(words.say("todo", "if_older", tag=tag))
+        said.append(_add_mirror(digest, source, tag))
+    said += _requiring(digest, words) if concretizes else ()
+    is_for_some = any(line.startswith("# if") for line in said)
+    condition = _if_lock(settled, digest, words, is_for_some=is_for_some)
     if concretizes:
-        days = [one.name for one in settled if one.because in (Because.OLD_BUILDS, Because.TURNOVER)]
-        is_said = not days or any(not one.since for one in settled)
-        said += [] if is_said else [words.say("todo", "if_before", day=day_of(days[0]))]
-        said += ["spack -e . concretize --force"]
+        said += _comment(condition)
+        said += _comment(words.text("todo", "from_source")) if required else []
+        said.append("spack -e . concretize --force && spack -e . install")
     if concretizes and any(one.because in _OLD for one in found.actions):
-        said += [words.text("todo", "reused"), "cachewatch coverage spack.lock"]
-    source = words.text("todo", "from_source") if required and concretizes else ""
-    said += [] if found.is_waiting else [f"spack -e . install{source}"]
+        said += [*_comment(words.text("todo", "reused")), "cachewatch coverage spack.lock"]
+    for _, _, old in moves:
+        tag = safe_name(old) if old else words.text("todo", "older")
+        said += [*_comment(words.say("todo", "old_mirror", tag=tag)), "spack -e . mirror remove <OLD-NAME>"]
     if copies:
-        users = [one.name or and_more(one.names, words) for one in copies if one.is_copy]
-        said += [words.say("todo", "copy_if" if users else "copy_all", name=safe(" or ".join(users)))]
-        said += ["spack -e . mirror add --unsigned own TO", "spack -e . buildcache push --update-index own"]
+        users = [_users(one, words) for one in copies if one.is_copy]
+        said += _comment(words.say("todo", "copy_if" if users else "copy_all", users=" or ".join(users)))
+        is_installed = found.is_waiting or (concretizes and not condition)
+        said += ["spack -e . mirror add --unsigned own <YOUR-MIRROR>"]
+        said += [f"{'' if is_installed else 'spack -e . install && '}spack -e . buildcache push --update-index own"]
     return said
 
 
-def _condition(name: str, machine: str, words: Words) -> str:
-    """Return the comment that says whom a command is for."""
-    on = words.say("todo", "on_machine", machine=safe_name(machine)) if machine else ""
-    return words.say("todo", "if_used", name=name, on_machine=on)
+def _requiring(digest: Digest, words: Words) -> Iterator[str]:
+    """Yield the commands that add snapshots with what is to be required, and require it."""
+    found = digest.assessment
+    users = {}
+    for spec in found.required:
+        exact = spec.removesuffix(":")
+        machine = next((one.machine for one in found.actions if one.machine and exact in one.versions), "")
+        on = words.say("todo", "on_machine", machine=safe_name(machine)) if machine else ""
+        users[exact] = f"{exact.partition('@')[0]}{on}"
+    last = ""
+    for tag, names in _keeping(digest).items():
+        last = " or ".join(users[name] for name in names)
+        key = "kept_there" if digest.environment else "kept_if"
+        packages = and_more([name.partition("@")[0] for name in names], words)
+        yield from _comment(words.say("todo", key, len(names), tag=tag, users=last, names=packages))
+        yield _add_mirror(digest, "", tag)
+    for spec in list(found.required)[:_MOST_REQUIRED]:
+        name, _, version = spec.partition("@")
+        user = users[spec.removesuffix(":")]
+        if digest.environment is None and user != last:
+            yield from _comment(words.say("todo", "if_used", users=user))
+        last = user
+        yield f"spack -e . config add \"packages:{name}:require:'@{version}'\""
+    if len(found.required) > _MOST_REQUIRED:
+        yield from _comment(words.say("todo", "more_required", len(found.required) - _MOST_REQUIRED))
 
 
-def _mirrors(source: str, tag: str, old: str, digest: Digest, words: Words) -> Iterator[str]:
-    """Yield the commands that add a snapshot as a mirror in place of an older one."""
-    if not old:
-        yield words.say("todo", "if_older", tag=tag)
-    address = mirror_of(digest, source, tag)
-    if address is None:
-        yield words.say("todo", "address", tag=tag)
-    yield f"spack -e . mirror add {tag} {address or 'URL'}"
-    yield words.say("todo", "old_mirror", tag=safe_name(old) if old else words.text("todo", "older"))
-    yield "spack mirror remove NAME"
+def _if_lock(settled: Sequence[Action], digest: Digest, words: Words, *, is_for_some: bool) -> str:
+    """Return for whom it is to re-concretize, where what stands before is for some, or the text above says less."""
+    days = [one for one in settled if one.because in (Because.OLD_BUILDS, Because.TURNOVER)]
+    if not is_for_some and (not days or any(not one.since for one in settled)):
+        return ""
+    if digest.environment is not None or not settled:
+        return words.text("todo", "everybody") if settled else ""
+    cases = [words.say("todo", "unless_before", day=day_of(one.name)) for one in days[:1]]
+    others = [name for one in settled if one.because is Because.OTHER for name in one.names]
+    cases += [words.say("todo", "unless_other", names=and_more(others, words))] if others else []
+    cases += [] if digest.assessment.due else _cases(digest, words)
+    if digest.assessment.required:
+        names = [spec.partition("@")[0] for spec in digest.assessment.required]
+        cases.append(words.say("todo", "if_missing", len(names), names=and_more(names, words)))
+    added = words.text("todo", "if_added") if _newest_snapshots(digest) else ""
+    return words.say("todo", "if_lock", added=added, cases=", or ".join(cases))
+
+
+def _users(one: Action, words: Words) -> str:
+    """Name those who are to copy packages, by these and their machine."""
+    on = words.say("todo", "on_machine", machine=safe_name(one.machine)) if one.machine else ""
+    return words.say("todo", "users", len(one.names), names=and_more(one.names, words), on_machine=on)
+
+
+def _comment(text: str) -> list[str]:
+    """Return a comment of a block of commands, in lines as wide as a mail has room for."""
+    return wrap(text, _WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
+
+
+def _add_mirror(digest: Digest, source: str, tag: str) -> str:
+    """Return the command that adds a snapshot as a mirror; a shell refuses what stands for an address."""
+    return f"spack -e . mirror add {tag} {mirror_of(digest, source, tag) or '<ITS-ADDRESS>'}"
 
 
 def mirror_of(digest: Digest, source: str, tag: str) -> str | None:

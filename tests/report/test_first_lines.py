@@ -63,16 +63,18 @@ def test_what_is_to_be_done_is_one_block_of_commands(tmp_path: Path) -> None:
     block = [
         "spack -e . config add \"packages:cuda:require:'@12.8.0:'\"",
         "spack -e . config add \"packages:tau:require:'@2.5'\"",
-        "spack -e . concretize --force",
-        "spack -e . install  # builds from source what none of your mirrors has",
+        "# builds from source what none of your mirrors has",
+        "spack -e . concretize --force && spack -e . install",
     ]
     assert "\n    ".join(["in this order:", *block]) in rendered.text
     assert "require cuda@12.8.0 or newer, tau@2.5 before you re-concretize" in body
-    assert all(line.replace('"', "&#34;").replace("'", "&#39;") in rendered.html for line in block)
+    assert all(
+        line.replace("&", "&amp;").replace('"', "&#34;").replace("'", "&#39;") in rendered.html for line in block
+    )
 
 
 def test_a_copy_comes_after_re_concretizing(tmp_path: Path) -> None:
-    """Also without an environment: what is copied is what is installed; TO is for the reader to fill in."""
+    """Also without an environment: what is copied is what is installed; a shell refuses what is for the reader to fill in."""
     rocm = many(0, 6, stacks=["rocm", "root"])
     new = {f"q{name}": found for name, found in many(100, 20).items()}
     old = {name: [one | {"hash": spec_hash(200 + n)} for one in found] for n, (name, found) in enumerate(new.items())}
@@ -80,10 +82,10 @@ def test_a_copy_comes_after_re_concretizing(tmp_path: Path) -> None:
     rendered, body = mail(digest_of(week(tmp_path, rocm | old, unbuilt | new), silenced=()))
     assert "If you use rocm: install, then copy p000" in body
     block = [
-        "spack -e . concretize --force",
-        "spack -e . install",
-        "# if you use rocm; TO: the address of your own mirror",
-        "spack -e . mirror add --unsigned own TO",
+        "spack -e . concretize --force && spack -e . install",
+        "# if you use one of p000, p001, p002, 3 more on x86_64_v3 (skip the next",
+        "# line if you did it already):",
+        "spack -e . mirror add --unsigned own <YOUR-MIRROR>",
         "spack -e . buildcache push --update-index own",
     ]
     assert "\n    ".join(["", *block]) in rendered.text

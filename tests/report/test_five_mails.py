@@ -33,7 +33,7 @@ def test_a_stack_is_removed_and_a_compiler_changes(tmp_path: Path) -> None:
     assert rendered.level == "alarm"
     assert body.startswith(
         "To do If you use radiuss: keep what is installed. 2 packages have no other build for x86_64_v3 (raja, umpire). "
-        "Re-concretize lock files made before 2 June: builds that they name are gone. In the folder of your environment, in this order: spack -e . concretize --force spack -e . install "
+        "Re-concretize lock files made before 2 June: builds that they name are gone. In the folder of your environment, in this order: spack -e . concretize --force && spack -e . install "
         "What happened Stack radiuss was removed (the catalogue does not say why); 12 of its 14 packages have equal builds in e4s, 2 are gone. "
         "gcc 11.4.0 -> 13.3.0: 20 packages; cuda, hdf5 still on 11.4.0 in e4s."
     )
@@ -137,8 +137,9 @@ def test_a_new_snapshot_lacks_nothing(snapshot: TagDigest) -> None:
         "removed without notice. In the folder of your environment, in this order: "
         "# if you use an older snapshot than develop-2026-11-15: "
         "spack -e . mirror add develop-2026-11-15 https://binaries.spack.io/develop-2026-11-15 "
-        "# NAME: of the older snapshot, see spack mirror list spack mirror remove NAME "
-        "spack -e . concretize --force spack -e . install "
+        "spack -e . concretize --force && spack -e . install "
+        "# if that worked: remove the older snapshot, see spack -e . mirror list: "
+        "spack -e . mirror remove <OLD-NAME> "
         "What happened develop-2026-11-15 against develop-2026-09-27: py-torch 2.8.0 -> 2.9.0."
     )
 
@@ -158,7 +159,7 @@ def test_an_environment_is_rebuilt(tmp_path: Path) -> None:
     assert rendered.title == "nearly all rebuilt: re-concretize (33 of 35 have equal builds)"
     assert body == (
         "To do Re-concretize: 33 of your binaries are gone, equal builds are there. "
-        "Or install from develop-2026-09-06, which has 34 of 35. In the folder of your environment, in this order: spack -e . concretize --force spack -e . install "
+        "Or install from develop-2026-09-06, which has 34 of 35. In the folder of your environment, in this order: spack -e . concretize --force && spack -e . install "
         "What happened zlib rebuilt; it is not known why. "
         "Still open since 28 September: re-concretizing settles 1 more of your 35 binaries: py-torch 2.8.0 is gone, 2.9.0 is there. "
         "Routine 1 binary is not in this cache."
@@ -190,8 +191,8 @@ def test_the_last_build_of_a_binary_is_to_be_copied(tmp_path: Path) -> None:
             assert body.startswith(
                 "To do Copy to a mirror of your own: cuda 12.8.0 may be pruned at any time, "
                 "as no stack builds it any more, and nothing as new would be left. In the folder of your environment, in this "
-                "order: spack -e . install # TO: the folder or address of a mirror of your own "
-                "spack -e . mirror add --unsigned own TO spack -e . buildcache push --update-index own"
+                "order: # skip the next line if you did it already: spack -e . mirror add --unsigned own <YOUR-MIRROR> "
+                "spack -e . install && spack -e . buildcache push --update-index own"
             )
         else:
             assert rendered.title == "last build of 1 of 1 binary may be pruned: re-concretize, then copy"
@@ -245,8 +246,8 @@ def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
         "choose another version: cuda 12.8.0 is gone, only 11.0 is there, which may be a mistake. The catalogue does not "
         "say why. Do not wait for a correction: what you require suits one, too. Re-concretize: 1 of your "
         "binaries is gone (hdf5), an equal build is there. In the folder of your environment, in this order: "
-        "spack -e . config add \"packages:cuda:require:'@12.8.0:'\" spack -e . concretize --force "
-        "spack -e . install # builds from source what none of your mirrors has"
+        "spack -e . config add \"packages:cuda:require:'@12.8.0:'\" # builds from source what none of your mirrors has "
+        "spack -e . concretize --force && spack -e . install"
     )
 
 

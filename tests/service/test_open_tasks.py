@@ -187,3 +187,15 @@ def test_nothing_is_told_as_pruned_while_readers_wait(tmp_path: Path, monkeypatc
     assert "since 2 June: copy two if you need it" in text
     readers.go_on()
     assert "since 2 June: copy one, two if you need them" in body(readers.site.told()[-1])
+
+
+def test_what_is_copied_is_installed_after_what_is_still_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What earlier digests asked for comes first: what to require, then to re-concretize, each for whom it is."""
+    one, rest = in_ml(1), many(20, salt=1)
+    states = [many(20) | {"one": one, "two": in_ml(2)}, rest | {"one": one, "two": in_ml(2)}]
+    states += [rest | {"one": one}, rest | {"one": unbuilt(one)}]
+    text = weeks(tmp_path, monkeypatch, CONFIG, *states)[-1]
+    assert "# if you use two: spack -e . config add \"packages:two:require:'@1.0'\" # if the lock file was made" in text
+    assert "made before 2 June, or names two that is not # installed: # builds from source what none" in text
+    assert text.index("concretize --force") < text.index("<YOUR-MIRROR> spack -e . install && spack -e . buildcache")
+    assert text.index("since 3 June: if you use two") < text.index("since 2 June: re-concretize lock files")

@@ -627,6 +627,8 @@ def test_what_was_asked_is_said_until_it_is_settled(tmp_path: Path, monkeypatch:
     assert "going@1.0 for x86_64_v3 was pruned, as announced on 2 June" in texts[2]
     block = texts[2].partition("in this order: ")[2]
     assert block.startswith("# if you use going on x86_64_v3: spack -e . config add \"packages:going:require:'@1.0'\"")
+    lock = "# if the lock file was made before 3 June, or names one of going, gone, # openmpi that is not installed: "
+    assert f"{lock}# builds from source what none of your mirrors has spack -e . concretize --force && " in block
     assert "; 1 of the 2 named then is still there. In the folder" in texts[2]
     assert not any("as announced on" in text for text in (*texts[:2], *texts[3:]))
     assert "copy too if you need it" in texts[3]
