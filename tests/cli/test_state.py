@@ -22,6 +22,7 @@ state: {folder}/state
 sources: {public: {git: {folder}/upstream.git, stale_after: 4000d}, away: {git: {folder}/none.git}}
 channels: {files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [txt]}}
 operators: {channels: [files], after_failures: 1}
+retention: {payload: 4000d, metadata: 4000d}  # the site is of another year than the clock
 subscriptions:
   ml: {channels: [files], changes: [all]}
   weekly: {channels: [files], changes: [all], when: weekly mon 07:30}
