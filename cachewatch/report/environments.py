@@ -156,8 +156,9 @@ def headlines_of(found: Assessment, words: Words) -> Sequence[str]:
     hashes = change.after.environment.hashes
     counts["binaries"] = number(total, "binary", "binaries") if hashes else number(total, "spec")
     if new[LossClass.GONE]:
-        kept, some = {*found.required.values()}, _some(own, (LossClass.GONE,), counts, words)
+        kept = {*found.required.values()}
         key = "gone_kept" if len(kept) == 1 and "" not in kept else "gone"
+        some = _some(own, (LossClass.GONE,), counts, words, "_packages" if key == "gone_kept" else "")
         others = sum(map(len, new.values())) - len(new[LossClass.GONE])
         rest = words.say("environment", "rest", others) if others else words.text("environment", "build")
         return words.forms("environment", key, len(new[LossClass.GONE]), rest=rest, some=some, tag=safe("".join(kept)))
@@ -191,14 +192,16 @@ def headlines_of(found: Assessment, words: Words) -> Sequence[str]:
     return [*whole, *words.forms("environment", key, n, some=_some(own, classes, counts, words), **counts)]
 
 
-def _some(own: EnvironmentState, classes: Sequence[LossClass], counts: Mapping[str, str], words: Words) -> str:
+def _some(
+    own: EnvironmentState, classes: Sequence[LossClass], counts: Mapping[str, str], words: Words, of: str = ""
+) -> str:
     """Count the binaries that became worse lately, and all of these classes if there were some before."""
     new, now = (sum(len(own.of(one, is_new=lately)) for one in classes) for lately in (True, None))
     if len(classes) > 1:  # of which some may have gone from one to another
         new -= sum(key_of(one) in own.again for each in classes for one in own.of(each, is_new=True))
     is_all = now == len(own.change.after.needs)
     total = words.text("environment", "all") if is_all else f"{now:,}"
-    return words.say("environment", "some_more" if now > new else "some", new, total=total, **counts)
+    return words.say("environment", f"{'some_more' if now > new else 'some'}{of}", new, total=total, **counts)
 
 
 def _changes(own: EnvironmentState, words: Words) -> str:

@@ -47,6 +47,8 @@ def todo(digest: Digest, words: Words) -> list[str]:
     said += (
         words.say("todo", "kept", len(names), tag=tag, names=and_more(names, words)) for tag, names in keeping.items()
     )
+    built = [spec.removesuffix(":") for spec, tag in found.required.items() if not tag] if keeping else []
+    said += [words.say("todo", "built", len(built), names=and_more(built, words))] if built else []
     if found.is_waiting:
         first = found.actions[0]
         if first.since:
@@ -54,7 +56,7 @@ def todo(digest: Digest, words: Words) -> list[str]:
         paused = words.text("todo", "paused_open" if found.still_open else "paused")
         return [" ".join((said[0], paused)) if any(one.since for one in found.paused) else said[0], *said[1:]]
     over = words.text("todo", "over_open" if found.still_open else "over") if found.is_wait_over else ""
-    if not (said or over) and any(one.verb is Verb.MOVE or _is_pruned(one, digest) for one in found.still_open):
+    if not (said or over) and any(one.verb is Verb.MOVE for one in found.still_open):
         over = words.text("todo", "now_due")
     unless = "" if said else _unless(digest, words, "unless_over" if over else "unless")
     newest = " or ".join(safe(tag) for _, tag in new)
@@ -216,6 +218,7 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
             "then": words.text("todo", "then_equal" if is_equal else "then_same"),
         }
         parts.append(words.say("todo", said, count, **values))
+    fallen = [one.need.package for one in found_own if falls(one.need.version, one.suggestion)]
     last = Because.ENVIRONMENT_LAST_OTHER
     key = f"{prefix}{'copy-other' if group[0].because is last else group[0].verb}"
     found = digest.assessment
@@ -232,7 +235,7 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
         required=_required(digest, words),
         all=f"{len(digest.environment.after.needs):,}" if digest.environment is not None else "",
         unknown=words.text("todo", "unknown") if is_unknown else "",
-        act=words.text("todo", "act") if any(falls(each.need.version, each.suggestion) for each in found_own) else "",
+        act=words.say("todo", "act", names=and_more(fallen, words)) if fallen else "",
     )
 
 
@@ -271,13 +274,12 @@ def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
         else "",
         for_machines=words.say("todo", "for_machine", machine=safe_name(one.machine)) if one.machine else "",
         versions=and_more(one.versions or one.names, words),
-        gone=words.text("todo", "named_gone") if _is_pruned(one, digest) else "",
         after=words.text("todo", "after_open") if digest.assessment.still_open else "",
         older=words.text("todo", "older_there") if _is_older(one, digest) else "",
         left=words.say("todo", "left", n=len(one.others), of=len(one.others) + one.count) if one.others else "",
         change=", ".join(sorted({change_of_values(each) for each in no_longer if each})),
         mistake=words.text("todo", "mistake") if _is_fall(one, digest) else "",
-        act=words.text("todo", "act") if _is_fall(one, digest) else "",
+        act=words.say("todo", "act", names=and_more(one.names, words)) if _is_fall(one, digest) else "",
     )
 
 
@@ -285,14 +287,6 @@ def _is_of_snapshot(one: Action, digest: Digest) -> bool:
     """Tell whether an action is about what a new snapshot lacks."""
     compared = (tag for fact in digest.assessment.facts for tag in fact.tags if tag.base)
     return any((tag.tag, tag.source) == (one.tag, one.source) for tag in compared)
-
-
-def _is_pruned(action: Action, digest: Digest) -> bool:
-    """Tell whether lock files name builds that are gone since a prune that is told."""
-    pruned = {tag for fact in digest.assessment.facts if fact.kind == StatementKind.PRUNE for tag in fact.tags}
-    return action.because is Because.TURNOVER and any(
-        (tag.tag, tag.source) == (action.tag, action.source) for tag in pruned
-    )
 
 
 def _is_older(action: Action, digest: Digest) -> bool:
@@ -337,7 +331,7 @@ def steps(digest: Digest, words: Words) -> list[str]:
     moves += [(source, tag, "") for source, tag in _newest_snapshots(digest)]
     settled = [one for one in found.actions if one.verb is Verb.RECONCRETIZE or one.because in _CONCRETIZED]
     copies = [one for one in found.actions if one.verb is Verb.COPY or one.is_copy]
-    is_due = found.is_wait_over or any(not one.since or _is_pruned(one, digest) for one in settled)
+    is_due = found.is_wait_over or any(not one.since for one in settled)
     is_asked = is_due or bool(copies) or digest.environment is not None or _went(digest)
     concretizes = not found.is_waiting and (bool(moves) or (bool(settled) and is_asked))
     shell = [word.removesuffix(":") for pair in required for word in pair] + [tag for _, tag, _ in moves]
@@ -348,7 +342,7 @@ def steps(digest: Digest, words: Words) -> list[str]:
         said += [] if old else _comment(words.say("todo", "if_older", tag=tag))
         said.append(_add_mirror(digest, source, tag))
     said += _requiring(digest, words) if concretizes else ()
-    is_for_some = any(line.startswith("# if") for line in said)
+    is_for_some = any(line.startswith("# if you use ") for line in said)
     condition = _if_lock(settled, digest, words, is_for_some=is_for_some)
     if concretizes:
         said += _comment(condition)

@@ -80,7 +80,7 @@ def test_a_copy_comes_after_re_concretizing(tmp_path: Path) -> None:
     old = {name: [one | {"hash": spec_hash(200 + n)} for one in found] for n, (name, found) in enumerate(new.items())}
     unbuilt = {name: [one | {"stacks": ["root"]} for one in found] for name, found in rocm.items()}
     rendered, body = mail(digest_of(week(tmp_path, rocm | old, unbuilt | new), silenced=()))
-    assert "If you use rocm: install, then copy p000" in body
+    assert "If you use one of p000, p001, p002, 3 more for x86_64_v3: install, then copy them from develop" in body
     block = [
         "spack -e . concretize --force && spack -e . install",
         "# if you use one of p000, p001, p002, 3 more on x86_64_v3 (skip the next",
@@ -129,7 +129,7 @@ def test_what_is_only_built_in_an_older_version_is_built_from_source(tmp_path: P
     tag = week(tmp_path, {"openmpi": [record(1, versions=["5.8.0"])]}, {"openmpi": [record(2, versions=["1.0.5"])]})
     _, body = mail(digest_of(tag))
     assert "If you use openmpi: keep it where it is installed, and require openmpi@5.8.0 or newer before you" in body
-    assert "Do not wait for a correction: what you require suits one, too." in body
+    assert "Do not wait for a correction: a corrected openmpi will satisfy the requirement, too." in body
     rebuilt = {
         name: [one | {"hash": spec_hash(400 + n)} for one in found]
         for n, (name, found) in enumerate(many(50, 20).items())

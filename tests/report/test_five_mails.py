@@ -118,7 +118,7 @@ def test_a_new_snapshot_lacks_something(snapshot: TagDigest) -> None:
     )
     assert "All hashes differ." in body
     assert "YOU WOULD LOSE" in body
-    assert "py-tensorflow 1.0 everywhere" in body
+    assert "py-tensorflow 1.0 all stacks" in body
     assert "hip 1.0 stack rocm removed (x86_64_v3)" in body
     assert "DOWNGRADED rocblas 6.4.0 -> 6.2.4 e4s" in body
     assert "py-torch 2.8.0 -> 2.9.0 e4s" in body
@@ -133,7 +133,7 @@ def test_a_new_snapshot_lacks_nothing(snapshot: TagDigest) -> None:
     )
     _, body = mail(digest_of(whole, silenced=()))
     assert body.startswith(
-        "Nothing to do, unless you use an older snapshot than develop-2026-11-15: then move to it, as old ones are "
+        "Nothing to do, unless you use an older snapshot than develop-2026-11-15: then move to it and re-concretize, as old ones are "
         "removed without notice. In the folder of your environment, in this order: "
         "# if you use an older snapshot than develop-2026-11-15: "
         "spack -e . mirror add develop-2026-11-15 https://binaries.spack.io/develop-2026-11-15 "
@@ -244,7 +244,7 @@ def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
     assert body.startswith(
         "To do Keep what is installed, and require cuda@12.8.0 or newer before you re-concretize, or Spack may "
         "choose another version: cuda 12.8.0 is gone, only 11.0 is there, which may be a mistake. The catalogue does not "
-        "say why. Do not wait for a correction: what you require suits one, too. Re-concretize: 1 of your "
+        "say why. Do not wait for a correction: a corrected cuda will satisfy the requirement, too. Re-concretize: 1 of your "
         "binaries is gone (hdf5), an equal build is there. In the folder of your environment, in this order: "
         "spack -e . config add \"packages:cuda:require:'@12.8.0:'\" # builds from source what none of your mirrors has "
         "spack -e . concretize --force && spack -e . install"
@@ -320,12 +320,15 @@ def test_a_stack_goes_from_a_branch_and_from_a_new_snapshot(tmp_path: Path, snap
     _, body = mail(digest_of(snapshot, develop, silenced=()))
 
     assert (
-        "Do not move to develop-2026-11-15 if you use rocm: 1 package has no other build for x86_64_v3 there. "
+        "Do not move to develop-2026-11-15 if you use hip for x86_64_v3: it has no build there. "
         "Do not move to develop-2026-11-15 if you need py-tensorflow: it is not there. Do not move to "
         "develop-2026-11-15 if you need rocblas: it is not there, or only in an older version. All others may move to develop-2026-11-15."
         in body
     )
-    assert "If you use rocm: install, then copy p0, p1, p2, 3 more from develop to a mirror of your own now" in body
+    assert (
+        "If you use one of p0, p1, p2, 3 more for x86_64_v3: install, then copy them from develop to a mirror of your own now"
+        in body
+    )
 
 
 def test_what_is_no_longer_built_is_named_in_what_to_do(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_what_was_overwritten_cannot_be_read(tmp_path: Path, first: int, others:
     again, removed = (" ".join(text.split()) for text in site.told("all"))
 
     assert "zlib 1.0 -> 1.1" in again
-    assert "zlib 1.0, 1.1 everywhere" in removed
+    assert "zlib 1.0, 1.1 all stacks" in removed
     assert first or "1 document of develop in public cannot be read: zlib" in site.notices()
 
 

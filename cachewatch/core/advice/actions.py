@@ -47,13 +47,14 @@ TASKS = (
 )
 
 
-def still_to_do(task: Action, known: Known, pruned: Collection[tuple[str, str]] = ()) -> Action:
+def still_to_do(task: Action, known: Known, pruned: Mapping[tuple[str, str], str] | None = None) -> Action:
     """Return an open task for the packages of which its tag still has no more and no less than it had then.
 
-    Lock files that name old builds miss them if their source and tag are among those that were `pruned`.
+    Lock files that name old builds miss them since the day on which their source and tag were `pruned`: until then,
+    Spack may have reused these.
     """
-    if task.because is Because.OLD_BUILDS and (task.source, task.tag) in pruned:
-        return replace(task, because=Because.TURNOVER)
+    if task.because is Because.OLD_BUILDS and pruned and (task.source, task.tag) in pruned:
+        return replace(task, because=Because.TURNOVER, name=pruned[task.source, task.tag], since="")
     settled = {need for need in task.needs if not _is_open(task, known.left.get((task.source, task.tag, need)))}
     needs = tuple(need for need in task.needs if need not in settled)
     open_ones = {need.package for need in needs}

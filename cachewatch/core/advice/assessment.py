@@ -116,7 +116,7 @@ def assess(
     absent = {key for key, found in known.left.items() if key[:2] in places and found.loss_class in _ABSENT}
     known = replace(known, left={key: found for key, found in known.left.items() if key not in absent})
     missing = {*waiting, *(need.package for *_, need in absent)}
-    gone = {(tag.source, tag.tag) for tag in tags for one in tag.statements if one.kind is StatementKind.PRUNE}
+    gone = {(tag.source, tag.tag): tag.day for tag in tags for one in tag.statements if one.kind is StatementKind.PRUNE}
     tasks = [one for task in known.tasks if (one := still_to_do(task, known, gone)).names or not task.names]
     quiet = (still_to_do(one, known) for one in known.quiet)
     pruned = list(pruned_as_announced((*known.tasks, *known.quiet), known))
