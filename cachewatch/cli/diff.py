@@ -240,6 +240,8 @@ def _named(before: str | None, after: str | None) -> tuple[str, str] | None:
         return None
     if after is None and (found := split_range(before)) is not None:
         return found
+    if after is not None and split_range(before) is not None:
+        raise UsageError(f"{before} is a range, which takes no AFTER")
     for name in (before, NEWEST if after is None else after):
         check_path(name)
     if after is not None:

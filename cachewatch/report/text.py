@@ -223,6 +223,8 @@ def _notes(one: Chosen, report: Report, asked: Requested) -> Iterator[str]:
     yield wording().text(statement.kind, "remark") + still_there
     yield from reason_lines(statement, asked.few_names) if is_wave else ()
     yield words.fates(statement, wording()).removeprefix("; ")
+    if statement.kind in (StatementKind.STACK_REMOVED, StatementKind.STACK_MERGED) and counts.unbuilt:
+        yield wording().say("stacks", "unbuilt", counts.unbuilt)
     if statement.kind is StatementKind.STACK_ADDED and report.losses:
         yield wording().text("stacks", "unknown")
     if statement.elsewhere:
@@ -349,11 +351,13 @@ def _reasons(one: Chosen, asked: Requested) -> str:
         if lost.package in chosen and lost.loss is not None:
             reason = words.reasons_of_versions(lost.loss, own)
             found[reason][lost.package] = None
+    unbuilt = _sum(line.here for line in one.lines).unbuilt
+    old = own.say("stacks", "unbuilt", unbuilt) if unbuilt else ""
     if len(found) == 1:
-        return "".join(found)
+        return "; ".join(filter(None, (*found, old)))
     most = ALL if asked.is_whole else MOST_NAMES
     said = [f"{names(list(packages), most)}: {reason}" for reason, packages in found.items() if reason]
-    return first_of(said, most, "; {} more reasons", by="; ")
+    return "; ".join(filter(None, (first_of(said, most, "; {} more reasons", by="; "), old)))
 
 
 def _rebuilt(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iterator[Block]:

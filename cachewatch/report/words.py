@@ -185,7 +185,7 @@ def where(line: Line, most: int = MOST_NAMES) -> str:
     if story.kind is StatementKind.MOVED:
         return ""
     if story.kind in BY_VERSION:
-        return f"in {stacks_named(stacks, most)}"
+        return f"in {stacks_named(stacks, most)}" if stacks else ""
     if story.places:
         return in_places(story.places, most)
     return f"in {stacks_named(line.stacks, most)}" if line.stacks else ""

@@ -95,3 +95,18 @@ def test_a_package_whose_document_cannot_be_read_is_not_said_to_be_missing(run: 
     said = run("show", "p2", "--repo", tmp_path)
 
     assert (said.exit_code, "unless it is in a document that could not be read" in said.error) == (4, True)
+
+
+def test_what_no_stack_builds_any_more_is_said_where_a_stack_lost_it(run: Run, tmp_path: Path) -> None:
+    """That it is kept for now is no promise: it may be pruned at any time."""
+    before = {"p": [record(1, stacks=["e4s"]), record(2, stacks=["ml"])], "q": [record(3, stacks=["e4s"])]}
+    after = {"p": [record(1, stacks=[]), record(2, stacks=["ml"])], "q": [record(3, stacks=["e4s"])]}
+
+    assert "1 of these specs is built by no stack any more" in " ".join(compared(run, tmp_path, before, after).split())
+
+
+def test_a_range_takes_no_second_name(run: Run, tmp_path: Path) -> None:
+    """It has both."""
+    said = run("diff", "HEAD~1..HEAD", "HEAD", "--repo", history(tmp_path / "r.git", catalogue(ONE), catalogue(OTHER)))
+
+    assert (said.exit_code, "HEAD~1..HEAD is a range, which takes no AFTER" in said.error) == (2, True)

@@ -301,8 +301,10 @@ def explain_two(
             graph = RecordedGraph(repository, last.commit, tag)
             package, hashes = _meaning(graph, text) or ("", None)
         if hashes is None or len(hashes) > 1:
+            if len(text.removeprefix("/")) < _SHORTEST_HASH:
+                raise UsageError(f"{text}: write at least {_SHORTEST_HASH} characters of the hash")
             said = "several specs have hashes" if hashes else "no spec has, or had, a hash"
-            raise UsageError(f"{text}: in {tag}, {said} that begins so (write at least {_SHORTEST_HASH} characters)")
+            raise UsageError(f"{text}: in {tag}, {said} that begins so")
         found += [(graph, graph.nodes(package)[each]) for each in hashes]
     (before, old), (after, new) = found
     if old.name != new.name:
