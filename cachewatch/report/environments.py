@@ -189,6 +189,8 @@ def headlines_of(found: Assessment, words: Words) -> Sequence[str]:
         key, classes = keys.get(causes.pop(), "going") if len(causes) == 1 else "going", (LossClass.GOING,)
     else:
         key, n = ("came", len(change.came)) if change.came else ("restored", len(change.restored))
+    tag = next((one.tag for one in found.actions if one.because is Because.ENVIRONMENT_LAST_OTHER), "")
+    counts["tag"] = safe(tag)
     return [*whole, *words.forms("environment", key, n, some=_some(own, classes, counts, words), **counts)]
 
 

@@ -215,6 +215,7 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
             "names": and_more(names, words),
             "named": f" ({and_more(list(dict.fromkeys(one.need.package for one in own)), words)})" if is_few else "",
             "compilers": _compilers(own),
+            "in_tag": words.say("todo", "in_tag", tag=safe(group[0].tag)) if group[0].tag else "",
             "then": words.text("todo", "then_equal" if is_equal else "then_same"),
         }
         parts.append(words.say("todo", said, count, **values))

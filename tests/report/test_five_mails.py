@@ -195,10 +195,10 @@ def test_the_last_build_of_a_binary_is_to_be_copied(tmp_path: Path) -> None:
                 "spack -e . install && spack -e . buildcache push --update-index own"
             )
         else:
-            assert rendered.title == "last build of 1 of 1 binary may be pruned: re-concretize, then copy"
+            assert rendered.title == "last build in develop of 1 of 1 binary may be pruned: re-concretize"
             assert body.startswith(
                 "To do Re-concretize now, install, then copy to a mirror of your own: the build of hdf5 1.14 that your lock file names is gone; another build of it "
-                "is left, but as no stack builds it any more, it may be pruned at any time"
+                "is left in develop, but as no stack builds it any more, it may be pruned at any time"
             )
 
 
