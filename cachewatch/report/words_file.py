@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from cachewatch.core.names import did_you_mean, safe
 from cachewatch.errors import TemplateError
 from cachewatch.runtime.files import read_inside, shipped_template
 
@@ -130,12 +131,15 @@ def _fields(text: str) -> set[str]:
     return {match[1] for match in _FIELD.finditer(text) if match[2] is None}
 
 
-def _replace(own: dict[str, Any], theirs: Mapping[str, Any], where: str) -> None:
+def _replace(own: dict[str, Any], theirs: Mapping[str, Any], where: str, table: tuple[str, ...] = ()) -> None:
     """Put entries in place of ours; a name that we do not have is a mistake."""
     for name, entry in theirs.items():
         if type(entry) is not type(own.get(name)):
-            raise TemplateError(f"{where}: there is no entry {name} of this form")
+            inside = f"[{'.'.join(table)}] has" if table else "there is"
+            forms = {str: "text", list: "list of texts", dict: "table"}
+            other = f": it is a {forms[type(own[name])]}" if name in own else did_you_mean(name, own)
+            raise TemplateError(f"{where}: {inside} no entry {safe(name)} of this form{other}")
         if isinstance(entry, dict):
-            _replace(own[name], entry, where)
+            _replace(own[name], entry, where, (*table, name))
         else:
             own[name] = entry

@@ -105,6 +105,8 @@ def test_what_is_wrong_is_said(tmp_path: Path, text: str, message: str) -> None:
     ("text", "message"),
     [
         ('[todo]\nnothing = "No {foo} action."', "line 2: `nothing` of [todo] has no {foo}; it has {n}"),
+        ('[upgraded]\nsaidd = ""', "[upgraded] has no entry saidd of this form; did you mean said?"),
+        ("[sections]\nupgraded = 5", "[sections] has no entry upgraded of this form: it is a text"),
         (
             '[retired]\nsaid = "{items}"\n[upgraded]\nheading = "Newer"\n\nsubject = ["{items}", "{names}"]\n',
             "line 6: `subject` of [upgraded] has no {names}; it has {items}, {n}",
