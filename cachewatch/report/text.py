@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from cachewatch.core import names as tag_names
 from cachewatch.core.changesets import Report
-from cachewatch.core.model import Delta, Kind, kind_of_fact
+from cachewatch.core.model import Delta, Kind, LossClass, kind_of_fact
 from cachewatch.core.names import safe_name
 from cachewatch.core.spack import NO_COMPILER
 from cachewatch.core.statement_values import LOSSES, OF_VALUES, Counts, Line, Severity, Statement, StatementKind
@@ -223,7 +223,8 @@ def _notes(one: Chosen, report: Report, asked: Requested) -> Iterator[str]:
     yield wording().text(statement.kind, "remark") + still_there
     yield from reason_lines(statement, asked.few_names) if is_wave else ()
     yield words.fates(statement, wording()).removeprefix("; ")
-    if statement.kind in (StatementKind.STACK_REMOVED, StatementKind.STACK_MERGED) and counts.unbuilt:
+    is_said = statement.worst is LossClass.GOING  # by the fates of its packages
+    if statement.kind in (StatementKind.STACK_REMOVED, StatementKind.STACK_MERGED) and counts.unbuilt and not is_said:
         yield wording().say("stacks", "unbuilt", counts.unbuilt)
     if statement.kind is StatementKind.STACK_ADDED and report.losses:
         yield wording().text("stacks", "unknown")

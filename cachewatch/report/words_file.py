@@ -136,7 +136,7 @@ def _replace(own: dict[str, Any], theirs: Mapping[str, Any], where: str, table: 
     for name, entry in theirs.items():
         if type(entry) is not type(own.get(name)):
             inside = f"[{'.'.join(table)}] has" if table else "there is"
-            forms = {str: "text", list: "list of texts", dict: "table"}
+            forms: dict[type, str] = {str: "text", list: "list of texts", dict: "table"}
             other = f": it is a {forms[type(own[name])]}" if name in own else did_you_mean(name, own)
             raise TemplateError(f"{where}: {inside} no entry {safe(name)} of this form{other}")
         if isinstance(entry, dict):
