@@ -212,6 +212,10 @@ def _block_of_tag(one: Chosen, report: Report, asked: Requested) -> Block:
     )
 
 
+# On which side a document that cannot be read may have a stack that no other has there.
+_UNKNOWN_WHERE_UNREAD = {StatementKind.STACK_ADDED: "before", StatementKind.STACK_REMOVED: "after"}
+
+
 def _notes(one: Chosen, report: Report, asked: Requested) -> Iterator[str]:
     statement, counts = one.statement, one.counts
     is_wave = statement.kind is StatementKind.REBUILD_WAVE
@@ -226,8 +230,9 @@ def _notes(one: Chosen, report: Report, asked: Requested) -> Iterator[str]:
     is_said = statement.worst is LossClass.GOING  # by the fates of its packages
     if statement.kind in (StatementKind.STACK_REMOVED, StatementKind.STACK_MERGED) and counts.unbuilt and not is_said:
         yield wording().say("stacks", "unbuilt", counts.unbuilt)
-    if statement.kind is StatementKind.STACK_ADDED and report.losses:
-        yield wording().text("stacks", "unknown")
+    side = _UNKNOWN_WHERE_UNREAD.get(statement.kind)
+    if side and any(one.is_loss and one.side in (side, "both") for one in report.diagnostics):
+        yield wording().text("stacks", f"unread_{side}")
     if statement.elsewhere:
         yield wording().say("stacks", "elsewhere", statement.elsewhere)
     if statement.of and statement.of > statement.counts.total:

@@ -110,3 +110,26 @@ def test_a_range_takes_no_second_name(run: Run, tmp_path: Path) -> None:
     said = run("diff", "HEAD~1..HEAD", "HEAD", "--repo", history(tmp_path / "r.git", catalogue(ONE), catalogue(OTHER)))
 
     assert (said.exit_code, "HEAD~1..HEAD is a range, which takes no AFTER" in said.error) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("read", "broken", "-3 3 packages have equal builds in e4s a document that cannot be read may still have it"),
+        ("broken", "read", "NEW STACK gpu 3 packages, +3 a document that could not be read may have had it before"),
+        ("read", "read", "NEW STACK gpu 3 packages, +3 p0, p1, p2"),
+    ],
+)
+def test_a_document_that_cannot_be_read_may_have_a_stack(
+    run: Run, tmp_path: Path, before: str, after: str, said: str
+) -> None:
+    """It counts on the side on which no other document has the stack, and on no other."""
+    path = "_cache/develop/x/specs.md"
+    plain = catalogue({"x": [record(90)]})[path]
+    contents = {"read": {path: plain}, "broken": {path: plain[:80]}}
+    gpu = {name: [*specs, record(20 + n, stacks=["gpu"])] for n, (name, specs) in enumerate(LEFT.items())}
+    states = (LEFT, gpu) if after == "read" else (gpu, LEFT)
+    sides = [catalogue(state) | contents[side] for state, side in zip(states, (before, after), strict=True)]
+    found = run("diff", "HEAD~1", "HEAD", "--repo", history(tmp_path / "r.git", *sides)).output
+
+    assert said in " ".join(found.split())
