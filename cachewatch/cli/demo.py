@@ -8,7 +8,7 @@ import json
 import re
 import shlex
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import chain
@@ -22,6 +22,7 @@ from cachewatch.cli.mistakes import examples
 from cachewatch.cli.terminal import width
 from cachewatch.core.names import CATALOGUE, DOCUMENT, TAGS_FILE
 from cachewatch.documents.yaml import write_tags_file
+from cachewatch.environments import LOCK_FILE, LOCK_VERSIONS
 from cachewatch.errors import UsageError
 from cachewatch.git.recording import open_recording
 from cachewatch.report.text import fitted
@@ -32,10 +33,17 @@ Record = dict[str, Any]
 _TAG = "develop"
 _WEEK = timedelta(days=7)
 PUBLISHED = datetime(2025, 6, 1, 4, tzinfo=UTC)
+# The packages that the lock file has, and the stack whose first build it has.
+_LOCKED = {
+    "py-build": "e4s-neoverse_v1",
+    "py-gpytorch": "ml-linux-x86_64-cuda",
+    "py-ml-dtypes": "e4s-neoverse_v1",
+    "py-safetensors": "ml-linux-x86_64-cpu",
+}
 
 
 def build(folder: Path, day: datetime = PUBLISHED) -> None:
-    """Make the bare repository of the demo at `folder`, with revisions of `day` and a week before.
+    """Make the bare repository of the demo at `folder`, with revisions of `day` and a week before, and a lock file.
 
     `folder` must not exist yet. The list of tags names the stacks of both revisions for all tags, so that no stack
     disappears as a whole.
@@ -57,6 +65,30 @@ def build(folder: Path, day: datetime = PUBLISHED) -> None:
                 recording.write(f"{CATALOGUE}/{snapshot}/{package}/{DOCUMENT}", own)
             recording.write(TAGS_FILE, write_tags_file(tags))
             recording.commit(f"Catalogue of {moment.day} {moment:%B}{remark}", moment)
+    (folder / LOCK_FILE).write_text(json.dumps(_lock_of(earlier), indent=1) + "\n")
+
+
+def _lock_of(documents: Mapping[str, bytes]) -> Record:
+    """Return a lock file of Spack that was concretized when the catalogue had `documents`."""
+    nodes: dict[str, Record] = {}
+    for package, stack in _LOCKED.items():
+        record = next(each for each in _records(documents[package]) if stack in each["stacks"])
+        variants = (each.partition("=") for each in record["variants"])
+        name, _, version = record["compiler"].partition("@")
+        compiler = {"compiler": {"name": name, "version": version}} if version else {}
+        nodes[record["hash"]] = compiler | {
+            "name": package,
+            "version": record["versions"][0],
+            "arch": {"platform": record["platform"], "platform_os": record["os"], "target": record["target"]},
+            "namespace": "builtin",
+            "parameters": {key.lstrip("+~"): value or key[0] == "+" for key, _, value in variants},
+            "hash": record["hash"],
+        }
+    return {
+        "_meta": {"file-type": "spack-lockfile", "lockfile-version": LOCK_VERSIONS[0], "specfile-version": 3},
+        "roots": [{"hash": key, "spec": f"{node['name']}@{node['version']}"} for key, node in nodes.items()],
+        "concrete_specs": nodes,
+    }
 
 
 def rewrite(document: bytes, change: Callable[[list[Record]], list[Record]]) -> bytes:
@@ -140,6 +172,8 @@ Where to go next:
       is for one team, and for a script
   cachewatch show py-build
       says what there is of one package, and where
+  cachewatch coverage spack.lock
+      says which binaries of an environment there are
 
 `cachewatch diff --repo public` compares the newest two revisions of Spack's public build cache, after it has cloned its catalogue.
 """
@@ -159,7 +193,7 @@ Where to go next:
 def demo(context: click.Context, /, *, folder: str | None, day: datetime | None) -> int:
     """Compare two revisions of a bundled sample catalogue, of today and of a week ago.
 
-    The repository is kept in FOLDER, if given.
+    The repository is kept in FOLDER, if given, with a small spack.lock for `coverage` and `history best`.
     """
     now = datetime.now(UTC)
     today = now.replace(hour=min(4, now.hour), minute=0, second=0, microsecond=0)
