@@ -4,14 +4,14 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from tempfile import gettempdir
+from tempfile import TemporaryDirectory, gettempdir
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from outgoing import HEADERS, email_config, part, read, rendered
+from outgoing import HEADERS, email_config, part, read, rendered, send
 
 from cachewatch.channels import open_channel
 from cachewatch.channels.chats import markup, plain_lines
@@ -56,12 +56,13 @@ def test_any_markup(text: str) -> None:
 @settings(max_examples=40)
 @given(FIELDS)
 def test_any_feed(fields: Mapping[str, Any]) -> None:
-    """An entry that every parser reads, with ids that are URNs."""
-    config = FeedConfig(name="feed", path="/srv/www/{subscription}.atom")
-    (message,) = open_channel(config).build_messages(rendered(**fields))
-    entry = ET.fromstring(message.payload)
+    """A feed that every parser reads, with ids that are URNs."""
+    with TemporaryDirectory() as folder:
+        send(FeedConfig(name="feed", path=f"{folder}/{{subscription}}.atom"), rendered(**fields))
+        (path,) = Path(folder).iterdir()
+        feed = ET.fromstring(path.read_bytes())
 
-    assert str(entry.findtext("{http://www.w3.org/2005/Atom}id")).startswith("urn:uuid:")
+    assert all(str(each.text).startswith("urn:uuid:") for each in feed.iter("{http://www.w3.org/2005/Atom}id"))
 
 
 @pytest.mark.parametrize("preset", ["json", "mattermost", "slack", "discord", "matrix"])

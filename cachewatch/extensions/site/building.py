@@ -10,11 +10,10 @@ neither rendered nor written. Only files that a build wrote, by its own list of 
 """
 
 import hashlib
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
@@ -23,6 +22,8 @@ import msgspec
 from msgspec import Struct
 
 from cachewatch import __version__
+from cachewatch.channels.chats import markup
+from cachewatch.channels.feed import TEMPLATE, Feed, FeedEntry, timestamp, urn
 from cachewatch.config.secrets import StatePlace
 from cachewatch.core.names import safe
 from cachewatch.errors import SourceError, UsageError
@@ -45,6 +46,7 @@ from cachewatch.extensions.site.past import Revisions, TagHistory, totals_of
 from cachewatch.extensions.site.reading import SiteContents
 from cachewatch.extensions.site.stories import RevisionStory, file_name, page, shown
 from cachewatch.report.templates import render
+from cachewatch.report.text import Block
 from cachewatch.report.values import with_neighbours
 from cachewatch.runtime.files import publish, read_inside, remove
 from cachewatch.runtime.worker import in_processes
@@ -53,34 +55,33 @@ from cachewatch.store.sqlite import open_to_read
 
 _MOST_ENTRIES = 20
 _MOST_IN_TITLE = 3
-# Characters that XML cannot contain, not even escaped.
-_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_UNKNOWN = datetime.fromtimestamp(0, UTC)
 
 
 def tag_feed(past: TagHistory, stories: Sequence[RevisionStory], title: str) -> View:
     """Return the feed of all revisions that changed anything, limited to the newest."""
     told = [n for n, story in enumerate(stories) if story.facts][::-1][:_MOST_ENTRIES]
     entries = [
-        {
-            "id": _urn("revision", past.tag, past.revisions[n].revision),
-            "title": _title([fact.text for fact in stories[n].facts], "; "),
-            "updated": _time(past.revisions[n].time),
-            "address": revision_path(past.revisions[n].revision),
-            "sections": [
-                (
-                    _clean(", ".join(filter(None, (f"{block.title} {block.name}".strip(), block.total)))),
-                    [
-                        _clean(", ".join(filter(None, (f"{e.name} {e.fact}".strip(), e.specs, e.where))))
-                        for e in block.entries
-                    ],
-                    block.more,
-                )
-                for block in stories[n].sections
-            ],
-        }
+        FeedEntry(
+            id=_id("revision", past.tag, past.revisions[n].revision),
+            title=_title([fact.text for fact in stories[n].facts], "; "),
+            updated=timestamp(past.revisions[n].time or _UNKNOWN),
+            link=revision_path(past.revisions[n].revision),
+            sections=tuple(_section(block) for block in stories[n].sections),
+        )
         for n in told
     ]
     return _feed(("tag", past.tag), f"{title}: {shown(past.tag)}", "index.html", entries, past.revisions)
+
+
+def _section(block: Block) -> tuple[str, tuple[str, ...], str]:
+    """Return a block of a revision's page as a section of its entry: heading, lines, and how many more there are."""
+    lines = ((f"{each.name} {each.fact}".strip(), each.specs, each.where) for each in block.entries)
+    heading, *texts = (
+        markup(", ".join(filter(None, parts)))
+        for parts in ((f"{block.title} {block.name}".strip(), block.total), *lines)
+    )
+    return heading, tuple(texts), block.more
 
 
 def page_feed(kind: str, name: str, told: View, revisions: Revisions) -> View:
@@ -93,47 +94,37 @@ def page_feed(kind: str, name: str, told: View, revisions: Revisions) -> View:
     entries = []
     for one in happened[:_MOST_ENTRIES]:
         sides = [
-            (word, [_clean(link.text) for link in links], f"and {more:,} more" if more else "")
+            (word, tuple(markup(link.text) for link in links), f"and {more:,} more" if more else "")
             for word, links, more in (("added", one.came, one.more_came), ("removed", one.went, one.more_went))
             if links
         ]
         entries.append(
-            {
-                "id": _urn(kind, name, one.moment.commit),
-                "title": f"{told['name']}: " + "; ".join(f"{word} {_title(texts, ', ')}" for word, texts, _ in sides),
-                "updated": _time(one.moment.time),
-                "address": home,
-                "sections": [(word.capitalize(), texts, more) for word, texts, more in sides],
-            }
+            FeedEntry(
+                id=_id(kind, name, one.moment.commit),
+                title=f"{told['name']}: " + "; ".join(f"{word} {_title(texts, ', ')}" for word, texts, _ in sides),
+                updated=timestamp(one.moment.time or _UNKNOWN),
+                link=home,
+                sections=tuple((word.capitalize(), texts, more) for word, texts, more in sides),
+            )
         )
     return _feed((kind, name), f"{told['name']} in {told['tag']}", home, entries, revisions)
 
 
-def _feed(name: Sequence[str], title: str, home: str, entries: Sequence[View], revisions: Revisions) -> View:
+def _feed(name: Sequence[str], title: str, home: str, entries: Sequence[FeedEntry], revisions: Revisions) -> View:
     """Return the values of a feed; `home` is the address of its page, relative to the folder of the feed."""
     # The feed must change only if an entry does: without entries, it is as old as the history.
-    updated = entries[0]["updated"] if entries else _time(revisions[0].time)
-    return {"id": _urn(*name), "title": _clean(title), "home": home, "updated": updated, "entries": entries}
+    updated = entries[0].updated if entries else timestamp(revisions[0].time or _UNKNOWN)
+    return {"feed": Feed(id=_id(*name), title=markup(title), updated=updated, page=home), "entries": entries}
 
 
 def _title(texts: Sequence[str], between: str) -> str:
     """Return the first of `texts`, with the number of the others."""
     more = len(texts) - _MOST_IN_TITLE
-    return _clean(between.join(texts[:_MOST_IN_TITLE]) + (f" and {more:,} more" if more > 0 else ""))
+    return markup(between.join(texts[:_MOST_IN_TITLE]) + (f" and {more:,} more" if more > 0 else ""))
 
 
-def _urn(*name: str) -> str:
-    """Return an id for Atom that is the same in every build."""
-    digest = hashlib.sha256("\0".join(("cachewatch.site", *name)).encode("utf-8", "surrogatepass")).hexdigest()
-    return f"urn:uuid:{digest[:8]}-{digest[8:12]}-5{digest[13:16]}-8{digest[17:20]}-{digest[20:32]}"
-
-
-def _time(time: datetime | None) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ") if time else "1970-01-01T00:00:00Z"
-
-
-def _clean(text: str) -> str:
-    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
+def _id(*name: str) -> str:
+    return urn("\0".join(("cachewatch.site", *name)))
 
 
 class ArchivedDigest(Struct, frozen=True, kw_only=True):
@@ -370,15 +361,14 @@ def _pages(
     tags = tag_pages(catalogue)
     yield _Page("tags.html", "tags", {"tags": tag_rows(catalogue, tags), "told": told})
     yield _Page("revisions.html", "revisions", {"rows": revision_list(past, stories, totals), "tag": told})
-    yield _Page("feed.atom", "feed", {"feed": tag_feed(past, stories, title)})
+    yield _Page("feed.atom", "feed", tag_feed(past, stories, title))
     if digests:
         yield _Page("digests.html", "digests", {"view": digests_page(digests)})
     for path, revision_view in revision_pages(past, stories):
         yield _Page(path, "revision", {"view": revision_view})
     for stack, stack_view in stack_pages(past, totals).items():
         yield _Page(page("stack", stack), "stack", {"view": stack_view})
-        feed = page_feed("stack", stack, stack_view, revisions)
-        yield _Page(f"stack/{file_name(stack)}.atom", "feed", {"feed": feed})
+        yield _Page(f"stack/{file_name(stack)}.atom", "feed", page_feed("stack", stack, stack_view, revisions))
     for tag, tag_view in tags.items():
         yield _Page(page("tag", tag), "tag", {"view": tag_view})
     yield from _package_pages(catalogue, sources)
@@ -401,16 +391,16 @@ def _package_pages(catalogue: SiteContents, sources: Sources) -> Iterator[_Page]
         yield _Page(page("package", package), "package", {"view": view})
         if view["feed"]:
             feed = page_feed("package", package, view, catalogue.past.revisions)
-            yield _Page(f"package/{file_name(package)}.atom", "feed", {"feed": feed})
+            yield _Page(f"package/{file_name(package)}.atom", "feed", feed)
 
 
 def _render(pages: Sequence[_Page], title: str, jobs: int, *, has_digests: bool) -> Iterator[list[tuple[str, bytes]]]:
     def make(run: Sequence[_Page]) -> list[tuple[str, bytes]]:
         made = []
         for one in run:
-            name = "feed.xml.j2" if one.template == "feed" else f"{one.template}.html.j2"
+            name = TEMPLATE if one.template == "feed" else f"site/{one.template}.html.j2"
             up = "../" * one.path.count("/")
-            text = render(f"site/{name}", title=title, up=up, here=one.template, has_digests=has_digests, **one.values)
+            text = render(name, title=title, up=up, here=one.template, has_digests=has_digests, **one.values)
             made.append((one.path, text.encode()))
         return made
 

@@ -336,14 +336,14 @@ def test_feeds_are_the_same_in_every_build(lost: SiteContents) -> None:
 
     assert feed == tag_feed(lost.past, lost.stories, "Build cache")
     newest = feed["entries"][0]
-    assert newest["title"] == "up 1.0 -> 1.1; new new 1.0"
-    assert [heading for heading, _, _ in newest["sections"]] == [
+    assert newest.title == "up 1.0 -> 1.1; new new 1.0"
+    assert [heading for heading, _, _ in newest.sections] == [
         "New packages, 1 package, +1",
         "Upgraded, 1 package, +1 -1",
     ]
-    assert [lines for _, lines, _ in newest["sections"]] == [["new 1.0, +1, e4s"], ["up 1.0 -> 1.1, +1 -1, hep"]]
-    assert len({entry["id"] for entry in feed["entries"]}) == len(feed["entries"]) == 3
-    assert feed["updated"] == feed["entries"][0]["updated"] > feed["entries"][1]["updated"]
+    assert [lines for _, lines, _ in newest.sections] == [("new 1.0, +1, e4s",), ("up 1.0 -> 1.1, +1 -1, hep",)]
+    assert len({entry.id for entry in feed["entries"]}) == len(feed["entries"]) == 3
+    assert feed["feed"].updated == feed["entries"][0].updated > feed["entries"][1].updated
 
 
 def test_a_package_has_a_feed_of_versions(tmp_path: Path, lost: SiteContents) -> None:
