@@ -128,7 +128,9 @@ def _bad_value(error: click.BadParameter, param: click.Parameter, context: click
     if found is None or not isinstance(param.type, click.Choice):
         return f"{where}: {_lowered(error.message)}"
     choices = list(map(str, param.type.choices))
-    return f"{where}: {found[0]}{', '.join(choices)}{did_you_mean(found[1], choices)}"
+    shortened = re.compile(".*".join(map(re.escape, found[1])))  # md for markdown
+    meant = did_you_mean(found[1], choices) or did_you_mean(next(filter(shortened.match, choices), ""), choices)
+    return f"{where}: {found[0]}{', '.join(choices)}{meant}"
 
 
 def _named(param: click.Parameter, context: click.Context) -> str:

@@ -239,7 +239,8 @@ def preview(
         with NamedTemporaryFile(prefix="cachewatch-", suffix=".html", delete=False) as page:
             page.write(_sent(config, packed, "html"))
         is_shown = webbrowser.open(Path(page.name).as_uri())
-        say(f"opening {page.name}" if is_shown else f"there is no browser to open; the file is {page.name}")
+        none = "no browser can be opened: there is none, or no display"
+        say(f"opening {page.name}" if is_shown else f"{none}; the page is {page.name}")
     elif is_sent:
         sys.stdout.buffer.write(_sent(config, packed, format_))
     return code

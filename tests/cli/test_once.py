@@ -229,7 +229,10 @@ def test_a_preview_without_a_name(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     only = run("preview", "--since", "HEAD~1").output
     assert only == run("preview", "all", "--since", "HEAD~1").output
     opened: list[str] = []
-    for is_there, said in ((True, "opening"), (False, "there is no browser to open; the file is")):
+    for is_there, said in (
+        (True, "opening"),
+        (False, "no browser can be opened: there is none, or no display; the page is"),
+    ):
 
         def open_page(url: str, is_there: bool = is_there) -> bool:
             opened.append(url)

@@ -27,6 +27,10 @@ from helpers import document, record
             ["diff", "--format", "jsn"],
             "--format: 'jsn' is not one of text, json, jsonl, csv, markdown, html; did you mean json",
         ),
+        (
+            ["preview", "--format", "md"],
+            "--format: 'md' is not one of text, html, markdown, json, eml; did you mean markdown?",
+        ),
         (["diff", "--fail-on", "removd"], "--fail-on removd: unknown kind of change; did you mean removed"),
         (["diff", "--kind", "rebilt"], "--kind rebilt: unknown kind of change; did you mean rebuilt"),
         (["diff", "--repo"], "cachewatch: option '--repo' requires an argument\n"),

@@ -24,7 +24,7 @@ from cachewatch.cli.terminal import (
     write,
     write_lines,
 )
-from cachewatch.core.causes import Cause, Explanation, LockChange, What
+from cachewatch.core.causes import NOT_RECORDED, Cause, Explanation, LockChange, What
 from cachewatch.core.model import Side
 from cachewatch.core.names import safe
 from cachewatch.errors import UsageError
@@ -138,9 +138,11 @@ def specs_report(step: GraphStep, found: Explanation) -> WhyReport:
         sides.append(f"{short(spec)} in {safe(graph.tag)} at {graph.commit[:SHORT]}")
         stacks.append(listed([*map(safe, signature.stacks if signature else ())] or ["none"]))
     said = " -> ".join(dict.fromkeys(stacks))
-    return WhyReport(
-        heading=" -> ".join(sides), notes=tuple(f"  {line}" for line in (*cause_lines(found.paths), f"stacks {said}"))
-    )
+    is_same = set(found.paths) == {NOT_RECORDED}
+    but = "hash" if stacks[0] == stacks[1] else "hash and the stacks"
+    same = [f"the documents say the same of both, except for the {but}"] if is_same else []
+    notes = (*same, *cause_lines(found.paths), f"stacks {said}")
+    return WhyReport(heading=" -> ".join(sides), notes=tuple(f"  {line}" for line in notes))
 
 
 def _is_rebuilt(one: Explanation) -> bool:

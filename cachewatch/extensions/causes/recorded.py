@@ -14,7 +14,7 @@ from itertools import pairwise
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.core.causes import NAME_LETTERS, NOT_RECORDED, Explanation, GraphNode, Ingredients, by_name
+from cachewatch.core.causes import NAME_LETTERS, NOT_RECORDED, Cause, Explanation, GraphNode, Ingredients, What, by_name
 from cachewatch.core.changesets import Blob
 from cachewatch.core.model import Document, Signature, Specs
 from cachewatch.core.names import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH, similar
@@ -310,12 +310,14 @@ def explain_two(
     if old.name != new.name:
         raise UsageError(f"{texts[0]} is of the package {old.name}, {texts[1]} of {new.name}; name two of one package")
     step = GraphStep(before, after)
+    compilers = [node.compiler or NO_COMPILER for node in (old, new)]
+    compiled = Cause(package=new.name, what=What.COMPILER, before=compilers[0], after=compilers[1])
     one = Explanation(
         spec=new,
         predecessor=old,
         is_beside=before.commit == after.commit,
         is_paired=(old.os, old.target) == (new.os, new.target),
-        causes=(*attribute_causes(old, new), NOT_RECORDED),
+        causes=(*attribute_causes(old, new), *([compiled] if compilers[0] != compilers[1] else []), NOT_RECORDED),
     )
     return step, step.with_paths(one)
 

@@ -360,6 +360,15 @@ def test_two_hashes(run: Run, histories: dict[str, History], demo_repository: Pa
     demo = ("--repo", demo_repository)
     assert "has no dependency graph" in run("why", "hdf5", *demo).error, "which packages there are does not matter then"
     assert "py-build 1.2.2 -> 1.2.1" in run("diff", "/2viyxlm", "/5742b2f", *demo).output
+    told = run("diff", "/33oq4qv", "/24fngvd", *demo).output
+    assert "compiler of py-ml-dtypes: gcc@11.4.0 -> gcc@13.2.0" in told
+    same = "the documents say the same of both, except for the hash"
+    for hashes, said in (
+        (("/6dpoq7v", "/aizbzlp"), f"{same}\n"),
+        (("/4p36thp", "/aizbzlp"), f"{same} and the stacks\n"),
+    ):
+        assert said in run("diff", *hashes, *demo).output
+    assert same not in told
     keras = json.loads(run("show", "py-keras", *demo, "--format", "json").output)["packages"][0]["specs"][0]["hash"]
     for other, said in (("/aaaaaaa", "no spec has, or had"), (f"/{keras}", "name two of one package")):
         refused = run("diff", "/2viyxlm", other, *demo)
