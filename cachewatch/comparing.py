@@ -160,6 +160,7 @@ def compare_contents(
     """
     with _collector_off():
         pairs = [(content[0], parse_pair(*content, problems)) for content in contents]
+        tally.seen.half_read |= problems.half_read
         readable = [(documents, pair) for documents, pair in pairs if pair is not None]
         changes = compare_all([pair for _, pair in readable], is_pruned=is_pruned)
         for (documents, pair), change in zip(readable, changes, strict=True):
@@ -239,7 +240,9 @@ def refused(
     problems.note(pair.package, before, after)
     blob = pair.after.name if pair.after and (is_by_later or pair.after.name in isolation.refused) else None
     unreadable = tuple(replace(each, blob=blob) for each in problems.unreadable)
-    return replace(nothing(), diagnostics=problems.diagnostics, unreadable=unreadable)
+    batch = nothing()
+    batch.tally.seen.half_read |= problems.half_read
+    return replace(batch, diagnostics=problems.diagnostics, unreadable=unreadable)
 
 
 def _examined(blob: Blob | None, content: Content | None, isolation: Isolation) -> Document | Diagnostic | None:

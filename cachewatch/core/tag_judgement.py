@@ -18,6 +18,7 @@ from cachewatch.core.model import (
     PackageChange,
     PackageCounts,
     Signature,
+    Status,
     Verdict,
     places_of,
 )
@@ -47,6 +48,10 @@ class Observation(Struct):
     items: list[Items] = field(default_factory=list)
     # The number of packages of each stack, before and after.
     traces: tuple[Counter[str], Counter[str]] = field(default_factory=lambda: (Counter(), Counter()))
+    # The number of packages of each stack that were removed, and that are new.
+    one_sided: tuple[Counter[str], Counter[str]] = field(default_factory=lambda: (Counter(), Counter()))
+    # Stacks of documents that cannot be read on the other side, where they may have them as well.
+    half_read: set[str] = field(default_factory=set)
     facts: set[tuple[str, str]] = field(default_factory=set)  # values of any package, before or after
     values: SeenValues = field(default_factory=SeenValues)
     # The machines of packages in the stacks that they left, and in those that they joined.
@@ -70,6 +75,9 @@ class Observation(Struct):
         for trace, facts in zip(self.traces, (change.before, change.after), strict=True):
             trace.update(facts["stacks"])
             self._note_facts(facts)
+        if change.status is not Status.CHANGED:
+            is_added = change.status is Status.ADDED
+            self.one_sided[is_added].update((change.after if is_added else change.before)["stacks"])
         lost: Counter[str] = Counter()  # places of each stack, less those that it gained on other targets
         for place in change.places:
             lost[place.stack] += (place.verdict is Verdict.LOST) - (place.verdict is Verdict.GAINED)
@@ -95,6 +103,8 @@ class Observation(Struct):
         self.items += other.items
         for side in (0, 1):
             self.traces[side].update(other.traces[side])
+            self.one_sided[side].update(other.one_sided[side])
+        self.half_read |= other.half_read
         self.facts |= other.facts
         self.unchanged |= other.unchanged
         self.values.join(other.values)
@@ -199,14 +209,18 @@ def _stacks(
     """Return the stacks that left and joined the tag: as it declares, or as all documents show.
 
     Without a declaration, a stack needs five packages, or half of those of a small tag and at least two: with fewer, a
-    package that left a stack would be told as the end of the stack.
+    package that left a stack would be told as the end of the stack. Where a document that cannot be read may have the
+    stack, packages that were removed or are new do not count.
     """
     lost, gained = seen.moved_stacks()
     before, after = declared
     if before is not None and after is not None:
         return lost & (before - after), gained & (after - before)
-    lost = {stack for stack in lost if seen.traces[0][stack] >= _enough(packages.before)}
-    gained = {stack for stack in gained if seen.traces[1][stack] >= _enough(packages.after)}
+    traces = [trace.copy() for trace in seen.traces]
+    for trace, one_sided in zip(traces, seen.one_sided, strict=True):
+        trace.subtract({stack: one_sided[stack] for stack in seen.half_read})
+    lost = {stack for stack in lost if traces[0][stack] >= _enough(packages.before)}
+    gained = {stack for stack in gained if traces[1][stack] >= _enough(packages.after)}
     if not lost and not gained:
         return lost, gained
     there = {stack for contents in unchanged().values() for one in contents for stack in one.stacks}

@@ -83,6 +83,7 @@ class Problems:
         self._others = others
         self.by_package: list[tuple[str, Diagnostic]] = []
         self.unreadable: list[Unreadable] = []
+        self.half_read: set[str] = set()  # stacks of documents, of any package, that cannot be read on the other side
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -91,6 +92,9 @@ class Problems:
 
     def note(self, package: str, before: Document | Diagnostic | None, after: Document | Diagnostic | None) -> None:
         """Add the problems of the two documents of a package."""
+        for one, other in ((before, after), (after, before)):
+            if isinstance(one, Document) and isinstance(other, Diagnostic):
+                self.half_read.update(one.facts["stacks"])
         if package in self._others:
             return
         self.by_package += ((package, diagnostic) for diagnostic in _diagnostics(before, after))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from conftest import Run
-from helpers import catalogue, history, lock, record, records
+from helpers import catalogue, document, history, lock, record, records
 
 SHARED = {f"p{n}": [record(n, stacks=["gpu", "ml"]), record(10 + n, stacks=["e4s"])] for n in range(3)}
 LEFT = {name: specs[1:] for name, specs in SHARED.items()}
@@ -133,3 +133,40 @@ def test_a_document_that_cannot_be_read_may_have_a_stack(
     found = run("diff", "HEAD~1", "HEAD", "--repo", history(tmp_path / "r.git", *sides)).output
 
     assert said in " ".join(found.split())
+
+
+@pytest.mark.parametrize("layout", ["broken", "twice"])
+def test_a_stack_that_the_document_of_one_side_has_is_not_judged_by_packages_that_went(
+    run: Run, tmp_path: Path, layout: str
+) -> None:
+    """Packages that stay show that a stack was removed or is new, packages of one side show nothing of it."""
+    stacks = ["e4s", "gpu"]
+    files = {f"p{n}.md": document(records(range(9 * n, 9 * n + 5), stacks=stacks), package=f"p{n}") for n in range(5)}
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    for folder, names in ((whole, files), (part, ["p0.md"])):
+        folder.mkdir()
+        for name in names:
+            (folder / name).write_bytes(files[name][:-40] if layout == "broken" and folder == part else files[name])
+    if layout == "twice":
+        (part / "again.md").write_bytes(files["p0.md"])
+    for before, after, said in (
+        (whole, part, "PACKAGES REMOVED  4 packages, -20"),
+        (part, whole, "NEW PACKAGES  4 packages, +20"),
+    ):
+        output = run("diff", before, after).output
+        assert said in output
+        assert "STACK" not in output
+    assert run("diff", whole, part, "--fail-on", "stack-lost,stack-event").exit_code != 1
+
+
+def test_packages_that_stay_show_that_a_stack_was_removed(run: Run, tmp_path: Path) -> None:
+    """Though a document that cannot be read had it, too."""
+    path = "_cache/develop/x/specs.md"
+    before = catalogue(
+        {f"p{n}": records([n, n + 50], stacks=["e4s", "gpu"]) for n in range(5)} | {"x": [record(99, stacks=["gpu"])]}
+    )
+    after = catalogue({f"p{n}": records([n, n + 50], stacks=["e4s"]) for n in range(5)} | {"x": [record(99)]})
+    after[path] = after[path][:80]
+    said = run("diff", "HEAD~1", "HEAD", "--repo", history(tmp_path / "r.git", before, after)).output
+
+    assert "STACK REMOVED  gpu" in said
