@@ -5,15 +5,27 @@ its dependencies is none. Which spec replaced which cannot be known, only which 
 other direction, the dependents of a spec are what would be rebuilt if it changed.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.core.causes import NAME_LETTERS, SPACK, TOO_MANY, Cause, Causes, Explanation, Graph, GraphNode, What
-from cachewatch.extensions.causes.graph_differences import compare_specs
+from cachewatch.core.causes import (
+    LANGUAGES,
+    NAME_LETTERS,
+    RUNTIMES,
+    SPACK,
+    TOO_MANY,
+    Cause,
+    Causes,
+    Dependency,
+    Explanation,
+    Graph,
+    GraphNode,
+    What,
+)
 
 # The most causes of one spec that are told apart. Real ones have hundreds at most.
 MOST_CAUSES = 1_000
@@ -22,27 +34,163 @@ MOST_CAUSES = 1_000
 SpecPair = tuple[str, str, str]
 
 
-class Compared(NamedTuple):
+class _GraphSpec(NamedTuple):
+    """A spec with its dependencies, and the graph that it belongs to."""
+
+    node: GraphNode
+    edges: Sequence[Dependency]
+    graph: Graph
+
+    def label(self, edge: Dependency) -> str:
+        """Return the name and version of a dependency (zlib@1.3.1), or only its name if the graph does not describe it."""
+        found = self.graph.find(edge.name, edge.hash)
+        return edge.name if found is None else f"{edge.name}@{found.version}"
+
+    def use(self, edge: Dependency) -> str:
+        """Return a dependency with how it is used: `mpich@4.3 (build, link) as mpi`."""
+        virtuals = f" as {','.join(edge.virtuals)}" if edge.virtuals else ""
+        return f"{self.label(edge)} ({', '.join(edge.types)}){virtuals}"
+
+    @property
+    def compiler_edges(self) -> Sequence[Dependency]:
+        """The dependencies that are compilers."""
+        return [edge for edge in self.edges if edge.virtuals and edge.languages]
+
+    @property
+    def compilers(self) -> Mapping[str, str]:
+        """The compilers of the spec by language, or under "" if its node only names one."""
+        found = {language: self.label(edge) for edge in self.compiler_edges for language in edge.languages}
+        return found or ({"": self.node.compiler} if self.node.compiler else {})
+
+    @property
+    def names_its_compiler(self) -> bool:
+        """Whether the node names the compiler, as before Spack 1.0, where newer nodes have it as a dependency.
+
+        Packages that come with a compiler (runtime, wrapper, libc) are also written differently then.
+        """
+        return bool(self.node.compiler) and not self.compiler_edges
+
+
+def _compare_specs(
+    old: GraphNode, new: GraphNode, before: Graph, after: Graph
+) -> tuple[Sequence[Cause], Sequence[tuple[Dependency, Dependency]]]:
+    """Compare two specs of a package, each in its graph; return the causes in the specs themselves.
+
+    Also return the pairs of their dependencies, those of equal ones included.
+    """
+    had, has = _GraphSpec(old, old.dependencies, before), _GraphSpec(new, new.dependencies, after)
+    compilers = _compiler_changes(had, has)
+    is_rewritten = had.names_its_compiler is not has.names_its_compiler
+    edges = [had.edges, has.edges]
+    if compilers or is_rewritten:  # to which compilers among the dependencies, and their runtimes, belong
+        edges = [[e for e in some if not e.languages and e.name not in RUNTIMES] for some in edges]
+    both, removed, added = _paired(*edges)
+    if is_rewritten:
+        compiler = (had if had.names_its_compiler else has).node.compiler
+        removed, added = (
+            [edge for edge in found if "libc" not in edge.virtuals and side.label(edge) != compiler]
+            for found, side in ((removed, had), (added, has))
+        )
+    name = new.name
+    own = [
+        *attribute_causes(old, new),
+        *(Cause(package=name, what=What.DEPENDENCY_REMOVED, before=had.label(edge)) for edge in removed),
+        *(Cause(package=name, what=What.DEPENDENCY_ADDED, after=has.label(edge)) for edge in added),
+    ]
+    for one, other in both:
+        if one.use != other.use:
+            uses = had.use(one), has.use(other)
+            own.append(Cause(package=name, what=What.DEPENDENCY_CHANGED, before=uses[0], after=uses[1]))
+    own += [*compilers, *([SPACK] if is_rewritten else [])]
+    # The recipe counts only if nothing else in the spec itself differs: a new version has another recipe anyway.
+    recipes = old.ingredients.recipe, new.ingredients.recipe
+    if not own and all(recipes) and recipes[0] != recipes[1]:
+        own = [Cause(package=name, what=What.RECIPE, before=recipes[0], after=recipes[1])]
+    return own, both
+
+
+def _paired(
+    old: Sequence[Dependency], new: Sequence[Dependency]
+) -> tuple[Sequence[tuple[Dependency, Dependency]], Sequence[Dependency], Sequence[Dependency]]:
+    """Pair dependencies on the same package: first by equal hash, then by equal use, then in order.
+
+    Return the pairs, and what is left on each side.
+    """
+    pairs: list[tuple[Dependency, Dependency]] = []
+    keys: tuple[Callable[[Dependency], Hashable], ...] = (lambda e: (e.name, e.hash), lambda e: e.use, lambda e: e.name)
+    for key in keys:
+        waiting: defaultdict[Hashable, deque[Dependency]] = defaultdict(deque)
+        for edge in new:
+            waiting[key(edge)].append(edge)
+        left: list[Dependency] = []
+        for edge in old:
+            if others := waiting[key(edge)]:
+                pairs.append((edge, others.popleft()))
+            else:
+                left.append(edge)
+        old, new = left, [edge for others in waiting.values() for edge in others]
+    return pairs, old, new
+
+
+def attribute_causes(old: GraphNode, new: GraphNode) -> Iterator[Cause]:
+    """Yield the differences of two specs except recipe, compiler and dependencies."""
+    made, now = old.ingredients, new.ingredients
+    # Spack before 1.0 describes externals as if it had compiled them.
+    is_rewritten = bool(old.compiler) is not bool(new.compiler)
+    is_same_external = is_rewritten and old.is_external and made.external == now.external
+    singles = [
+        (What.VERSION, old.version, new.version),
+        (What.EXTERNAL, made.external, now.external),
+        (What.NAMESPACE, made.namespace, now.namespace),
+        (What.SPLICE, made.spliced, now.spliced),
+    ]
+    if not is_same_external:
+        singles += [(What.OS, old.os, new.os), (What.TARGET, old.target, new.target)]
+    for what, before, after in singles:
+        if before != after:
+            yield Cause(package=new.name, what=what, before=before, after=after)
+    if is_same_external or (old.variants == new.variants and made.flags == now.flags):
+        return
+    options = [{*node.variants, *node.ingredients.flags} for node in (old, new)]
+    patches = [{each for each in some if each.partition("=")[0].rstrip(":=") == "patches"} for some in options]
+    for what, (had, has) in (
+        (What.VARIANTS, (options[0] - patches[0], options[1] - patches[1])),
+        (What.PATCHES, patches),
+    ):
+        if had != has:
+            yield Cause(package=new.name, what=what, before=tuple(sorted(had - has)), after=tuple(sorted(has - had)))
+
+
+def _compiler_changes(old: _GraphSpec, new: _GraphSpec) -> list[Cause]:
+    """Return the changes of the compiler, one for all languages with the same change."""
+    if old.node.is_external or new.node.is_external:
+        return []
+    if old.node.compiler == new.node.compiler and old.compiler_edges == new.compiler_edges:
+        return []
+    had, has = old.compilers, new.compilers
+    changed: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    if "" in had or "" in has:
+        # Old Spack names a compiler even for what is not compiled, such as bundles; newer Spack names none for these.
+        one, other = (
+            next((side[language] for language in ("", *LANGUAGES) if language in side), "") for side in (had, has)
+        )
+        if one and other:
+            changed[one, other] = []
+    else:
+        for language in LANGUAGES:
+            changed[had.get(language, ""), has.get(language, "")].append(language)
+    return [
+        Cause(package=new.node.name, what=What.COMPILER, before=one, after=other, languages=tuple(languages))
+        for (one, other), languages in changed.items()
+        if one != other
+    ]
+
+
+class _Compared(NamedTuple):
     """The causes in a spec itself, and the pairs of its dependencies that differ."""
 
     own: frozenset[Cause]
     below: Sequence[SpecPair]
-
-
-class _Way(NamedTuple):
-    """A package on a path down the graph, linked to the path above it, which several paths share."""
-
-    package: str
-    above: "_Way | None"
-
-    def names(self) -> tuple[str, ...]:
-        """Return the names of the packages on the path, from the top down."""
-        found: list[str] = []
-        way: _Way | None = self
-        while way is not None:
-            found.append(way.package)
-            way = way.above
-        return tuple(reversed(found))
 
 
 _SPACK, _TOO_MANY = frozenset([SPACK]), frozenset([TOO_MANY])
@@ -79,31 +227,36 @@ class Walk:
         if left == _TOO_MANY:
             return {TOO_MANY: (package,)}
         paths: dict[Cause, tuple[str, ...]] = {}
-        seen = {asked}
-        level = [(asked, _Way(package, None))]
+        above: dict[SpecPair, SpecPair | None] = {asked: None}
+
+        def path_to(pair: SpecPair | None) -> Iterator[str]:
+            while pair is not None:
+                yield pair[0]
+                pair = above[pair]
+
+        level = [asked]
         while level and left:
-            below: list[tuple[SpecPair, _Way]] = []
-            for pair, way in level:
+            below: list[SpecPair] = []
+            for pair in level:
                 compared = self._compare(pair)
                 own = _SPACK if self._found[pair] == _SPACK else compared.own
-                for cause in own & left:
-                    paths[cause] = way.names()
+                paths |= {cause: tuple(path_to(pair))[::-1] for cause in own & left}
                 left -= own
                 for each in compared.below:
-                    if each not in seen:
-                        seen.add(each)
-                        below.append((each, _Way(each[0], way)))
+                    if each not in above:
+                        above[each] = pair
+                        below.append(each)
             level = below
         return paths
 
-    def _compare(self, pair: SpecPair) -> Compared:
+    def _compare(self, pair: SpecPair) -> _Compared:
         package, before, after = pair
         old, new = (graph.find(package, name) for graph, name in zip(self._graphs, (before, after), strict=True))
         if old is None or new is None:
-            return Compared(frozenset([Cause(package=package, what=What.NOT_DESCRIBED)]), ())
-        own, both = compare_specs(old, new, *self._graphs)
+            return _Compared(frozenset([Cause(package=package, what=What.NOT_DESCRIBED)]), ())
+        own, both = _compare_specs(old, new, *self._graphs)
         below = [(one.name, one.hash, other.hash) for one, other in both if one.hash != other.hash]
-        return Compared(frozenset(own), [each for each in below if self._is_other(each)])
+        return _Compared(frozenset(own), [each for each in below if self._is_other(each)])
 
     def _is_other(self, pair: SpecPair) -> bool:
         """Tell whether two names are of different specs: one may be a whole hash, and the other its first letters."""
@@ -163,7 +316,7 @@ class Walk:
                         component.append(is_open.pop())
                     self._close({each: compared.pop(each) for each in component})
 
-    def _close(self, component: Mapping[SpecPair, Compared]) -> None:
+    def _close(self, component: Mapping[SpecPair, _Compared]) -> None:
         """Store the causes of pairs that reach each other; usually it is a single pair."""
         found: set[Cause] = set()
         for own, below in component.values():
@@ -201,27 +354,24 @@ class PackageNodes:
 
 def explain_spec(package: PackageNodes, spec_hash: str, walk: Walk) -> Explanation:
     """Return the nearest predecessor of a new spec (an older spec of its package), and why their hashes differ."""
-    spec = package.after[spec_hash]
-    for hashes, found in _candidates(package, spec):
+    new = package.after[spec_hash]
+
+    def candidates() -> Iterator[tuple[Collection[str], Explanation]]:
+        """Yield sets of old hashes, the most likely first, with what holds for such a predecessor."""
+        yield package.matches.get(spec_hash, set()), Explanation(spec=new)
+        yield package.kept_by_identity.get(_identity(new), ()), Explanation(spec=new, is_beside=True)
+        for is_paired in (True, False):
+            for hashes, is_beside in ((package.vanished, False), (package.kept, True)):
+                old = ((each, package.before[each]) for each in hashes)
+                near = [each for each, node in old if ((node.os, node.target) == (new.os, new.target)) is is_paired]
+                yield near, Explanation(spec=new, is_beside=is_beside, is_paired=is_paired, is_match=False)
+
+    for hashes, found in candidates():
         if hashes:
-            nearest = _nearest(package, spec, hashes, walk)
-            causes = walk.causes(spec.name, nearest, spec_hash)
+            nearest = _nearest(package, new, hashes, walk)
+            causes = walk.causes(new.name, nearest, spec_hash)
             return replace(found, predecessor=package.before[nearest], causes=causes)
-    return Explanation(spec=spec)
-
-
-def _candidates(package: PackageNodes, new: GraphNode) -> Iterator[tuple[Collection[str], Explanation]]:
-    """Yield sets of old hashes, the most likely predecessors first, with the flags that hold for such a predecessor."""
-    yield package.matches.get(new.hash, set()), Explanation(spec=new)
-    yield package.kept_by_identity.get(_identity(new), ()), Explanation(spec=new, is_beside=True)
-    for is_paired in (True, False):
-        for hashes, is_beside in ((package.vanished, False), (package.kept, True)):
-            near = [
-                each
-                for each, old in ((each, package.before[each]) for each in hashes)
-                if ((old.os, old.target) == (new.os, new.target)) is is_paired
-            ]
-            yield near, Explanation(spec=new, is_beside=is_beside, is_paired=is_paired, is_match=False)
+    return Explanation(spec=new)
 
 
 def _identity(node: GraphNode) -> tuple[object, ...]:

@@ -24,8 +24,14 @@ from cachewatch.documents.frontmatter import MAX_BYTES
 from cachewatch.documents.parsing import parse
 from cachewatch.documents.spec_nodes import MadeOf, read_package_graph, read_tag_graph
 from cachewatch.errors import DocumentError, UnknownRevision, UsageError
-from cachewatch.extensions.causes.graph_causes import Impact, PackageNodes, Walk, explain_spec, find_impact
-from cachewatch.extensions.causes.graph_differences import attribute_causes
+from cachewatch.extensions.causes.graph_causes import (
+    Impact,
+    PackageNodes,
+    Walk,
+    attribute_causes,
+    explain_spec,
+    find_impact,
+)
 from cachewatch.git.catalogue import document_in, tree_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, resolve
