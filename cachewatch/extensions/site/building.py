@@ -1,7 +1,6 @@
 """Build the site: all pages of a catalogue and its history, its Atom feeds, and the archive of digests.
 
-`reading.py` reads everything from the history index, and finds why specs were rebuilt; `past.py` has the history of
-each package. A module for each kind of page returns its contents, made of `page_parts.py`: `overview.py` for the first
+`reading.py` reads everything from the history index, and finds why specs were rebuilt, as the values of `past.py`. A module for each kind of page returns its contents, made of `page_parts.py`: `overview.py` for the first
 page, `packages.py` for the pages of packages, `lists.py` for those of stacks, tags and revisions and the search index.
 templates/ makes pages of them, and `Folder` writes those that changed.
 
@@ -42,9 +41,8 @@ from cachewatch.extensions.site.lists import (
 from cachewatch.extensions.site.overview import index_page, stacks_plot
 from cachewatch.extensions.site.packages import Sources, package_page
 from cachewatch.extensions.site.page_parts import Happening, Link, View
-from cachewatch.extensions.site.past import Revisions, TagHistory, totals_of
+from cachewatch.extensions.site.past import Revisions, RevisionStory, TagHistory, file_name, page, shown, totals_of
 from cachewatch.extensions.site.reading import SiteContents
-from cachewatch.extensions.site.stories import RevisionStory, file_name, page, shown
 from cachewatch.report.templates import render
 from cachewatch.report.text import Block
 from cachewatch.report.values import with_neighbours

@@ -27,9 +27,19 @@ from cachewatch.extensions.site.page_parts import (
     package_row,
     specs_plot,
 )
-from cachewatch.extensions.site.past import PackageHistory, Present, Revisions, TagHistory, Totals
+from cachewatch.extensions.site.past import (
+    PackageHistory,
+    Present,
+    Revisions,
+    RevisionStory,
+    TagHistory,
+    Totals,
+    file_name,
+    page,
+    shown,
+    tone_of,
+)
 from cachewatch.extensions.site.reading import SiteContents
-from cachewatch.extensions.site.stories import RevisionStory, file_name, page, shown, tone_of
 from cachewatch.report.text import Block
 from cachewatch.report.words import in_places, names, number, stacks_named
 

@@ -1,9 +1,9 @@
 """The first page: the latest changes, what is unusual, new versions, and the figures and plots of the tag."""
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import timedelta
-from statistics import median, quantiles
+from statistics import median
 from typing import NamedTuple
 
 from cachewatch.core import names as tag_names
@@ -13,12 +13,10 @@ from cachewatch.extensions.site.page_parts import (
     Curve,
     Link,
     Plot,
-    Tick,
     View,
     bars,
     clock,
     curve,
-    days,
     figures,
     marks_of,
     package_link,
@@ -26,9 +24,17 @@ from cachewatch.extensions.site.page_parts import (
     stack_in_sentence,
     stack_link,
 )
-from cachewatch.extensions.site.past import Revisions, StackStay, TagHistory, Totals, lost_by
+from cachewatch.extensions.site.past import (
+    NewVersion,
+    Revisions,
+    RevisionStory,
+    TagHistory,
+    Tone,
+    Totals,
+    lost_by,
+    shown,
+)
 from cachewatch.extensions.site.reading import SiteContents
-from cachewatch.extensions.site.stories import NewVersion, RevisionStory, Tone, shown
 from cachewatch.report.words import names, number
 
 _MOST_LINES = 5
@@ -167,7 +173,6 @@ _PAST = 0.96
 def index_page(catalogue: SiteContents, totals: Totals) -> View:
     """Return the values of the first page."""
     past, revisions = catalogue.past, catalogue.past.revisions
-    lags, ticks = lag_rows(stay for history in past.packages for stay in history.stays if stay.is_telling)
     first, last, newest = revisions[0].calendar_day, revisions[-1].calendar_day, revisions[-1].time
     several = f"{number(len(revisions), 'revision')} from {first} to {last}."
     return {
@@ -184,8 +189,6 @@ def index_page(catalogue: SiteContents, totals: Totals) -> View:
         ),
         "churn": churn_plot(totals, revisions, catalogue.stories),
         "stacks": stacks_plot(totals, revisions, catalogue.stories),
-        "lags": lags,
-        "lag_ticks": ticks,
     }
 
 
@@ -225,33 +228,3 @@ def stacks_plot(totals: Totals, revisions: Revisions, stories: Sequence[Revision
     ]
     columns = {"all together": totals.specs, **{shown(stack, 40): totals.stacks[stack] for stack in ordered}}
     return plot_of(where, revisions, curves, columns, marks_of(stories, where.places, revisions))
-
-
-def lag_rows(stays: Iterable[StackStay]) -> tuple[list[View], list[Tick]]:
-    """Return a row for each stack with its median lag behind the first stack, and the ticks of the axis."""
-    by_stack: defaultdict[str, list[float]] = defaultdict(list)
-    for stay in stays:
-        by_stack[stay.stack].append(stay.lag or 0.0)
-    spread = {
-        stack: (median(found), quantiles(found, n=10, method="inclusive")[8] if len(found) > 1 else found[0])
-        for stack, found in by_stack.items()
-    }
-    top = max((until for _, until in spread.values()), default=0.0) or 1.0
-    rows = [
-        {
-            "stack": stack_link(stack, ""),
-            "arrivals": len(by_stack[stack]),
-            "median": days(middle),
-            "most": days(until),
-            "at": round(100 * middle / top, 2),
-            "until": round(100 * until / top, 2),
-            "title": f"{shown(stack)}: {number(len(by_stack[stack]), 'version')}; after the first stack had them: half of them "
-            f"{_within(middle)}, nine tenths {_within(until)}",
-        }
-        for stack, (middle, until) in sorted(spread.items(), key=lambda item: (item[1], item[0]))
-    ]
-    return rows, [Tick(100.0 * n / 4, days(top * n / 4) if n else "0") for n in range(0, 5, 2)]
-
-
-def _within(count: float) -> str:
-    return f"within {days(count)}" if days(count)[0].isdigit() else days(count)

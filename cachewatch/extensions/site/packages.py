@@ -33,10 +33,12 @@ from cachewatch.extensions.site.past import (
     Present,
     Revisions,
     StackStay,
+    file_name,
     lost_by,
+    page,
+    shown,
 )
 from cachewatch.extensions.site.reading import PackageCauses
-from cachewatch.extensions.site.stories import file_name, page, shown
 from cachewatch.report.causes import because, change_of
 from cachewatch.report.words import number, stack_name
 

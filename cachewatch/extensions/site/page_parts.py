@@ -1,7 +1,7 @@
 """Parts of pages: links, figures and rows that several kinds of pages share, and the shapes of plots.
 
 A page is a mapping of names to values (`View`), which only its template reads. All text from documents has passed
-`stories.shown`. Shapes are drawn in percent of the available width, and words are ordinary text beside them, so that a
+`past.shown`. Shapes are drawn in percent of the available width, and words are ordinary text beside them, so that a
 plot is as readable on a phone as on paper. docs/site.md explains why no library draws them.
 """
 
@@ -13,8 +13,7 @@ from msgspec import Struct
 
 from cachewatch.core.spack import sorted_versions
 from cachewatch.core.statement_values import severity_of
-from cachewatch.extensions.site.past import DatedRevision, Present, Revisions
-from cachewatch.extensions.site.stories import RevisionStory, page, shown
+from cachewatch.extensions.site.past import DatedRevision, Present, Revisions, RevisionStory, page, shown
 from cachewatch.report.words import number, stack_name
 from cachewatch.report.words_file import words
 

@@ -35,12 +35,13 @@ from cachewatch.extensions.site.past import (
     PackageHistory,
     PackageStep,
     Present,
+    RevisionStory,
     StackStay,
     TagHistory,
     present_of,
     step_of,
+    story_of,
 )
-from cachewatch.extensions.site.stories import RevisionStory, story_of
 from cachewatch.git.catalogue import stacks_of, tags_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, commit_time
@@ -242,14 +243,10 @@ class _Reading:
             leads[version] = min(leads.get(version, OPEN), *(first for first, _ in found))
         baseline = baseline_of(self._index, *ids)
         stays = [(span, *key) for key, found in spans.items() for span in joined(found)]
-        seen = set()
         for (first, end), stack, version in sorted(stays, key=lambda one: (max(one[0][0], self._begin), *one[1:])):
             lead, came = leads[version], self._chain[first]
             began = None if lead == baseline else self._chain[lead].time
             lag = None if began is None or came.time is None else max(0.0, (came.time - began).total_seconds() / _DAY)
-            had_others = any(own == stack and span[0] < lead <= span[1] for span, own, _ in stays)
-            is_new = first > self._begin and (stack, version) not in seen
-            seen.add((stack, version))
             if end > self._begin:
                 yield StackStay(
                     stack,
@@ -260,7 +257,6 @@ class _Reading:
                     is_dated=first != baseline,
                     lag=lag,
                     is_first=first == lead,
-                    is_telling=lag is not None and is_new and had_others,
                 )
 
     def _unread(self, tag: str, last: LastChanges) -> Iterator[Diagnostic]:

@@ -26,7 +26,7 @@ def _stays(package: PackageHistory) -> list[tuple[str, str, int, int | None, boo
 
 
 def _lags(past: TagHistory) -> dict[tuple[str, str], float | None]:
-    return {(stay.version, stay.stack): stay.lag for one in past.packages for stay in one.stays if stay.is_telling}
+    return {(stay.version, stay.stack): stay.lag for one in past.packages for stay in one.stays if stay.first}
 
 
 @pytest.fixture
@@ -72,19 +72,6 @@ def test_a_version_may_be_written_in_another_way_while_it_stays(tmp_path: Path, 
     assert (made.exit_code, made.error.count("Traceback")) == (0, 0)
     assert _stays(_only(_past(folder))) == [("e4s", "1.0", 0, None, False), ("e4s", "1.2", 0, 3, False)]
     assert _lags(_past(folder)) == {}
-
-
-def test_a_new_stack_is_not_late(tmp_path: Path) -> None:
-    """A stack that takes up a package does not lag behind with the versions that it finds."""
-    old, new = record(1, stacks=E4S), record(2, stacks=E4S, versions=["1.1"])
-    folder = history(
-        tmp_path / "r.git",
-        catalogue({"zlib": [old]}),
-        catalogue({"zlib": [old, new]}),
-        catalogue({"zlib": [old, new, record(3, stacks=ML, versions=["1.1"])]}),
-    )
-
-    assert _lags(_past(folder)) == {("1.1", "e4s"): 0.0}
 
 
 def test_totals_carry_on(tmp_path: Path) -> None:

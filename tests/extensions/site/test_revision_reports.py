@@ -14,7 +14,7 @@ from cachewatch.comparing import changesets
 from cachewatch.core.changesets import NoCollector, Report
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.errors import UsageError
-from cachewatch.extensions.site.stories import story_of
+from cachewatch.extensions.site.past import story_of
 from cachewatch.report.formats import read_report
 from cachewatch.report.text import ALL, Requested
 from cachewatch.sources.opening import open_comparison

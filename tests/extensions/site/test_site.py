@@ -20,9 +20,8 @@ from cachewatch.errors import SourceError, UsageError
 from cachewatch.extensions.site.building import ArchivedDigest, Folder, build
 from cachewatch.extensions.site.packages import Sources
 from cachewatch.extensions.site.page_parts import clock
-from cachewatch.extensions.site.past import DatedRevision
+from cachewatch.extensions.site.past import DatedRevision, file_name
 from cachewatch.extensions.site.reading import SiteContents
-from cachewatch.extensions.site.stories import file_name
 from cachewatch.report.values import PLACE
 from cachewatch.store import digests
 from cachewatch.store.digests import DigestRecord, DigestState
