@@ -20,8 +20,7 @@ from cachewatch.config.reading import read_config
 from cachewatch.core.advice.coverage import Environment, Need
 from cachewatch.environments import cover_both
 from cachewatch.errors import CachewatchError
-from cachewatch.extensions.buildcaches.address import Registry, Validator
-from cachewatch.extensions.buildcaches.oci import Image
+from cachewatch.extensions.buildcaches.mirrors import Image, Registry, Validator, fetch_index
 from cachewatch.git.remote import Remote
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import resolve
@@ -58,7 +57,7 @@ def _challenge(words: int, _: Path, __: Run) -> Callable[[], object]:
         with serving(lambda _: said) as server:
             image = Image(Registry(server.url, "a/b"), {}, RequestLimits(attempts=1))
             with suppress(CachewatchError):
-                image.fetch_index(Validator())
+                fetch_index(image, Validator())
             image.close()
 
     return ask

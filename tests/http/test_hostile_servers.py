@@ -15,8 +15,7 @@ from conftest import Run
 from servers import Asked, Says, over_tls, serving
 
 from cachewatch.errors import HttpError, SourceError
-from cachewatch.extensions.buildcaches.address import Registry, Validator
-from cachewatch.extensions.buildcaches.oci import Image
+from cachewatch.extensions.buildcaches.mirrors import Image, Registry, Validator, fetch_index
 from cachewatch.http import addresses as private_networks
 from cachewatch.http.addresses import basic
 from cachewatch.http.client import Client, RequestLimits
@@ -56,7 +55,7 @@ def test_a_challenge_counts_only_from_the_server_that_was_asked(
         realm_url = over_tls(realm, authority)  # in the clear, a login goes to no other server anyway
         image = Image(Registry(ours.url, "site"), basic(login), QUICK)
         with pytest.raises(SourceError, match="only the server that was asked may ask for a login") as caught:
-            image.fetch_index(Validator())
+            fetch_index(image, Validator())
         image.close()
 
     assert other.url in str(caught.value)
@@ -303,6 +302,6 @@ def test_a_realm_is_not_in_a_private_network(internet: Callable[[str], None]) ->
             internet(registry.url)
             image = Image(Registry(registry.url, "site"), {}, QUICK)
             with pytest.raises(SourceError, match="leads from the internet"):
-                image.fetch_index(Validator())
+                fetch_index(image, Validator())
             image.close()
     assert not inside.asked

@@ -1,9 +1,9 @@
 """Live build caches, as Spack's clients publish them, read from their index and recorded as a catalogue.
 
-`address.py` parses addresses and gets files from a folder or web server, `layouts.py` finds the index of a mirror of
-layout 2 or 3, and `oci.py` finds the index in a registry. `index.py` makes specs of the records of an index and keeps
-them in a temporary file. `opening.py` puts the specs of several indexes together and reads the list of all of Spack's
-public caches; `recorder.py` writes what is published as revisions of a catalogue.
+`mirrors.py` parses addresses and fetches the index of a mirror, in a folder or on a web server, or in a registry.
+`index.py` makes specs of the records of an index and keeps them in a temporary file. `opening.py` puts the specs of
+several indexes together and reads the list of all of Spack's public caches; `recorder.py` writes what is published as
+revisions of a catalogue.
 """
 
 from cachewatch.hooks import Command, SourceKind, extends
@@ -22,6 +22,6 @@ def source_kinds() -> list[SourceKind]:
     """Return the source types `buildcache` and `catalogue` for the configuration of the service."""
     watched, holdings = f"{__name__}.recorder:RecordedHistory", f"{__name__}.recorder:holdings"
     return [
-        SourceKind("buildcache", f"{__name__}.address:BuildCacheSource", watched, holdings),
-        SourceKind("catalogue", f"{__name__}.address:CatalogueSource", watched, holdings),
+        SourceKind("buildcache", f"{__name__}.mirrors:BuildCacheSource", watched, holdings),
+        SourceKind("catalogue", f"{__name__}.mirrors:CatalogueSource", watched, holdings),
     ]

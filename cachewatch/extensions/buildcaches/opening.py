@@ -21,20 +21,22 @@ from cachewatch.core.names import is_name
 from cachewatch.core.spack import UNION_STACK
 from cachewatch.documents.frontmatter import Binary, ListedSpec
 from cachewatch.documents.spec_nodes import EncodedIngredients
-from cachewatch.errors import SourceError, TooLarge, UsageError
-from cachewatch.extensions.buildcaches.address import (
+from cachewatch.errors import SourceError, UsageError
+from cachewatch.extensions.buildcaches.index import CacheIndex, SpecStore, read_index
+from cachewatch.extensions.buildcaches.mirrors import (
     LARGEST_INDEX,
     CacheMirror,
     IndexFile,
     Registry,
     Validator,
+    fetch_blob,
+    fetch_index,
+    fetch_v2_at,
     open_mirror,
+    out_of_memory,
     parse_address,
     root_of,
 )
-from cachewatch.extensions.buildcaches.index import CacheIndex, SpecStore, read_index
-from cachewatch.extensions.buildcaches.layouts import fetch_blob, fetch_index, fetch_v2_at
-from cachewatch.extensions.buildcaches.oci import Image
 from cachewatch.http.addresses import basic, bearer, check_secrecy
 from cachewatch.http.client import RequestLimits
 
@@ -220,7 +222,6 @@ class CacheSource:
         """Open `cache`; with `wants_graph`, the ingredients of each spec are read too."""
         self._cache = cache
         self._wants_graph = wants_graph
-        self._is_list = cache.is_catalogue or is_catalogue(cache.address)
         for name in (cache.tag, cache.stack):
             if not is_name(name.encode()):
                 raise UsageError(f"{name!a}: a tag and a stack have letters, digits and . _ + @ - in their names")
@@ -234,48 +235,41 @@ class CacheSource:
         place = parse_address(root_of(cache.address))
         if headers and not isinstance(place, Path):
             check_secrecy(place.base if isinstance(place, Registry) else place)
-        self._list_name = CATALOGUE_FILE
-        if isinstance(place, Registry):
-            self._opened: Image | CacheMirror = Image(place, headers, cache.limits, max_index=cache.max_index)
-            return
-        if self._is_list and isinstance(place, Path) and not place.is_dir():
+        self._list_name = CATALOGUE_FILE if cache.is_catalogue or is_catalogue(cache.address) else ""
+        if self._list_name and isinstance(place, Path) and not place.is_dir():
             place, self._list_name = place.parent, place.name
-        elif self._is_list and isinstance(place, str) and place.endswith(".json"):
+        elif self._list_name and isinstance(place, str) and place.endswith(".json"):
             place, _, self._list_name = place.rpartition("/")
-        self._opened = open_mirror(place, headers, cache.limits, max_index=cache.max_index)
+        self._mirror = open_mirror(place, headers, cache.limits, max_index=cache.max_index)
 
     def __enter__(self) -> "CacheSource":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._opened.close()
+        self._mirror.close()
 
     def read(self, remembered: Remembered) -> Iterator[Published | Failed]:
         """Yield each tag that may have changed since the validators in `remembered`, or why it could not be read.
 
         If the whole catalogue could be read, the last item has an empty tag: the list's own validator and diagnostics.
         """
-        if self._is_list and not isinstance(self._opened, Image):
-            yield from self._read_list(self._opened, remembered)
+        if self._list_name:
+            yield from self._read_list(remembered)
             return
         key = f"{self._cache.tag}/{self._cache.stack}/{self._cache.view}"
-        known = remembered.get(key, Validator())
-        if isinstance(self._opened, Image):
-            file = self._opened.fetch_index(known)
-        else:
-            file = fetch_index(self._opened, known, view=self._cache.view)
+        file = fetch_index(self._mirror, remembered.get(key, Validator()), view=self._cache.view)
         if file is not None:
             yield _publish(self._cache.tag, {self._cache.stack: self._read_file(file)}, {key: file.fresh})
 
-    def _read_list(self, mirror: CacheMirror, remembered: Remembered) -> Iterator[Published | Failed]:
-        key = "catalogue"
+    def _read_list(self, remembered: Remembered) -> Iterator[Published | Failed]:
+        key, mirror = "catalogue", self._mirror
         listing = fetch_listing(mirror, self._list_name, remembered.get(key, Validator()))
         if listing is None:
             return
         is_all_read = True
         for tag, entries in listing.tags.items():
             try:
-                if self._cache.wanted_tag(tag) and (published := self._read_tag(mirror, tag, entries, remembered)):
+                if self._cache.wanted_tag(tag) and (published := self._read_tag(tag, entries, remembered)):
                     yield published
             except SourceError as error:
                 is_all_read = False
@@ -286,22 +280,20 @@ class CacheSource:
             diagnostics = (Diagnostic(mirror.where, DiagnosticKind.UNREADABLE, message),) if ignored else ()
             yield Published("", (), PublishedSpecs(()), {key: listing.fresh}, diagnostics)
 
-    def _read_tag(
-        self, mirror: CacheMirror, tag: str, entries: Sequence[CatalogueEntry], remembered: Remembered
-    ) -> Published | None:
+    def _read_tag(self, tag: str, entries: Sequence[CatalogueEntry], remembered: Remembered) -> Published | None:
         """Read the indexes of all stacks of a tag if any of them changed, else return None."""
         keys = {entry.label: f"{tag}/{entry.label}" for entry in entries}
         listed_before = {key for key in remembered if key.startswith(f"{tag}/")}
         read: dict[str, _Read] = {}
         for entry in entries:
-            file = entry.fetch(mirror, remembered.get(keys[entry.label], Validator()))
+            file = entry.fetch(self._mirror, remembered.get(keys[entry.label], Validator()))
             if file is not None:
                 read[entry.label] = self._read_file(file)
         if not read and listed_before == set(keys.values()):
             return None
         for entry in entries:
             if entry.label not in read:
-                file = entry.fetch(mirror, Validator())
+                file = entry.fetch(self._mirror, Validator())
                 assert file is not None  # None is only returned for a known validator
                 read[entry.label] = self._read_file(file)
         return _publish(tag, read, {keys[label]: fresh for label, (_, fresh) in read.items()})
@@ -311,9 +303,7 @@ class CacheSource:
         try:
             return read_index(file.content, file.where, wants_graph=self._wants_graph), file.fresh
         except MemoryError as error:
-            raise TooLarge(
-                f"{file.where}: the index takes more memory than there is; a lower `max_index` refuses it"
-            ) from error
+            raise out_of_memory(file.where) from error
 
 
 _Read = tuple[CacheIndex, Validator]

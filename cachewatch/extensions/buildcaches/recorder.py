@@ -28,7 +28,7 @@ from cachewatch.documents.spec_nodes import write_package_graph, write_tag_graph
 from cachewatch.documents.yaml import read_tags_file, write_tags_file
 from cachewatch.environments import CacheContents
 from cachewatch.errors import SourceError, UnknownRevision, UsageError
-from cachewatch.extensions.buildcaches.address import LARGEST_INDEX, CatalogueSource, Validator, request_limits
+from cachewatch.extensions.buildcaches.mirrors import LARGEST_INDEX, CatalogueSource, Validator, request_limits
 from cachewatch.extensions.buildcaches.opening import Cache, CacheSource, Failed, Published
 from cachewatch.git.recording import Recording, open_recording
 from cachewatch.git.revisions import resolve

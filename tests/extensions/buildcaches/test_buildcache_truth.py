@@ -12,9 +12,8 @@ from conftest import Run
 from servers import files, serving
 from truths import STATES, TRANSITIONS, V3, History, Truth, expected, row
 
-from cachewatch.extensions.buildcaches.address import Validator, open_mirror
 from cachewatch.extensions.buildcaches.index import read_index
-from cachewatch.extensions.buildcaches.layouts import fetch_index
+from cachewatch.extensions.buildcaches.mirrors import Validator, fetch_index, open_mirror
 
 
 def check(place: str | Path, truth: Truth) -> int:

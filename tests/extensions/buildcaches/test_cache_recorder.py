@@ -18,7 +18,7 @@ from helpers import history, spec_hash
 from servers import Asked, Says, files, serving
 
 from cachewatch.errors import SourceError, UsageError
-from cachewatch.extensions.buildcaches.address import BuildCacheSource, root_of
+from cachewatch.extensions.buildcaches.mirrors import BuildCacheSource, root_of
 from cachewatch.extensions.buildcaches.opening import Cache
 from cachewatch.extensions.buildcaches.recorder import Recorded, RecordedHistory, record
 

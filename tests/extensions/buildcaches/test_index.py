@@ -18,9 +18,15 @@ from cachewatch.documents.frontmatter import Binary, ListedSpec, write_document
 from cachewatch.documents.parsing import parse
 from cachewatch.documents.yaml import read_tags_file, write_tags_file
 from cachewatch.errors import RefusedAddress, SourceError
-from cachewatch.extensions.buildcaches.address import Registry, Validator, open_mirror, parse_address
 from cachewatch.extensions.buildcaches.index import CacheIndex, read_index
-from cachewatch.extensions.buildcaches.layouts import fetch_index, read_manifest
+from cachewatch.extensions.buildcaches.mirrors import (
+    Registry,
+    Validator,
+    fetch_index,
+    open_mirror,
+    parse_address,
+    read_manifest,
+)
 from cachewatch.extensions.buildcaches.opening import Cache
 from cachewatch.extensions.buildcaches.recorder import record
 

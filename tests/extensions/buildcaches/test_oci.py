@@ -20,9 +20,8 @@ from tools import program
 from truths import Truth, expected, row
 
 from cachewatch.errors import SourceError
-from cachewatch.extensions.buildcaches.address import Registry, Validator
 from cachewatch.extensions.buildcaches.index import read_index
-from cachewatch.extensions.buildcaches.oci import Image
+from cachewatch.extensions.buildcaches.mirrors import Image, Registry, Validator, fetch_index
 from cachewatch.extensions.buildcaches.opening import Cache
 from cachewatch.extensions.buildcaches.recorder import Recorded, record
 from cachewatch.http.client import RequestLimits
@@ -218,9 +217,9 @@ def test_the_raw_answers_of_a_registry(
     with serving(with_token(answers, lambda: f"{base[0]}/token") if wants_token else answers) as server:
         base.append(server.url)
         image = Image(Registry(server.url, "site/cache"), {})
-        file = image.fetch_index(Validator())
+        file = fetch_index(image, Validator())
         assert file is not None
-        assert image.fetch_index(file.fresh) is None
+        assert fetch_index(image, file.fresh) is None
         asked = len(server.asked)
         image.close()
 
@@ -242,7 +241,7 @@ def test_a_login_does_not_go_to_others_in_the_clear(buildcaches: Path) -> None:
     token = {"/token": Says(body=b'{"access_token": "abc123"}')}
     with serving(token) as other, serving(with_token(answers, lambda: f"{other.url}/token")) as server:
         image = Image(Registry(server.url, "site/cache"), {"Authorization": "Basic c2VjcmV0"})
-        assert image.fetch_index(Validator()) is not None
+        assert fetch_index(image, Validator()) is not None
         image.close()
 
     assert ["authorization" in asked.headers for asked in other.asked] == [False]
@@ -268,5 +267,5 @@ def test_registries_that_do_not_work(answer: Says) -> None:
     with serving(answers) as server:
         image = Image(Registry(server.url, "a/b"), {}, RequestLimits(pause=0.01, attempts=2))
         with pytest.raises(SourceError):
-            image.fetch_index(Validator())
+            fetch_index(image, Validator())
         image.close()
