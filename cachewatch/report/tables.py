@@ -21,9 +21,7 @@ from cachewatch.report.words import MOST_NAMES, NO_VERSION, first_of, number
 Cell = str | int | float | tuple[str, ...] | None
 Row = tuple[Cell, ...]
 _SHORT_CELL = 14
-# Where a cell may go on in the next line: behind a word, or else within a name.
-_WORDS = re.compile(r"(?<=\s)")
-_PIECES = re.compile(r"(?<=[\s@=-])")
+_WORDS = re.compile(r"(?<=\s)")  # where a cell may go on in the next line
 
 
 class Table(Struct, frozen=True):
@@ -46,42 +44,39 @@ def write_table(table: Table, form: str, palette: Palette, width: int | None = N
 
 
 def text_lines(table: Table, palette: Palette, width: int | None) -> Iterator[str]:
-    """Yield a table as aligned text; what is too wide goes on in the lines below, in its column or else in its row."""
+    """Yield a table as aligned text; the last columns, where there is no room beside the others, as lines below them."""
     yield from fitted(map(safe, table.before), width)
     if table.rows:
-        rows = [[_shown(cell) for cell in row] for row in table.rows]
+        rows = [table.columns, *([_shown(cell) for cell in row] for row in table.rows)]
         numbers = [_are_numbers(column) for column in zip(*table.rows, strict=True)]
-        parts = _WORDS
-        widths = _widths([table.columns, *rows], numbers, width)
-        if widths is None:
-            parts = _PIECES
-            widths = _widths([table.columns, *rows], numbers, width, parts)
-        for place, row in enumerate((table.columns, *rows)):
-            if widths is None:
-                lines: Iterable[str] = fitted(["  ".join(row)], width)
-            else:
-                cells = [_folded(cell, most, parts) for cell, most in zip(row, widths, strict=True)]
-                lines = (_line(each, widths, numbers) for each in zip_longest(*cells, fillvalue=""))
+        beside, widths = len(numbers), _widths(rows, numbers, width)
+        while widths is None:
+            beside -= 1
+            widths = _widths([row[:beside] for row in rows], numbers, width)
+        names = table.columns[beside:]
+        longest = max(map(len, names), default=0)
+        for place, row in enumerate(rows):
+            cells = [_folded(cell, most) for cell, most in zip(row, widths, strict=False)]
+            lines = [_line(each, widths, numbers) for each in zip_longest(*cells, fillvalue="")]
             yield from (palette.paint(line, "" if place else "bold") for line in lines)
+            if place:
+                below = zip(names, row[beside:], strict=True)
+                yield from fitted((f"    {name:<{longest}}  {cell}" for name, cell in below), width)
     yield from fitted(map(safe, table.after), width)
 
 
-def _widths(
-    rows: Sequence[Sequence[str]], numbers: Sequence[bool], most: int | None, parts: re.Pattern[str] = _WORDS
-) -> list[int] | None:
-    """Return how wide each column is, so that all of them fit; None where they do not without cutting `parts`."""
+def _widths(rows: Sequence[Sequence[str]], numbers: Sequence[bool], most: int | None) -> list[int] | None:
+    """Return how wide each column is, so that all of them fit; None where they do not without cutting words."""
     columns = list(zip(*rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
-    # What stays in one line: parts, and a date with what belongs to it.
+    # What stays in one line: words, and a date with what belongs to it.
     least = [
-        width
-        if is_number
-        else max(
+        max(
             len(each.rstrip())
             for cell in column
-            for each in ([cell] if len(cell) <= _SHORT_CELL else parts.split(cell))
+            for each in ([cell] if len(cell) <= _SHORT_CELL and not is_number else _WORDS.split(cell))
         )
-        for column, width, is_number in zip(columns, widths, numbers, strict=True)
+        for column, is_number in zip(columns, numbers, strict=False)
     ]
     while most is not None and sum(widths) + 2 * (len(widths) - 1) > most:
         place = max(range(len(widths)), key=lambda each: (widths[each] > least[each], widths[each]))
@@ -91,10 +86,10 @@ def _widths(
     return widths
 
 
-def _folded(cell: str, width: int, parts: re.Pattern[str]) -> list[str]:
-    """Return the lines of a cell, each with as many parts as fit."""
+def _folded(cell: str, width: int) -> list[str]:
+    """Return the lines of a cell, each with as many words as fit."""
     lines = [""]
-    for part in parts.split(cell):
+    for part in _WORDS.split(cell):
         if lines[-1] and len(f"{lines[-1]}{part}".rstrip()) > width:
             lines.append("")
         lines[-1] += part
@@ -102,7 +97,7 @@ def _folded(cell: str, width: int, parts: re.Pattern[str]) -> list[str]:
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], numbers: Sequence[bool]) -> str:
-    aligned = zip(cells, widths, numbers, strict=True)
+    aligned = zip(cells, widths, numbers, strict=False)
     return "  ".join(
         cell.rjust(width) if is_number else cell.ljust(width) for cell, width, is_number in aligned
     ).rstrip()
@@ -271,7 +266,8 @@ def _matrix(
         shown.append((name, _cut(stack), *aligned))
         named = (f"{_cut(target)} {each.strip()}" for target, each in zip(targets, counts, strict=True) if each != ".")
         listed.append((name, _cut(stack), ", ".join(named)))
-    if len(targets) <= _MOST_TARGETS and _widths([columns, *shown], [True] * len(columns), width):
+    widest = sum(max(map(len, column)) + 2 for column in zip(columns, *shown, strict=True)) - 2
+    if len(targets) <= _MOST_TARGETS and (width is None or widest <= width):
         yield from text_lines(Table(columns, shown), palette, None)
     else:
         yield from text_lines(Table(("version", "stack", "specs for each target"), listed), palette, width)

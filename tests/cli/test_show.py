@@ -117,24 +117,29 @@ def test_specs_as_spack_writes_them(cuda: Path, run: Run, words: list[str], vers
     assert sorted(line.split()[1] for line in lines) == [f"cuda@{version}" for version in versions]
 
 
-@pytest.mark.parametrize("columns", ["80", "100"])
+@pytest.mark.parametrize("columns", ["60", "80", "100"])
 def test_a_table_of_specs_keeps_its_columns(
     demo_repository: Path, run: Run, monkeypatch: pytest.MonkeyPatch, columns: str
 ) -> None:
-    """Where words do not fit, they go on below themselves, and nothing is lost."""
+    """No word is broken: the last columns go on below the row, under their names, and nothing is lost."""
     monkeypatch.setenv("COLUMNS", "500")
-    wide = run("show", "-l", "py-safetensors", "--repo", demo_repository).output.splitlines()
+    heads, *wide = run("show", "-l", "py-safetensors", "--repo", demo_repository).output.splitlines()
     monkeypatch.setenv("COLUMNS", columns)
     head, *lines = run("show", "-l", "py-safetensors", "--repo", demo_repository).output.splitlines()
 
     starts = [match.start() for match in re.finditer(r"\S+", head)]
+    below = heads.split()[len(starts) :]
     rows: list[list[str]] = []
     for line in lines:
         if line[0] != " ":
-            rows.append([""] * len(starts))
-        for place, (start, end) in enumerate(zip(starts, [*starts[1:], None], strict=True)):
-            rows[-1][place] += "".join(line[start:end].split())
-    assert rows == [["".join(cell.split()) for cell in re.split(" {2,}", line)] for line in wide[1:]]
+            rows.append([line[start:end].strip() for start, end in zip(starts, [*starts[1:], None], strict=True)])
+        elif line.split()[0] in below:
+            assert line.split()[0] == below[len(rows[-1]) - len(starts)]
+            rows[-1].append(line.split(maxsplit=1)[1])
+        else:
+            rows[-1][-1] += f" {line.strip()}"
+    assert below
+    assert rows == [re.split(" {2,}", line) for line in wide]
 
 
 def test_several_hashes_may_be_one_word(demo_repository: Path, run: Run) -> None:
