@@ -40,8 +40,7 @@ from cachewatch.service.streams import in_a_row
 from cachewatch.store import digests, outbox
 from cachewatch.store.database import Database, check_same, copy_rows, has_rows
 from cachewatch.store.health import SourceHealth
-from cachewatch.store.messages import all_suppressed
-from cachewatch.store.outbox import OPEN, WAITING, Delivery, DeliveryState
+from cachewatch.store.outbox import OPEN, WAITING, Delivery, DeliveryState, all_suppressed
 from cachewatch.store.schema import utc_now
 from cachewatch.store.sqlite import NAME, has_state, only_one, open_database, open_to_read
 

@@ -32,7 +32,7 @@ from cachewatch.service.holds import alert_key, place, questions
 from cachewatch.service.recipients import is_recipient, is_used, why_not
 from cachewatch.service.streams import streams_of
 from cachewatch.service.unread import source_unreadable, unread_sources, unreadable
-from cachewatch.store import cursors, digests, health, messages, outbox
+from cachewatch.store import cursors, digests, health, outbox
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestState, DigestSummary
 from cachewatch.store.health import AlertKey, AlertKind, OpenAlert
@@ -43,7 +43,7 @@ def review(context: Context) -> bool:
     """Open and resolve alerts to agree with the state, and notify operators; return True if nothing is wrong."""
     now = context.clock()
     with context.database.read() as connection:
-        causes = (health.has_any, digests.all_held, cursors.unreadable, messages.all_suppressed)
+        causes = (health.has_any, digests.all_held, cursors.unreadable, outbox.all_suppressed)
         is_well = not any(each(connection) for each in causes)
         unread = cursors.unreadable(connection)
         newest = health.newest_revisions(connection)
@@ -116,7 +116,7 @@ def _may_last(connection: Connection, config: Config, key: AlertKey) -> bool:
             failed = outbox.has_any(connection, key.name, key.part, (DeliveryState.DEAD, *OPEN))  # and was not dropped
             lasts = failed and is_recipient(config, key.name, key.part)
         case AlertKind.ADDRESS_SUPPRESSED:
-            is_left_out = messages.is_suppressed(connection, key.name, key.part)
+            is_left_out = outbox.is_suppressed(connection, key.name, key.part)
             lasts = is_left_out and is_recipient(config, key.name, key.part)
         case _:
             lasts = True  # the review, or the daemon, resolves it
@@ -134,7 +134,7 @@ def _following(connection: Connection, config: Config) -> Iterator[Alert]:
         alert = unreadable(source, tag, reasons)
         if _may_last(connection, config, alert.key):
             yield alert
-    for each in messages.all_suppressed(connection):
+    for each in outbox.all_suppressed(connection):
         if is_recipient(config, each.channel, each.target):
             yield recipients.alert(each.channel, each.target, each.said)
 

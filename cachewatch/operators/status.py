@@ -18,12 +18,11 @@ from cachewatch.service.context import Context
 from cachewatch.service.holds import goes_out_at
 from cachewatch.service.recipients import is_operator, last_addresses
 from cachewatch.service.streams import Stream, streams_of
-from cachewatch.store import digests, health, messages, outbox
+from cachewatch.store import digests, health, outbox
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import HeldDigest, Slot
 from cachewatch.store.health import AlertKey, AlertKind, ChannelHealth, SourceHealth
-from cachewatch.store.messages import Suppressed
-from cachewatch.store.outbox import DeliveryState
+from cachewatch.store.outbox import DeliveryState, Suppressed
 
 
 class StreamStatus(Struct, frozen=True, kw_only=True):
@@ -116,7 +115,7 @@ def read_status(context: Context) -> ServiceStatus:
             channels=tuple(_channels(connection, config, now)),
             held=tuple(_held(stored, config) for stored in digests.all_held(connection)),
             silences=tuple(SilenceStatus(s.name, s.until, s.is_active(day), s.reason) for s in config.silences),
-            suppressed=tuple(messages.all_suppressed(connection)),
+            suppressed=tuple(outbox.all_suppressed(connection)),
             alerts=tuple(
                 AlertStatus(each.key.kind, each.key.name, each.key.part, each.opened_at, each.title, each.detail)
                 for each in health.all_open(connection)
@@ -139,7 +138,7 @@ def _stream(slots: Mapping[tuple[str, str], Slot], stream: Stream) -> StreamStat
 def _channels(connection: Connection, config: Config, now: datetime) -> Iterator[ChannelStatus]:
     queue, oldest = outbox.queue(connection), outbox.oldest_open(connection)
     due = {each.channel: each.due for each in reversed(outbox.overdue(connection, now, timedelta(0)))}
-    suppressed = Counter(each.channel for each in messages.all_suppressed(connection))
+    suppressed = Counter(each.channel for each in outbox.all_suppressed(connection))
     for name in dict.fromkeys((*config.channels, *(channel for channel, _ in queue))):
         yield ChannelStatus(
             health=health.channel(connection, name),

@@ -33,7 +33,7 @@ from cachewatch.service.poll import Polls, follow_poll
 from cachewatch.service.send import deliver_all
 from cachewatch.service.stream_state import streams_to_look_at
 from cachewatch.service.streams import Stream, streams_of
-from cachewatch.store import cursors, digests, health, messages, outbox
+from cachewatch.store import cursors, digests, health, outbox
 from cachewatch.store.database import Connection
 from cachewatch.store.health import AlertKind
 
@@ -100,7 +100,7 @@ def run_pass(context: Context) -> Result:
         follow_poll(context, source, may_be_open=not is_well)
     clean_up(context, may_be_open=not is_well)
     with context.database.read() as connection:
-        suppressed = messages.count_since(connection, begun)
+        suppressed = outbox.count_suppressed(connection, begun)
         kinds = Counter(alert.key.kind for alert in health.all_open(connection))
         _log_what_waits(connection, context, begun)
     return Result(

@@ -15,7 +15,7 @@ from cachewatch.runtime.files import shared_kind
 from cachewatch.service import alerts
 from cachewatch.service.alerts import DAEMON, OPERATORS, Alert, OperatorNotice
 from cachewatch.service.context import Context
-from cachewatch.store import health, messages, outbox
+from cachewatch.store import health, outbox
 from cachewatch.store.database import Connection
 from cachewatch.store.health import AlertKey, AlertKind
 from cachewatch.store.outbox import Delivery, DeliveryState
@@ -128,13 +128,13 @@ _RETRIED_AFTER = timedelta(days=7)
 def note_refusal(connection: Connection, context: Context, delivery: Delivery, said: str) -> bool:
     """Suppress the address of a delivery if it has refused digests for days; tell whether it is suppressed."""
     name, target, now = delivery.channel, delivery.target, context.clock()
-    if messages.is_suppressed(connection, name, target):
+    if outbox.is_suppressed(connection, name, target):
         return True
-    refusals = messages.refusals_in_a_row(connection, name, target)
+    refusals = outbox.refusals_in_a_row(connection, name, target)
     is_lasting = len(refusals) >= _REFUSALS and now - min(refusals) >= _REFUSING_FOR
     if not is_lasting or is_operator(context.config, name, target):
         return False
-    messages.suppress(connection, name, target, said, now)
+    outbox.suppress_address(connection, name, target, said, now)
     # What waits for it is kept with what follows, so that all of it goes out in its order.
     for each in outbox.find(connection, states=outbox.WAITING, channel=name, target=target):
         outbox.settle(connection, each, DeliveryState.SUPPRESSED, now=now, said=said)
@@ -159,12 +159,12 @@ def alert(channel: str, target: str, said: str) -> Alert:
 def try_again(connection: Connection, context: Context) -> None:
     """Make the oldest kept digest of each suppressed address due once a week; restore the addresses of operators."""
     now = context.clock()
-    for each in messages.all_suppressed(connection):
+    for each in outbox.all_suppressed(connection):
         if is_operator(context.config, each.channel, each.target):
             restore(connection, context, each.channel, each.target)
             continue
         kept = outbox.find(connection, states=(DeliveryState.SUPPRESSED,), channel=each.channel, target=each.target)
-        last = messages.last_attempt(connection, each.channel, each.target) or each.since
+        last = outbox.last_attempt(connection, each.channel, each.target) or each.since
         is_under_way = outbox.has_any(connection, each.channel, each.target)
         if kept and not is_under_way and abs(now - last) >= _RETRIED_AFTER:
             _send(connection, context, kept[-1], "tried again after a week")
@@ -172,7 +172,7 @@ def try_again(connection: Connection, context: Context) -> None:
 
 def restore(connection: Connection, context: Context, channel: str, target: str) -> bool:
     """End the suppression of an address and send what was kept for it; tell whether it was suppressed."""
-    was_suppressed = messages.restore(connection, channel, target)
+    was_suppressed = outbox.restore_address(connection, channel, target)
     if was_suppressed:
         for each in outbox.find(connection, states=(DeliveryState.SUPPRESSED,), channel=channel, target=target):
             _send(connection, context, each, "its address was restored")

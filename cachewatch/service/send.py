@@ -27,7 +27,7 @@ from cachewatch.service.alerts import Alert
 from cachewatch.service.context import Context
 from cachewatch.service.recipients import BLOCKED, LONGEST_ASKED, pause, why_not
 from cachewatch.service.streams import days
-from cachewatch.store import digests, health, messages, outbox
+from cachewatch.store import digests, health, outbox
 from cachewatch.store.database import Connection
 from cachewatch.store.health import AlertKey, AlertKind, Counter
 from cachewatch.store.outbox import OPEN, Delivery, DeliveryState
@@ -343,7 +343,7 @@ def _write_down(
             due=outcome.due,
             may_have_arrived=answer.may_have_arrived,
             counts=not is_away,
-            event=messages.REFUSED if answer.is_refused else event,
+            event=outbox.REFUSED if answer.is_refused else event,
         )
         _note_channel(connection, context, delivery, answer, outcome.said)
         if is_ours:
@@ -380,7 +380,7 @@ def _judge(connection: Connection, context: Context, delivery: Delivery, answer:
         return _Outcome(DeliveryState.SENT, answer.detail)
     if answer.outcome is DeliveryOutcome.DEAD:
         # A digest for a suppressed address, tried once a week, is kept until it is accepted.
-        is_kept = answer.is_address and messages.is_suppressed(connection, delivery.channel, delivery.target)
+        is_kept = answer.is_address and outbox.is_suppressed(connection, delivery.channel, delivery.target)
         return _Outcome(DeliveryState.SUPPRESSED if is_kept else DeliveryState.DEAD, answer.detail)
     if answer.outcome is DeliveryOutcome.TOO_LARGE:
         return _shortened(connection, context, delivery, answer)

@@ -1,5 +1,11 @@
-"""Deliveries: stored together with their digest, claimed one by one for sending, and settled with the result."""
+"""Deliveries: stored together with their digest, claimed one by one for sending, and settled with the result.
 
+Content that several messages share is stored once. A delivery stores a part of its own, its `payload`, and perhaps refers
+to a row of `bodies` with the rest: the rest of a mail is everything after its headers, of any other message all of it.
+"""
+
+import zlib
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -12,6 +18,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Row,
+    Select,
     bindparam,
     delete,
     exists,
@@ -24,9 +31,90 @@ from sqlalchemy import (
 
 from cachewatch.errors import DamagedRow
 from cachewatch.report.values import Message
-from cachewatch.store import messages as message_bytes
-from cachewatch.store.messages import is_suppressed
-from cachewatch.store.schema import attempts, bodies, deliveries, insert_new, read_row
+from cachewatch.store.schema import (
+    attempts,
+    bodies,
+    checksum_of,
+    deliveries,
+    insert_new,
+    put,
+    read_row,
+    suppressed,
+)
+
+# The columns of a delivery that describe its message, by name.
+Columns = dict[str, Any]
+
+_MAIL = "message/rfc822"
+
+
+def _checksum(message: Message) -> bytes:
+    """Return the checksum of a message: of its bytes, key, target, content type and Message-ID."""
+    parts = (message.key, message.target, message.content_type, message.message_id or "")
+    return checksum_of((*(part.encode(errors="surrogatepass") for part in parts), message.payload))
+
+
+def _columns(message: Message, own: bytes | None = None, body: bytes | None = None) -> Columns:
+    """Return the columns for a message: with all its bytes, or with `own` and the checksum `body` of the shared rest."""
+    return {
+        "content_type": message.content_type,
+        "message_id": message.message_id,
+        "payload": zlib.compress(message.payload if own is None else own),
+        "body": body,
+        "checksum": _checksum(message),
+    }
+
+
+def share(connection: Connection, messages: Sequence[Message]) -> list[Columns]:
+    """Store the content that several of `messages` share, and return the columns of the delivery for each message."""
+    # Where the content begins that others may share: in a mail after the headers.
+    places = [
+        max(message.payload.find(b"\n\n"), message.payload.find(b"\n\r\n")) if message.content_type == _MAIL else 0
+        for message in messages
+    ]
+    # Views: copies of all bodies would take as much memory as the messages themselves.
+    bodies_of = [memoryview(message.payload)[place:] for message, place in zip(messages, places, strict=True)]
+    checksums = [checksum_of([body]) for body in bodies_of]
+    counts = Counter(checksums)
+    shared = {
+        checksum: body for checksum, body in zip(checksums, bodies_of, strict=True) if counts[checksum] > 1 and body
+    }
+    for checksum, body in shared.items():
+        # A row that exists is overwritten, because it may be damaged.
+        put(connection, bodies, {"checksum": checksum}, {"content": zlib.compress(body)})
+    return [
+        _columns(message, message.payload[:place], checksum) if checksum in shared else _columns(message)
+        for message, place, checksum in zip(messages, places, checksums, strict=True)
+    ]
+
+
+def _whole_deliveries() -> Select[Any]:
+    """Return the query for deliveries together with their shared content."""
+    return select(deliveries, bodies.c.content).outerjoin(bodies, bodies.c.checksum == deliveries.c.body)
+
+
+def _message_of(row: Row[Any]) -> Message:
+    """Return the message in a row of `_whole_deliveries`, empty if its bytes were deleted.
+
+    Raises DamagedRow if the bytes do not have the stored checksum.
+    """
+    try:
+        payload = zlib.decompress(row.payload) if row.payload else b""
+        if row.payload and row.body is not None:
+            payload += zlib.decompress(row.content or b"")
+    except (zlib.error, TypeError) as error:
+        raise DamagedRow(f"delivery {row.id}: its stored bytes are damaged ({error})") from error
+    found = Message(
+        key=row.digest,
+        target=row.target,
+        payload=payload,
+        content_type=row.content_type,
+        message_id=row.message_id,
+        created=row.created,
+    )
+    if row.payload and row.checksum != _checksum(found):
+        raise DamagedRow(f"delivery {row.id}: its stored bytes are damaged (they have another checksum)")
+    return found
 
 
 class DeliveryState(StrEnum):
@@ -91,7 +179,7 @@ def add(
 
     Content that several messages share is stored once. Those to suppressed addresses are not sent.
     """
-    for message, columns in zip(messages, message_bytes.share(connection, messages), strict=True):
+    for message, columns in zip(messages, share(connection, messages), strict=True):
         is_left_out = state is DeliveryState.QUEUED and is_suppressed(connection, channel, message.target)
         values = {
             "digest": message.key,
@@ -245,14 +333,14 @@ def delivery(connection: Connection, number: int) -> Delivery | None:
 
 def message(connection: Connection, number: int) -> Message:
     """Return the message of a delivery, empty if its bytes were deleted; raise DamagedRow if they are damaged."""
-    query = message_bytes.whole_deliveries().where(deliveries.c.id == number)
-    return message_bytes.message_of(connection.execute(query).one())
+    query = _whole_deliveries().where(deliveries.c.id == number)
+    return _message_of(connection.execute(query).one())
 
 
 def sent_history(connection: Connection, channel: str, target: str, most: int) -> Sequence[Message]:
     """Return up to `most` messages that were sent to `target`, newest first, without damaged ones."""
     query = (
-        message_bytes.whole_deliveries()
+        _whole_deliveries()
         .where(deliveries.c.channel == channel, deliveries.c.target == target, deliveries.c.state == DeliveryState.SENT)
         .order_by(deliveries.c.id.desc())
         .limit(most)
@@ -260,7 +348,7 @@ def sent_history(connection: Connection, channel: str, target: str, most: int) -
     found = []
     for row in connection.execute(query).all():
         with suppress(DamagedRow):
-            found.append(message_bytes.message_of(row))
+            found.append(_message_of(row))
     return found
 
 
@@ -272,7 +360,7 @@ def history(connection: Connection, number: int) -> list[tuple[datetime, str, st
 
 def replace_message(connection: Connection, number: int, new: Message) -> None:
     """Replace the bytes of a message that was refused as too large."""
-    connection.execute(update(deliveries).filter_by(id=number).values(**message_bytes.columns_of(new)))
+    connection.execute(update(deliveries).filter_by(id=number).values(**_columns(new)))
 
 
 def delete_payloads(connection: Connection, before: datetime, *, kept_channels: Collection[str]) -> int:
@@ -341,3 +429,68 @@ def _waits_behind_another() -> ColumnElement[bool]:
 
 def _delivery(row: Row[Any]) -> Delivery:
     return read_row(Delivery, row, state=DeliveryState(row.state))
+
+
+# The event in a delivery's history that its address refused it.
+REFUSED = "refused"
+
+
+class Suppressed(Struct, frozen=True):
+    """An address that gets no more messages."""
+
+    channel: str
+    target: str
+    since: datetime
+    said: str  # the last reply of its server
+
+
+def is_suppressed(connection: Connection, channel: str, target: str) -> bool:
+    """Tell whether an address is suppressed because it refused several digests."""
+    return connection.execute(select(suppressed).filter_by(channel=channel, target=target)).first() is not None
+
+
+def all_suppressed(connection: Connection) -> list[Suppressed]:
+    """Return all suppressed addresses."""
+    rows = connection.execute(select(suppressed).order_by(suppressed.c.channel, suppressed.c.target))
+    return [Suppressed(row.channel, row.target, row.since, row.said) for row in rows]
+
+
+def suppress_address(connection: Connection, channel: str, target: str, said: str, now: datetime) -> None:
+    """Suppress an address; `said` is the reply of its server."""
+    values = {"channel": channel, "target": target, "since": now, "said": said}
+    insert_new(connection, suppressed, values)
+
+
+def restore_address(connection: Connection, channel: str, target: str) -> bool:
+    """End the suppression of an address; return whether it was suppressed."""
+    return connection.execute(delete(suppressed).filter_by(channel=channel, target=target)).rowcount > 0
+
+
+def count_suppressed(connection: Connection, since: datetime) -> int:
+    """Count the deliveries created since `since` that were not sent because their address was suppressed."""
+    query = select(func.count()).where(deliveries.c.state == "suppressed", deliveries.c.created >= since)
+    return int(connection.execute(query).scalar_one())
+
+
+def refusals_in_a_row(connection: Connection, channel: str, target: str) -> list[datetime]:
+    """Return when an address refused digests since it last accepted one: for each digest, the last time."""
+    of_target = (deliveries.c.channel == channel, deliveries.c.target == target)
+    taken = select(func.max(deliveries.c.settled_at)).where(*of_target, deliveries.c.state == "sent")
+    last = connection.execute(taken).scalar()
+    query = (
+        select(func.max(attempts.c.at))
+        .join(deliveries, deliveries.c.id == attempts.c.delivery)
+        .where(*of_target, attempts.c.event == REFUSED, *([attempts.c.at > last] if last else []))
+        .group_by(deliveries.c.digest)
+    )
+    return list(connection.execute(query).scalars())
+
+
+def last_attempt(connection: Connection, channel: str, target: str) -> datetime | None:
+    """Return the time of the last event in any delivery to an address; None if there is none."""
+    query = (
+        select(func.max(attempts.c.at))
+        .join(deliveries, deliveries.c.id == attempts.c.delivery)
+        .where(deliveries.c.channel == channel, deliveries.c.target == target)
+    )
+    return connection.execute(query).scalar()

@@ -1,6 +1,8 @@
 """The tables of the state in this version, and how each database stores times and text.
 
-database.py upgrades older tables. SQLite stores a time as UTC text of fixed width, which sorts like the time.
+The modules beside it are functions on an open transaction, so that their caller decides what is written together.
+database.py upgrades older tables, and makes new ones from here: the first migration after form 1 must write down what
+form 1 was. SQLite stores a time as UTC text of fixed width, which sorts like the time.
 """
 
 import re
@@ -33,8 +35,6 @@ from sqlalchemy import (
 from sqlalchemy import Text as AnyText
 from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlalchemy.types import TypeEngine
-
-from cachewatch.report.values import Message
 
 RowType = TypeVar("RowType", bound=Struct)
 Clock = Callable[[], datetime]
@@ -349,12 +349,6 @@ def insert_into(connection: Connection, table: Table) -> Any:
 
 
 BYTES = 16
-
-
-def message_checksum(message: Message) -> bytes:
-    """Return the checksum of a message: of its bytes, key, target, content type and Message-ID."""
-    parts = (message.key, message.target, message.content_type, message.message_id or "")
-    return checksum_of((*(part.encode(errors="surrogatepass") for part in parts), message.payload))
 
 
 def checksum_of(parts: Iterable[bytes | memoryview]) -> bytes:

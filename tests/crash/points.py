@@ -9,7 +9,6 @@ from cachewatch.service import poll as poll_source
 from cachewatch.service import send as sending_deliveries
 from cachewatch.service.context import Context
 from cachewatch.store import cursors, digests, health, outbox
-from cachewatch.store import messages as message_bytes
 from cachewatch.store.sqlite import SqliteDatabase
 
 _PLACES: tuple[tuple[Any, str], ...] = (
@@ -24,7 +23,7 @@ _PLACES: tuple[tuple[Any, str], ...] = (
     (digests, "add"),
     (digests, "forget_digests"),
     (health, "put_health"),
-    (message_bytes, "share"),
+    (outbox, "share"),
     (outbox, "add"),
     (outbox, "claim"),
     (outbox, "message"),

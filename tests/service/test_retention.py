@@ -13,8 +13,7 @@ from station import Site
 
 from cachewatch.errors import UsageError
 from cachewatch.operators import actions as operator_actions
-from cachewatch.store.messages import suppress
-from cachewatch.store.outbox import DeliveryState
+from cachewatch.store.outbox import DeliveryState, suppress_address
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
@@ -151,7 +150,7 @@ def test_who_is_suppressed_gets_nothing_of_a_digest_that_is_released(tmp_path: P
             site.publish(number)
             site.run(later=DAY / 2)
         with site.open().database.write() as connection:
-            suppress(connection, "mail", "kim@example.org", "550 5.1.1 no such user", site.now)
+            suppress_address(connection, "mail", "kim@example.org", "550 5.1.1 no such user", site.now)
         (waiting,) = site.held()
         operator_actions.release(site.open(), waiting.key)
         received = server.commands.count("RCPT")

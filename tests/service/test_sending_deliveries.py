@@ -19,7 +19,7 @@ from station import Site, running, wait_for
 from cachewatch.errors import UsageError
 from cachewatch.operators import actions as operator_actions
 from cachewatch.operators.status import find_problems, read_status
-from cachewatch.store import messages as suppressions
+from cachewatch.store import outbox
 from cachewatch.store.health import ChannelHealth
 from cachewatch.store.outbox import Delivery, DeliveryState
 
@@ -364,7 +364,7 @@ def test_operators_are_never_suppressed(site: Site) -> None:
             site.run(later=2 * DAY)
         assert set(states(site)["kim"]) == {DeliveryState.DEAD}
         with site.open().database.write() as connection:
-            suppressions.suppress(connection, "mail", "kim@example.org", "550 no", site.now)
+            outbox.suppress_address(connection, "mail", "kim@example.org", "550 no", site.now)
         context = site.open()
         said = [problem.what for problem in find_problems(read_status(context), context.config, site.now).problems]
         assert said == [
@@ -380,11 +380,11 @@ def test_operators_are_never_suppressed(site: Site) -> None:
 def test_the_last_address_of_a_subscription_is_a_problem_when_it_is_suppressed(site: Site, run: Run) -> None:
     config = ("--config", site.folder / "cachewatch.yaml")
     with site.open().database.write() as connection:
-        suppressions.suppress(connection, "mail", "kim@example.org", "550 no", site.now)
+        outbox.suppress_address(connection, "mail", "kim@example.org", "550 no", site.now)
     shown = run("status", "--check", *config)
     assert "problem: all recipients" not in shown.output
     with site.open().database.write() as connection:
-        suppressions.suppress(connection, "mail", "lee@example.org", "550 no", site.now)
+        outbox.suppress_address(connection, "mail", "lee@example.org", "550 no", site.now)
     shown = run("status", "--check", *config)
     assert shown.exit_code == 1
     assert (
@@ -486,7 +486,7 @@ def test_deliveries_are_retried_dropped_and_restored_by_filters(site: Site, run:
         assert done.output.splitlines() == [f"{number}: dropped" for number in numbers]
         with site.open().database.write() as connection:
             for name in ("kim", "lee"):
-                suppressions.suppress(connection, "mail", f"{name}@example.org", "550 no", site.now)
+                outbox.suppress_address(connection, "mail", f"{name}@example.org", "550 no", site.now)
         done = run("deliveries", "restore", "mail", *config)
         assert done.output.splitlines() == [f"{name}@example.org: receives digests again" for name in ("kim", "lee")]
         assert run("deliveries", "restore", "mail", *config).exit_code == 2

@@ -152,7 +152,7 @@ class WebMirror:
     """A mirror behind a web server."""
 
     # Object stores answer with 403 instead of 404 if the client may not list files.
-    _missing = (403, 404)
+    _missing: tuple[int, ...] = (403, 404)
 
     def __init__(
         self,
