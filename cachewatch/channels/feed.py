@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from cachewatch import __version__
-from cachewatch.channels.chats import markup, one_line
+from cachewatch.channels import markup, one_line
 from cachewatch.channels.files import PublishedChannel, of_error
 from cachewatch.config.channels import FeedConfig
 from cachewatch.report.templates import render

@@ -10,9 +10,8 @@ from contextlib import contextmanager, suppress
 from errno import EACCES, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, EPERM, EROFS
 from hashlib import sha256
 from pathlib import Path
-from typing import cast
 
-from cachewatch.channels.chats import file_name, markup, one_line, plain_lines
+from cachewatch.channels import OneByOne, file_name, markup, one_line, plain_lines
 from cachewatch.config.channels import FeedConfig, FileConfig
 from cachewatch.report.values import (
     SENT,
@@ -86,23 +85,16 @@ _TYPES = {
 }
 
 
-class PublishedChannel:
+class PublishedChannel(OneByOne):
     """Writes files for others to read."""
 
     def __init__(self, config: FileConfig | FeedConfig) -> None:
         self.name = config.name
         self._place = OutputPlace(config.path)
-        self._sent_history: SentHistory = lambda *_: ()
 
     def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:  # noqa: ARG002  the contract of a channel
         """Return the same file, so that it is written again."""
         return original
-
-    @contextmanager
-    def open(self, sent_history: SentHistory) -> Iterator[Transport]:
-        """Begin a run of deliveries; `sent_history` returns what was sent before."""
-        self._sent_history = sent_history
-        yield cast("Transport", self)
 
 
 class FileChannel(PublishedChannel):

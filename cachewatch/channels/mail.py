@@ -25,7 +25,7 @@ from urllib.parse import quote
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.channels.chats import WithoutSession, file_name, markup, one_line, one_word, plain_lines
+from cachewatch.channels import OneByOne, file_name, markup, one_line, one_word, plain_lines
 from cachewatch.channels.files import of_error
 from cachewatch.config.channels import MailConfig, MaildirConfig, SendmailConfig
 from cachewatch.config.types import address_of, parse_mail
@@ -258,7 +258,7 @@ INTERNET, LOCAL = (MailPolicy(linesep=end, max_line_length=_WIDTH) for end in ("
 NO_ADDRESS = DeliveryResult(outcome=DeliveryOutcome.DEAD, detail="this is not a mail address", is_address=True)
 
 
-class MailChannel(WithoutSession):
+class MailChannel(OneByOne):
     """Creates mails of digests; subclasses send them."""
 
     policy: EmailPolicy = INTERNET

@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from cachewatch.channels.chats import one_line
+from cachewatch.channels import one_line
 from cachewatch.channels.mail import NO_ADDRESS, MailChannel, is_address
 from cachewatch.config.channels import EmailConfig, Smtp
 from cachewatch.http.addresses import is_loopback

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from cachewatch.channels.chats import markup, plain_lines
+from cachewatch.channels import markup, plain_lines
 from cachewatch.cli.config import configured, log_format, reading
 from cachewatch.cli.mistakes import completing, examples
 from cachewatch.cli.operate import when

@@ -1,4 +1,1 @@
-"""The service: poll sources, create digests, deliver them.
-
-Read `passes.py` first; docs/dev/design.md has a map of all modules.
-"""
+"""The service: poll sources, create digests, deliver them. Read `passes.py` first; docs/dev/design.md has a map."""

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Struct
 
-from cachewatch.channels.chats import without_secret_url
+from cachewatch.channels import without_secret_url
 from cachewatch.config.channels import FeedConfig
 from cachewatch.config.model import Config
 from cachewatch.config.schedule import minute

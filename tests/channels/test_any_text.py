@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from outgoing import HEADERS, email_config, part, read, rendered, send
 
-from cachewatch.channels import open_channel
-from cachewatch.channels.chats import markup, plain_lines
+from cachewatch.channels import markup, open_channel, plain_lines
 from cachewatch.channels.files import OutputPlace
 from cachewatch.config.channels import FeedConfig, FileConfig, WebhookConfig
 from cachewatch.config.secrets import Secret

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from outgoing import rendered
 
-from cachewatch.channels.chats import (
+from cachewatch.channels.webhook import (
     Markdown,
     chat_text,
     chat_title,

@@ -16,7 +16,7 @@ from outgoing import no_shelf, rendered, send
 from servers import Says, serving
 
 from cachewatch.channels import open_channel
-from cachewatch.channels.chats import chat_text, webhook_body
+from cachewatch.channels.webhook import chat_text, webhook_body
 from cachewatch.config.channels import AppriseConfig, WebhookConfig
 from cachewatch.config.secrets import Secret
 from cachewatch.report.values import SENT, DeliveryOutcome, DeliveryResult

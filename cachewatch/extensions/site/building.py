@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from cachewatch import __version__
-from cachewatch.channels.chats import markup
+from cachewatch.channels import markup
 from cachewatch.channels.feed import TEMPLATE, Feed, FeedEntry, timestamp, urn
 from cachewatch.config.secrets import StatePlace
 from cachewatch.core.names import safe
