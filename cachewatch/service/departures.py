@@ -238,21 +238,20 @@ class Returns:
     def bases(self, found: Mapping[str, Sequence[Departure]]) -> Mapping[str, Revision]:
         """Return the revision to compare each returned package with: the last one that had it.
 
-        If the package had changed before it went, and no digest reported that, it is the revision that readers know.
+        If readers know another one that had it, it is that: the package may have changed before it went.
         """
         bases = {}
         for package, (departure, *_) in found.items():
-            tag, told = departure.last.tag, dict(departure.told)
-            if told and self._stream not in told:
+            told = {of: point for stream, of, point in departure.told if stream == self._stream}
+            if departure.told and not told:
                 continue  # its readers know nothing of the loss
             sides = []
-            for commit in (departure.last.revision, told.get(self._stream, departure.last.revision)):
+            for point in (told.get(package, told.get("", departure.last)), departure.last):
                 with suppress(UnknownRevision):  # upstream rewrote its history, and our copy was lost
-                    side = replace(resolve(self._repository, commit), tag=tag)
-                    sides.append((packages_of(self._repository, side, tag).get(package), side))
+                    sides.append(replace(resolve(self._repository, point.revision), tag=point.tag))
             if sides:
-                has_changed = sides[-1][0] is not None and sides[-1][0] != sides[0][0]
-                bases[package] = sides[-1 if has_changed else 0][1]
+                had = (side for side in sides if package in packages_of(self._repository, side, side.tag or ""))
+                bases[package] = next(had, sides[-1])
         return bases
 
     def still_missing(self, tag: str, wanted: Callable[[str], bool]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from cachewatch.config.sources import Source
 from cachewatch.core import names as tag_names
 from cachewatch.core.advice.actions import lost_by_moving, needs_of
 from cachewatch.core.advice.coverage import Coverage, Environment, Nearest, Need, Resolution, compare_coverage
-from cachewatch.core.advice.remembered import Departure, Fact, Remembered, StillMissing, merged, series_or_tag
+from cachewatch.core.advice.remembered import Departure, Fact, Point, Remembered, StillMissing, merged, series_or_tag
 from cachewatch.core.advice.values import Alternative, Because, Pinned
 from cachewatch.core.changesets import Changeset, Comparison, TagPair
 from cachewatch.core.model import Kind
@@ -206,7 +206,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             bases = _joined(bases, earlier)
             news = compare(bases)
         back = {tag: {**builds.get(tag, {}), **documents.get(tag, {})} for tag in sorted({*builds, *documents})}
-        departed = list(self._departed(news, gap, steps))
+        departed = list(self._departed(news, gap, steps, bases))
         learned += departed
         learned += (fact for found in back.values() for fact in learned_back(found, self.stream.name))
         known = self.state.remembered.learned(learned)
@@ -295,7 +295,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         had = steps.packages(base, tag)
         return self.returns.bases({package: those for package, those in found.items() if package not in had})
 
-    def _departed(self, news: Iterable[TagNews], gap: PendingRange, steps: Steps) -> Iterator[Departure]:
+    def _departed(self, news: Iterable[TagNews], gap: PendingRange, steps: Steps, bases: Bases) -> Iterator[Departure]:
         """Yield the departures from the tags of a range, and those of tags that vanished as a whole."""
         departures = Departures(self.repository, self.source.name, self.newest)
         found: list[Departure] = []
@@ -307,8 +307,14 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             if tag in self.ranges.places and self.ranges.places[tag] is None and series_or_tag(tag) not in going_on:
                 found.append(departures.of_lost_tag(tag, steps))
         for one in found:
-            is_of_snapshot = one.last.tag != one.first.tag
-            yield one if is_of_snapshot else structs.replace(one, told=((self.stream.name, gap.base.commit),))
+            tag = one.first.tag
+            told = {"": one.last if one.last.tag != tag else Point(gap.base.commit, tag)}  # or of an earlier snapshot
+            told |= {
+                package: Point(base.commit, base.tag or tag)
+                for package, base in bases.get(tag, {}).items()
+                if package in one.packages
+            }
+            yield structs.replace(one, told=tuple((self.stream.name, *of) for of in told.items()))
 
     def _returned(
         self, back: Mapping[str, Mapping[str, Sequence[Departure]]], news: Iterable[TagNews]

@@ -171,6 +171,27 @@ FOUND = {
         change(Step("snapshot")),
         run(),
     ],
+    "a document cannot be read, is gone and back with the whole catalogue, then removed, and added with something new": [
+        change(Step("break")),
+        run(),
+        change(Step("empty")),
+        change(Step("return_tag")),
+        change(Step("remove")),
+        run(),
+        change(Step("add", is_new=True)),
+        run(),
+    ],
+    "a document cannot be read in two revisions but in between, then it is removed, and added with something new": [
+        change(Step("break")),
+        run(),
+        change(Step("repair", is_new=True)),
+        change(Step("break")),
+        run(),
+        change(Step("remove")),
+        run(),
+        change(Step("add", is_new=True)),
+        run(),
+    ],
 }
 
 

@@ -43,7 +43,8 @@ class Departure(Struct, frozen=True, kw_only=True, tag="departure"):
     is_confirmed: bool = False  # operators confirmed that publishing did not fail
     is_settled: bool = False  # it was suspicious for so long that it is reported as a loss
     back: tuple[tuple[str, tuple[str, ...]], ...] = ()  # streams, with the packages that each reported as back
-    told: tuple[tuple[str, str], ...] = ()  # streams, with the revision that each had reported before
+    # Streams with the state that each had reported before, and with packages for which it was another state.
+    told: tuple[tuple[str, str, Point], ...] = ()
 
     @property
     def key(self) -> str:
@@ -84,7 +85,7 @@ class Departure(Struct, frozen=True, kw_only=True, tag="departure"):
             is_confirmed=self.is_confirmed or later.is_confirmed,
             is_settled=self.is_settled or later.is_settled,
             back=tuple((stream, tuple(sorted(back[stream]))) for stream in sorted(back)),
-            told=tuple(sorted((dict(later.told) | dict(self.told)).items())),
+            told=tuple({of[:2]: of for of in (*later.told, *self.told)}.values()),
         )
 
 
