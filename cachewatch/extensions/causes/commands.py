@@ -33,13 +33,14 @@ from cachewatch.extensions.causes.rebuilds import compare_locks
 from cachewatch.extensions.causes.recorded import (
     GraphStep,
     RecordedGraph,
+    SpecQuestion,
     explain_two,
     find_asked,
     recorded_impact,
 )
 from cachewatch.git.catalogue import tree_of
 from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import Revision, resolve
+from cachewatch.git.revisions import resolve
 from cachewatch.report.causes import (
     MOST_CAUSES,
     SHORT,
@@ -85,11 +86,9 @@ def package_report(package: str, before: Side | None, after: Side, found: Sequen
             heading=f"{name}: was there in the first recorded revision; there is no predecessor to compare with."
         )
     explained = tuple(one for one in found if one.predecessor is not None)
-    more = []
-    if len(explained) > _MOST_SPECS:
-        more.append(f"... and {len(explained) - _MOST_SPECS:,} more specs (--format json has all)")
-    if new := len(found) - len(explained):
-        more.append(f"{number(new, 'new spec')}: the package had none before")
+    rest, new = len(explained) - _MOST_SPECS, len(found) - len(explained)
+    more = [f"... and {rest:,} more specs (--format json has all)"] if rest > 0 else []
+    more += [f"{number(new, 'new spec')}: the package had none before"] if new else []
     return WhyReport(
         heading=_heading(package, before, after),
         notes=() if found else ("no new specs between these revisions",),
@@ -99,19 +98,32 @@ def package_report(package: str, before: Side | None, after: Side, found: Sequen
 
 
 def revisions_report(before: Side, after: Side, found: Sequence[Explanation]) -> WhyReport:
-    """Return the report on the causes of all rebuilt specs between two revisions."""
-    rebuilt = tuple(one for one in found if _is_rebuilt(one))
-    names = " ".join((side.revision or "")[:SHORT] for side in (before, after))
-    none = f"no specs were rebuilt between these revisions; what else changed: cachewatch diff {names}"
+    """Return the report on the causes of all rebuilt specs between two revisions; notes name other new specs."""
+    rebuilt, groups = [], defaultdict[str, list[Explanation]](list)
+    for one in found:
+        if one.is_match and one.causes and not _own_causes(one):
+            rebuilt.append(one)
+        else:  # such as another version, or a new package
+            groups[_difference(one)].append(one)
+    ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
+    rest = [one for _, some in ordered[_MOST_DIFFERENCES:] for one in some]
+    told = [*ordered[:_MOST_DIFFERENCES], *([("with other differences", rest)] if rest else [])]
+    notes = [
+        f"{number(len(some), 'new spec')}, {difference}: {listed(sorted({safe(one.spec.name) for one in some}))}"
+        for difference, some in told
+    ]
+    if not rebuilt:
+        names = " ".join((side.revision or "")[:SHORT] for side in (before, after))
+        notes.insert(0, f"no specs were rebuilt between these revisions; what else changed: cachewatch diff {names}")
     return WhyReport(
         heading=_heading(after.tag or "", before, after),
-        counted=rebuilt,
+        counted=tuple(rebuilt),
         are="rebuilt, in place of an older build or beside it",
-        notes=(*(() if rebuilt else (none,)), *_no_rebuilds([one for one in found if not _is_rebuilt(one)])),
+        notes=tuple(notes),
     )
 
 
-def two_report(names: Sequence[str], sides: Sequence[Side], found: Sequence[Explanation]) -> WhyReport:
+def two_report(names: tuple[str, str], sides: Sequence[Side], found: Sequence[Explanation]) -> WhyReport:
     """Return the report on the specs of the second of two tags that differ from those of the first."""
     explained = tuple(one for one in found if one.predecessor is not None)
     others = sorted({safe(one.spec.name) for one in found if one.predecessor is None})
@@ -143,24 +155,6 @@ def specs_report(step: GraphStep, found: Explanation) -> WhyReport:
     same = [f"the documents say the same of both, except for the {but}"] if is_same else []
     notes = (*same, *cause_lines(found.paths), f"stacks {said}")
     return WhyReport(heading=" -> ".join(sides), notes=tuple(f"  {line}" for line in notes))
-
-
-def _is_rebuilt(one: Explanation) -> bool:
-    return one.is_match and bool(one.causes) and not _own_causes(one)
-
-
-def _no_rebuilds(others: Sequence[Explanation]) -> Iterator[str]:
-    """Yield notes on new specs that are not rebuilds, such as other versions or new packages, grouped by difference."""
-    groups: defaultdict[str, list[Explanation]] = defaultdict(list)
-    for one in others:
-        groups[_difference(one)].append(one)
-    ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
-    for difference, found in ordered[:_MOST_DIFFERENCES]:
-        names = listed(sorted({safe(one.spec.name) for one in found}))
-        yield f"{number(len(found), 'new spec')}, {difference}: {names}"
-    if rest := [one for _, found in ordered[_MOST_DIFFERENCES:] for one in found]:
-        names = listed(sorted({safe(one.spec.name) for one in rest}))
-        yield f"{number(len(rest), 'new spec')}, with other differences: {names}"
 
 
 def _difference(one: Explanation) -> str:
@@ -205,36 +199,27 @@ def report_lines(report: WhyReport) -> Iterator[str]:
     if report.counted:
         yield from attributed_lines(report.counted, report.are)
     yield from report.notes
-    for number_of, one in enumerate(report.explained):
-        yield ""
-        yield f"{short(one.spec)}: {_predecessor(one, is_first=not number_of)}"
-        for line in cause_lines(one.paths):
-            yield f"  {line}"
+    for place, one in enumerate(report.explained):
+        yield from ("", f"{short(one.spec)}: {_predecessor(one, is_first=not place)}")
+        yield from (f"  {line}" for line in cause_lines(one.paths))
     yield from report.more
 
 
 def report_markdown(report: WhyReport) -> bytes:
     """Return a report as Markdown."""
-    explained = [
-        {
-            "spec": short(one.spec),
-            "predecessor": _predecessor(one, is_first=not number_of),
-            "causes": [{"cause": cause, "path": list(path)} for cause, path in causes_in_words(one.paths)],
-        }
-        for number_of, one in enumerate(report.explained)
-    ]
     counted = grouped(report.counted)
+    others = len(counted) - MOST_CAUSES
     return render(
         "causes/why.md.j2",
-        heading=report.heading,
+        report=report,
         specs=number(len(report.counted), "spec"),
-        are=report.are,
         counted=counted[:MOST_CAUSES],
         other_specs=number(sum(one["count"] for one in counted[MOST_CAUSES:]), "spec"),
-        others=number(len(counted) - MOST_CAUSES, "other reason") if len(counted) > MOST_CAUSES else "",
-        notes=report.notes,
-        explained=explained,
-        more=report.more,
+        others=number(others, "other reason") if others > 0 else "",
+        explained=[
+            (short(one.spec), _predecessor(one, is_first=not place), list(causes_in_words(one.paths)))
+            for place, one in enumerate(report.explained)
+        ],
     ).encode()
 
 
@@ -354,53 +339,36 @@ def why(
         raise UsageError("--against compares two specs of one tag; give one HASH, and no --between")
     if lock:
         change = compare_locks(*lock)
-        answer: _Answer = partial(lock_json, change), partial(lock_report, change, *map(str, lock))
+        answer: _Answer = partial(lock_json, change), lock_report(change, *map(str, lock))
     else:
         with closing(ProgressLine()) as line, closing(open_catalogue(repo, line)) as repository:
-            scope = _Scope(between=between, rev=rev, tag=tag)
             if spec and against:
-                answer = _of_two(repository, (against, spec), scope)
+                answer = _of_two(repository, (against, spec), rev, tag)
+            elif spec:
+                answer = _of_spec(repository, find_asked(repository, spec, tag, between, rev), tag)
             else:
-                answer = _of_spec(repository, spec, scope) if spec else _of_all(repository, scope)
+                answer = _of_all(repository, between or (f"{resolve(repository, rev).commit}~1", rev), tag)
     values, report = answer
     if format_ == "json":
         write([values()], output)
     elif format_ == "markdown":
-        write([report_markdown(report())], output)
+        write([report_markdown(report)], output)
     else:
-        write_lines(report_lines(report()), output)
+        write_lines(report_lines(report), output)
 
 
-_Answer = tuple[Callable[[], bytes], Callable[[], WhyReport]]  # as JSON, and for people
+_Answer = tuple[Callable[[], bytes], WhyReport]  # as JSON, and for people
 
 
-class _Scope(Struct, frozen=True, kw_only=True):
-    """The options that choose which revisions or tags are compared."""
-
-    between: tuple[str, str] | None
-    rev: str
-    tag: str
-
-    def side(self, revision: Revision) -> Side:
-        """Return a revision as one side of a report."""
-        return revision.side(revision.tag or self.tag)
-
-
-def _of_spec(repository: Repository, spec: str, scope: _Scope) -> _Answer:
-    asked = find_asked(repository, spec, scope.tag, scope.between, scope.rev)
+def _of_spec(repository: Repository, asked: SpecQuestion, tag: str) -> _Answer:
+    package, after = asked.package, asked.after
     if asked.before is None:
-        return (
-            partial(explained_json, asked.package, [], is_recorded=False),
-            partial(package_report, asked.package, None, asked.after.side(), []),
-        )
-    before, after = ((each.commit, each.tag or scope.tag) for each in (asked.before, asked.after))
-    step = GraphStep.between(repository, before, after)
+        return partial(explained_json, package, [], is_recorded=False), package_report(package, None, after.side(), [])
+    step = GraphStep.between(repository, *((each.commit, each.tag or tag) for each in (asked.before, after)))
     found = list(step.explain(asked))
     _require_graphs(step, found)
-    return (
-        partial(explained_json, asked.package, found, is_recorded=step.is_recorded),
-        partial(package_report, asked.package, asked.before.side(), asked.after.side(), found),
-    )
+    report = package_report(package, asked.before.side(), after.side(), found)
+    return partial(explained_json, package, found, is_recorded=step.is_recorded), report
 
 
 def _require_graphs(step: GraphStep, found: Sequence[Explanation]) -> None:
@@ -410,38 +378,33 @@ def _require_graphs(step: GraphStep, found: Sequence[Explanation]) -> None:
         warn_of_graph(what)
 
 
-def _of_two(repository: Repository, texts: tuple[str, str], scope: _Scope) -> _Answer:
-    revision = resolve(repository, scope.rev)
-    tree_of(repository, revision, revision.tag or scope.tag)
-    step, found = explain_two(repository, revision, revision.tag or scope.tag, texts)
-    for what in step.unreadable:
-        warn_of_graph(what)
-    return (
-        partial(explained_json, found.spec.name, [found], is_recorded=step.is_recorded),
-        partial(specs_report, step, found),
-    )
+def _of_two(repository: Repository, texts: tuple[str, str], rev: str, tag: str) -> _Answer:
+    revision = resolve(repository, rev)
+    tag = revision.tag or tag
+    tree_of(repository, revision, tag)
+    step, found = explain_two(repository, revision, tag, texts)
+    _require_graphs(step, ())
+    values = partial(explained_json, found.spec.name, [found], is_recorded=step.is_recorded)
+    return values, specs_report(step, found)
 
 
-def _of_all(repository: Repository, scope: _Scope) -> _Answer:
-    newer = resolve(repository, scope.between[1] if scope.between else scope.rev)
-    older = resolve(repository, scope.between[0] if scope.between else f"{newer.commit}~1")
-    between = older, newer
-    before, after = ((each.commit, each.tag or scope.tag) for each in between)
-    for each in between:
+def _of_all(repository: Repository, names: tuple[str, str], tag: str) -> _Answer:
+    older, newer = (resolve(repository, name) for name in names)
+    before, after = ((each.commit, each.tag or tag) for each in (older, newer))
+    for each in (older, newer):
         if each.tag is not None or each is newer:  # a tag may be new
-            tree_of(repository, each, each.tag or scope.tag)
+            tree_of(repository, each, each.tag or tag)
     step = GraphStep.between(repository, before, after)
     found = list(step.explain_packages(lambda _: True))
     _require_graphs(step, found)
-    sides = [scope.side(each) for each in between]
+    sides = [each.side(each.tag or tag) for each in (older, newer)]
     if before[1] != after[1]:
-        explained = [one for one in found if one.predecessor is not None]
-        names = before[1], after[1]
-        return partial(night_json, explained, is_recorded=step.is_recorded), partial(two_report, names, sides, found)
-    rebuilt = [one for one in found if one.is_match]
-    return partial(night_json, rebuilt, is_recorded=step.is_recorded), partial(
-        revisions_report, sides[0], sides[1], found
-    )
+        told = [one for one in found if one.predecessor is not None]
+        report = two_report((before[1], after[1]), sides, found)
+    else:
+        told = [one for one in found if one.is_match]
+        report = revisions_report(sides[0], sides[1], found)
+    return partial(night_json, told, is_recorded=step.is_recorded), report
 
 
 @examples(
