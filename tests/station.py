@@ -20,8 +20,7 @@ from cachewatch.config.secrets import PostgresAddress
 from cachewatch.runtime.log import Log, open_log
 from cachewatch.service.context import Context
 from cachewatch.service.passes import Result, run_pass
-from cachewatch.service.stream_state import StreamState, read_stream
-from cachewatch.service.streams import Stream
+from cachewatch.service.streams import Stream, StreamState, read_stream
 from cachewatch.store import digests, outbox
 from cachewatch.store.database import Connection, Database
 from cachewatch.store.digests import DigestRecord

@@ -40,8 +40,7 @@ from cachewatch.service.create import is_left_out
 from cachewatch.service.passes import leading, ping, run_pass
 from cachewatch.service.poll import poll
 from cachewatch.service.recipients import resume
-from cachewatch.service.stream_state import StreamState, read_stream
-from cachewatch.service.streams import REGULAR, URGENT, Stream, streams_of
+from cachewatch.service.streams import REGULAR, URGENT, Stream, StreamState, read_stream, streams_of
 from cachewatch.store import digests, health, outbox
 from cachewatch.store.database import copy_rows
 from cachewatch.store.health import SourceHealth

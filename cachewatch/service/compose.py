@@ -31,8 +31,7 @@ from cachewatch.service.comparisons import Comparisons, joined, read_environment
 from cachewatch.service.context import Context
 from cachewatch.service.differences import SourceDiff, open_source
 from cachewatch.service.holds import holds_of, why_held
-from cachewatch.service.stream_state import StreamState
-from cachewatch.service.streams import Stream, commands, why
+from cachewatch.service.streams import Stream, StreamState, commands, why
 from cachewatch.store.cursors import Advance
 from cachewatch.store.digests import Hold, HoldKind
 

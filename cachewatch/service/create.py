@@ -39,8 +39,7 @@ from cachewatch.service.compose import (
 )
 from cachewatch.service.context import Context, EndingError
 from cachewatch.service.holds import over
-from cachewatch.service.stream_state import StreamState, is_current, is_unchanged, read_stream
-from cachewatch.service.streams import Stream, first_revision
+from cachewatch.service.streams import Stream, StreamState, first_revision, is_current, read_stream
 from cachewatch.service.unread import find_unreadable, tags_to_read, unread_at_begin
 from cachewatch.store import cursors, digests, health, outbox
 from cachewatch.store.cursors import Advance, CursorUpdate, Unread
@@ -390,7 +389,8 @@ def write_decision(
 
     An operator may have answered meanwhile, for example; the next pass then decides anew.
     """
-    if not is_unchanged(connection, stream, state):
+    stored = read_stream(connection, stream)  # of this, polls and alerts may have changed
+    if replace(stored, sources=state.sources, is_failing=state.is_failing) != state:
         return False
     now = context.clock()
     name = stream.subscription.name

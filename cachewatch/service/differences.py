@@ -59,7 +59,6 @@ from cachewatch.service.departures import (
     urgent_only,
     with_statements,
 )
-from cachewatch.service.stream_state import StreamState
 from cachewatch.service.streams import (
     REGULAR,
     URGENT,
@@ -67,6 +66,7 @@ from cachewatch.service.streams import (
     PendingRanges,
     Silencing,
     Stream,
+    StreamState,
     first_revision,
     plan_ranges,
     selection_of,

@@ -31,8 +31,7 @@ from cachewatch.service.context import Context, EndingError
 from cachewatch.service.create import create_digest, take_over_renamed
 from cachewatch.service.poll import Polls, follow_poll
 from cachewatch.service.send import deliver_all
-from cachewatch.service.stream_state import streams_to_look_at
-from cachewatch.service.streams import Stream, streams_of
+from cachewatch.service.streams import Stream, streams_of, streams_to_look_at
 from cachewatch.store import cursors, digests, health, outbox
 from cachewatch.store.database import Connection
 from cachewatch.store.health import AlertKind

@@ -1,14 +1,16 @@
-"""The streams of a subscription, the revisions that are pending for each, and what it selects and silences.
+"""The streams of a subscription, their stored state, the revisions that are pending, and what is selected and silenced.
 
 Each subscription has a regular stream, and an urgent one if it is configured. Each has cursors and slots of its own, so
 the regular digest repeats what the urgent one reported, because its readers look for it there. A silence hides the
 kinds of changes to a package that it names, or all kinds, if every changed spec of the package matches it. A package
-with other changed specs is reported as a whole.
+with other changed specs is reported as a whole. The state of a stream is read as a whole, so that deciding on its
+digest needs no database.
 """
 
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from datetime import date, datetime, timedelta
 
 from msgspec import Struct
@@ -19,20 +21,25 @@ from cachewatch.config.schedule import Schedule, parse_when
 from cachewatch.config.sources import Source
 from cachewatch.config.subscriptions import Match, Silence, Subscription
 from cachewatch.core import names as tag_names
+from cachewatch.core.advice.remembered import Remembered
 from cachewatch.core.changesets import Changeset, Collector
 from cachewatch.core.model import Kind, PackageChange, Signature
 from cachewatch.core.selection import GROUPS, Globs, Selection, every_compiler
 from cachewatch.core.spack import Versions
 from cachewatch.core.statement_values import Line
 from cachewatch.core.statements import Wants
-from cachewatch.errors import UnknownRevision
+from cachewatch.errors import DamagedRow, UnknownRevision
 from cachewatch.git.catalogue import tags_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, is_there, resolve
 from cachewatch.report.headline import day_of
 from cachewatch.report.values import Span
 from cachewatch.report.words import how_long
-from cachewatch.store.cursors import Cursor, Position, Unread
+from cachewatch.store import cursors, digests, health
+from cachewatch.store.cursors import Advance, Cursor, Position, Unread
+from cachewatch.store.database import Connection
+from cachewatch.store.digests import DigestSummary, Hold, Slot
+from cachewatch.store.health import AlertKey, AlertKind, SourceHealth
 
 REGULAR = "regular"
 URGENT = "urgent"
@@ -95,6 +102,107 @@ def streams_of(config: Config) -> Iterator[Stream]:
             yield replace(regular, name=URGENT, changes=changes, channels=channels, to=to, schedule=at_once)
 
 
+class StreamState(Struct, frozen=True, kw_only=True):
+    """The stored state of one stream."""
+
+    sources: Mapping[str, SourceHealth]
+    positions: Mapping[str, Position]  # by source; only of those with which the stream has begun
+    remembered: Remembered  # what its subscription remembers of earlier digests
+    slot: Slot | None  # when it is due next
+    holds: tuple[Hold, ...]  # the reasons why its digest is held for operators
+    held: tuple[str, ...]  # the keys of its held digests
+    held_advances: frozenset[Advance]  # how the cursors move if the held digests are released
+    digests: tuple[DigestSummary, ...]  # all stored digests of its subscription
+    is_failing: bool  # an alert is open because its digests cannot be created
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The keys of all digests of the subscription."""
+        return frozenset(each.key for each in self.digests)
+
+    @property
+    def periods(self) -> frozenset[str]:
+        """The periods of all digests of the subscription that were sent."""
+        return frozenset(each.period for each in self.digests if each.has_gone_out)
+
+    def begun_with(self, advances: Iterable[Advance]) -> "StreamState":
+        """Return the state after the stream has begun with the sources of `advances`."""
+        begun = {
+            each.source: Position(
+                revision=each.revision,
+                cursors={step.tag: Cursor(step.revision) for step in each.tags if step.revision is not None},
+                unread={step.tag: step.unread for step in each.tags if step.unread},
+            )
+            for each in advances
+        }
+        return replace(self, positions={**self.positions, **begun})
+
+    @property
+    def has_news(self) -> bool:
+        """Whether some source has a revision that is in no digest of the stream, neither a sent nor a held one."""
+        compared = {name: position.revision for name, position in self.positions.items()}
+        held = {each.source: each.revision for each in self.held_advances}
+        return any(
+            source.revision is not None and name in compared and source.revision != held.get(name, compared[name])
+            for name, source in self.sources.items()
+        )
+
+
+def read_stream(connection: Connection, stream: Stream) -> StreamState:
+    """Read the stored state of a stream."""
+    of = stream.subscription.name, stream.name
+    known = digests.known(connection, of[0])
+    held = tuple(each.key for each in known if each.stream == stream.name and each.is_held)
+    held_advances: frozenset[Advance] = frozenset()
+    with suppress(DamagedRow):  # a digest made anew then takes its place
+        held_advances = frozenset(advance for key in held for advance in digests.advances(connection, key))
+    return StreamState(
+        sources={each.name: health.source(connection, each.name) for each in stream.sources},
+        positions={
+            each.name: position
+            for each in stream.sources
+            if (position := cursors.position_of(connection, *of, each.name)) is not None
+        },
+        remembered=cursors.remembered_by(connection, of[0]),
+        slot=digests.pending(connection, *of),
+        holds=digests.holds_of(connection, *of),
+        held=held,
+        held_advances=held_advances,
+        digests=known,
+        is_failing=health.get(connection, AlertKey(AlertKind.DIGEST_FAILED, *of)) is not None,
+    )
+
+
+def is_current(stream: Stream, slot: Slot | None, now: datetime) -> bool:
+    """Tell whether `slot` is of the configured schedule, and not after its next time, as after a clock that was ahead."""
+    next_one = stream.schedule.next_after(now)
+    return slot is not None and slot.schedule == stream.schedule_text and (next_one is None or slot.due <= next_one)
+
+
+def streams_to_look_at(connection: Connection, streams: Iterable[Stream], now: datetime) -> list[Stream]:
+    """Return the streams that have to begin or plan a digest, that are due, hold a digest, or have an open alert."""
+    newest, compared = health.newest_revisions(connection), cursors.compared_revisions(connection)
+    slots = digests.all_pending(connection)
+    open_matters = {(each.key.name, each.key.part) for each in health.all_open(connection)}
+    open_matters |= {(subscription, stream) for subscription, stream, _ in digests.all_holds(connection)}
+    open_matters |= {(each.subscription, each.stream) for each in digests.all_held(connection)}
+
+    def is_to_look_at(stream: Stream) -> bool:
+        name = stream.subscription.name, stream.name
+        if name in open_matters:
+            return True
+        revisions = [
+            (compared.get((*name, each.name)), newest[each.name]) for each in stream.sources if each.name in newest
+        ]
+        if stream.is_each_revision:
+            return any(before != after for before, after in revisions)
+        slot = slots.get(name)
+        is_due = slot is None or slot.due <= now or not is_current(stream, slot, now)
+        return is_due or any(before is None for before, _ in revisions)
+
+    return list(filter(is_to_look_at, streams))
+
+
 class PendingRange(Struct, frozen=True, kw_only=True):
     """Tags whose cursors are all at the same revision, from which they are compared next."""
 
@@ -126,8 +234,15 @@ def plan_ranges(
     others = sorted(revision for revision in told - {newest.commit} if is_there(repository, revision))
     there = frozenset(filter(wanted, tags_of(repository, newest, others).ids))
     known = {tag: cursor for tag, cursor in position.cursors.items() if wanted(tag)}
-    due = {tag: cursor.revision for tag, cursor in known.items() if _is_due(tag, cursor, newest, there)}
-    due |= dict.fromkeys(_new(repository, position, there - known.keys()), position.revision)
+    due = {
+        tag: cursor.revision
+        for tag, cursor in known.items()
+        if (tag in there if cursor.vanished_at is not None else tag not in there or cursor.revision != newest.commit)
+    }
+    new = there - known.keys()
+    if new and is_there(repository, position.revision):
+        new -= tags_of(repository, resolve(repository, position.revision)).ids.keys()
+    due |= dict.fromkeys(new, position.revision)
     behind: defaultdict[str, set[str]] = defaultdict(set)
     for tag, revision in due.items():
         behind[revision].add(tag)
@@ -145,20 +260,6 @@ def plan_ranges(
         returned={tag: at for tag in due if tag in known and (at := known[tag].vanished_at) is not None},
         vanished=_vanished_together(repository, gone, known, newest),
     )
-
-
-def _is_due(tag: str, cursor: Cursor, newest: Revision, there: frozenset[str]) -> bool:
-    """Tell whether a tag may have changed: it returned, vanished, or has its cursor at an older revision."""
-    if cursor.vanished_at is not None:
-        return tag in there
-    return tag not in there or cursor.revision != newest.commit
-
-
-def _new(repository: Repository, position: Position, unknown: frozenset[str]) -> frozenset[str]:
-    """Return the `unknown` tags that the stream's last revision lacks; all of them if that revision is lost."""
-    if not unknown or not is_there(repository, position.revision):
-        return unknown
-    return unknown - tags_of(repository, resolve(repository, position.revision)).ids.keys()
 
 
 def _vanished_together(
@@ -183,11 +284,8 @@ def first_revision(repository: Repository, source: Source, newest: Revision) -> 
             return resolve(repository, source.since)
         except UnknownRevision as error:
             raise UnknownRevision(f"sources.{source.name}.since: {error}") from error
-    if source.first_run == "report":
-        try:
-            return resolve(repository, f"{newest.commit}~1")
-        except UnknownRevision:
-            pass  # there is only one revision
+    with suppress(UnknownRevision):  # there may be only one revision
+        return resolve(repository, f"{newest.commit}~1") if source.first_run == "report" else newest
     return newest
 
 
@@ -295,17 +393,12 @@ class _CompiledSilence(Struct, frozen=True):
         """Tell whether the silence matches every spec of the package that changed."""
         if not self.selection.packages(change.package):
             return False
-        return self.selection.takes_all_specs or all(self._covers_spec(*pair) for pair in _concerned(change))
-
-    def _covers_spec(self, signature: Signature, stacks: Set[str]) -> bool:
+        in_any_stack, silenced = replace(self.selection, stacks=Globs()), self.selection.stacks
         # A spec in several stacks is hidden only if all of them are silenced.
-        is_of_stacks = self.selection.stacks.is_open or (bool(stacks) and all(map(self.selection.stacks, stacks)))
-        return is_of_stacks and replace(self.selection, stacks=Globs()).chooses(signature)
-
-    @property
-    def is_everywhere(self) -> bool:
-        """Whether the silence covers whole tags, and so also the events of tags."""
-        return self.selection.packages.is_open and self.selection.takes_all_specs
+        return self.selection.takes_all_specs or all(
+            (silenced.is_open or (bool(stacks) and all(map(silenced, stacks)))) and in_any_stack.chooses(signature)
+            for signature, stacks in _concerned(change)
+        )
 
 
 class Silencing:
@@ -320,7 +413,9 @@ class Silencing:
             if silence.is_active(day) and Globs(silence.match.sources)(source) and Globs(silence.match.tags)(tag or "")
         ]
         self._hidden: dict[str, frozenset[Kind]] = {}  # by package
-        self._everywhere = frozenset(k for silence in self._silences if silence.is_everywhere for k in silence.kinds)
+        # A silence that covers whole tags also covers the events of tags.
+        whole = [one for one in self._silences if one.selection.packages.is_open and one.selection.takes_all_specs]
+        self._everywhere = frozenset(kind for silence in whole for kind in silence.kinds)
 
     def wants(self, kinds: Set[Kind]) -> bool:
         """Tell whether an event of the whole tag with these kinds is reported."""
@@ -371,7 +466,9 @@ class _SilencedCollector:
     def add(self, change: PackageChange) -> None:
         """Pass one package on, unless silences cover all of it that would be reported."""
         silences = [
-            silence for silence in self._silences if self._wants_any(change, silence) and silence.covers(change)
+            silence
+            for silence in self._silences
+            if (silenced := change.kinds & silence.kinds) and self._wants(silenced) and silence.covers(change)
         ]
         self._counts.update(silence.name for silence in silences)
         self._hidden = frozenset(kind for silence in silences for kind in silence.kinds)
@@ -383,10 +480,6 @@ class _SilencedCollector:
     def take(self) -> tuple[object, Counter[str], Mapping[str, frozenset[Kind]]]:
         """Return the other collector's result, how many packages each silence hid, and the hidden kinds by package."""
         return self._body.take(), self._counts, self._kinds
-
-    def _wants_any(self, change: PackageChange, silence: _CompiledSilence) -> bool:
-        silenced = change.kinds & silence.kinds
-        return bool(silenced) and self._wants(silenced)
 
     def _wants_now(self, kinds: Set[Kind]) -> bool:
         return _is_wanted(self._wants, kinds, self._hidden)

@@ -13,8 +13,7 @@ from cachewatch.service import compose as assembling_digests
 from cachewatch.service import create as creating_digests
 from cachewatch.service import poll as poll_source
 from cachewatch.service.context import Context, WatchedClone
-from cachewatch.service.stream_state import StreamState
-from cachewatch.service.streams import Stream
+from cachewatch.service.streams import Stream, StreamState
 
 STATES = [catalogue({"zlib": records([1])}), catalogue({"zlib": records([1]), "new": records([2])})]
 CONFIG = """\
