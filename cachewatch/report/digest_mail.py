@@ -5,7 +5,7 @@ Recipients of digests never get the notices.
 
 import gzip
 import re
-from collections.abc import Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from cachewatch.report.data import COLUMNS, csv_rows, encode
 from cachewatch.report.digest_view import DigestForm, cleaner, is_cut, json_view, moment, view
 from cachewatch.report.formats import MOST_CSV
 from cachewatch.report.headline import as_subject, subject_prefix
-from cachewatch.report.templates import render_all, script_hash, source
+from cachewatch.report.templates import Job, script_hash, source, templates_of
 from cachewatch.report.todo import advice
 from cachewatch.report.values import MAX_HTML, USUAL_ROWS, Attachment, Digest, Form, Notice, RenderedDigest
 from cachewatch.report.words_file import Words, words
@@ -69,32 +69,48 @@ _BEGIN = (0, 2, -2)
 
 
 def render_digest(digest: Digest, *, shortness: int = 0, **options: Any) -> RenderedDigest:
-    """Render `digest` once; see DigestRenderer for the options, and its `render` for `shortness`."""
-    return DigestRenderer(digest, **options).render(shortness)
+    """Render `digest` once, as `render_lengths` does."""
+    (rendered,) = render_lengths(digest, [shortness], **options)
+    return rendered
 
 
-class DigestRenderer:
+def render_lengths(
+    digest: Digest,
+    lengths: Iterable[int],
+    *,
+    templates_dir: Path | None = None,
+    template: str | None = None,
+    **options: Any,
+) -> list[RenderedDigest]:
+    """Render `digest` in several lengths, with the options of _Renderer and the `shortness` of its `render`.
+
+    Templates in `templates_dir` are preferred to ours; `template` names another one there for the HTML
+    (site.html.j2), with its site.txt.j2, site.md.j2 and so on where there are such. Raises TemplateError.
+    """
+    with templates_of(templates_dir) as render:
+        renderer = _Renderer(digest, _Names(templates_dir, template, render), **options)
+        return [renderer.render(shortness) for shortness in lengths]
+
+
+class _Renderer:
     """Renders one digest in several lengths, which share what is the same in all."""
 
     def __init__(
         self,
         digest: Digest,
+        names: "_Names",
         *,
         to: tuple[str, ...] = (),
         max_html: int = MAX_HTML,
         attach: bool = False,
         is_archived: bool = False,
         forms: Set[Form] = frozenset(Form),
-        templates_dir: Path | None = None,
-        template: str | None = None,
     ) -> None:
         """Render for the readers `to`; raise TemplateError.
 
         The HTML has at most `max_html` bytes: what does not fit is counted. `attach` adds a table of all changes,
         where that is not too large. `is_archived` cuts neither text, Markdown nor JSON; the page is never cut. Of the
         forms that only some channels want, `forms` are made.
-        Templates in `templates_dir` are preferred to ours; `template` names another one there for the HTML
-        (site.html.j2), with its site.txt.j2, site.md.j2 and so on where there are such.
         """
         self._digest = digest
         self._to = to
@@ -102,7 +118,7 @@ class DigestRenderer:
         self._attach = attach
         self._is_archived = is_archived
         self._wanted = forms
-        self._names = _Names(templates_dir, template)
+        self._names = names
         # As long as it is, whatever the length of the rest.
         self._head = self._make_head()
         (chat,) = self._names.render(("chat", self._context(_BRIEF)))
@@ -209,8 +225,9 @@ def _uncut(digest: Digest) -> Digest:
 class _Names:
     """Which template is for which form."""
 
-    def __init__(self, folder: Path | None, template: str | None) -> None:
+    def __init__(self, folder: Path | None, template: str | None, render: Callable[[Sequence[Job]], list[str]]) -> None:
         self._folder = folder
+        self._render = render
         self.words = words(folder)
         self._base = _FORM.sub("", template or "digest.html.j2")
         if not any(source(f"{self._base}.{form}.j2", folder) for form in _FORMS):
@@ -222,7 +239,7 @@ class _Names:
         return source(name, self._folder) != source(name)
 
     def render(self, *jobs: tuple[str, dict[str, Any]]) -> list[str]:
-        return render_all([(self._name(form), context) for form, context in jobs], self._folder)
+        return self._render([(self._name(form), context) for form, context in jobs])
 
     def _name(self, form: str) -> str:
         name = f"{self._base}.{form}.j2"
@@ -286,7 +303,8 @@ def render_notice(notice: Notice, *, to: tuple[str, ...] = (), templates_dir: Pa
         "operator": clean(notice.operator),
     }
     jobs = [(f"notice.{form}.j2", {"notice": context}) for form in ("txt", "html", "md", "chat", "feed.html")]
-    text, html, markdown, chat, feed = render_all(jobs, templates_dir)
+    with templates_of(templates_dir) as render:
+        text, html, markdown, chat, feed = render(jobs)
     return RenderedDigest(
         key=notice.key,
         subscription=OPERATORS,

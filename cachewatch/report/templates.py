@@ -11,8 +11,9 @@ import hashlib
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -168,19 +169,25 @@ Job = tuple[str, Context]  # the name of a template, and what it is given
 
 def render(name: str, **context: Any) -> str:
     """Render our own template `name`, or raise TemplateError saying which and why."""
-    return _render(_own(), name, {"words": words, **context})
+    return _render(_environment(None), name, {"words": words, **context})
 
 
-def render_all(jobs: Sequence[Job], folder: Path | None = None) -> list[str]:
-    """Render templates with plain data, preferring those that the user has in `folder`."""
+@contextmanager
+def templates_of(folder: Path | None) -> Iterator[Callable[[Sequence[Job]], list[str]]]:
+    """Yield a function that renders templates with plain data, preferring those that the user has in `folder`."""
     if folder is None:
-        return [_render(_own(), name, context) for name, context in jobs]
-    try:
-        with Worker(limits=Limits(megabytes=_MEGABYTES), may_fork=False) as worker:  # a fork would have our secrets
-            return worker.do(_render_in_worker, str(folder), list(jobs), seconds=_SECONDS)
-    except WorkFailed as error:
-        names = ", ".join(name for name, _ in jobs)
-        raise TemplateError(f"{folder}: {names}: {str(error).removeprefix('reading ')}") from error
+        yield partial(_render_each, None)
+        return
+
+    def render_apart(jobs: Sequence[Job]) -> list[str]:
+        try:
+            return worker.do(_render_each, folder, jobs, seconds=_SECONDS)
+        except WorkFailed as error:
+            names = ", ".join(name for name, _ in jobs)
+            raise TemplateError(f"{folder}: {names}: {str(error).removeprefix('reading ')}") from error
+
+    with Worker(limits=Limits(megabytes=_MEGABYTES), may_fork=False) as worker:  # a fork would have our secrets
+        yield render_apart
 
 
 def source(name: str, folder: Path | None = None) -> tuple[str, str] | None:
@@ -201,9 +208,8 @@ def source(name: str, folder: Path | None = None) -> tuple[str, str] | None:
     return None if text is None else (text, f"templates/{name}")
 
 
-def _render_in_worker(folder: str, jobs: Sequence[Job]) -> list[str]:
-    environment = _environment(Path(folder))
-    return [_render(environment, name, context) for name, context in jobs]
+def _render_each(folder: Path | None, jobs: Sequence[Job]) -> list[str]:
+    return [_render(_environment(folder), name, context) for name, context in jobs]
 
 
 def _render(environment: jinja2.Environment, name: str, context: Context) -> str:
@@ -224,10 +230,6 @@ def _render(environment: jinja2.Environment, name: str, context: Context) -> str
 
 
 @cache
-def _own() -> jinja2.Environment:
-    return _environment(None)
-
-
 def _environment(folder: Path | None) -> jinja2.Environment:
     """Return what renders our own templates, or in a sandbox those of a folder and ours."""
 

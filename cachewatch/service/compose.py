@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import closing, nullcontext
 from datetime import datetime, timedelta
-from functools import cache, partial
+from functools import partial
 from itertools import count
 
 from msgspec import Struct
@@ -24,7 +24,7 @@ from cachewatch.core.advice.remembered import A_MONTH, Departure, Fact, MetBinar
 from cachewatch.core.advice.values import OF_LOCK_FILE, Known, Verb
 from cachewatch.core.names import is_snapshot
 from cachewatch.errors import TemplateError
-from cachewatch.report.digest_mail import DigestRenderer
+from cachewatch.report.digest_mail import render_lengths
 from cachewatch.report.values import MAX_HTML, Digest, Form, Message, Note, RenderedDigest, Silenced
 from cachewatch.runtime.log import Log
 from cachewatch.service.comparisons import Comparisons, joined, read_environment
@@ -387,29 +387,24 @@ def _render_both(config: Config, stream: Stream, digest: Digest, look: _Look) ->
     If these fail, the built-in templates are used, and the result names the problem.
     """
     digest = replace(digest, unsubscribe=look.unsubscribe, archive_url=look.archive_url)
-    make = partial(
-        DigestRenderer,
+    render = partial(
+        render_lengths,
         digest,
+        (0, 2),
         to=stream.to,
         max_html=look.max_html,
         attach=look.attach,
         is_archived=look.is_archived,
         forms=look.forms,
     )
-    ours = cache(make)
-    theirs = cache(partial(make, templates_dir=config.templates_dir, template=stream.subscription.template))
-    (rendered, problem), (short, _) = (_render(theirs, ours, stream, shortness) for shortness in (0, 2))
-    return _Rendered(rendered, short, problem)
-
-
-def _render(
-    theirs: Callable[[], DigestRenderer], ours: Callable[[], DigestRenderer], stream: Stream, shortness: int
-) -> tuple[RenderedDigest, str]:
+    problem = ""
     try:
-        return theirs().render(shortness), ""
+        rendered, short = render(templates_dir=config.templates_dir, template=stream.subscription.template)
     except TemplateError as error:
-        _LOG.error("template.failed", subscription=stream.subscription.name, error=str(error))
-        return ours().render(shortness), str(error)
+        problem = str(error)
+        _LOG.error("template.failed", subscription=stream.subscription.name, error=problem)
+        rendered, short = render()
+    return _Rendered(rendered, short, problem)
 
 
 def _packed(config: ChannelConfig, rendered_digests: _Rendered) -> ChannelMessages:

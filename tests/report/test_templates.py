@@ -16,7 +16,7 @@ from cachewatch.report import templates
 from cachewatch.report import templates as filters
 from cachewatch.report.digest_mail import render_digest
 from cachewatch.report.digest_view import view
-from cachewatch.report.templates import render_all
+from cachewatch.report.templates import templates_of
 from cachewatch.report.words_file import words
 from cachewatch.runtime.files import shipped_schemas
 
@@ -24,14 +24,15 @@ from cachewatch.runtime.files import shipped_schemas
 def caged(folder: Path, text: str, name: str = "t.txt.j2", **context: object) -> str:
     """Render `text` as a template of a user, but for the process of its own."""
     (folder / name).write_text(text)
-    (rendered,) = templates._render_in_worker(str(folder), [(name, context)])
+    (rendered,) = templates._render_each(folder, [(name, context)])
     return rendered
 
 
 def apart(folder: Path, text: str) -> str:
     """Render `text` as a template of a user, with all that holds it."""
     (folder / "t.txt.j2").write_text(text)
-    (rendered,) = render_all([("t.txt.j2", {})], folder)
+    with templates_of(folder) as render:
+        (rendered,) = render([("t.txt.j2", {})])
     return rendered
 
 
@@ -142,10 +143,11 @@ def test_a_template_that_cannot_be_read(tmp_path: Path) -> None:
     """Neither bytes that are no text nor a flood of them get into Jinja2."""
     (tmp_path / "a.txt.j2").write_bytes(b"\xff")
     (tmp_path / "b.txt.j2").write_bytes(b"x" * (2**20 + 1))
-    with pytest.raises(TemplateError, match="not UTF-8"):
-        render_all([("a.txt.j2", {})], tmp_path)
-    with pytest.raises(TemplateError, match="more than 1,048,576 bytes"):
-        render_all([("b.txt.j2", {})], tmp_path)
+    with templates_of(tmp_path) as render:
+        with pytest.raises(TemplateError, match="not UTF-8"):
+            render([("a.txt.j2", {})])
+        with pytest.raises(TemplateError, match="more than 1,048,576 bytes"):
+            render([("b.txt.j2", {})])
 
 
 def test_the_context_is_plain_data() -> None:
