@@ -43,19 +43,18 @@ from cachewatch.extensions.history.build import (
     in_jobs,
     on_cluster,
 )
-from cachewatch.extensions.history.hashes import BestSnapshots, find_best, find_blame
-from cachewatch.extensions.history.log import QUERIES, Range, find_churn, find_log
-from cachewatch.extensions.history.read import Index
-from cachewatch.extensions.history.schema import NAME, VARIABLE, index_path
-from cachewatch.extensions.history.tables import (
-    blame_table,
+from cachewatch.extensions.history.hashes import BestSnapshots, blame_table, find_best, find_blame, snapshots_table
+from cachewatch.extensions.history.packages import (
+    QUERIES,
     churn_table,
-    indexed_up_to,
+    find_churn,
+    find_log,
+    find_when,
     log_table,
-    snapshots_table,
     when_table,
 )
-from cachewatch.extensions.history.when import find_when
+from cachewatch.extensions.history.read import Index
+from cachewatch.extensions.history.schema import NAME, VARIABLE, index_path
 from cachewatch.extensions.history.write import IndexStatus, read_status
 from cachewatch.extensions.history.write import drop as remove
 from cachewatch.git.repository import Repository
@@ -136,7 +135,7 @@ def write_answer(answer: Any, table: Callable[[], Table], asked: AnswerOptions) 
         return
     write(write_table(table(), format_, palette("auto", output), width()), output, is_for_people=format_ == "text")
     if format_ == "csv":
-        say(indexed_up_to(answer.indexed))
+        say(answer.indexed.as_last)
 
 
 _PUBLIC_MIRROR = "https://binaries.spack.io/{tag}"
@@ -218,7 +217,7 @@ def numbers_of(index: Index, since: str | None, until: str) -> tuple[int, int]:
     last = index.number_of(until)
     if first >= last:
         newest, up_to = index.point(last), "" if until == "HEAD" else f" up to {until}"
-        named = f"{newest.revision[:10]} of {(newest.time or 'an unknown time')[:10]}"
+        named = f"{newest.revision[:10]} of {newest.day}"
         say(f"no revision is newer than --since {since}: the newest{up_to} is {named}")
     return first, last
 
@@ -331,7 +330,7 @@ def _status_lines(found: IndexStatus) -> list[str]:
         verb = "was" if found.rewritten == 1 else "were"
         removed = f"{number(found.rewritten, 'indexed revision')} {verb} removed by a force-push"
         lines.append(f"          {removed}; the next update indexes all revisions anew")
-    return [*lines, indexed_up_to(found.indexed) if found.indexed else "not complete yet"]
+    return [*lines, found.indexed.as_last if found.indexed else "not complete yet"]
 
 
 @examples(
@@ -426,7 +425,7 @@ def log(
     read keeps the state before it.
     """
     with open_history(asked["repo"], asked["db"]) as index:
-        answer = find_log(index, tag, package, Range(*numbers_of(index, since, until), most))
+        answer = find_log(index, tag, package, *numbers_of(index, since, until), most=most)
     table = partial(log_table, answer, is_for_people=asked["format_"] in _FOR_PEOPLE)
     write_answer(answer, table, asked)
 

@@ -13,16 +13,16 @@ from msgspec import Struct
 from cachewatch.core import names as tag_names
 from cachewatch.core.model import Signature
 from cachewatch.core.names import in_order
-from cachewatch.core.package_changes import NOTHING, is_same_spec, not_written
+from cachewatch.core.package_changes import NOTHING, describe_changes, is_same_spec, not_written
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.errors import UsageError
-from cachewatch.extensions.history.log import facts_of
+from cachewatch.extensions.history.packages import Span, baseline_of, facts_of, joined
 from cachewatch.extensions.history.packing import UNUSUAL, members, pack, prefix_of, prefix_range, unpack
 from cachewatch.extensions.history.read import Index, IndexPoint
 from cachewatch.extensions.history.states import held_at
-from cachewatch.extensions.history.when import Span, baseline_of, joined
+from cachewatch.report.tables import Row, Table
+from cachewatch.report.words import number
 
-BLAME_SCHEMA = "cachewatch.blame/2"
 _BLAME = """
     SELECT tag.name, package.name, i.build, i.stacks, i.first, nullif(min(ifnull(i.last, :open), :open), :open), i.hashes
     FROM (
@@ -62,7 +62,7 @@ class Life(Struct, frozen=True, kw_only=True):
 class Blame(Struct, frozen=True, kw_only=True):
     """The answer to `cachewatch history blame`. `died` is when the last document lost the hash; None if any has it."""
 
-    schema: str = BLAME_SCHEMA
+    schema: str = "cachewatch.blame/2"
     indexed: IndexPoint
     hash: str
     package: str
@@ -228,7 +228,51 @@ def _life(index: Index, rows: Sequence[_IndexRow]) -> Life:
     )
 
 
-BEST_SCHEMA = "cachewatch.best-snapshot/1"
+def blame_table(answer: Blame) -> Table:
+    """Return a table with a row for each event in the life of a hash."""
+    spec = answer.spec
+    title = (
+        f"/{answer.hash}  {answer.package} {', '.join(spec.versions)}  {spec.compiler}  "
+        f"{spec.platform}-{spec.os}-{spec.target}  {' '.join(spec.variants)}"
+    ).rstrip()
+    rows: list[Row] = []
+    for place, life in enumerate(answer.lives):
+        for point, event in _events(life, [s for s in answer.intervals if s.life == place], answer.lives[:place]):
+            day, revision = (point.day, point.revision[:10]) if point else (None, None)
+            rows.append((life.tag, life.package, day, revision, event))
+    columns = ("tag", "package", "date", "revision", "event")
+    return Table(columns, rows, (title, ""), ("", answer.indexed.as_last))
+
+
+def _events(life: Life, stays: Sequence[SpecStay], earlier: Sequence[Life]) -> Iterator[tuple[IndexPoint | None, str]]:
+    """Yield when something happened to a spec, and what; `earlier` are the lives before this one."""
+
+    def where(stacks: Sequence[str]) -> str:
+        return f"in {', '.join(stacks)}" if stacks else "in no stack"
+
+    other = "".join(
+        f"; another spec than before: {describe_changes(one.spec, life.spec)}"
+        for one in earlier[-1:]
+        if (one.tag, one.package) == (life.tag, life.package)
+    )
+    yield life.born, f"{'born then or before' if life.baseline else 'born'} {where(stays[0].stacks)}{other}"
+    for before, after in pairwise(stays):
+        if before.last != after.first:
+            yield before.last, "gone"
+            yield after.first, f"back {where(after.stacks)}"
+            continue
+        old, new = set(before.stacks), set(after.stacks)
+        moves = [
+            f"{moved} {', '.join(sorted(some))}" for moved, some in (("joined", new - old), ("left", old - new)) if some
+        ]
+        yield after.first, "; ".join(moves) + ("" if new else "; no stack builds it any more")
+    if life.died is not None:
+        stay = "no stack has this version any more"
+        if life.stays:
+            stay = f"{life.package} {', '.join(life.spec.versions)} stays in {number(len(life.stays), 'stack')}"
+        yield life.died, "; ".join(("gone", *life.facts, stay))
+
+
 _HOLDERS = """
     SELECT tag.name, i.first, min(ifnull(i.last, :end), :end), i.hashes
     FROM spec s JOIN interval i ON i.id = s.interval JOIN tag ON tag.id = i.tag WHERE s.prefix = :prefix AND i.first < :end
@@ -251,7 +295,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
 class BestSnapshots(Struct, frozen=True, kw_only=True):
     """The answer to `cachewatch history best`: every tag that ever had any of the hashes, best first."""
 
-    schema: str = BEST_SCHEMA
+    schema: str = "cachewatch.best-snapshot/1"
     indexed: IndexPoint
     snapshots: tuple[Snapshot, ...]
     others: int = 0  # number of tags that were left out
@@ -319,3 +363,14 @@ def _most(spans: Iterable[list[Span]], end: int) -> tuple[int, Span]:
         elif count == best:
             best_span = (best_span[0], after)
     return best, best_span
+
+
+def snapshots_table(answer: BestSnapshots) -> Table:
+    """Return a table with a row for each tag, best first."""
+    rows = [
+        (one.tag, one.found, one.of, one.revision[:10], (one.time or "unknown")[:10], "yes" if one.is_current else "no")
+        for one in answer.snapshots
+    ]
+    columns = ("tag", "found", "of", "revision", "date", "now")
+    more = (f"and {answer.others:,} more; --most N shows more",) if answer.others else ()
+    return Table(columns, rows, after=(*more, "", answer.indexed.as_last))

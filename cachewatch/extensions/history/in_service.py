@@ -19,10 +19,10 @@ from cachewatch.core.statement_values import Line, StatementKind, Stay
 from cachewatch.errors import CachewatchError, NoHistoryIndex, UnknownRevision
 from cachewatch.extensions.history.build import IndexUpdate, bring_up_to_date, in_jobs
 from cachewatch.extensions.history.hashes import find_best
+from cachewatch.extensions.history.packages import OPEN, find_presence
 from cachewatch.extensions.history.read import Index, days_between
 from cachewatch.extensions.history.schema import NAME, DamagedIndex, NotAnIndex, index_path
 from cachewatch.extensions.history.settings import HistorySettings
-from cachewatch.extensions.history.when import OPEN, find_presence
 from cachewatch.extensions.history.write import discard
 from cachewatch.git.repository import Repository
 from cachewatch.runtime.log import Log

@@ -12,7 +12,7 @@ from msgspec.json import decode
 
 from cachewatch.config.schedule import as_datetime
 from cachewatch.core.model import Signature
-from cachewatch.core.names import similar
+from cachewatch.core.names import safe, similar
 from cachewatch.errors import CachewatchError, UnknownRevision, UsageError
 from cachewatch.extensions.history.schema import (
     BUSY_MILLISECONDS,
@@ -34,6 +34,22 @@ class IndexPoint(Struct, frozen=True):
 
     revision: str
     time: str | None  # RFC 3339, UTC; None if git has no valid one
+
+    @property
+    def day(self) -> str:
+        """The date, or `unknown`."""
+        return (self.time or "unknown")[:10]
+
+    @property
+    def named(self) -> str:
+        """The revision and its minute, for people."""
+        minute = f"{self.time[:10]} {self.time[11:16]} UTC" if self.time else "date unknown"
+        return f"{safe(self.revision[:10])}, {minute}"
+
+    @property
+    def as_last(self) -> str:
+        """The line that ends every answer, about the last indexed revision."""
+        return f"indexed up to {self.named}"
 
 
 class Index:

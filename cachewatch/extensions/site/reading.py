@@ -19,6 +19,7 @@ from cachewatch.core.statements import with_causes
 from cachewatch.errors import DocumentError, UnknownRevision
 from cachewatch.extensions.causes.rebuilds import Chain, find_chains, rebuilt_in
 from cachewatch.extensions.causes.recorded import GraphStep
+from cachewatch.extensions.history.packages import OPEN, Span, baseline_of, joined, presences
 from cachewatch.extensions.history.read import Index
 from cachewatch.extensions.history.states import (
     DocumentChange,
@@ -29,7 +30,6 @@ from cachewatch.extensions.history.states import (
     last_changes,
     packages_at,
 )
-from cachewatch.extensions.history.when import OPEN, Span, baseline_of, joined, presences
 from cachewatch.extensions.site.past import (
     DatedRevision,
     PackageHistory,

@@ -16,9 +16,8 @@ from sqlite_files import opened
 
 from cachewatch.errors import UsageError
 from cachewatch.extensions.history.hashes import Blame, find_best, find_blame
-from cachewatch.extensions.history.log import ChurnRow, Range, find_churn, find_log
+from cachewatch.extensions.history.packages import ChurnRow, find_churn, find_log, find_when
 from cachewatch.extensions.history.read import Index, IndexPoint, as_text
-from cachewatch.extensions.history.when import find_when
 
 # The last few are asked while later revisions are being indexed; the second case is one of them.
 INTERRUPTED = range(10, 14)
@@ -129,7 +128,7 @@ def test_log(case: Case) -> None:
     last = len(case.all.timeline) - 1
     asked = [(tag, None) for tag in case.all.tags()] + [(tag, package) for tag, package in case.all.documents]
     for tag, package in asked:
-        answer = find_log(case.index, tag, package, Range(-1, last, None))
+        answer = find_log(case.index, tag, package, -1, last, most=None)
         found = {case.all.commits.index(one.revision): one for one in answer.revisions if one.facts or one.unreadable}
         assert found.keys() == case.all.log(tag, package).keys(), (tag, package)
         for number, one in found.items():

@@ -15,9 +15,9 @@ from indexes import Catalogue, build, dump, write
 from station import Site
 
 from cachewatch.core.spack import version_identity
+from cachewatch.extensions.history.packages import find_presence
 from cachewatch.extensions.history.read import Index
 from cachewatch.extensions.history.schema import NAME
-from cachewatch.extensions.history.when import find_presence
 
 DAY = timedelta(days=1)
 E4S, ML = ["e4s", "root"], ["ml", "root"]
