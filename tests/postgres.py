@@ -15,7 +15,7 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
-from cachewatch.config.secrets import PostgresAddress
+from cachewatch.config.types import PostgresAddress
 
 _USER = "cachewatch"
 # Who has to give a password.

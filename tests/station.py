@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from helpers import START, history
 
 from cachewatch.config.reading import read_config
-from cachewatch.config.secrets import PostgresAddress
+from cachewatch.config.types import PostgresAddress
 from cachewatch.runtime.log import Log, open_log
 from cachewatch.service.context import Context
 from cachewatch.service.passes import Result, run_pass

@@ -28,7 +28,7 @@ from msgspec.structs import replace
 
 from cachewatch.channels import OneByOne, hash_mark, one_line, without_secret_url
 from cachewatch.config.channels import AppriseConfig, WebhookConfig
-from cachewatch.config.secrets import Secret
+from cachewatch.config.types import Secret
 from cachewatch.core.names import UNSEEN, shortened
 from cachewatch.errors import HttpError, RefusedAddress
 from cachewatch.http import client as http

@@ -18,7 +18,7 @@ from cachewatch.cli.mistakes import SuggestingGroup, examples
 from cachewatch.cli.terminal import FORMAT_OPTION, palette, width, with_options, write_json, write_lines
 from cachewatch.config.model import Config
 from cachewatch.config.schedule import minute, second
-from cachewatch.config.secrets import PostgresAddress, Secret, StatePlace, read_secret_file, state_named
+from cachewatch.config.types import PostgresAddress, Secret, StatePlace, read_secret_file, state_named
 from cachewatch.core.names import safe
 from cachewatch.errors import AnotherInstance, StateError, UsageError
 from cachewatch.operators import actions as operator_actions

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from cachewatch.config.schedule import parse_size
-from cachewatch.config.secrets import Password, Secret, SecretUrl, WithSecrets, secret
 from cachewatch.config.section import ConfigContext, ConfigSection, key, mistake, mistake_at, not_in_file
 from cachewatch.config.types import (
     ByName,
@@ -22,13 +21,18 @@ from cachewatch.config.types import (
     Mail,
     Mode,
     Once,
+    Password,
     PathInFolder,
+    Secret,
+    SecretUrl,
     Sender,
     Several,
     Size,
     Text,
     Unsubscribe,
+    WithSecrets,
     placeholders,
+    secret,
     whole_number,
 )
 from cachewatch.errors import ConfigError

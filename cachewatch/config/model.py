@@ -12,15 +12,6 @@ from pydantic import AfterValidator, ValidationInfo, create_model, model_validat
 
 from cachewatch.config.channels import Channels
 from cachewatch.config.schedule import Quiet, check_zone, parse_days, quiet_until
-from cachewatch.config.secrets import (
-    PasswordReadLater,
-    PostgresAddress,
-    SecretUrl,
-    StatePlace,
-    WithSecrets,
-    secret,
-    state_named,
-)
 from cachewatch.config.section import ConfigContext, ConfigSection, checked, key, mistake, not_in_file
 from cachewatch.config.sources import Sources
 from cachewatch.config.subscriptions import Addresses, ChannelNames, Silence, Subscription, check_recipients
@@ -32,10 +23,17 @@ from cachewatch.config.types import (
     FromTextInContext,
     Listen,
     OneOrMore,
+    PasswordReadLater,
     PathInFolder,
+    PostgresAddress,
+    SecretUrl,
     Several,
+    StatePlace,
     Web,
+    WithSecrets,
     path_in,
+    secret,
+    state_named,
     whole_number,
 )
 from cachewatch.errors import ConfigError

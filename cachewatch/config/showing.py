@@ -19,10 +19,10 @@ from pydantic_core import core_schema
 from cachewatch.config.channels import EmailConfig, MailConfig, SendmailConfig
 from cachewatch.config.model import Config, QuietTime, WholeConfig
 from cachewatch.config.schedule import WEEKDAYS, Quiet, duration_in_words
-from cachewatch.config.secrets import PostgresAddress, Secret
 from cachewatch.config.section import ConfigKey, ConfigSection, keys_of
 from cachewatch.config.sources import Credentials
 from cachewatch.config.subscriptions import Subscription
+from cachewatch.config.types import PostgresAddress, Secret
 from cachewatch.core.selection import MEANINGS, Globs
 from cachewatch.runtime.files import shared_kind
 

@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 
 from pydantic import model_validator
 
-from cachewatch.config.secrets import find_secret_file
 from cachewatch.config.section import ConfigContext, ConfigSection, checked, key, mistake, not_in_file
 from cachewatch.config.types import (
     ByName,
@@ -21,6 +20,7 @@ from cachewatch.config.types import (
     PathInFolder,
     Several,
     Text,
+    find_secret_file,
     path_in,
 )
 from cachewatch.core.names import ANYWHERE, Layout

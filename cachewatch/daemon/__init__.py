@@ -17,7 +17,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from threading import Lock
 from typing import Any
 
 from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED
@@ -98,7 +97,6 @@ class Scheduler(BackgroundScheduler):  # type: ignore[misc]  # its library has n
 
 # Failures in a row after which a job counts as failing.
 _MANY = 3
-_MOST_KINDS = 20
 _NUMBER = re.compile(r"\d+")
 
 
@@ -108,29 +106,26 @@ class Failures:
     def __init__(self, log: Log) -> None:
         self.totals: Counter[str] = Counter()
         self._log = log
-        self._kinds: dict[str, set[str]] = {}  # the errors already logged, of jobs that fail now
+        self._last: dict[str, str] = {}  # the error that was logged last, of jobs that fail now
         self._in_a_row: Counter[str] = Counter()
-        self._lock = Lock()
 
     def note(self, job: str, error: BaseException | None) -> None:
-        """Record how a job ended; log new errors, and the first success (`error` is None) after them."""
-        with self._lock:
-            if error is None:
-                self._kinds.pop(job, None)
-                if count := self._in_a_row.pop(job, 0):
-                    self._log.info("job.recovered", job=job, failures=count)
-                return
-            self.totals[job] += 1
-            self._in_a_row[job] += 1
-            kinds, kind = self._kinds.setdefault(job, set()), _NUMBER.sub("", repr(error))
-            if kind not in kinds and len(kinds) < _MOST_KINDS:
-                kinds.add(kind)
-                self._log.error("job.failed", job=job, error=repr(error), traceback=traceback_of(error))
+        """Record how a job ended; log an error unless it is the last one again, and the first success (None) after it."""
+        if error is None:
+            self._last.pop(job, None)
+            if count := self._in_a_row.pop(job, 0):
+                self._log.info("job.recovered", job=job, failures=count)
+            return
+        self.totals[job] += 1
+        self._in_a_row[job] += 1
+        kind = _NUMBER.sub("", repr(error))
+        if self._last.get(job) != kind:
+            self._last[job] = kind
+            self._log.error("job.failed", job=job, error=repr(error), traceback=traceback_of(error))
 
     def lasting(self) -> list[str]:
         """Return the names of the jobs that failed three times in a row or more."""
-        with self._lock:
-            return sorted(job for job, count in self._in_a_row.items() if count >= _MANY)
+        return sorted(job for job, count in list(self._in_a_row.items()) if count >= _MANY)
 
 
 def notify(*lines: str, status: str = "") -> bool:
@@ -194,7 +189,7 @@ class Daemon:
         self._leadership.look()
         self._plan()
         self._scheduler.start()
-        self._listen()
+        self._listen(context.config.monitor.listen or "")
         notify("READY=1", status="waiting" if self._leadership.is_ours else "standby")
         context.log.info("daemon.started", pid=os.getpid(), sources=len(context.config.sources))
         with selectors.DefaultSelector() as waiting:
@@ -250,7 +245,8 @@ class Daemon:
                 last = health.source(connection, source.name).polled_at
             first = max(now, last + every) if last is not None and last <= now else now
             plan(f"poll {source.name}", group, partial(self._poll, source), every, first, jitter=source.poll.jitter)
-            plan(f"after poll {source.name}", "after polls", partial(self._follow_poll, source), every, first)
+            follow = partial(lambda which: follow_poll(self._snapshot(), which), source)
+            plan(f"after poll {source.name}", "after polls", follow, every, first)
         for channel in config.channels:
             # With the current context: a recipient that is removed while the job waits for a server gets nothing more.
             plan(f"deliver {channel}", "channels", partial(deliver, self._context, channel), _TICK, now)
@@ -266,9 +262,6 @@ class Daemon:
         with suppress(JobLookupError):
             self._scheduler.modify_job(f"poll {source.name}", executor=self._group(source))
         self._scheduler.wake("digests", f"after poll {source.name}")
-
-    def _follow_poll(self, source: Source) -> None:
-        follow_poll(self._snapshot(), source)
 
     def _create_digests(self) -> None:
         self._live()
@@ -314,7 +307,7 @@ class Daemon:
         if self._leadership.is_ours:
             self._retry_channels()
         self._plan()
-        self._listen()
+        self._listen(config.monitor.listen or "")
         log.info("config.reloaded", sources=len(config.sources), subscriptions=len(config.subscriptions))
         notify(status="configuration reloaded")
 
@@ -335,28 +328,22 @@ class Daemon:
         except CachewatchError as error:
             self._context.log.error("state.failed", error=str(error))  # a disk that is full now is no reason to end
 
-    def _listen(self) -> None:
-        """Let the monitor listen on the configured address."""
-        listen = self._context.config.monitor.listen or ""
+    def _listen(self, listen: str) -> None:
+        """Let the monitor listen on the address `listen`; without one, it stops."""
         if listen == self._listens:
             return
-        self._stop_listening()
-        if not listen:
-            return
-        host, _, port = listen.rpartition(":")
-        try:
-            pages = {"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._metrics}
-            self._monitor = MonitorServer(host, int(port), pages)
-        except OSError as error:
-            self._context.log.error("monitor.failed", listen=listen, error=str(error))
-            return
-        self._listens = listen
-        self._monitor.start()
-
-    def _stop_listening(self) -> None:
         if self._monitor is not None:
             self._monitor.stop()
         self._monitor, self._listens = None, ""
+        host, _, port = listen.rpartition(":")
+        pages = {"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._metrics}
+        try:
+            self._monitor = MonitorServer(host, int(port), pages) if listen else None
+        except OSError as error:
+            self._context.log.error("monitor.failed", listen=listen, error=str(error))
+        if self._monitor is not None:
+            self._monitor.start()
+            self._listens = listen
 
     def _note(self, job: str, error: BaseException | None) -> None:
         """Record how a job ended, and alert operators of a job that keeps failing."""
@@ -370,8 +357,7 @@ class Daemon:
                 resolve_now(self._context, key, f"the job `{job}` of the daemon works again")
             else:
                 title = f"the job `{job}` of the daemon keeps failing"
-                alert = Alert(key=key, title=title, lines=(error_message(error),))
-                open_now(self._context, alert)
+                open_now(self._context, Alert(key=key, title=title, lines=(error_message(error),)))
 
     def _healthz(self) -> MonitorPage:
         return monitor.healthz(time.monotonic() - self._beat, self._failures.lasting())
@@ -414,7 +400,7 @@ class Daemon:
         while stopper.is_alive() and time.monotonic() < deadline:
             interrupt()  # again and again, since a job may be about to start the next git; what it fetches is fetched again
             stopper.join(_INTERRUPT_SECONDS)
-        self._stop_listening()
+        self._listen("")
         self._context.log.info("daemon.stopped", is_clean=not stopper.is_alive())
         if stopper.is_alive():
             os._exit(code)  # threads that wait for a server would keep us

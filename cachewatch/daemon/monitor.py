@@ -8,23 +8,23 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
-from socketserver import TCPServer, ThreadingMixIn
-from threading import Lock, Thread, Timer
+from socketserver import TCPServer
+from threading import Thread, Timer
 from typing import Any, ClassVar
 
 from msgspec import Struct
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.process_collector import ProcessCollector
-from prometheus_client.registry import Collector, CollectorRegistry
+from prometheus_client.registry import Collector
 
 from cachewatch import __version__
 from cachewatch.config.model import Config
 from cachewatch.config.schedule import quiet_until
 from cachewatch.errors import CachewatchError
-from cachewatch.operators.status import ChannelStatus, ServiceStatus, find_problems, read_status
+from cachewatch.operators.status import ChannelStatus, find_problems, read_status
 from cachewatch.report.words import number
 from cachewatch.service.context import Context
 from cachewatch.store import health
@@ -35,7 +35,6 @@ from cachewatch.store.outbox import DeliveryState
 _SECONDS = 5
 # For a whole request and its answer: a client that sends a byte now and then never exceeds _SECONDS.
 _LONGEST_SECONDS = 15
-_MOST_CLIENTS = 16
 _PORT = re.compile(r":[0-9]*\Z")
 
 
@@ -50,12 +49,8 @@ class MonitorPage(Struct, frozen=True):
 Pages = Mapping[str, Callable[[], MonitorPage]]  # by path
 
 
-class MonitorServer(ThreadingMixIn, HTTPServer):
+class MonitorServer(ThreadingHTTPServer):
     """A small HTTP server that answers each request in a thread."""
-
-    daemon_threads = True
-    allow_reuse_address = True
-    request_queue_size = _MOST_CLIENTS
 
     def __init__(self, host: str, port: int, pages: Pages) -> None:
         """Listen on `host` and `port`, and serve `pages`."""
@@ -65,8 +60,6 @@ class MonitorServer(ThreadingMixIn, HTTPServer):
         self.address_family = found[0]
         is_local = ip_address(where[0]).is_loopback
         super().__init__(where, type("Handler", (_Handler,), {"pages": pages, "name": host, "is_local": is_local}))
-        self._lock = Lock()
-        self._open: dict[socket.socket, None] = {}  # the oldest first
 
     def start(self) -> None:
         """Begin to answer requests."""
@@ -77,27 +70,20 @@ class MonitorServer(ThreadingMixIn, HTTPServer):
         self.shutdown()
         self.server_close()
 
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread; if 16 connections are open, close the oldest, so that idle clients block nobody."""
-        with self._lock:
-            while len(self._open) >= _MOST_CLIENTS:
-                oldest = next(iter(self._open))
-                del self._open[oldest]
-                _cut(oldest)
-            self._open[request] = None
-        super().process_request(request, client_address)
-
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer, and close the connection if that takes longer than 15 seconds."""
-        end = Timer(_LONGEST_SECONDS, _cut, [request])
+        """Answer, and shut the connection down if that takes longer than 15 seconds."""
+
+        def cut() -> None:
+            with suppress(OSError):
+                request.shutdown(socket.SHUT_RDWR)
+
+        end = Timer(_LONGEST_SECONDS, cut)
         end.daemon = True
         end.start()
         try:
             super().process_request_thread(request, client_address)
         finally:
             end.cancel()
-            with self._lock:
-                self._open.pop(request, None)
 
     def server_bind(self) -> None:
         """Bind without looking up the name of this host, for which a broken resolver would take long."""
@@ -141,12 +127,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  http.server's name for it
         pass
-
-
-def _cut(request: socket.socket) -> None:
-    """Shut a connection down while another thread reads from it."""
-    with suppress(OSError):
-        request.shutdown(socket.SHUT_RDWR)
 
 
 # The help text and labels of each series, in the order in which they are printed; those that end in
@@ -197,24 +177,9 @@ class DaemonStatus(Struct, frozen=True, kw_only=True):
     is_leader: bool = True  # works on the state, and is no standby
 
 
-def metrics(context: Context, daemon: DaemonStatus) -> list[Sample]:
-    """Return the samples of every series, for all configured objects."""
-    status, now = read_status(context), context.clock()
-    with context.database.read() as connection:
-        counters = _zeros(context.config) | health.counters(connection)
-    stored = [(f"cachewatch_{counter.name}", dict(counter.labels), value) for counter, value in counters.items()]
-    return [*_measured(context.config, status, daemon, now), *stored]
-
-
-def _zeros(config: Config) -> dict[Counter, float]:
-    """Return the counters of all configured objects with the value 0."""
-    found = [Counter.of("poll_failures_total", source=name) for name in config.sources]
-    found += [Counter.of("digests_total", subscription=n, result=r) for n in config.subscriptions for r in _DIGESTS]
-    found += [Counter.of("deliveries_total", channel=n, result=r) for n in config.channels for r in _ATTEMPTS]
-    return dict.fromkeys(found, 0.0)
-
-
-def _measured(config: Config, status: ServiceStatus, daemon: DaemonStatus, now: datetime) -> Iterator[Sample]:
+def _samples(context: Context, daemon: DaemonStatus) -> Iterator[Sample]:
+    """Yield the samples of every series, for all configured objects."""
+    config, status, now = context.config, read_status(context), context.clock()
     problems = find_problems(status, config, now)
     yield "cachewatch_build_info", {"version": __version__}, 1
     yield "cachewatch_ready", {}, problems.is_ready
@@ -230,13 +195,24 @@ def _measured(config: Config, status: ServiceStatus, daemon: DaemonStatus, now: 
             yield "cachewatch_stream_late_seconds", {"subscription": stream.subscription, "stream": stream.stream}, late
     for channel in status.channels:
         yield from _of_channel(channel, now)
-    yield from _of_daemon(daemon)
+    yield "cachewatch_last_tick_timestamp_seconds", {}, daemon.tick
+    for job, count in sorted(daemon.job_failures.items()):
+        yield "cachewatch_job_failures_total", {"job": job}, count
+    yield "cachewatch_failing_jobs", {}, daemon.failing_jobs
+    yield "cachewatch_leader", {}, daemon.is_leader
+    # Stored counters; those of configured objects that were never counted are 0.
+    found = [Counter.of("poll_failures_total", source=name) for name in config.sources]
+    found += [Counter.of("digests_total", subscription=n, result=r) for n in config.subscriptions for r in _DIGESTS]
+    found += [Counter.of("deliveries_total", channel=n, result=r) for n in config.channels for r in _ATTEMPTS]
+    with context.database.read() as connection:
+        counters = dict.fromkeys(found, 0.0) | health.counters(connection)
+    for counter, value in counters.items():
+        yield f"cachewatch_{counter.name}", dict(counter.labels), value
 
 
 def _of_source(source: SourceHealth, config: Config) -> Iterator[Sample]:
     labels = {"source": source.name}
-    every = config.sources[source.name].poll.every
-    yield "cachewatch_source_poll_interval_seconds", labels, every.total_seconds()
+    yield "cachewatch_source_poll_interval_seconds", labels, config.sources[source.name].poll.every.total_seconds()
     for name, moment in (("last_poll", source.polled_at), ("last_success", source.succeeded_at)):
         yield f"cachewatch_source_{name}_timestamp_seconds", labels, moment.timestamp() if moment else 0
     if source.revision_time is not None:
@@ -256,33 +232,22 @@ def _of_channel(channel: ChannelStatus, now: datetime) -> Iterator[Sample]:
     yield "cachewatch_suppressed_addresses", labels, channel.suppressed
 
 
-def _of_daemon(daemon: DaemonStatus) -> Iterator[Sample]:
-    yield "cachewatch_last_tick_timestamp_seconds", {}, daemon.tick
-    for job, count in sorted(daemon.job_failures.items()):
-        yield "cachewatch_job_failures_total", {"job": job}, count
-    yield "cachewatch_failing_jobs", {}, daemon.failing_jobs
-    yield "cachewatch_leader", {}, daemon.is_leader
-
-
-Family = CounterMetricFamily | GaugeMetricFamily
-
-
-class _Samples(Collector):
-    """Passes samples to prometheus_client."""
+class _Figures(Collector):
+    """Passes samples, and figures of the process, to prometheus_client."""
 
     def __init__(self, samples: Iterable[Sample]) -> None:
         self._samples = samples
 
-    def collect(self) -> list[Family]:
-        families: dict[str, Family] = {}
-        for name, (about, *labels) in SERIES.items():
-            kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-            families[name] = kind(name, about, labels=labels)
+    def collect(self) -> list[Metric]:
+        families: dict[str, Any] = {
+            name: (CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily)(name, about, labels=labels)
+            for name, (about, *labels) in SERIES.items()
+        }
         for name, values, value in self._samples:
             # An older or newer version may have counted what this one does not know.
             if name in SERIES and values.keys() == set(SERIES[name][1:]):
                 families[name].add_metric([values[label] for label in SERIES[name][1:]], value)
-        return list(families.values())
+        return [*ProcessCollector(registry=None).collect(), *families.values()]
 
 
 STUCK_SECONDS = 900.0
@@ -312,10 +277,8 @@ def readyz(context: Context, health: MonitorPage) -> MonitorPage:
 
 def figures(context: Context, daemon: DaemonStatus) -> MonitorPage:
     """Return the page /metrics."""
-    registry = CollectorRegistry()
-    ProcessCollector(registry=registry)
     try:
-        registry.register(_Samples(metrics(context, daemon)))
+        text = generate_latest(_Figures(_samples(context, daemon))).decode()
     except CachewatchError as error:
         return MonitorPage(503, f"{error}\n")
-    return MonitorPage(200, generate_latest(registry).decode(), "text/plain; version=0.0.4; charset=utf-8")
+    return MonitorPage(200, text, "text/plain; version=0.0.4; charset=utf-8")

@@ -20,7 +20,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DatabaseError
 
-from cachewatch.config.secrets import PostgresAddress, StatePlace
+from cachewatch.config.types import PostgresAddress, StatePlace
 from cachewatch.errors import AnotherInstance, StateError
 from cachewatch.hooks import extensions, lacking
 from cachewatch.runtime.files import journal_mode, open_lock, user_name

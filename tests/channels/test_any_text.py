@@ -16,7 +16,7 @@ from outgoing import HEADERS, email_config, part, read, rendered, send
 from cachewatch.channels import markup, open_channel, plain_lines
 from cachewatch.channels.files import OutputPlace
 from cachewatch.config.channels import FeedConfig, FileConfig, WebhookConfig
-from cachewatch.config.secrets import Secret
+from cachewatch.config.types import Secret
 from cachewatch.core.names import UNFIT, safe
 
 # Also halves of characters, which text() leaves out unless asked.

@@ -13,7 +13,7 @@ from outgoing import HEADERS, email_config, maildir_config, part, read, rendered
 from cachewatch.channels import open_channel
 from cachewatch.channels.mail import INTERNET, MailChannel
 from cachewatch.config.channels import MailConfig
-from cachewatch.config.secrets import Secret
+from cachewatch.config.types import Secret
 from cachewatch.report.values import Attachment, Message, RenderedDigest
 
 HOSTILE = [

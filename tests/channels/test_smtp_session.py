@@ -19,7 +19,7 @@ from outgoing import email_config, no_shelf, rendered, send
 
 from cachewatch.channels import LONGEST_ATTEMPT, longest_attempt, open_channel
 from cachewatch.channels.smtp import Session
-from cachewatch.config.secrets import Secret
+from cachewatch.config.types import Secret
 from cachewatch.report.values import SENT, DeliveryOutcome, DeliveryResult
 
 pytestmark = pytest.mark.usefixtures("loopback")

@@ -18,7 +18,7 @@ from servers import Says, serving
 from cachewatch.channels import open_channel
 from cachewatch.channels.webhook import chat_text, webhook_body
 from cachewatch.config.channels import AppriseConfig, WebhookConfig
-from cachewatch.config.secrets import Secret
+from cachewatch.config.types import Secret
 from cachewatch.report.values import SENT, DeliveryOutcome, DeliveryResult
 
 pytestmark = pytest.mark.usefixtures("loopback")

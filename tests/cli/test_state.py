@@ -12,7 +12,7 @@ from sqlalchemy import select
 from sqlite_files import opened
 from station import Site
 
-from cachewatch.config.secrets import PostgresAddress, StatePlace
+from cachewatch.config.types import PostgresAddress, StatePlace
 from cachewatch.store.schema import metadata
 from cachewatch.store.sqlite import NAME, only_one, open_database, open_to_read
 

@@ -16,8 +16,8 @@ from cachewatch.config import model
 from cachewatch.config.channels import EmailConfig, WebhookConfig
 from cachewatch.config.reading import read_config
 from cachewatch.config.schedule import duration_in_words, parse_duration, parse_size
-from cachewatch.config.secrets import PostgresAddress, Secret
 from cachewatch.config.showing import show_config
+from cachewatch.config.types import PostgresAddress, Secret
 from cachewatch.core.model import Kind
 from cachewatch.core.selection import DEFAULT, chosen_kinds
 from cachewatch.errors import ConfigError

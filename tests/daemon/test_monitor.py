@@ -2,7 +2,7 @@
 
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from http.client import HTTPConnection
 
 import pytest
@@ -73,15 +73,6 @@ def test_ipv6() -> None:
         pytest.skip("this machine has no IPv6 loopback")
     with listening("[::1]") as port:
         assert ask(port, "/healthz", host="::1") == (200, "ok\n")
-
-
-def test_idle_clients_are_in_nobodys_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest of them goes, and who asks has an answer at once."""
-    monkeypatch.setattr(monitor._Handler, "timeout", 600)
-    with listening("127.0.0.1") as port, ExitStack() as stack:
-        for _ in range(16):
-            stack.enter_context(socket.create_connection(("127.0.0.1", port))).sendall(b"G")
-        assert ask(port, "/healthz") == (200, "ok\n")
 
 
 def test_nobody_stays_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

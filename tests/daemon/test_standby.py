@@ -16,7 +16,7 @@ from helpers import catalogue, records
 from mailservers import Post, free_port, header, post
 from station import Site, wait_for
 
-from cachewatch.config.secrets import PostgresAddress
+from cachewatch.config.types import PostgresAddress
 
 pytestmark = pytest.mark.usefixtures("loopback")
 

@@ -10,7 +10,7 @@ from helpers import catalogue, records
 from mailservers import free_port, post
 from station import Site
 
-from cachewatch.config.secrets import PostgresAddress
+from cachewatch.config.types import PostgresAddress
 from cachewatch.errors import CachewatchError, DamagedRow, StateError
 from cachewatch.service import create as creating_digests
 from cachewatch.service.context import Context

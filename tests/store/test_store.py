@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from stored import NOW, OTHER, OWNER, message, next_form, queue
 
-from cachewatch.config.secrets import StatePlace
+from cachewatch.config.types import StatePlace
 from cachewatch.errors import StateError
 from cachewatch.store import cursors, digests, health, outbox
 from cachewatch.store.cursors import Advance, CursorUpdate, Unread

@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import DatabaseError
 
-from cachewatch.config.secrets import PostgresAddress
+from cachewatch.config.types import PostgresAddress
 from cachewatch.errors import AnotherInstance, ConfigError, StateError
 from cachewatch.store.database import Database, check_form, copy_rows, create_or_upgrade, form_of
 

@@ -23,7 +23,7 @@ from msgspec import Struct
 from cachewatch import __version__
 from cachewatch.channels import markup
 from cachewatch.channels.feed import TEMPLATE, Feed, FeedEntry, timestamp, urn
-from cachewatch.config.secrets import StatePlace
+from cachewatch.config.types import StatePlace
 from cachewatch.core.names import safe
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.extensions.site.lists import (

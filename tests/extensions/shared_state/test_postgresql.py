@@ -14,7 +14,7 @@ import pytest
 from postgres import GUARDED, PASSWORD
 from stored import NOW, queue
 
-from cachewatch.config.secrets import PostgresAddress, Secret
+from cachewatch.config.types import PostgresAddress, Secret
 from cachewatch.errors import StateError
 from cachewatch.extensions.shared_state import postgresql
 from cachewatch.extensions.shared_state.postgresql import PostgresDatabase

@@ -9,7 +9,7 @@ from postgres import Server
 from psycopg import sql
 from stored import OTHER, OWNER, queue
 
-from cachewatch.config.secrets import PostgresAddress
+from cachewatch.config.types import PostgresAddress
 from cachewatch.errors import AnotherInstance, StateError
 from cachewatch.extensions.shared_state import postgresql
 from cachewatch.extensions.shared_state.postgresql import PostgresDatabase
