@@ -24,9 +24,9 @@ from cachewatch.core.causes import GraphNode, shared_names
 from cachewatch.core.changesets import Blob, Content, Listing
 from cachewatch.core.model import Diagnostic, Document, Signature
 from cachewatch.core.spack import parse_ranges
+from cachewatch.documents.frontmatter import load_yaml
 from cachewatch.documents.records import KnownRecords
 from cachewatch.documents.spec_nodes import Arch, Lookup, Node, compiler_of, dependencies_of, graph_node_of, variants_of
-from cachewatch.documents.yaml import load_yaml
 from cachewatch.errors import UnknownRevision, UnreadableDocument, UsageError, WorkFailed
 from cachewatch.git.catalogue import Bases, list_revision, list_tree, tags_of
 from cachewatch.git.repository import Repository

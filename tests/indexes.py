@@ -19,7 +19,7 @@ from cachewatch.core.package_changes import compare
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import DocumentError
 from cachewatch.extensions.history.build import bring_up_to_date, in_jobs
-from cachewatch.extensions.history.packing import prefixes, unpack
+from cachewatch.extensions.history.schema import prefixes, unpack
 from cachewatch.git.repository import Repository
 
 # A file, or where a link leads.

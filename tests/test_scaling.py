@@ -22,9 +22,9 @@ from cachewatch.core.causes import Cause, Dependency, Explanation, GraphNode, No
 from cachewatch.core.model import Side
 from cachewatch.core.names import safe
 from cachewatch.documents import frontmatter as limits
+from cachewatch.documents.frontmatter import read_tags_file
 from cachewatch.documents.parsing import parse
 from cachewatch.documents.spec_nodes import read_package_graph, read_tag_graph
-from cachewatch.documents.yaml import read_tags_file
 from cachewatch.environments import read_lock, read_manifest
 from cachewatch.errors import CachewatchError, DocumentError, UnreadableDocument
 from cachewatch.extensions.buildcaches.index import read_index

@@ -21,7 +21,7 @@ from cachewatch.cli.diff import diff
 from cachewatch.cli.mistakes import examples
 from cachewatch.cli.terminal import width
 from cachewatch.core.names import CATALOGUE, DOCUMENT, TAGS_FILE
-from cachewatch.documents.yaml import write_tags_file
+from cachewatch.documents.frontmatter import write_tags_file
 from cachewatch.environments import LOCK_FILE, LOCK_VERSIONS
 from cachewatch.errors import UsageError
 from cachewatch.git.recording import open_recording

@@ -1,7 +1,7 @@
 """Parse the bytes of a `specs.md` to a Document, and check its `meta`.
 
 Most documents are seven lines, two of which hold JSON: the fast parser reads those (records.py). Any other form is read
-as YAML (yaml.py), a hundred times slower. Both give the same result; `tests/documents/test_documents.py` tests that.
+as YAML (frontmatter.py), a hundred times slower. Both give the same result; `tests/documents/test_documents.py` tests that.
 `meta` repeats the specs, so it is checked against them and never compared.
 
 Where documents do not lie in `_cache/`, `recognize` finds them among the text files that git (`git/trees.py`) and
@@ -22,9 +22,18 @@ from msgspec import Struct
 from cachewatch.core import spack
 from cachewatch.core.model import CompilerForm, Diagnostic, DiagnosticKind, Document, Facts, facts_of, known_hash
 from cachewatch.core.names import Layout, is_name, safe_name
-from cachewatch.documents.frontmatter import MAX_BYTES, MAX_PATIENT_BYTES, FrontMatter, NotPlain, brief, check, split
+from cachewatch.documents.frontmatter import (
+    MAX_BYTES,
+    MAX_PATIENT_BYTES,
+    FrontMatter,
+    NotPlain,
+    brief,
+    check,
+    load_yaml,
+    read_yaml,
+    split,
+)
 from cachewatch.documents.records import KnownRecords, Records, read_records, records_of
-from cachewatch.documents.yaml import load_yaml, read_yaml
 from cachewatch.errors import DocumentError, NotComparableDocument, UnreadableDocument
 
 

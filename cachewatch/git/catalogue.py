@@ -17,9 +17,8 @@ from cachewatch.core.changesets import Blob, Comparison, Content, Difference, Do
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Document, Side, Unreadable
 from cachewatch.core.names import DEFAULT_TAG, DOCUMENT, TAGS_FILE, Wanted, did_you_mean
 from cachewatch.core.selection import Globs
-from cachewatch.documents.frontmatter import MAX_BYTES
+from cachewatch.documents.frontmatter import MAX_BYTES, read_tags_file
 from cachewatch.documents.parsing import NO_DOCUMENT, TOO_LARGE, parse
-from cachewatch.documents.yaml import read_tags_file
 from cachewatch.errors import DocumentError, SourceError, UnknownRevision, UnreadableDocument, UsageError
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, count_between, resolve

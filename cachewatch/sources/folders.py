@@ -31,9 +31,8 @@ from cachewatch.core.names import (
     not_compared,
     why_contested,
 )
-from cachewatch.documents.frontmatter import MAX_BYTES
+from cachewatch.documents.frontmatter import MAX_BYTES, read_tags_file
 from cachewatch.documents.parsing import NO_DOCUMENT, TOO_LARGE, Claim, claim_of, no_documents, recognize
-from cachewatch.documents.yaml import read_tags_file
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.recording import Recording, open_recording
 from cachewatch.git.trees import MAX_ENTRIES

@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cachewatch.core.model import CompilerForm, DiagnosticKind
-from cachewatch.documents.frontmatter import MAX_BYTES, front_lines
+from cachewatch.documents.frontmatter import MAX_BYTES, front_lines, load_yaml, read_yaml
 from cachewatch.documents.parsing import Claim, claim_of, parse
 from cachewatch.documents.records import KnownRecords, records_of
-from cachewatch.documents.yaml import load_yaml, read_yaml
 from cachewatch.errors import DocumentError, NotComparableDocument, UnreadableDocument
 from cachewatch.runtime.files import demo_documents
 

@@ -23,9 +23,8 @@ from cachewatch.core.model import Diagnostic, DiagnosticKind, Signature
 from cachewatch.core.names import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH, TAGS_FILE
 from cachewatch.core.selection import Globs
 from cachewatch.core.spack import UNION_STACK
-from cachewatch.documents.frontmatter import ListedSpec, write_document
+from cachewatch.documents.frontmatter import ListedSpec, read_tags_file, write_document, write_tags_file
 from cachewatch.documents.spec_nodes import write_package_graph, write_tag_graph
-from cachewatch.documents.yaml import read_tags_file, write_tags_file
 from cachewatch.environments import CacheContents
 from cachewatch.errors import SourceError, UnknownRevision, UsageError
 from cachewatch.extensions.buildcaches.mirrors import LARGEST_INDEX, CatalogueSource, Validator, request_limits

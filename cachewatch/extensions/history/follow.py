@@ -17,7 +17,7 @@ from cachewatch.documents.parsing import TOO_LARGE, parse
 from cachewatch.documents.records import KnownRecords
 from cachewatch.errors import DocumentError
 from cachewatch.extensions.history.document_versions import Version
-from cachewatch.extensions.history.packing import pack_all, unpack
+from cachewatch.extensions.history.schema import pack_all, unpack
 
 
 class OpenInterval(Struct, frozen=True):

@@ -17,8 +17,8 @@ from cachewatch.core.package_changes import NOTHING, describe_changes, is_same_s
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.errors import UsageError
 from cachewatch.extensions.history.packages import Span, baseline_of, facts_of, joined
-from cachewatch.extensions.history.packing import UNUSUAL, members, pack, prefix_of, prefix_range, unpack
 from cachewatch.extensions.history.read import Index, IndexPoint
+from cachewatch.extensions.history.schema import UNUSUAL, members, pack, prefix_of, prefix_range, unpack
 from cachewatch.extensions.history.states import held_at
 from cachewatch.report.tables import Row, Table
 from cachewatch.report.words import number

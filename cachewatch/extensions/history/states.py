@@ -17,8 +17,8 @@ from cachewatch.core.selection import Selection
 from cachewatch.core.statements import counted
 from cachewatch.core.tag_judgement import judge
 from cachewatch.extensions.history.follow import document_of
-from cachewatch.extensions.history.packing import BYTES, pack, unpack
 from cachewatch.extensions.history.read import Index
+from cachewatch.extensions.history.schema import BYTES, pack, unpack
 
 _HELD = """
     SELECT package.name, build, stacks, size, hashes
@@ -48,7 +48,7 @@ class HeldSpecs(NamedTuple):
 
     signature: Signature
     size: int
-    hashes: bytes | str  # packed, see values.py
+    hashes: bytes | str  # packed by `pack`
 
 
 class DocumentChange(NamedTuple):

@@ -20,12 +20,12 @@ from cachewatch.errors import AnotherInstance
 from cachewatch.extensions.causes.rebuilds import CountedCause, TagStep
 from cachewatch.extensions.history.document_versions import ChainRevision, first_parents
 from cachewatch.extensions.history.follow import IndexedDocument, Interval, OpenInterval, Task
-from cachewatch.extensions.history.packing import prefixes
 from cachewatch.extensions.history.read import IndexPoint, as_text
 from cachewatch.extensions.history.schema import (
     check_is_index,
     make_folder,
     open_for_reading,
+    prefixes,
     translating_errors,
     unwritable,
 )

@@ -21,7 +21,7 @@ from cachewatch.core.changesets import Report
 from cachewatch.core.model import Kind, PackageChange, Signature
 from cachewatch.core.names import safe_name
 from cachewatch.core.statement_values import Severity, Statement, StatementKind
-from cachewatch.extensions.history.packing import members, unpack
+from cachewatch.extensions.history.schema import members, unpack
 from cachewatch.extensions.history.states import HeldSpecs
 from cachewatch.report.headline import clauses_of_statements
 from cachewatch.report.text import Block, Requested, tell

@@ -14,9 +14,8 @@ from helpers import spec_hash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cachewatch.documents.frontmatter import Binary, ListedSpec, write_document
+from cachewatch.documents.frontmatter import Binary, ListedSpec, read_tags_file, write_document, write_tags_file
 from cachewatch.documents.parsing import parse
-from cachewatch.documents.yaml import read_tags_file, write_tags_file
 from cachewatch.errors import RefusedAddress, SourceError
 from cachewatch.extensions.buildcaches.index import CacheIndex, read_index
 from cachewatch.extensions.buildcaches.mirrors import (

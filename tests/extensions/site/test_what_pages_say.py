@@ -12,7 +12,7 @@ from sites import read_site
 from cachewatch.core.model import Document
 from cachewatch.core.package_changes import compare
 from cachewatch.documents.parsing import parse
-from cachewatch.extensions.history.packing import pack
+from cachewatch.extensions.history.schema import pack
 from cachewatch.extensions.history.states import HeldSpecs
 from cachewatch.extensions.site.building import Folder, build, tag_feed
 from cachewatch.extensions.site.lists import (
