@@ -147,7 +147,8 @@ class _ItemsReader:
             otherwise = Story(kind=StatementKind.PRUNED, before=before.versions)
         else:
             pair = ("".join(before.versions[-1:]), "".join(after.versions[-1:]))
-            otherwise = Story(kind=kind, before=before.versions, after=after.versions, pairs=(pair,))
+            pairs = (pair,) if pair[0] != pair[1] else ()  # a spec may name several versions
+            otherwise = Story(kind=kind, before=before.versions, after=after.versions, pairs=pairs)
         kinds = {Kind.COMPILER if match.kind is MatchKind.RECOMPILED else Kind(kind)}
         if match.kind is MatchKind.MOVED:
             kinds |= {Kind.STACK_ADDED} if set(after.stacks) - set(before.stacks) else set()

@@ -132,7 +132,7 @@ def compare_revisions(
             package for tree in {*had.ids.values(), *has.ids.values()} for package in folders(repository, tree).ids
         },
         diagnostics=(
-            *ignored_entries_note(repository.layout.catalogue, had.odd ^ has.odd),
+            *ignored_entries_note(repository.layout.catalogue, dict(had.odd.items() ^ has.odd.items())),
             *dict.fromkeys((*diagnostics_of(repository, before), *diagnostics_of(repository, after))),
             *ignored_documents_note(repository, before.commit, after.commit),
         ),
@@ -226,7 +226,7 @@ def tags_of(repository: Repository, revision: Revision, others: Collection[str] 
     A document of the revisions `others` whose file was replaced by something else counts as an unreadable document.
     """
     tree = catalogue_of(repository, revision.commit, others)
-    return folders(repository, tree) if tree else Folders({}, frozenset())
+    return folders(repository, tree) if tree else Folders({}, {})
 
 
 def diagnostics_of(repository: Repository, revision: Revision) -> tuple[Diagnostic, ...]:
@@ -262,7 +262,7 @@ def _states(
         earlier = TagState(before, tag_before, tree_of(repository, before, tag_before, old))
         yield earlier, TagState(after, tag_after, tree_of(repository, after, tag_after, new))
         return
-    predecessors, odd = tag_names.predecessors(new), had.odd | has.odd
+    predecessors, odd = tag_names.predecessors(new), had.odd.keys() | has.odd.keys()
     for tag in filter(wanted, tag_names.in_order(old.keys() | new.keys())):
         if tag.encode() in odd:
             continue  # replaced by a link or the like: neither removed nor added

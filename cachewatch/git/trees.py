@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from cachewatch.core.changesets import USUAL_BYTES, Blob, Difference, DocumentPair
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Unreadable
-from cachewatch.core.names import CATALOGUE, DOCUMENT, Layout, Wanted, is_name, not_compared, why_contested
+from cachewatch.core.names import CATALOGUE, DOCUMENT, Layout, Wanted, is_name, not_compared, safe, why_contested
 from cachewatch.documents.parsing import MOST_BYTES, Claim, claim_of, no_documents, recognize
 from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git.repository import Repository
@@ -413,10 +413,10 @@ def _id_of(content: bytes, like: str) -> str:
 
 
 class Folders(Struct, frozen=True):
-    """The valid subfolders of a tree, as ids by name, and the names of entries that could be meant as folders."""
+    """The valid subfolders of a tree, as ids by name, and the entries that could be meant as folders."""
 
     ids: Mapping[str, str]
-    odd: frozenset[bytes]
+    odd: Listing
 
 
 def folders(repository: Repository, name: str) -> Folders:
@@ -424,7 +424,7 @@ def folders(repository: Repository, name: str) -> Folders:
     listed = listing(repository, name)
     return Folders(
         {n.decode(): i.hex() for n, (mode, i) in listed.items() if mode == FOLDER and is_name(n)},
-        frozenset(n for n, entry in listed.items() if _is_odd(entry) or (entry[0] == FOLDER and not is_name(n))),
+        {n: entry for n, entry in listed.items() if _is_odd(entry) or (entry[0] == FOLDER and not is_name(n))},
     )
 
 
@@ -623,7 +623,12 @@ def ignored_entries_note(label: str, names: Collection[bytes]) -> list[Diagnosti
     """Return the diagnostic that the entries `names` of the folder `label` are ignored; empty without names."""
     if not names:
         return []
-    first = min(names)[:60].decode("ascii", "backslashreplace").encode("unicode_escape").decode()
+    first = min(names)
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    reason = "a link, a module, listed twice, or of a name that nothing in a catalogue can have"
-    return [Diagnostic(label, DiagnosticKind.UNREADABLE, f"ignored {first!r}{more}: {reason}")]
+    reason = (
+        "a link, a module, or listed twice"
+        if is_name(first)
+        else "names may have only letters of ASCII, digits and ._+@-"
+    )
+    named = safe(first[:60].decode("utf-8", "backslashreplace"))
+    return [Diagnostic(label, DiagnosticKind.UNREADABLE, f"ignored '{named}'{more}: {reason}")]

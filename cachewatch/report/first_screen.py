@@ -314,9 +314,14 @@ def _lost_where(
         ]
         said += f" ({', '.join(map(safe, systems))})" if systems else ""
     reasons = list(dict.fromkeys(reason_of(one.lost.loss, words) for one in group if one.lost.loss))
+    statements = {id(one.statement): one.statement for one in group}.values()
+    lines = [line for one in statements for line in one.lines if line.package == first.lost.package]
+    is_going = any(one.loss_class is LossClass.GOING for one in group)
+    unbuilt = 0 if is_going else sum(line.here.unbuilt for line in lines)
+    old = words.say("stacks", "unbuilt", unbuilt) if unbuilt else ""
     several = len({span.source for span in digest.spans}) > 1
     source = words.say("losses", "in_source", source=safe(first.tag.source)) if several else ""
-    return "; ".join(filter(None, (said, *reasons[:2], source)))
+    return "; ".join(filter(None, (said, *reasons[:2], old, source)))
 
 
 def _changes(kind: StatementKind, digest: Digest, words: Words) -> Section:

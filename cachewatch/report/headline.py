@@ -44,6 +44,7 @@ from cachewatch.report.words import (
     stack_name,
     stacks_named,
     staying,
+    unbuilt,
 )
 from cachewatch.report.words import where as where_upgraded
 from cachewatch.report.words_file import Words, fill, words
@@ -253,6 +254,8 @@ class Clause:
         why = reasons(one, self._words)
         is_of_environment = self._digest is not None and self._digest.environment is not None
         colon = ":" if self.kind == StatementKind.REBUILT and why[:1].isdigit() else ""
+        old = unbuilt(one, self._words)
+        unbuilt_too = f"; {old}" if old else ""
         values: dict[str, object] = {
             "name": safe(one.name)[:_LONGEST_NAME],
             "packages": number(len(packages), "package"),
@@ -264,7 +267,7 @@ class Clause:
             "where": f"in {stacks_named(stacks)}" if 0 < len(stacks) <= MOST_NAMES else everywhere,
             "builds": number(one.counts.vanished or one.counts.kept or one.counts.new, "binary", "binaries"),
             "in_stacks": f" in {stacks_named(one.stacks)}" if one.stacks else "",
-            "fates": fates(one, self._words, is_of_environment=is_of_environment),
+            "fates": fates(one, self._words, is_of_environment=is_of_environment) + unbuilt_too,
             "own": "" if one.of is None else f"{len(packages):,}",
             "still": self._still(one),
             "in_cache": self._words.text("other", "in_cache") if is_of_environment else "",

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from cachewatch.core import names as tag_names
 from cachewatch.core.changesets import Report
-from cachewatch.core.model import Delta, Kind, LossClass, kind_of_fact
+from cachewatch.core.model import Delta, Kind, kind_of_fact
 from cachewatch.core.names import safe_name
 from cachewatch.core.spack import NO_COMPILER
 from cachewatch.core.statement_values import LOSSES, OF_VALUES, Counts, Line, Severity, Statement, StatementKind
@@ -227,9 +227,7 @@ def _notes(one: Chosen, report: Report, asked: Requested) -> Iterator[str]:
     yield wording().text(statement.kind, "remark") + still_there
     yield from reason_lines(statement, asked.few_names) if is_wave else ()
     yield words.fates(statement, wording()).removeprefix("; ")
-    is_said = statement.worst is LossClass.GOING  # by the fates of its packages
-    if statement.kind in (StatementKind.STACK_REMOVED, StatementKind.STACK_MERGED) and counts.unbuilt and not is_said:
-        yield wording().say("stacks", "unbuilt", counts.unbuilt)
+    yield words.unbuilt(statement, wording())
     side = _UNKNOWN_WHERE_UNREAD.get(statement.kind)
     if side and any(one.is_loss and one.side in (side, "both") for one in report.diagnostics):
         yield wording().text("stacks", f"unread_{side}")

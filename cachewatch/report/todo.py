@@ -31,6 +31,13 @@ _GONE = (
     Because.PRUNED,
 )  # what other snapshots may still have
 # What re-concretizing settles, beside what is said of an environment.
+_REPLACED = (
+    StatementKind.RETIRED,
+    StatementKind.NARROWED,
+    StatementKind.RECONFIGURED,
+    StatementKind.MOVED,
+    StatementKind.REBUILT,
+)  # in the same place, which has the package still
 _OLD = (Because.ENVIRONMENT_GOING, Because.OLD_BUILDS)  # whose builds are still there
 _CONCRETIZED = (Because.ENVIRONMENT_LAST_OTHER, Because.OTHER, Because.OLD_BUILDS, Because.TURNOVER)
 
@@ -115,7 +122,7 @@ def _cases(digest: Digest, words: Words) -> list[str]:
         if tag.report.before.tag == tag.report.after.tag
         for one in (*tag.statements, *(each for each in tag.rest if each.kind is StatementKind.REBUILT))
         for line in one.lines
-        if one.kind is StatementKind.REBUILT or _is_replaced_in_part(line)
+        if _names_what_goes(line)
     }
     if rebuilt:
         case = "unless_build_too" if old else "unless_build"
@@ -141,10 +148,16 @@ def _announced_days(digest: Digest) -> list[str]:
     return list(dict.fromkeys(wave.day for wave in waves if wave))[:1]
 
 
-def _is_replaced_in_part(line: Line) -> bool:
-    """Tell whether some stacks have a newer version in place of builds, while others stay with an older one."""
-    story = line.story
-    return story.kind is StatementKind.UPGRADED and bool(story.behind and line.counts.vanished and not story.stays)
+def _names_what_goes(line: Line) -> bool:
+    """Tell whether a lock file that is older than a change may name what is gone or may be pruned.
+
+    Of upgrades that is said with the old version, unless some stacks stay with it.
+    """
+    story, counts = line.story, line.counts
+    if story.kind is StatementKind.UPGRADED:
+        has_more = bool(set(story.before) - {old for old, _ in story.pairs})
+        return bool(counts.vanished and (has_more or (story.behind and not story.stays)))
+    return bool(counts.unbuilt or (counts.vanished and story.kind in _REPLACED))
 
 
 def _replaced_versions(digest: Digest) -> list[str]:

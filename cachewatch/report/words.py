@@ -8,7 +8,7 @@ from functools import partial
 from cachewatch.core.changesets import Report
 from cachewatch.core.model import Kind, Loss, LossClass, Place
 from cachewatch.core.names import safe, safe_name
-from cachewatch.core.spack import NO_COMPILER, is_newer
+from cachewatch.core.spack import NO_COMPILER
 from cachewatch.core.statement_values import (
     LOSSES,
     OF_VALUES,
@@ -311,13 +311,12 @@ def reasons_of_versions(loss: Loss, own: Words) -> str:
 
 
 def outside(lost: OwnedLoss, own: Words) -> str:
-    """Say what a place that lost all that was selected has now: `, upgraded to 1.1 (outside of the filter)`."""
+    """Say what a place that lost all that was selected has now: `; 1.1 is there (outside of the filter)`."""
     there = lost.outside
     if there is None:
         return ""
     if there.version:
-        is_older = bool(lost.versions) and is_newer(lost.versions[-1], than=there.version)
-        said = [own.say("outside", "older" if is_older else "newer", version=safe_name(there.version))]
+        said = [own.say("outside", "version", version=safe_name(there.version))]
     else:
         named = {"compilers": there.compilers, "oses": there.oses}
         said = [own.say("outside", key, values=", ".join(map(safe_name, named[key]))) for key in named if named[key]]
@@ -341,6 +340,13 @@ def fates(one: Statement, own: Words, *, is_of_environment: bool = False) -> str
         said.append(own.say("fates", loss_class, len(found), of="" if said else of, stacks=named))
     whom = f" for {safe_name(' '.join(one.before))}" if one.kind in OF_VALUES else ""
     return f"; {', '.join(said)}{whom}" if said else ""
+
+
+def unbuilt(one: Statement, own: Words) -> str:
+    """Say how many specs of a stack that was removed or renamed no stack builds, unless its fates do."""
+    is_of_stack = one.kind in (StatementKind.STACK_REMOVED, StatementKind.STACK_MERGED)
+    count = one.counts.unbuilt if is_of_stack and one.worst is not LossClass.GOING else 0
+    return own.say("stacks", "unbuilt", count) if count else ""
 
 
 def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) -> str:

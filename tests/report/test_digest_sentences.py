@@ -131,3 +131,22 @@ def test_lock_files_of_upgraded_stacks_are_outdated_for_everybody(tmp_path: Path
     kept = [other, record(2, versions=["1.0"], **DARWIN)]
     added = {"zlib": [*kept, record(3, versions=["1.1"], **DARWIN)]}
     assert mail(digest_of(week(tmp_path / "b", {"zlib": kept}, added)))[1].startswith("Nothing to do.")
+
+
+def test_what_lock_files_name_may_be_gone_though_nothing_is_missed(tmp_path: Path) -> None:
+    """An older version that was removed alone, or beside an upgrade, and what no stack builds any more."""
+    old, newer = record(1), record(2, versions=["1.1"])
+    unbuilt = [record(1, stacks=[]), record(3, stacks=["ml"])]
+    for name, before, after in (
+        ("retired", [old, newer], [newer]),
+        ("upgraded", [old, newer], [newer, record(3, versions=["1.2"])]),
+        ("unbuilt", [old, record(3, stacks=["ml"])], unbuilt),
+    ):
+        body = mail(digest_of(week(tmp_path / name, {"zlib": before}, {"zlib": after}), silenced=()))[1]
+        assert body.startswith("Nothing to do, unless a lock file predates"), name
+        assert ("1 of these specs is built by no stack any more" in " ".join(body.split())) == (name == "unbuilt")
+    shared = many(0, 6, stacks=["cuda", "e4s", "root"])
+    whole = {name: [*specs, record(50 + n, stacks=["cuda", "root"])] for n, (name, specs) in enumerate(shared.items())}
+    body = mail(digest_of(week(tmp_path / "stack", whole, without(whole, "cuda")), silenced=()))[1]
+    assert "6 of these specs are built by no stack any more" in " ".join(body.split())
+    assert body.startswith("Nothing to do, unless a lock file predates")

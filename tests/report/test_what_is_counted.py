@@ -170,3 +170,34 @@ def test_packages_that_stay_show_that_a_stack_was_removed(run: Run, tmp_path: Pa
     said = run("diff", "HEAD~1", "HEAD", "--repo", history(tmp_path / "r.git", before, after)).output
 
     assert "STACK REMOVED  gpu" in said
+
+
+def test_what_a_filter_leaves_out_is_not_said_to_be_new(run: Run, tmp_path: Path) -> None:
+    """The place may have had it before."""
+    newer = record(2, versions=["2.0"])
+    said = compared(run, tmp_path, {"zlib": [record(1), newer]}, {"zlib": [newer]}, "--versions", "1.0")
+
+    assert "zlib 1.0; 2.0 is there (outside of the filter)" in said
+
+
+def test_a_spec_of_several_versions_is_no_upgrade_to_its_own_version(run: Run, tmp_path: Path) -> None:
+    """All of its versions are named."""
+    before, after = (
+        {"zlib": [record(5, versions=["1.2.1"]), record(n, versions=v)]}
+        for n, v in ((1, ["1.2.2"]), (2, ["1.2.1", "1.2.2"]))
+    )
+
+    assert "zlib  1.2.2 -> 1.2.1, 1.2.2" in compared(run, tmp_path, before, after)
+
+
+def test_a_tag_of_a_name_that_is_not_allowed_is_named_where_it_differs(run: Run, tmp_path: Path) -> None:
+    """It cannot be compared, which is no reason to say that all documents are the same."""
+    plain, odd = (
+        catalogue(ONE),
+        {name: catalogue(state, "d\u00e9velop") for name, state in (("old", ONE), ("new", OTHER))},
+    )
+    for name, code in (("new", 4), ("old", 0)):
+        repository = history(tmp_path / f"{name}.git", plain | odd["old"], plain | odd[name])
+        said = run("diff", "HEAD~1", "HEAD", "--repo", repository)
+        assert said.exit_code == code
+        assert ("ignored 'd\u00e9velop': names may have only letters of ASCII" in said.error) == (code == 4)
