@@ -23,7 +23,10 @@ class _Word(StrEnum):
 
 
 class Kind(_Word):
-    """The kinds of changes to a package or a tag, as named in reports, JSON and `--kind`."""
+    """The kinds of changes to a package or a tag, as named in reports, JSON and `--kind`.
+
+    `cachewatch help kinds` says what each means; with `--format json` for programs.
+    """
 
     TAG_ADDED = "tag-added"
     TAG_REMOVED = "tag-removed"

@@ -173,6 +173,7 @@ def write_listing(
     elif form == "text":
         shown = [tuple(map(_listing_cell, columns, row)) for row in rows]
         after = [_SHARED] if what == "stacks" and len(rows) > 1 else []
+        after += [_LISTED] if any(isinstance(each, ListedTag) and each.stacks for each in listed) else []
         after += [_EMPTY] if any(isinstance(each, ListedStack) and not each.specs for each in listed) else []
         yield from write_table(Table(columns, shown, after=tuple(after)), form, palette, width)
     else:
@@ -193,6 +194,7 @@ def _cut(text: str) -> str:
 
 _NO_STACK = "(no stack)"
 _EMPTY = "A stack with 0 specs is in the catalogue's list of stacks, but the tag has no spec of it."
+_LISTED = "Stacks are counted as the catalogue lists them; `cachewatch stacks` says which have specs."
 _SHARED = "Specs that several stacks share are counted in each of them."
 
 Cells = Counter[tuple[str, str, str]]  # version, stack, target

@@ -218,6 +218,11 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
             found_own += own if because is Because.ENVIRONMENT_GONE else ()
             is_unknown |= any(one.need.package not in copied for one in own)
             parts.append(binaries_said(own, words, copied, {key_of(one) for one in before if one.is_met}))
+            # Of a spack.yaml, which has no hashes: `concretize` would choose the same versions again.
+            pinned = (
+                [] if because is Because.ENVIRONMENT_GONE else [one.need.package for one in own if not one.need.hash]
+            )
+            parts += [words.say("todo", "pinned", len(pinned), names=and_more(pinned, words))] if pinned else []
             continue
         names = [f"{one.need.package} {one.need.version}".strip() for one in own]
         is_few = count <= MOST_NAMES or because is Because.ENVIRONMENT_GOING

@@ -82,7 +82,11 @@ def words(folder: Path | None = None) -> Words:
         return _ours()
     found = entries(NAME, folder)
     _check_fields(found, folder)
-    return Words(found)
+    own = Words(found)
+    for kind in found["sections"]:
+        if own.find(kind, "heading") != _ours().find(kind, "heading"):
+            raise TemplateError(f"{folder}/{NAME}: [{kind}] heading: a digest has the heading `{kind}` of [sections]")
+    return own
 
 
 def entries(name: str, folder: Path | None = None) -> dict[str, Any]:

@@ -107,6 +107,10 @@ def test_what_is_wrong_is_said(tmp_path: Path, text: str, message: str) -> None:
     [
         ('[todo]\nnothing = "No {foo} action."', "line 2: `nothing` of [todo] has no {foo}; it has {n}"),
         ('[upgraded]\nsaidd = ""', "[upgraded] has no entry saidd of this form; did you mean said?"),
+        (
+            '[upgraded]\nheading = "Newer"',
+            "[upgraded] heading: a digest has the heading `upgraded` of [sections]",
+        ),
         ("[sections]\nupgraded = 5", "[sections] has no entry upgraded of this form: it is a text"),
         (
             '[retired]\nsaid = "{items}"\n[upgraded]\nheading = "Newer"\n\nsubject = ["{items}", "{names}"]\n',

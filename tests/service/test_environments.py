@@ -170,6 +170,16 @@ def test_losses_come_first(tmp_path: Path) -> None:
     assert digest_of(site)["title"] == "no build left of 1 of 3 binaries; hdf5 removed"
 
 
+def test_a_version_that_a_manifest_names_has_to_be_changed(tmp_path: Path) -> None:
+    """Concretizing again chooses the same version; a lock file needs nothing else."""
+    manifest = tmp_path / "spack.yaml"
+    manifest.write_text("spack: {specs: [zlib@1.0]}")
+    newer = {"zlib": records([2], versions=["1.1"])}
+    site = site_of(tmp_path, catalogue(ALL), catalogue(ALL | newer), environment=str(manifest))
+    said = "Re-concretize: zlib 1.0 is gone, 1.1 is there; change the version of zlib in your spack.yaml first."
+    assert said in " ".join(told_after(site, 1).split())
+
+
 def test_what_to_do_is_said_though_the_tag_has_nothing_to_tell(tmp_path: Path) -> None:
     """Of the packages that were asked for nothing changed, and binaries of the environment are lost."""
     path = str(lock(tmp_path / "spack.lock", *OURS))
