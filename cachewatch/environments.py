@@ -8,10 +8,11 @@ import itertools
 import os
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec import Struct, field
@@ -327,7 +328,18 @@ def cover_both(
         parts = [(environment.packages - others.keys(), revision)]
         parts += [(environment.packages & {package}, base) for package, base in others.items()]
         for packages, each in parts:
-            listing = _list(repository, packages, each, state, tags=tags, places=places) or listing
+            tree = tags[each.commit].get(each.tag or "")
+            if each.tag and tree is None:
+                continue  # this tag was not there yet, or is not any more
+            with suppress(UnknownRevision):
+                listing = (
+                    list_tree(repository, each, each.tag, tree, packages.__contains__)
+                    if each.tag and tree
+                    else list_revision(repository, each, packages.__contains__)
+                )
+                for package, blob in listing.blobs.items():
+                    place = places.setdefault((blob.name, package), (blob, []))
+                    place[1].append((state, tag_names.is_mutable(each.tag)))
     if listing is not None:
         _contents_read(listing, environment, places, isolation)
     old, new = states
@@ -335,39 +347,12 @@ def cover_both(
         for need in environment.needs:
             if need.package in state.unread and need in other.found:
                 state.found[need] = better(state.found.get(need), other.found[need])
-    return _coverage(environment, old), _coverage(environment, new)
+    missing = cover(environment, {}).needs
+    found = (tuple(state.found.get(each.need, each) for each in missing) for state in states)
+    return Coverage(environment, next(found)), Coverage(environment, next(found))
 
 
-def _list(
-    repository: Repository,
-    packages: Set[str],
-    revision: Revision,
-    state: _SideState,
-    *,
-    tags: Mapping[str, Mapping[str, str]],
-    places: _Places,
-) -> Listing | None:
-    wanted = packages.__contains__
-    if revision.tag:
-        if revision.tag not in tags[revision.commit]:
-            return None  # this tag was not there yet, or is not any more
-        listing = list_tree(repository, revision, revision.tag, tags[revision.commit][revision.tag], wanted)
-    else:
-        try:
-            listing = list_revision(repository, revision, wanted)
-        except UnknownRevision:
-            return None
-    for package, blob in listing.blobs.items():
-        places.setdefault((blob.name, package), (blob, []))[1].append((state, tag_names.is_mutable(revision.tag)))
-    return listing
-
-
-class _Question(NamedTuple):
-    """One document, and the part of the environment that needs its package."""
-
-    needed: Environment
-    blob: Blob
-    content: Content
+_Question = tuple[Environment, Blob, Content]  # one document, and the part of the environment that needs its package
 
 
 def _contents_read(listing: Listing, environment: Environment, places: _Places, isolation: Isolation) -> None:
@@ -377,14 +362,12 @@ def _contents_read(listing: Listing, environment: Environment, places: _Places, 
         by_package[need.package].append(need)
     blobs = [blob for blob, _ in places.values()]
     questions = (
-        _Question(replace(environment, needs=tuple(by_package[package])), blob, content)
+        (replace(environment, needs=tuple(by_package[package])), blob, content)
         for (_, package), blob, content in zip(places, blobs, listing.reader.read(blobs), strict=True)
     )
     answers = (
         each
-        for asked, found in isolation.each(
-            _answers, questions, lambda asked: about_content((asked.blob, asked.content))
-        )
+        for asked, found in isolation.each(_answers, questions, lambda asked: about_content(asked[1:]))
         for each in ([None] * len(asked) if isinstance(found, WorkFailed) else found)
     )
     for (_, package), (_, states), covered in zip(places, places.values(), answers, strict=True):
@@ -396,18 +379,12 @@ def _contents_read(listing: Listing, environment: Environment, places: _Places, 
 
 
 def _answers(questions: Sequence[_Question]) -> list[_Answer | None]:
-    return [_answer(*question) for question in questions]
-
-
-def _answer(needed: Environment, blob: Blob, content: Content) -> _Answer | None:
-    """Return the needs that a document covers, by whether specs are pruned from its tag; None if it cannot be read."""
-    document = parse_side(blob, content, KnownRecords())
-    if not isinstance(document, Document):
-        return None
-    holdings = {need.package: document.specs for need in needed.needs}
-    return {is_pruned: cover(needed, holdings, is_pruned=is_pruned).needs for is_pruned in (False, True)}
-
-
-def _coverage(environment: Environment, state: _SideState) -> Coverage:
-    missing = cover(environment, {}).needs
-    return Coverage(environment, tuple(state.found.get(covered.need, covered) for covered in missing))
+    """Return the needs that each document covers; None for those that cannot be read."""
+    found: list[_Answer | None] = []
+    for needed, blob, content in questions:
+        document = parse_side(blob, content, KnownRecords())
+        holdings = {needed.needs[0].package: document.specs} if isinstance(document, Document) else None
+        found.append(
+            None if holdings is None else {p: cover(needed, holdings, is_pruned=p).needs for p in (False, True)}
+        )
+    return found

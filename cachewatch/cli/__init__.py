@@ -14,22 +14,16 @@ from typing import NoReturn
 import click
 
 from cachewatch import __version__
-from cachewatch.cli.mistakes import AS_IT_IS, SuggestingGroup, examples, explained
+from cachewatch.cli.help import AS_IT_IS, COMPLETING, SuggestingGroup, examples, explained
 from cachewatch.core.names import safe, safe_lines
 from cachewatch.errors import CachewatchError, SourceError, UsageError
 from cachewatch.hooks import Command, extensions
 from cachewatch.report.text import wrapped
 
-# The environment variable with which a shell asks for completions; click derives it from the program's name.
-COMPLETING = "_CACHEWATCH_COMPLETE"
-
-
 _OWN = (
     Command("Begin", "demo", "Compare two revisions of a bundled sample catalogue.", "demo:demo"),
     Command("Begin", "init", "Write a short, commented configuration file.", "init:init"),
-    Command(
-        "Begin", "help", "Show the help of a command, or `help kinds`, `schema`, `completion`.", "completion:help_"
-    ),
+    Command("Begin", "help", "Show the help of a command, or `help kinds`, `schema`, `completion`.", "help:help_"),
     Command("Compare", "diff", "Show what changed between two revisions, dates or documents.", "diff:diff"),
     Command("Compare", "show", "Show the builds of packages by version, stack and target.", "show:show"),
     Command("Compare", "packages", "List the packages of a tag.", "show:packages"),
@@ -47,9 +41,9 @@ _OWN = (
     Command("", "config test", "Send a test message through a channel.", "config:test"),
     Command("", "config template", "List, print, render and check message templates.", "template:template"),
     Command("", "state backup", "Back up the state database.", "operate:backup"),
-    Command("", "help kinds", "List the kinds of change, worst first.", "completion:kinds"),
-    Command("", "help schema", "Print the JSON Schema of differences, digests or causes.", "completion:schema"),
-    Command("", "help completion", "Print the completion of commands for your shell.", "completion:completion"),
+    Command("", "help kinds", "List the kinds of change, worst first.", "help:kinds"),
+    Command("", "help schema", "Print the JSON Schema of differences, digests or causes.", "help:schema"),
+    Command("", "help completion", "Print the completion of commands for your shell.", "help:completion"),
 )
 
 

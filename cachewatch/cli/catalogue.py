@@ -1,4 +1,4 @@
-"""Open the catalogue that a command reads, and find filters that match nothing in it.
+"""Open the catalogue that a command reads, complete names in it, and find filters that match nothing in it.
 
 The catalogue is the one that `--repo` names, or the first of several that exists. Nothing is fetched from a network
 unless `--repo`, the environment or the configuration names an address there. The configuration is slow to load, so it
@@ -6,26 +6,31 @@ is loaded only if the working directory is in no catalogue.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import click
+from click.shell_completion import CompletionItem
 from msgspec import Struct
+from msgspec.structs import replace
 
-from cachewatch.cli.mistakes import completing
 from cachewatch.cli.terminal import ProgressLine, say, warn, warn_of, with_options
+from cachewatch.core import names as tag_names
 from cachewatch.core.changesets import Blob, Changeset, Comparison, Reader
 from cachewatch.core.names import ANYWHERE, PUBLIC_REPOSITORY, Layout, did_you_mean, safe, safe_name
-from cachewatch.core.selection import every_compiler, is_plain, matcher
-from cachewatch.core.spack import Versions
+from cachewatch.core.selection import GROUPS, MEANINGS, every_compiler, is_plain, matcher
+from cachewatch.core.spack import Versions, sorted_versions
 from cachewatch.documents.parsing import parse
-from cachewatch.errors import ConfigError, DocumentError, SourceError, UsageError
+from cachewatch.errors import CachewatchError, ConfigError, DocumentError, SourceError, UsageError
+from cachewatch.git.catalogue import read_package, stacks_of, tags_of
 from cachewatch.git.remote import clone_folder, is_url, open_clone, open_repository
 from cachewatch.git.repository import Repository, is_in_repository
-from cachewatch.git.trees import catalogue_of, nothing_found
+from cachewatch.git.revisions import Revision, resolve
+from cachewatch.git.trees import catalogue_of, folders, nothing_found
 from cachewatch.report.words import MOST_NAMES, first_of
 from cachewatch.sources.folders import holds_document, record_folder
 
@@ -41,6 +46,80 @@ _THREE_WAYS = f"""\
   --repo PATH or URL    a git repository or a folder with documents ({VARIABLE} names one for all commands)
   --repo {PUBLIC}         the catalogue of Spack's public build cache, {{public}}
   cachewatch init       writes a configuration, whose first source is read"""
+
+
+# Names that need no quotes in a shell; others are not offered, because names in a catalogue are not trusted.
+_HARMLESS = re.compile(r"[A-Za-z0-9._+@:/~-]+")
+
+
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def completing(what: str) -> Complete:
+    """Return a completion callback that offers the values of `what`: names, kinds of change, revisions or versions.
+
+    The names are those of the catalogue as it was last fetched. Nothing is fetched and no error is printed, since a
+    user who presses Tab waits for an answer, and can do without one.
+    """
+    return lambda context, _, incomplete: _offered(what, context, incomplete)
+
+
+def _offered(what: str, context: click.Context, incomplete: str) -> list[CompletionItem]:
+    """Return the values that begin with `incomplete`: revisions also after `A..`, and versions after `PACKAGE@`."""
+    if what == "kinds":
+        found = [(str(kind), meaning) for kind, (meaning, _) in MEANINGS.items()]
+        found += [(name, "a group of kinds") for name in GROUPS]
+        return [CompletionItem(name, help=said) for name, said in found if name.startswith(incomplete)]
+    if what == "revisions":
+        start, dots, last = incomplete.rpartition("..")
+        names = [f"{start}{dots}{name}" for name in _matching(_names(what, context), last)]
+        return list(map(CompletionItem, names)) or [CompletionItem(incomplete, type="file")]
+    package, at, _ = incomplete.partition("@")
+    if what == "package_versions" and not at:
+        what = "packages"
+    return list(map(CompletionItem, _matching(_names(what, context, package), incomplete)))
+
+
+def _matching(names: Iterable[str], incomplete: str) -> list[str]:
+    mark = "!" if incomplete.startswith("!") else ""
+    return [mark + name for name in names if (mark + name).startswith(incomplete) and _HARMLESS.fullmatch(name)]
+
+
+def _names(what: str, context: click.Context, package: str = "") -> list[str]:
+    """Return the names in the configuration or in the repository of the command; empty if anything fails."""
+    from cachewatch.config.reading import find_config, read_config  # noqa: PLC0415
+
+    with suppress(CachewatchError, OSError):
+        if what in ("subscriptions", "channels"):
+            config = read_config(find_config(context.params.get("config_file")), with_secrets=False)
+            return list(getattr(config, what))
+        repository = open_as_fetched(context.params.get("repo"))
+        if repository is not None:
+            with closing(repository):
+                revision = resolve(repository, context.params.get("rev") or "HEAD")
+                tag = context.params.get("tag") or "develop"
+                chosen = replace(revision, tag=tag if isinstance(tag, str) else tag[0])
+                return _of_catalogue(what, repository, chosen, package)
+    return []
+
+
+def _of_catalogue(what: str, repository: Repository, revision: Revision, package: str) -> list[str]:
+    if what == "stacks":
+        return sorted({stack for stacks in stacks_of(repository, revision).values() for stack in stacks})
+    if what == "package_versions":
+        found = read_package(repository, revision, package)
+        known = parse(found.content, found.path).specs.counts
+        versions = sorted_versions({version for signature in known for version in signature.versions})
+        return [f"{package}@{version}" for version in reversed(versions)]
+    trees = tags_of(repository, revision).ids
+    if what == "packages":
+        tree = trees.get(revision.tag or "")
+        return sorted(folders(repository, tree).ids) if tree else []
+    tags = tag_names.in_order(trees)
+    if what == "tags":
+        return tags
+    refs = repository.run(["for-each-ref", "--format=%(refname:short)"]).decode("utf-8", "replace").split()
+    return ["HEAD", "HEAD~1", "yesterday", *refs, *(f"HEAD:{tag}" for tag in tags)]
 
 
 def in_full(_context: click.Context, _param: click.Parameter, address: str | None) -> str | None:
@@ -235,8 +314,8 @@ def _beside() -> _Default | None:
     """Return the catalogue that `record` or `demo` wrote in the working directory; raise UsageError for several."""
     found: list[Path] = []
     with suppress(OSError):
-        folders = (path for path in Path().iterdir() if path.name != ".git")
-        found = sorted(path for path in folders if (path / "HEAD").is_file() and (path / "objects").is_dir())
+        paths = (path for path in Path().iterdir() if path.name != ".git")
+        found = sorted(path for path in paths if (path / "HEAD").is_file() and (path / "objects").is_dir())
     names = []
     for path in found if len(found) <= _MOST_BESIDE else ():
         with suppress(SourceError), closing(Repository(path)) as repository:

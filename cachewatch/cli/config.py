@@ -18,8 +18,8 @@ import click
 from msgspec.structs import replace
 
 from cachewatch.channels import open_channel
-from cachewatch.cli.catalogue import FACTS, Asked, Values, add_facts, nothing_has, unmatched
-from cachewatch.cli.mistakes import SuggestingGroup, completing, examples
+from cachewatch.cli.catalogue import FACTS, Asked, Values, add_facts, completing, nothing_has, unmatched
+from cachewatch.cli.help import SuggestingGroup, examples
 from cachewatch.cli.samples import sample_digest
 from cachewatch.cli.terminal import FORMAT_OPTION, say, warn, write, write_json, write_lines
 from cachewatch.config.model import Config

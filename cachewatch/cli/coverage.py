@@ -7,8 +7,8 @@ import click
 from click.core import ParameterSource
 
 from cachewatch import environments as contents
-from cachewatch.cli.catalogue import REPO_OPTION, REV_OPTION, one_tag, open_catalogue
-from cachewatch.cli.mistakes import completing, examples
+from cachewatch.cli.catalogue import REPO_OPTION, REV_OPTION, completing, one_tag, open_catalogue
+from cachewatch.cli.help import examples
 from cachewatch.cli.terminal import (
     COLOR_OPTION,
     FORMAT_OPTION,

@@ -18,7 +18,7 @@ from typing import Any
 import click
 
 from cachewatch.cli.diff import diff
-from cachewatch.cli.mistakes import examples
+from cachewatch.cli.help import examples
 from cachewatch.cli.terminal import width
 from cachewatch.core.names import CATALOGUE, DOCUMENT, TAGS_FILE
 from cachewatch.documents.frontmatter import write_tags_file

@@ -15,8 +15,8 @@ import click
 from click.core import ParameterSource
 from msgspec.structs import replace
 
-from cachewatch.cli.catalogue import REPO_OPTION, check_names, layout_asked_for, open_catalogue
-from cachewatch.cli.mistakes import completing, examples
+from cachewatch.cli.catalogue import REPO_OPTION, check_names, completing, layout_asked_for, open_catalogue
+from cachewatch.cli.help import examples
 from cachewatch.cli.terminal import (
     COLOR_OPTION,
     JOBS_OPTION,

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from cachewatch.cli.catalogue import PUBLIC, in_full
-from cachewatch.cli.mistakes import examples
+from cachewatch.cli.help import examples
 from cachewatch.cli.terminal import warn
 from cachewatch.config.channels import PORTS
 from cachewatch.config.reading import read_config

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 import click
 
 from cachewatch.cli.config import configured, configured_without_secrets, reading, working_on
-from cachewatch.cli.mistakes import SuggestingGroup, examples
+from cachewatch.cli.help import SuggestingGroup, examples
 from cachewatch.cli.terminal import FORMAT_OPTION, palette, width, with_options, write_json, write_lines
 from cachewatch.config.model import Config
 from cachewatch.config.schedule import minute, second

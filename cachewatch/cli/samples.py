@@ -66,6 +66,7 @@ def sample_digest() -> Digest:
         gaps=(Outage(_BEGIN + timedelta(days=1), _BEGIN + timedelta(days=4)),),
         notes=(Note("sample"),),
     )
+    environment = _environment()
     return Digest(
         key="0" * 64,
         subscription="sample",
@@ -75,15 +76,15 @@ def sample_digest() -> Digest:
         is_sample=True,
         spans=(span,),
         tags=(_tag(),),
-        environment=_environment(),
+        environment=environment,
         pinned=(
             Pinned(
                 tag="develop-2025-05-18",
                 source="public",
-                newest="develop-2025-06-01",
                 newer=2,
                 is_ending=True,
-                move=_environment(),
+                newest="develop-2025-06-01",
+                move=environment,
             ),
         ),
         silenced=(Silenced("llvm", 3, "migration, ask Kim", "2026-12-01"),),
@@ -97,7 +98,7 @@ def sample_digest() -> Digest:
 
 
 def _environment() -> CoverageChange:
-    needs = tuple(
+    cuda, hdf5, openmpi, torch, zlib = needs = tuple(
         Need(package=name, version=version, hash=letter * 32, os="ubuntu22.04", is_root=name == "py-torch")
         for name, version, letter in (
             ("cuda", "12.8.0", "a"),
@@ -108,23 +109,15 @@ def _environment() -> CoverageChange:
         )
     )
     environment = Environment(name="/srv/envs/ml/spack.lock", needs=needs, externals=1)
-    cuda, hdf5, openmpi, torch, zlib = needs
-    there = tuple(Resolution(need, Nearest.SAME) for need in needs[:4])
-    return compare_coverage(
-        Coverage(environment, (*there, Resolution(zlib, Nearest.NONE))),
-        Coverage(
-            environment,
-            (
-                Resolution(cuda, Nearest.NONE, versions=("12.9.0",), elsewhere=("linux-ubuntu22.04-neoverse_v1",)),
-                Resolution(hdf5, Nearest.EQUAL, others=("e" * 32,)),
-                Resolution(
-                    openmpi, Nearest.SIMILAR, others=("g" * 32,), differs=("target x86_64_v2", "variants ~cuda")
-                ),
-                Resolution(torch, Nearest.SAME, after_prune=Nearest.EQUAL),
-                Resolution(zlib, Nearest.SAME),
-            ),
-        ),
+    before = *(Resolution(need, Nearest.SAME) for need in needs[:4]), Resolution(zlib, Nearest.NONE)
+    after = (
+        Resolution(cuda, Nearest.NONE, versions=("12.9.0",), elsewhere=("linux-ubuntu22.04-neoverse_v1",)),
+        Resolution(hdf5, Nearest.EQUAL, others=("e" * 32,)),
+        Resolution(openmpi, Nearest.SIMILAR, others=("g" * 32,), differs=("target x86_64_v2", "variants ~cuda")),
+        Resolution(torch, Nearest.SAME, after_prune=Nearest.EQUAL),
+        Resolution(zlib, Nearest.SAME),
     )
+    return compare_coverage(Coverage(environment, before), Coverage(environment, after))
 
 
 def sample_notice() -> Notice:
@@ -160,7 +153,7 @@ def _tag() -> TagDigest:
             diagnostics=(Diagnostic("_cache/develop/apfel/specs.md", DiagnosticKind.UNREADABLE, "ends in the middle of a record"),),
         ),
         statements=tuple(_statements()),
-        rest=(_statement(StatementKind.REBUILT, _line("py-gpytorch", StatementKind.REBUILT, counts=Counts(40, 40))),),
+        rest=(_of(StatementKind.REBUILT, "py-gpytorch", Counts(40, 40)),),
         versions=(VersionsChange("py-build", ("1.2.1",), ("1.2.0",)),),
         examples=(
             Example(
@@ -180,111 +173,76 @@ _SOME = tuple(f"py-package-{number}" for number in range(12))
 def _statements() -> Iterator[Statement]:
     """Yield a statement of nearly every kind, most important first."""
     kinds = StatementKind
-    lost = Place("ml-darwin-aarch64-mps", "aarch64")
-    yield _whole(kinds.STACK_REMOVED, Kind.STACK_EVENT, Counts(480), name="ml-linux-aarch64-cpu")
-    yield _whole(
-        kinds.MIGRATION,
-        Kind.COMPILER,
-        Counts(950, 950),
-        name="gcc@11.4.0 -> gcc@13.2.0",
-        before=("gcc@11.4.0",),
+    whole = Statement(kind=kinds.PRUNE, packages=_SOME, stacks=("e4s", "radiuss"))
+    gcc, stack, lost = "gcc@11.4.0", "ml-linux-aarch64-cpu", Place("ml-darwin-aarch64-mps", "aarch64")
+    yield replace(whole, kind=kinds.STACK_REMOVED, name=stack, counts=Counts(480), kinds=frozenset({Kind.STACK_EVENT}))
+    yield replace(
+        whole,
+        kind=kinds.MIGRATION,
+        name=f"{gcc} -> gcc@13.2.0",
+        before=(gcc,),
         after=("gcc@13.2.0",),
+        counts=Counts(950, 950),
+        kinds=frozenset({Kind.COMPILER}),
         exceptions=("cuda", "hdf5"),
     )
-    yield _whole(kinds.PRUNE, Kind.PRUNE, Counts(2730))
-    yield _statement(
-        kinds.PACKAGE_REMOVED,
-        _line("py-old", kinds.PACKAGE_REMOVED, ("1.0",), counts=Counts(5)),
-        losses=(_lost("py-old", Place("e4s", "x86_64_v3"), "1.0", LossClass.GONE),),
-    )
-    yield _statement(kinds.DOWNGRADED, _line("rocblas", kinds.DOWNGRADED, ("6.4.0",), ("6.2.4",), counts=Counts(1, 1)))
-    yield _statement(
-        kinds.UPGRADED,
-        _line("py-build", kinds.UPGRADED, ("1.2.0",), ("1.2.1",), counts=Counts(3, 3), behind=("radiuss",)),
-    )
-    yield _statement(
-        kinds.UPGRADED, _line("py-ml-dtypes", kinds.UPGRADED, ("0.3.1",), ("0.4.0",), counts=Counts(0, 3), stays=_X86)
-    )
-    yield _statement(kinds.PACKAGE_ADDED, _line("py-keras", kinds.PACKAGE_ADDED, after=("3.9.2",), counts=Counts(0, 6)))
-    yield _statement(
-        kinds.PLACE_LOST,
-        *(
-            _line(name, kinds.PLACE_LOST, ("0.4.3",), counts=Counts(1), places=frozenset({lost}))
-            for name in ("py-safetensors", *_SOME)
-        ),
+    yield replace(whole, counts=Counts(2730), kinds=frozenset({Kind.PRUNE}))
+    gone = _lost("py-old", Place("e4s", "x86_64_v3"), "1.0", LossClass.GONE)
+    yield _of(kinds.PACKAGE_REMOVED, "py-old", Counts(5), "1.0", losses=(gone,))
+    yield _of(kinds.DOWNGRADED, "rocblas", Counts(1, 1), "6.4.0", "6.2.4")
+    yield _of(kinds.UPGRADED, "py-build", Counts(3, 3), "1.2.0", "1.2.1", behind=("radiuss",))
+    yield _of(kinds.UPGRADED, "py-ml-dtypes", Counts(0, 3), "0.3.1", "0.4.0", stays=_X86)
+    yield _of(kinds.PACKAGE_ADDED, "py-keras", Counts(0, 6), after="3.9.2")
+    names = ("py-safetensors", *_SOME)
+    first = _of(kinds.PLACE_LOST, names[0], Counts(1), "0.4.3", places=frozenset({lost}))
+    yield replace(
+        first,
         name=f"{lost.stack} ({lost.target})",
+        packages=names,
+        counts=Counts(len(names)),
+        lines=tuple(replace(first.lines[0], package=name) for name in names),
         losses=(
-            _lost("py-safetensors", lost, "0.4.3", LossClass.GOING),
+            _lost(names[0], lost, "0.4.3", LossClass.GOING),
             *(_lost(name, lost, "0.4.3", LossClass.OTHER, there="0.5.0") for name in _SOME),
         ),
     )
-    yield _statement(kinds.RETIRED, _line("hdf5", kinds.RETIRED, ("1.12.3",), counts=Counts(2)))
-    yield _statement(kinds.RECONFIGURED, _line("hdf5", kinds.RECONFIGURED, ("~mpi",), ("+mpi",), counts=Counts(1, 1)))
-    yield _statement(
-        kinds.MOVED,
-        replace(
-            _line("py-build", kinds.MOVED, ("1.2.1",), counts=Counts(0, 0, 2)),
-            joined=frozenset({"e4s"}),
-            left=frozenset({"radiuss"}),
-            staying=frozenset({"e4s", "radiuss"}),
-        ),
-    )
-    yield _statement(
-        kinds.UNREFERENCED,
-        _line("zlib", kinds.UNREFERENCED, ("1.2.13",), counts=Counts(kept=2, unbuilt=2), places=frozenset()),
-    )
-    yield _statement(kinds.SURPLUS, _line("openmpi", kinds.SURPLUS, ("5.0.3",), counts=Counts(4)))
+    yield _of(kinds.RETIRED, "hdf5", Counts(2), "1.12.3")
+    yield _of(kinds.RECONFIGURED, "hdf5", Counts(1, 1), "~mpi", "+mpi")
+    moved = _of(kinds.MOVED, "py-build", Counts(0, 0, 2), "1.2.1")
+    e4s, both = frozenset({"e4s"}), frozenset({"e4s", "radiuss"})
+    yield replace(moved, lines=(replace(moved.lines[0], joined=e4s, left=both - e4s, staying=both),))
+    yield _of(kinds.UNREFERENCED, "zlib", Counts(kept=2, unbuilt=2), "1.2.13", places=frozenset())
+    yield _of(kinds.SURPLUS, "openmpi", Counts(4), "5.0.3")
 
 
 def _lost(package: str, place: Place, version: str, loss_class: LossClass, there: str = "") -> OwnedLoss:
-    return OwnedLoss(
-        package=package,
-        place=place,
-        versions=(version,),
-        loss=Loss(loss_class=loss_class, version=version, there=there, stacks=("e4s",) if there else ()),
-    )
+    loss = Loss(loss_class=loss_class, version=version, there=there, stacks=("e4s",) if there else ())
+    return OwnedLoss(package=package, place=place, versions=(version,), loss=loss)
 
 
-def _whole(about: StatementKind, kind: Kind, counts: Counts, **more: Any) -> Statement:
-    return Statement(
-        kind=about,
-        packages=_SOME,
-        stacks=("e4s", "radiuss"),
-        counts=counts,
-        kinds=frozenset({kind}),
-        **more,
-    )
-
-
-def _statement(kind: StatementKind, *lines: Line, name: str = "", losses: tuple[OwnedLoss, ...] = ()) -> Statement:
-    """Return a statement of these lines."""
-    story = lines[0].story
+def _of(
+    kind: StatementKind,
+    package: str,
+    counts: Counts,
+    before: str = "",
+    after: str = "",
+    *,
+    places: frozenset[Place] = _X86,
+    losses: tuple[OwnedLoss, ...] = (),
+    **more: Any,
+) -> Statement:
+    """Return a statement of one line, on one package."""
+    sides: dict[str, Any] = {"before": tuple(filter(None, [before])), "after": tuple(filter(None, [after]))}
+    story = Story(kind=kind, places=places, of_stacks=2 + len(more.get("behind", ())), **sides, **more)
+    stacks = frozenset(place.stack for place in places)
     return Statement(
         kind=kind,
-        name=name or lines[0].package,
-        before=story.before,
-        after=story.after,
-        packages=tuple(line.package for line in lines),
-        places=tuple(sorted({place for line in lines for place in line.story.places})),
-        stacks=tuple(sorted({stack for line in lines for stack in line.stacks})),
-        counts=sum((line.counts for line in lines), start=Counts()),
-        lines=lines,
+        name=package,
+        packages=(package,),
+        places=tuple(sorted(places)),
+        stacks=tuple(sorted(stacks)),
+        counts=counts,
+        lines=(Line(package=package, story=story, stacks=stacks, counts=counts, kinds=frozenset()),),
         losses=losses,
+        **sides,
     )
-
-
-def _line(
-    package: str,
-    kind: StatementKind,
-    before: tuple[str, ...] = (),
-    after: tuple[str, ...] = (),
-    *,
-    counts: Counts,
-    places: frozenset[Place] = _X86,
-    **more: Any,
-) -> Line:
-    story = Story(
-        kind=kind, before=before, after=after, places=places, of_stacks=2 + len(more.get("behind", ())), **more
-    )
-    stacks = frozenset(place.stack for place in places)
-    return Line(package=package, story=story, stacks=stacks, counts=counts, kinds=frozenset())

@@ -17,8 +17,9 @@ from zoneinfo import ZoneInfo
 import click
 
 from cachewatch.channels import markup, plain_lines
+from cachewatch.cli.catalogue import completing
 from cachewatch.cli.config import configured, log_format, reading
-from cachewatch.cli.mistakes import completing, examples
+from cachewatch.cli.help import examples
 from cachewatch.cli.operate import when
 from cachewatch.cli.template import TEMPLATES_OPTION
 from cachewatch.cli.terminal import format_option, is_on_terminal, say, warn, write_lines

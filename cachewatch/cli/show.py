@@ -13,11 +13,13 @@ from cachewatch.cli.catalogue import (
     REPO_OPTION,
     REV_OPTION,
     TAG_OPTION,
+    Complete,
+    completing,
     is_partial,
     one_tag,
     open_catalogue,
 )
-from cachewatch.cli.mistakes import Complete, completing, examples
+from cachewatch.cli.help import examples
 from cachewatch.cli.terminal import (
     COLOR_OPTION,
     FORMAT_OPTION,

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from cachewatch.cli.config import CONFIG_OPTION, load
-from cachewatch.cli.mistakes import SuggestingGroup, examples
+from cachewatch.cli.help import SuggestingGroup, examples
 from cachewatch.cli.samples import sample_digest, sample_notice
 from cachewatch.cli.terminal import FORMAT_OPTION, OUTPUT_OPTION, write, write_json, write_lines
 from cachewatch.config.reading import is_configured

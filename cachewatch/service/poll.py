@@ -5,7 +5,7 @@ So a source that hangs delays only the digests that depend on it.
 
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -23,7 +23,6 @@ from cachewatch.service.alerts import Alert, OperatorNotice
 from cachewatch.service.context import Context, News
 from cachewatch.service.streams import in_a_row
 from cachewatch.store import health
-from cachewatch.store.database import Connection
 from cachewatch.store.health import AlertKey, AlertKind, Counter, SourceHealth
 
 
@@ -95,24 +94,20 @@ def _succeeded(context: Context, source: Source, news: News) -> None:
             title = f"notice about the source {name}"
             notice = OperatorNotice(topic=f"source {name}", title=title, lines=(warning,))
             alerts.notify_within(connection, context, notice)
-        _report_problem(connection, context, source, news)
+        skipped, empty = f"a part of the source {name} was skipped", f"the source {name} has no documents"
+        for kind, said, title, solved in (
+            (AlertKind.SOURCE_INCOMPLETE, news.problem, skipped, "is complete again"),
+            (AlertKind.SOURCE_EMPTY, news.no_documents, empty, "has documents again"),
+        ):
+            if said:
+                event = f"source.{kind.removeprefix('source-')}"
+                context.log_within(connection).warning(event, source=name, said=said)
+                alert = Alert(key=AlertKey(kind, name), title=title, lines=(said,))
+                alerts.open_within(connection, context, alert)
+            else:
+                alerts.resolve_within(connection, context, AlertKey(kind, name), f"the source {name} {solved}")
         alerts.review(connection, context, source, found)
     context.log.info("source.polled", source=name, revision=news.revision[:12], is_new=is_new)
-
-
-def _report_problem(connection: Connection, context: Context, source: Source, news: News) -> None:
-    """Open or resolve the alerts for a source that is incomplete or has no documents."""
-    skipped, empty = f"a part of the source {source.name} was skipped", f"the source {source.name} has no documents"
-    for kind, said, title, solved in (
-        (AlertKind.SOURCE_INCOMPLETE, news.problem, skipped, "is complete again"),
-        (AlertKind.SOURCE_EMPTY, news.no_documents, empty, "has documents again"),
-    ):
-        key = AlertKey(kind, source.name)
-        if not said:
-            alerts.resolve_within(connection, context, key, f"the source {source.name} {solved}")
-            continue
-        context.log_within(connection).warning(f"source.{kind.removeprefix('source-')}", source=source.name, said=said)
-        alerts.open_within(connection, context, Alert(key=key, title=title, lines=(said,)))
 
 
 # How many sources are polled at once: of those that answered last time, and of the others, which may hang again.
@@ -124,25 +119,27 @@ _ENDING_SECONDS = 20.0
 _INTERRUPT_SECONDS = 0.2
 
 
-# How a poll ended: the source's name, whether it answered, and the error if the result could not be stored.
-_Ended = tuple[str, bool, BaseException | None]
-
-
 class Polls:
     """The polls of one pass; if the `with` block raises, the polls that still run are ended."""
 
     def __init__(self, context: Context) -> None:
         self.failed = 0
         self._context = context
-        self._sources = tuple(context.config.sources.values())
-        self._ended: SimpleQueue[_Ended] = SimpleQueue()
+        # How each poll ended: the source's name, whether it answered, and the error if the result could not be stored.
+        self._ended: SimpleQueue[tuple[str, bool, BaseException | None]] = SimpleQueue()
         self._threads: list[Thread] = []
 
     def __enter__(self) -> Self:
-        if len(self._sources) > 1:  # a single one needs no thread
-            answering = [source for source in self._sources if has_answered(self._context, source)]
-            self._start(ANSWERING, answering)
-            self._start(OTHERS, [source for source in self._sources if source not in answering])
+        sources = self._context.config.sources.values()
+        # Those that answered last time come first, and wait for none that hangs.
+        waiting = deque(sorted(sources, key=lambda source: not has_answered(self._context, source)))
+        # As daemons: what hangs in spite of everything must not keep the process.
+        self._threads = [
+            Thread(target=self._work, args=(waiting,), name="poll", daemon=True)
+            for _ in range(min(ANSWERING + OTHERS, len(waiting)))
+        ]
+        for thread in self._threads:
+            thread.start()
         return self
 
     def __exit__(self, error: object, *_: object) -> None:
@@ -160,41 +157,24 @@ class Polls:
 
         Raises at the end the first error that kept the result of a poll from being stored.
         """
-        pending, errors = {source.name for source in self._sources}, []
-        for found in self._rounds():
-            for name, is_answered, error in found:
-                pending.remove(name)
-                self.failed += not is_answered
-                errors += [error] if error else []
-            yield frozenset(pending)
-            if not pending:
-                break
-        if errors:
-            raise errors[0]
+        pending, errors = set(self._context.config.sources), list[BaseException]()
 
-    def _rounds(self) -> Iterator[list[_Ended]]:
-        """Yield lists of polls that ended, endlessly: first those of the first five seconds, then one at a time.
+        def wait(seconds: float | None = None) -> None:
+            name, is_answered, error = self._ended.get(timeout=seconds)
+            pending.remove(name)
+            self.failed += not is_answered
+            errors.extend([error] if error else [])
 
-        A single source is polled after an empty first list, so that queued deliveries do not wait for it.
-        """
-        if not self._threads:
-            yield []
-            yield [(source.name, poll(self._context, source), None) for source in self._sources]
-        found: list[_Ended] = []
         deadline = time.monotonic() + _GRACE_SECONDS
         with suppress(Empty):
-            while len(found) < len(self._sources):
-                found.append(self._ended.get(timeout=max(0.0, deadline - time.monotonic())))
-        yield found
-        while True:
-            yield [self._ended.get()]
-
-    def _start(self, most: int, sources: Sequence[Source]) -> None:
-        waiting = deque(sources)
-        for _ in range(min(most, len(sources))):
-            # As daemons: what hangs in spite of everything must not keep the process.
-            self._threads.append(Thread(target=self._work, args=(waiting,), name="poll", daemon=True))
-            self._threads[-1].start()
+            while pending:
+                wait(max(0.0, deadline - time.monotonic()))
+        yield frozenset(pending)
+        while pending:
+            wait()
+            yield frozenset(pending)
+        if errors:
+            raise errors[0]
 
     def _work(self, waiting: deque[Source]) -> None:
         while waiting and not self._context.is_ending.is_set():

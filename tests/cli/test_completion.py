@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from click.shell_completion import ShellComplete
 
-from cachewatch.cli import COMPLETING, cli
+from cachewatch.cli import cli
+from cachewatch.cli.help import COMPLETING
 
 
 def offered(*words: str) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
-from cachewatch.cli.mistakes import examples
+from cachewatch.cli.help import examples
 from cachewatch.cli.terminal import FORMAT_OPTION, ProgressLine, say, warn_of, write_json
 from cachewatch.config.schedule import parse_size
 from cachewatch.core.names import safe

@@ -12,8 +12,8 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
-from cachewatch.cli.catalogue import REPO_OPTION, REV_OPTION, TAG_OPTION, open_catalogue
-from cachewatch.cli.mistakes import completing, examples
+from cachewatch.cli.catalogue import REPO_OPTION, REV_OPTION, TAG_OPTION, completing, open_catalogue
+from cachewatch.cli.help import examples
 from cachewatch.cli.terminal import (
     OUTPUT_OPTION,
     ProgressLine,

@@ -11,8 +11,8 @@ from typing import Any, TypedDict, Unpack
 import click
 from msgspec import json
 
-from cachewatch.cli.catalogue import REPO_OPTION, TAG_OPTION, is_folder, open_catalogue
-from cachewatch.cli.mistakes import SuggestingGroup, completing, examples
+from cachewatch.cli.catalogue import REPO_OPTION, TAG_OPTION, completing, is_folder, open_catalogue
+from cachewatch.cli.help import SuggestingGroup, examples
 from cachewatch.cli.terminal import (
     FORMAT_OPTION,
     JOBS_OPTION,

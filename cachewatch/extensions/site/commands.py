@@ -6,9 +6,9 @@ from urllib.parse import quote
 
 import click
 
-from cachewatch.cli.catalogue import REPO_OPTION, open_catalogue
+from cachewatch.cli.catalogue import REPO_OPTION, completing, open_catalogue
 from cachewatch.cli.config import load
-from cachewatch.cli.mistakes import completing, examples
+from cachewatch.cli.help import examples
 from cachewatch.cli.terminal import JOBS_OPTION, ProgressLine, warn_of
 from cachewatch.config.channels import FeedConfig
 from cachewatch.core.selection import Globs

@@ -1,4 +1,4 @@
-"""Help for users who type a command line: examples, completion, and error messages that suggest the right names."""
+"""Help for users who type a command line: `cachewatch help`, examples, and error messages that suggest the right names."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -6,11 +6,16 @@ from types import MappingProxyType
 from typing import TypeVar
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import get_completion_class
 
+from cachewatch.cli.terminal import FORMAT_OPTION, write_json, write_lines
 from cachewatch.core.names import did_you_mean
+from cachewatch.core.selection import GROUPS, MEANINGS
 from cachewatch.hooks import Command, load
+from cachewatch.runtime.files import shipped_schemas
 
+# The environment variable with which a shell asks for completions; click derives it from the program's name.
+COMPLETING = "_CACHEWATCH_COMPLETE"
 # A paragraph that begins with this keeps its lines in click.
 AS_IT_IS = "\b"
 
@@ -26,20 +31,6 @@ def examples(*lines: str, title: str = "Examples:") -> Callable[[C], C]:
         return command
 
     return add
-
-
-Complete = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
-
-
-def completing(what: str) -> Complete:
-    """Return a completion callback that offers the values of `what`; completion.py is loaded only then."""
-
-    def complete(context: click.Context, _: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-        from cachewatch.cli.completion import offer  # noqa: PLC0415
-
-        return offer(what, context, incomplete)
-
-    return complete
 
 
 _NOT_ONE = re.compile(r"'(.*)' is not one of ", re.DOTALL)
@@ -147,3 +138,67 @@ def _meant_option(name: str, command: click.Command) -> str:
     if name == "--repo" and "--config" in names:
         return "; it reads the sources of a configuration, which --config names"
     return did_you_mean(name, names)
+
+
+@examples("cachewatch help diff", "cachewatch help config check", "cachewatch help kinds")
+@click.group(name="help", cls=SuggestingGroup)
+def help_() -> None:
+    """Show the help of a command, the kinds of change, JSON Schemas, or how commands are completed."""
+
+
+@examples("cachewatch help kinds", "cachewatch help kinds --format json")
+@click.command
+@FORMAT_OPTION
+def kinds(*, format_: str) -> None:
+    """List the kinds of change, worst first.
+
+    A + marks the kinds that digests report by default.
+    """
+    if format_ == "json":
+        write_json(
+            "kinds",
+            {
+                "kinds": [{"kind": kind, "meaning": said, "default": own} for kind, (said, own) in MEANINGS.items()],
+                "groups": {word: [kind for kind in MEANINGS if kind in group] for word, group in GROUPS.items()},
+            },
+        )
+        return
+    lines = ["Kinds of change, worst first; + marks those that digests report by default:", ""]
+    lines += [f"{'+' if is_default else ' '} {kind:<18} {meaning}" for kind, (meaning, is_default) in MEANINGS.items()]
+    lines += ["", "Groups of kinds, for `changes:` of a subscription and `diff --kind`:", ""]
+    for word, group in GROUPS.items():
+        if word not in ("default", "all"):
+            lines.append(f"  {word:<18} {', '.join(kind for kind in MEANINGS if kind in group)}")
+    lines += ["", "Lost places and machines with equal builds elsewhere are place-lost and machine-lost, but not lost."]
+    write_lines(lines)
+
+
+_SCHEMAS = {name: file for name, file in shipped_schemas().items() if name != "cachewatch"}  # of `config schema`
+
+
+@examples("cachewatch help schema > changesets.schema.json", "cachewatch help schema digest")
+@click.command
+@click.argument("what", type=click.Choice([*_SCHEMAS]), default="changesets")
+def schema(*, what: str) -> None:
+    """Print the JSON Schema of `diff --format json`, of a digest, or of `why` or `impact` with `--format json`."""
+    click.echo(_SCHEMAS[what].read_text("utf-8"), nl=False)
+
+
+@examples(
+    'eval "$(cachewatch help completion bash)"',
+    "cachewatch help completion fish > ~/.config/fish/completions/cachewatch.fish",
+)
+@click.command
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, /, *, shell: str) -> None:
+    """Print the completion script of a shell.
+
+    Commands, options, tags, packages, stacks, kinds, subscriptions and channels are completed, those of the
+    catalogue as it was last fetched. For bash and zsh, put `eval "$(cachewatch help completion bash)"` into ~/.bashrc or
+    ~/.zshrc; for fish, write the script to ~/.config/fish/completions/cachewatch.fish.
+    """
+    found = get_completion_class(shell)
+    assert found is not None
+    root = context.find_root()
+    click.echo(found(root.command, {}, "cachewatch", COMPLETING).source())
