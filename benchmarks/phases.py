@@ -45,15 +45,15 @@ def main() -> None:
     from cachewatch.core.changesets import NoCollector  # noqa: PLC0415
     from cachewatch.core.selection import Selection  # noqa: PLC0415
     from cachewatch.core.tag_judgement import Observation  # noqa: PLC0415
+    from cachewatch.documents import parsing  # noqa: PLC0415
     from cachewatch.report.formats import write_text  # noqa: PLC0415
     from cachewatch.report.text import Palette, Requested  # noqa: PLC0415
-    from cachewatch.sources import contents as document_contents  # noqa: PLC0415
     from cachewatch.sources.opening import open_comparison  # noqa: PLC0415
 
     gc.set_threshold(100_000, 20, 50)
     selection = Selection()
     diff.read = _timed_steps("wait for git, and read", diff.read)  # type: ignore[attr-defined]
-    document_contents.parse = _timed("parse", document_contents.parse)  # type: ignore[attr-defined]
+    parsing.parse = _timed("parse", parsing.parse)
     compare_all = diff.compare_all  # type: ignore[attr-defined]
     diff.compare_all = _timed("compare", lambda pairs, **options: list(compare_all(pairs, **options)))  # type: ignore[attr-defined]
     diff.items_of = _timed("take apart", diff.items_of)  # type: ignore[attr-defined]

@@ -47,10 +47,7 @@ from cachewatch.core.selection import Selection
 from cachewatch.core.statement_values import Items, Statement, StatementKind
 from cachewatch.core.statements import counted, statements_of, with_turnover
 from cachewatch.core.tag_judgement import Judgement, judge
-from cachewatch.documents.records import KnownRecords
-from cachewatch.errors import OutOfTime, WorkerEnded, WorkFailed
-from cachewatch.runtime.worker import INLINE, Isolation, in_processes
-from cachewatch.sources.contents import (
+from cachewatch.documents.parsing import (
     Documents,
     Problems,
     Read,
@@ -61,6 +58,9 @@ from cachewatch.sources.contents import (
     parse_side,
     read,
 )
+from cachewatch.documents.records import KnownRecords
+from cachewatch.errors import OutOfTime, WorkerEnded, WorkFailed
+from cachewatch.runtime.worker import INLINE, Isolation, in_processes
 
 # Below this many bytes a second process costs more than it gains.
 _WORTH_TWO_PROCESSES = 4 * 2**20

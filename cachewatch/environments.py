@@ -26,6 +26,7 @@ from cachewatch.core.changesets import Blob, Content, Listing
 from cachewatch.core.model import Diagnostic, Document, Signature
 from cachewatch.core.spack import parse_ranges
 from cachewatch.documents.frontmatter import load_yaml
+from cachewatch.documents.parsing import about_content, is_readable, parse_side
 from cachewatch.documents.records import KnownRecords
 from cachewatch.documents.spec_nodes import Arch, Lookup, Node, compiler_of, dependencies_of, graph_node_of, variants_of
 from cachewatch.errors import UnknownRevision, UnreadableDocument, UsageError, WorkFailed
@@ -35,7 +36,6 @@ from cachewatch.git.revisions import Revision, resolve
 from cachewatch.hooks import extensions, lacking, load
 from cachewatch.runtime.files import folder_around, read_inside
 from cachewatch.runtime.worker import INLINE, Isolation
-from cachewatch.sources.contents import about_content, is_readable, parse_side
 
 LOCK_FILE = "spack.lock"
 MANIFEST_FILE = "spack.yaml"

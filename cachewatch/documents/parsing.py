@@ -2,7 +2,8 @@
 
 Most documents are seven lines, two of which hold JSON: the fast parser reads those (records.py). Any other form is read
 as YAML (frontmatter.py), a hundred times slower. Both give the same result; `tests/documents/test_documents.py` tests that.
-`meta` repeats the specs, so it is checked against them and never compared.
+`meta` repeats the specs, so it is checked against them and never compared. The two documents of a package are read and
+parsed together, and what is wrong with them is collected.
 
 Where documents do not lie in `_cache/`, `recognize` finds them among the text files that git (`git/trees.py`) and
 folders (`sources/folders.py`) list: documents are those whose front matter has `spec_details`.
@@ -14,14 +15,25 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from operator import attrgetter
 from pathlib import PurePosixPath
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeGuard, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from cachewatch.core import spack
-from cachewatch.core.model import CompilerForm, Diagnostic, DiagnosticKind, Document, Facts, facts_of, known_hash
+from cachewatch.core.changesets import Blob, Content, DocumentPair, Readers
+from cachewatch.core.model import (
+    CompilerForm,
+    Diagnostic,
+    DiagnosticKind,
+    Document,
+    Facts,
+    Unreadable,
+    facts_of,
+    known_hash,
+)
 from cachewatch.core.names import Layout, is_name, safe_name
+from cachewatch.core.package_changes import Pair
 from cachewatch.documents.frontmatter import (
     MAX_BYTES,
     MAX_PATIENT_BYTES,
@@ -35,6 +47,7 @@ from cachewatch.documents.frontmatter import (
 )
 from cachewatch.documents.records import KnownRecords, Records, read_records, records_of
 from cachewatch.errors import DocumentError, NotComparableDocument, UnreadableDocument
+from cachewatch.runtime.worker import Piece
 
 
 class _Meta(msgspec.Struct):
@@ -175,6 +188,122 @@ def _oddities(records: Records) -> Iterator[str]:
             unnamed = [spec_hash for spec_hash, signature in records.specs.in_order() if not value(signature)]
             first = f", first {unnamed[0][:7]}" if known_hash(unnamed[0]) else ""
             yield f"specs without {what}: {len(unnamed):,}{first}"
+
+
+Documents = Sequence[DocumentPair]
+# A pair of documents with the contents of both; a content is None if there is no document or it is too large.
+Read = tuple[DocumentPair, Content | None, Content | None]
+
+
+def read(documents: Documents, readers: Readers) -> Iterator[Read]:
+    """Yield each pair of documents with the contents of both; None if there is no document or it is too large."""
+    if readers.before is readers.after:
+        blobs = [blob for pair in documents for blob in (pair.before, pair.after) if is_readable(blob)]
+        old_contents = new_contents = readers.before.read(blobs)
+    else:
+        old_contents = readers.before.read([pair.before for pair in documents if is_readable(pair.before)])
+        new_contents = readers.after.read([pair.after for pair in documents if is_readable(pair.after)])
+    for pair in documents:
+        before = next(old_contents) if is_readable(pair.before) else None
+        after = next(new_contents) if is_readable(pair.after) else None
+        yield pair, before, after
+
+
+def is_readable(blob: Blob | None) -> TypeGuard[Blob]:
+    """Tell whether there is a document and it is not too large."""
+    return blob is not None and blob.size <= MAX_BYTES
+
+
+def parse_side(
+    blob: Blob | None, content: Content | None, known: KnownRecords, package: str = ""
+) -> Document | Diagnostic | None:
+    """Return the parsed document, or a diagnostic if it cannot be read or compared; None if there is no document.
+
+    `package` is the package that it is of, by its path.
+    """
+    if blob is None:
+        return None
+    if content is None:
+        return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, TOO_LARGE)
+    if isinstance(content, str):
+        return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, content)
+    try:
+        return parse(content, blob.path, known, package=package or blob.package)
+    except NotComparableDocument as error:
+        return Diagnostic(blob.path, DiagnosticKind.NOT_COMPARABLE, str(error))
+    except DocumentError as error:
+        return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, str(error))
+
+
+def about_pair(pair: Read) -> Piece:
+    """Return the package, object ids and size of a pair of documents, for the worker."""
+    documents, *contents = pair
+    names = tuple(blob.name if blob else "" for blob in (documents.before, documents.after))
+    return Piece(documents.package, names, sum(len(content) for content in contents if isinstance(content, bytes)))
+
+
+def about_content(read: tuple[Blob, Content | None]) -> Piece:
+    """Return the package, object id and size of one document, for the worker."""
+    blob, content = read
+    return Piece(blob.package, (blob.name,), len(content) if isinstance(content, bytes) else 0)
+
+
+class Problems:
+    """The problems of the documents of requested packages; those of `others` are ignored."""
+
+    def __init__(self, others: frozenset[str]) -> None:
+        self._others = others
+        self.by_package: list[tuple[str, Diagnostic]] = []
+        self.unreadable: list[Unreadable] = []
+        self.half_read: set[str] = set()  # stacks of documents, of any package, that cannot be read on the other side
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """The diagnostics of all requested packages."""
+        return tuple(diagnostic for _, diagnostic in self.by_package)
+
+    def note(self, package: str, before: Document | Diagnostic | None, after: Document | Diagnostic | None) -> None:
+        """Add the problems of the two documents of a package; one that is the same on both sides once."""
+        if package in self._others:
+            return
+        bad = [(side, name) for side, name in ((after, "after"), (before, "before")) if isinstance(side, Diagnostic)]
+        found = [msgspec.structs.replace(side, side=name) for side, name in reversed(bad)]
+        if len(found) == 2 and found[0].message == found[1].message:
+            found = [msgspec.structs.replace(found[1], side="both")]
+        if not bad:
+            old, new = (side.diagnostics if isinstance(side, Document) else () for side in (before, after))
+            found = [*new, *(diagnostic for diagnostic in old if diagnostic not in new)]
+        self.by_package += ((package, diagnostic) for diagnostic in found)
+        # It must be compared later, unless its documents were and are in the old form without hashes.
+        was_comparable = isinstance(before, Document)
+        unread = {name for side, name in bad if side.kind is DiagnosticKind.UNREADABLE}
+        if unread or (bad and was_comparable):
+            is_after = isinstance(after, Diagnostic) and (was_comparable or "after" in unread)
+            self.unreadable.append(
+                Unreadable(package=package, reason=bad[0][0].message, before="before" in unread, after=is_after)
+            )
+
+    def remark(self, documents: DocumentPair, kind: DiagnosticKind, message: str) -> None:
+        """Add a remark on the two documents of a package, which are still compared; none if `message` is empty."""
+        if message and documents.package not in self._others and documents.after is not None:
+            diagnostic = Diagnostic(documents.after.path, kind, message, is_loss=False)
+            self.by_package.append((documents.package, diagnostic))
+
+
+def parse_pair(
+    pair: DocumentPair,
+    old_content: Content | None,
+    new_content: Content | None,
+    problems: Problems,
+) -> Pair | None:
+    """Parse both documents of a package and add their problems to `problems`; return None if one cannot be compared."""
+    known = KnownRecords()
+    before = parse_side(pair.before, old_content, known, pair.package)
+    after = parse_side(pair.after, new_content, known, pair.package)
+    problems.note(pair.package, before, after)
+    if isinstance(before, Diagnostic) or isinstance(after, Diagnostic):
+        return None
+    return Pair(pair.package, before, after)
 
 
 _BOM = b"\xef\xbb\xbf"

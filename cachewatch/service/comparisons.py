@@ -41,6 +41,7 @@ from cachewatch.core.selection import Selection
 from cachewatch.core.spack import version_key
 from cachewatch.core.statement_values import Items
 from cachewatch.core.tag_judgement import Judgement, Observation
+from cachewatch.documents.parsing import Problems, Read, about_pair, read
 from cachewatch.environments import file_of, open_environment
 from cachewatch.errors import UsageError, WorkerEnded, WorkFailed
 from cachewatch.git.catalogue import CompareTrees, tags_of
@@ -49,7 +50,6 @@ from cachewatch.git.revisions import Revision
 from cachewatch.git.trees import compare_trees
 from cachewatch.runtime.worker import INLINE, Isolation, Piece
 from cachewatch.service.streams import Stream
-from cachewatch.sources.contents import Problems, Read, about_pair, read
 
 # In bytes; what does not fit into the file is compared again for each stream.
 MOST_ON_DISK = 512 * 2**20

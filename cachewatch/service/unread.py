@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from cachewatch.core.changesets import Readers
 from cachewatch.core.model import Unreadable
 from cachewatch.core.names import predecessors
+from cachewatch.documents.parsing import Problems, Read, about_pair, parse_pair, read
 from cachewatch.errors import CachewatchError, OutOfTime, SourceError, UnknownRevision, WorkerEnded, WorkFailed
 from cachewatch.git.catalogue import Bases, GitReader, last_readable, tags_of
 from cachewatch.git.repository import Repository
@@ -26,7 +27,6 @@ from cachewatch.runtime.worker import INLINE, Isolation
 from cachewatch.service.alerts import Alert
 from cachewatch.service.context import Context
 from cachewatch.service.streams import PendingRanges, streams_of
-from cachewatch.sources.contents import Problems, Read, about_pair, parse_pair, read
 from cachewatch.store.cursors import Unread
 from cachewatch.store.health import AlertKey, AlertKind
 
