@@ -192,7 +192,7 @@ def archived_digests(state: StatePlace, feeds: Mapping[str, str | None]) -> list
 
 _OWN = ".cachewatch"
 # The format of the remembered data; with another one, everything is built anew.
-_EDITION = "cachewatch.site/4"
+_EDITION = "cachewatch.site/5"
 _LARGEST = 2 * 2**30
 
 Value = TypeVar("Value")
@@ -356,8 +356,7 @@ def _pages(
     yield _Page("index.html", "index", {"view": index_page(catalogue, totals)})
     yield _Page("packages.html", "packages", {"packages": package_rows(catalogue), "tag": told})
     yield _Page("stacks.html", "stacks", {"plot": stacks_plot(totals, revisions, stories), "tag": told})
-    tags = tag_pages(catalogue)
-    yield _Page("tags.html", "tags", {"tags": tag_rows(catalogue, tags), "told": told})
+    yield _Page("tags.html", "tags", {"tags": tag_rows(catalogue), "told": told})
     yield _Page("revisions.html", "revisions", {"rows": revision_list(past, stories, totals), "tag": told})
     yield _Page("feed.atom", "feed", tag_feed(past, stories, title))
     if digests:
@@ -367,7 +366,7 @@ def _pages(
     for stack, stack_view in stack_pages(past, totals).items():
         yield _Page(page("stack", stack), "stack", {"view": stack_view})
         yield _Page(f"stack/{file_name(stack)}.atom", "feed", page_feed("stack", stack, stack_view, revisions))
-    for tag, tag_view in tags.items():
+    for tag, tag_view in tag_pages(catalogue):
         yield _Page(page("tag", tag), "tag", {"view": tag_view})
     yield from _package_pages(catalogue, sources)
 

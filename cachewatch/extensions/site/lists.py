@@ -7,23 +7,18 @@ names, versions, stacks and tags, and there is a file of hashes for each first l
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from enum import StrEnum
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import asdict
 
 from cachewatch.core import names as tag_names
-from cachewatch.core.model import Place
 from cachewatch.core.names import safe_name
-from cachewatch.core.spack import is_newer, newest, sorted_versions
+from cachewatch.core.spack import sorted_versions
 from cachewatch.extensions.site.page_parts import (
-    Figure,
     Happening,
     Link,
     View,
     figures,
-    package_link,
     package_row,
     specs_plot,
 )
@@ -41,7 +36,7 @@ from cachewatch.extensions.site.past import (
 )
 from cachewatch.extensions.site.reading import SiteContents
 from cachewatch.report.text import Block
-from cachewatch.report.words import in_places, names, number, stacks_named
+from cachewatch.report.words import number
 
 _MOST_FACTS = 6
 _UP = "../"
@@ -255,194 +250,41 @@ def _stack_page(  # noqa: PLR0917
     }
 
 
-class MoveOutcome(StrEnum):
-    """How a package differs in another tag: the first of these that applies."""
-
-    LOST = "lost"  # in a place, i.e. a stack and target
-    DOWNGRADED = "downgraded"  # in a place
-    UPGRADED = "upgraded"  # in a place
-    GAINED = "gained"  # in a place
-    CHANGED = "changed"  # only in older versions, compilers or operating systems
-    REBUILT = "rebuilt"  # only hashes differ
-    SAME = "same"
-
-
-class PackageOutcome(NamedTuple):
-    """How one package differs in another tag."""
-
-    package: str
-    outcome: MoveOutcome
-    places: tuple[Place, ...] = ()  # with this outcome, sorted; none if only hashes differ
-    is_whole: bool = False  # lost or gained in all places
-    before: str = ""  # of an up- or downgrade, the newest version in the first of these places
-    after: str = ""
-
-
-def _verdict_of(outcomes: Mapping[MoveOutcome, Sequence[PackageOutcome]]) -> str:
-    """Return a sentence on the consequences of moving to the other tag."""
-    said = []
-    if lost := outcomes[MoveOutcome.LOST]:
-        named = [
-            one.package if one.is_whole else f"{one.package} in {stacks_named({place.stack for place in one.places})}"
-            for one in lost
-        ]
-        said.append(f"moving would lose {number(len(lost), 'package')} ({names(named)})")
-    if older := outcomes[MoveOutcome.DOWNGRADED]:
-        said.append(f"{len(older):,} downgraded ({names([found.package for found in older])})")
-    is_same = not any(found for outcome, found in outcomes.items() if outcome is not MoveOutcome.SAME)
-    return "; ".join(said) or ("nothing changes" if is_same else "every package stays, none is older")
-
-
-_MOST_ROWS = 60
-_EARLIER = 4  # snapshots, about a month
-# The outcomes that are listed, worst first, with title and tone.
-_LISTED = {
-    MoveOutcome.LOST: ("Lost", "attention"),
-    MoveOutcome.DOWNGRADED: ("Downgraded", "attention"),
-    MoveOutcome.UPGRADED: ("Upgraded", "news"),
-    MoveOutcome.GAINED: ("Gained", "news"),
-    MoveOutcome.CHANGED: ("With other older versions", "routine"),
-}
-
-
-_REGRADED = (MoveOutcome.UPGRADED, MoveOutcome.DOWNGRADED)
-
-
-def tag_rows(catalogue: SiteContents, pages: Mapping[str, View]) -> list[View]:
+def tag_rows(catalogue: SiteContents) -> list[View]:
     """Return a row for each tag, in the order of the catalogue, with the changes from its predecessor."""
     all_tags = _by_tag(catalogue)
-    before = tag_names.predecessors(all_tags)
     return [
         {
             "name": Link(shown(tag), page("tag", tag)),
             "packages": len(all_tags[tag]),
             "specs": sum(present.specs for present in all_tags[tag].values()),
-            "note": _note(pages[tag]) if tag in before else "",
+            "facts": catalogue.moves[tag].story.facts[:_MOST_FACTS] if tag in catalogue.moves else (),
         }
         for tag in tag_names.in_order(all_tags)
     ]
 
 
-def _note(told: View) -> str:
-    counts = [figure for figure in told["moves"][0]["counts"] if figure.label != MoveOutcome.SAME.value]
-    return ", ".join(f"{figure.number} {figure.label}" for figure in counts) or "nothing changed"
-
-
-def tag_pages(catalogue: SiteContents) -> Mapping[str, View]:
-    """Return the values of the page of each tag by tag, with the consequences of moving to it and from it."""
-    all_tags = _by_tag(catalogue)
-    before, told = tag_names.predecessors(all_tags), catalogue.past.tag
-    pages: dict[str, View] = {}
+def tag_pages(catalogue: SiteContents) -> Iterator[tuple[str, View]]:
+    """Yield each tag with the values of its page: what changed from the tag before it, and its packages."""
+    all_tags, commit = _by_tag(catalogue), catalogue.past.revisions[-1].commit
+    links = {safe_name(package): _UP + page("package", package) for package in packages_of(catalogue)}
     for tag, packages in all_tags.items():
         specs = sum(present.specs for present in packages.values())
         stacks = {stack for present in packages.values() for stack in present.stacks}
-        pages[tag] = {
+        view: View = {
             "name": shown(tag),
             "figures": figures(package=len(packages), spec=specs, stack=len(stacks)),
-            "moves": [_move(base, target, tag, all_tags) for base, target in _moves(tag, all_tags, before, told)],
             "packages": [package_row(package, present, up=_UP) for package, present in sorted(packages.items())],
+            "before": None,
         }
-    return pages
+        if move := catalogue.moves.get(tag):
+            view["before"] = Link(shown(move.before), _UP + page("tag", move.before))
+            view["total"] = move.story.total
+            view["sections"] = [_section(section, links) for section in move.story.sections]
+            view["command"] = f"cachewatch diff {commit}:{move.before} {commit}:{tag}"
+        yield tag, view
 
 
 def _by_tag(catalogue: SiteContents) -> dict[str, Mapping[str, Present]]:
     others = {tag: packages for tag, (_, packages) in catalogue.tags.items()}
     return {catalogue.past.tag: presents_of(catalogue), **others}
-
-
-def _moves(tag: str, tags: Collection[str], predecessors: Mapping[str, str], told: str) -> list[tuple[str, str]]:
-    """Return the pairs of tags to compare for the page of `tag`.
-
-    These are from its predecessor and from the tag a month before, and on to `told`, the tag whose history is shown.
-    """
-    if tag == told:
-        newest_of = [[t for t in tag_names.in_order(tags) if tag_names.series(t) == own] for own in (told, "v")]
-        return [(found[0], tag) for found in newest_of if found]
-    older: list[str] = []
-    while len(older) < _EARLIER and (before := predecessors.get(older[-1] if older else tag)):
-        older.append(before)
-    return [*((base, tag) for base in (*older[:1], *older[_EARLIER - 1 :])), (tag, told)]
-
-
-def _move(base: str, target: str, tag: str, all_tags: Mapping[str, Mapping[str, Present]]) -> View:
-    old, new = all_tags[base], all_tags[target]
-    outcomes: dict[MoveOutcome, list[PackageOutcome]] = {outcome: [] for outcome in MoveOutcome}
-    for package in old.keys() | new.keys():
-        found = outcome_between(package, old.get(package), new.get(package))
-        outcomes[found.outcome].append(found)
-    for some in outcomes.values():
-        some.sort(key=lambda one: (not one.is_whole, one.package))
-    other, word = (base, "from") if target == tag else (target, "to")
-    return {
-        "key": f"{word}-{file_name(other)}",
-        "word": word,
-        "other": Link(shown(other), _UP + page("tag", other)),
-        "verdict": _verdict_of(outcomes),
-        "counts": [Figure(f"{len(some):,}", outcome.value) for outcome, some in outcomes.items() if some],
-        "sections": [
-            {
-                "title": title,
-                "tone": tone,
-                "rows": [
-                    (package_link(one.package, _UP), _fact(one), "" if one.is_whole else in_places(one.places))
-                    for one in outcomes[outcome][:_MOST_ROWS]
-                ],
-                "more": max(0, len(outcomes[outcome]) - _MOST_ROWS),
-            }
-            for outcome, (title, tone) in _LISTED.items()
-            if outcomes[outcome]
-        ],
-    }
-
-
-def _fact(one: PackageOutcome) -> str:
-    if one.before or one.after:
-        return f"{shown(one.before, 24)} -> {shown(one.after, 24)}"
-    if one.outcome is MoveOutcome.LOST:
-        return "not there any more" if one.is_whole else "no build any more"
-    return "new package" if one.is_whole else "added" if one.outcome is MoveOutcome.GAINED else ""
-
-
-def outcome_between(package: str, before: Present | None, after: Present | None) -> PackageOutcome:
-    """Tell how a package differs between two tags, by its newest version in each place (stack and target)."""
-    if before and after and before.identity == after.identity and before.copies == after.copies:
-        return PackageOutcome(package, MoveOutcome.SAME)
-    had, has = _places(before), _places(after)
-    where: defaultdict[MoveOutcome, list[Place]] = defaultdict(list)
-    for place in had.keys() | has.keys():
-        where[_verdict(had.get(place), has.get(place))].append(place)
-    worst = next((outcome for outcome in _LISTED if where[outcome]), MoveOutcome.SAME)
-    is_whole = (worst is MoveOutcome.LOST and not has) or (worst is MoveOutcome.GAINED and not had)
-    if worst is MoveOutcome.SAME and before != after:
-        worst = _without_places(before, after)
-    places = tuple(sorted(where[worst]))
-    sides = [newest(side[places[0]]) for side in (had, has)] if worst in _REGRADED else []
-    return PackageOutcome(package, worst, places, is_whole, *sides)
-
-
-def _places(present: Present | None) -> Mapping[Place, frozenset[str]]:
-    found: defaultdict[Place, set[str]] = defaultdict(set)
-    for copies in present.copies if present else ():
-        if copies.stack:
-            found[Place(copies.stack, copies.target)].add(copies.version)
-    return {place: frozenset(versions) for place, versions in found.items()}
-
-
-def _verdict(before: frozenset[str] | None, after: frozenset[str] | None) -> MoveOutcome:
-    if not after or not before:
-        return MoveOutcome.GAINED if after else MoveOutcome.LOST
-    if before == after:
-        return MoveOutcome.SAME
-    old, new = newest(before), newest(after)
-    if is_newer(new, old):
-        return MoveOutcome.UPGRADED
-    return MoveOutcome.DOWNGRADED if is_newer(old, new) else MoveOutcome.CHANGED
-
-
-def _without_places(before: Present | None, after: Present | None) -> MoveOutcome:
-    """Tell how a package differs of which no place differs in its versions, or that no stack builds."""
-    if before is None or after is None:
-        return MoveOutcome.LOST if after is None else MoveOutcome.GAINED
-    if (before.compilers, before.oses) != (after.compilers, after.oses):
-        return MoveOutcome.CHANGED
-    return MoveOutcome.SAME if before.identity == after.identity else MoveOutcome.REBUILT

@@ -21,7 +21,7 @@ from cachewatch.core.changesets import Report
 from cachewatch.core.model import Kind, PackageChange, Signature
 from cachewatch.core.names import safe_name
 from cachewatch.core.statement_values import Severity, Statement, StatementKind
-from cachewatch.extensions.history.schema import members, unpack
+from cachewatch.extensions.history.schema import unpack
 from cachewatch.extensions.history.states import HeldSpecs
 from cachewatch.report.headline import clauses_of_statements
 from cachewatch.report.text import Block, Requested, tell
@@ -83,9 +83,7 @@ class Present(Struct, frozen=True, array_like=True):
     specs: int = 0
     copies: tuple[Copies, ...] = ()
     compilers: tuple[str, ...] = ()
-    oses: tuple[str, ...] = ()
     unreferenced: int = 0
-    identity: str = ""  # equal for equal sets of hashes
     builds: tuple[AlikeSpecs, ...] = ()  # every spec; only of the tag whose history is shown
 
     @property
@@ -242,8 +240,6 @@ def present_of(held: Iterable[HeldSpecs], *, has_builds: bool = False) -> Presen
         for version in signature.versions:
             for stack in signature.stacks or (NO_STACK,):
                 copies[version, stack, signature.target] += count
-    hashes = (one for parts in stored.values() for part in parts for one in members(part))
-    identity = hashlib.sha256(b"".join(sorted(one if isinstance(one, bytes) else one.encode() for one in hashes)))
     builds = (
         AlikeSpecs(
             version=", ".join(signature.versions),
@@ -260,9 +256,7 @@ def present_of(held: Iterable[HeldSpecs], *, has_builds: bool = False) -> Presen
         specs=sizes.total(),
         copies=tuple(Copies(*place, count) for place, count in sorted(copies.items())),
         compilers=tuple(sorted({signature.compiler for signature in sizes})),
-        oses=tuple(sorted({signature.os for signature in sizes})),
         unreferenced=sum(count for signature, count in sizes.items() if signature.is_unreferenced),
-        identity=identity.hexdigest()[:16] if sizes else "",
         builds=tuple(builds),
     )
 

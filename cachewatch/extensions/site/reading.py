@@ -11,10 +11,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch import __version__
+from cachewatch.comparing import changesets
 from cachewatch.core import names as tag_names
-from cachewatch.core.changesets import Report
+from cachewatch.core.changesets import NoCollector, Report
 from cachewatch.core.model import Diagnostic, DiagnosticKind, PackageChange
-from cachewatch.core.selection import Globs
+from cachewatch.core.selection import Globs, Selection
 from cachewatch.core.statements import with_causes
 from cachewatch.errors import DocumentError, UnknownRevision
 from cachewatch.extensions.causes.rebuilds import Chain, find_chains, rebuilt_in
@@ -46,7 +47,10 @@ from cachewatch.git.catalogue import stacks_of, tags_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, commit_time
 from cachewatch.git.trees import folders, nothing_found
+from cachewatch.report.formats import read_report
+from cachewatch.report.text import Requested
 from cachewatch.runtime.worker import in_processes
+from cachewatch.sources.opening import open_comparison
 
 _REVISIONS_AT_ONCE = 32
 _DAY = 86400
@@ -59,6 +63,14 @@ class PackageCauses(Struct, frozen=True, array_like=True):
     chains: tuple[Chain, ...]
 
 
+class TagMove(Struct, frozen=True, array_like=True):
+    """What changed from another tag to this one, in the statements of a comparison."""
+
+    before: str  # the other tag
+    changed: tuple[str, str]  # the commits that changed the two tags last
+    story: RevisionStory
+
+
 class SiteContents(Struct, frozen=True, kw_only=True):
     """The history of one tag, and the current specs of the others. Those of the last build are kept for the next one."""
 
@@ -69,6 +81,7 @@ class SiteContents(Struct, frozen=True, kw_only=True):
     causes: Mapping[str, PackageCauses] = {}  # of the last rebuild by package, where a dependency graph is recorded
     # Of each other tag, in order: the commit that changed it last, and its current specs by package.
     tags: Mapping[str, tuple[str, Mapping[str, Present]]] = {}
+    moves: Mapping[str, TagMove] = {}  # from the tag before it, by tag
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
@@ -147,29 +160,55 @@ class _Reading:
                 steps.setdefault(package, []).append(step)
             explained = _with_causes(self._repository, report, number, causes) if report else None
             stories.append(story_of(explained) if explained else RevisionStory())
-        last = last_changes(self._index, self._tag, self._until)
-        past = TagHistory(tag=self._tag, revisions=self._revisions, packages=tuple(self._histories(steps, last)))
-        diagnostics = list(self._unread(self._tag, last))
+        lasts = {tag: last_changes(self._index, tag, self._until) for tag in (self._tag, *self._others)}
+        # Of an earlier revision than the newest, the index does not know when documents changed.
+        is_newest = self._until == self._index.newest
+        changed = {
+            tag: self._chain[max(last.changed.values(), default=0)].revision if is_newest else ""
+            for tag, last in lasts.items()
+        }
+        packages = tuple(self._histories(steps, lasts[self._tag]))
         tags: dict[str, tuple[str, Mapping[str, Present]]] = {}
         for tag in self._others:
-            last = last_changes(self._index, tag, self._until)
-            # Of an earlier revision than the newest, the index does not know when documents changed.
-            is_newest = self._until == self._index.newest
-            changed = self._chain[max(last.changed.values(), default=0)].revision if is_newest else ""
             tags[tag] = known.tags.get(tag, ("", {})) if known else ("", {})
-            if not changed or changed != tags[tag][0]:
+            if not changed[tag] or changed[tag] != tags[tag][0]:
                 held = held_at(self._index, tag, self._until)
                 there = sorted(filter(self._packages, packages_at(self._index, tag, self._until)))
-                tags[tag] = changed, {package: present_of(held.get(package, ())) for package in there}
-            diagnostics += self._unread(tag, last)
+                tags[tag] = changed[tag], {package: present_of(held.get(package, ())) for package in there}
         return SiteContents(
             asked=self._packages.patterns,
-            past=past,
+            past=TagHistory(tag=self._tag, revisions=self._revisions, packages=packages),
             stories=tuple(stories),
             causes=causes,
             tags=tags,
-            diagnostics=tuple(diagnostics),
+            moves=dict(self._moves(changed, jobs)),
+            diagnostics=tuple(found for tag, last in lasts.items() for found in self._unread(tag, last)),
         )
+
+    def _moves(self, changed: Mapping[str, str], jobs: int) -> Iterator[tuple[str, TagMove]]:
+        """Yield the changes from the tag before each tag, for the tag whose history is shown from its newest snapshot."""
+        before = tag_names.predecessors(changed)
+        snapshots = (tag for tag in tag_names.in_order(changed) if tag_names.series(tag) == self._tag)
+        if newest := next(snapshots, None):
+            before.setdefault(self._tag, newest)
+        for tag, base in before.items():
+            move = self._known.moves.get(tag) if self._known else None
+            if move is None or not changed[tag] or (move.before, *move.changed) != (base, changed[base], changed[tag]):
+                move = TagMove(base, (changed[base], changed[tag]), self._compared(base, tag, jobs))
+            yield tag, move
+
+    def _compared(self, before: str, after: str, jobs: int) -> RevisionStory:
+        """Return what `cachewatch diff` says of two tags of the newest revision."""
+        commit, selection = self._chain[-1].revision, Selection(packages=self._packages)
+        with open_comparison(
+            f"{commit}:{before}",
+            f"{commit}:{after}",
+            repository=self._repository,
+            wanted_tag=selection.tags,
+            wanted_package=self._packages,
+        ) as comparison:
+            (changeset,) = changesets(comparison, selection, NoCollector, jobs=jobs)
+            return story_of(read_report(changeset, Requested(most=0, wants=lambda _: True)))
 
     def _told(self, start: int, jobs: int) -> Iterator[_Told]:
         """Yield the changes of each revision, from number `start` of the site on."""

@@ -1,35 +1,25 @@
-"""What the pages of a site say, as values: cards, statements, moves between tags, installing, search and feeds."""
+"""What the pages of a site say, as values: cards, statements, comparisons of tags, installing, search and feeds."""
 
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-import scripted
 from helpers import catalogue, history, record, spec_hash
 from sites import read_site
 
-from cachewatch.core.model import Document
-from cachewatch.core.package_changes import compare
-from cachewatch.documents.parsing import parse
-from cachewatch.extensions.history.schema import pack
-from cachewatch.extensions.history.states import HeldSpecs
 from cachewatch.extensions.site.building import Folder, build, tag_feed
 from cachewatch.extensions.site.lists import (
-    MoveOutcome,
     hash_files,
     index_file,
-    outcome_between,
     tag_pages,
 )
 from cachewatch.extensions.site.overview import cards, latest_card, unusual_card, versions_card
 from cachewatch.extensions.site.packages import Sources, builds_of, filled, install_of, matrix_of, package_page
-from cachewatch.extensions.site.page_parts import View
+from cachewatch.extensions.site.page_parts import Link, View
 from cachewatch.extensions.site.past import (
     AlikeSpecs,
     Copies,
     Present,
-    present_of,
     totals_of,
 )
 from cachewatch.extensions.site.reading import SiteContents
@@ -169,82 +159,26 @@ def test_a_stack_that_lost_a_package_is_at_the_top_of_its_page(tmp_path: Path) -
     assert _page_of(back, "zlib")["lost"] == []
 
 
-def _present(**places: str) -> Present:
-    """What there is: `e4s="1.0 1.1"` are versions of a stack."""
-    copies = [
-        Copies(version, stack, "zen4", 1) for stack, versions in sorted(places.items()) for version in versions.split()
-    ]
-    return Present(specs=len(copies), copies=tuple(copies), identity=repr(places))
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "outcome"),
-    [
-        ({"e4s": "1.0"}, None, MoveOutcome.LOST),
-        (None, {"e4s": "1.0"}, MoveOutcome.GAINED),
-        ({"e4s": "1.0", "hep": "1.0"}, {"e4s": "2.0"}, MoveOutcome.LOST),
-        ({"e4s": "1.0", "hep": "1.1"}, {"e4s": "2.0", "hep": "1.0"}, MoveOutcome.DOWNGRADED),
-        ({"e4s": "1.0"}, {"e4s": "1.0 2.0", "hep": "1.0"}, MoveOutcome.UPGRADED),
-        ({"e4s": "1.0"}, {"e4s": "1.0", "hep": "1.0"}, MoveOutcome.GAINED),
-        ({"e4s": "1.0 2.0"}, {"e4s": "2.0"}, MoveOutcome.CHANGED),
-        ({"e4s": "1.0"}, {"e4s": "1.0"}, MoveOutcome.SAME),
-    ],
-)
-def test_a_move_is_judged_by_places(
-    before: Mapping[str, str] | None, after: Mapping[str, str] | None, outcome: MoveOutcome
-) -> None:
-    """The worst that happened to a package anywhere is what is said of it."""
-    old, new = (None if side is None else _present(**side) for side in (before, after))
-
-    assert outcome_between("p", old, new).outcome is outcome
-
-
-def _present_of(document: Document) -> Present:
-    return present_of([HeldSpecs(signature, 1, pack([one])) for one, signature in document.specs.items()])
-
-
-@pytest.mark.slow_cases
-@pytest.mark.parametrize("week", ["stack-lost", "upgrades", "prune", "migration", "package-gone", "all-rebuilt"])
-def test_a_move_is_what_a_digest_says_of_it(week: str) -> None:
-    """From the numbers that are kept of each document, the same follows as from the documents."""
-    before, after = scripted.WEEKS[week]()
-    for path in before.keys() | after.keys():
-        package = path.split("/")[2]
-        old, new = (parse(files[path], path) if path in files else None for files in (before, after))
-        change = compare(package, old, new, is_pruned=False)
-        told = outcome_between(package, _present_of(old) if old else None, _present_of(new) if new else None)
-        verdicts = {place.verdict.value for place in change.places} if change else set()
-        worst = next((one for one in ("lost", "downgraded", "upgraded", "gained") if one in verdicts), None)
-
-        assert worst is None or told.outcome.value == worst, package
-        assert verdicts or told.outcome in (MoveOutcome.SAME, MoveOutcome.REBUILT)
-
-
-def test_other_hashes_are_a_rebuild() -> None:
-    """The same versions in the same places, but other binaries."""
-    old = _present(e4s="1.0")
-    new = Present(specs=1, copies=old.copies, identity="other")
-
-    assert outcome_between("p", old, new).outcome is MoveOutcome.REBUILT
-
-
-def test_a_tag_is_compared_with_several(tmp_path: Path) -> None:
-    """With the snapshot before, the fourth before it, and the tag that is told, to which one may move on."""
+def test_a_tag_says_what_a_comparison_with_the_one_before_says(tmp_path: Path) -> None:
+    """From the snapshot before; for the tag that is told from the newest one. It is read again only if one changed."""
     state = catalogue({"a": [record(1)], "b": [record(2)]})
-    for week in range(6):
+    for week in range(3):
         state |= catalogue({"a": [record(1, versions=[f"1.{week}"])]}, f"develop-2025-05-0{week + 1}")
-    pages = tag_pages(read_site(history(tmp_path / "r.git", state)))
+    repository = history(tmp_path / "r.git", state)
+    found = read_site(repository)
+    pages = dict(tag_pages(found))
 
-    moves = pages["develop-2025-05-06"]["moves"]
-    assert [f"{move['word']} {move['other'].text}" for move in moves] == [
-        "from develop-2025-05-05",
-        "from develop-2025-05-02",
-        "to develop",
+    assert {tag: page["before"] and page["before"].text for tag, page in pages.items()} == {
+        "develop": "develop-2025-05-03",
+        "develop-2025-05-03": "develop-2025-05-02",
+        "develop-2025-05-02": "develop-2025-05-01",
+        "develop-2025-05-01": None,
+    }
+    assert [(section["title"], section["rows"][0][:2]) for section in pages["develop-2025-05-03"]["sections"]] == [
+        ("Upgraded", (Link("a", "../package/a.html"), "1.1 -> 1.2"))
     ]
-    assert [figure.number + figure.label for figure in moves[0]["counts"]] == ["1upgraded"]
-    assert moves[2]["verdict"] == "1 downgraded (a)"
-    assert [figure.number + figure.label for figure in moves[2]["counts"]] == ["1downgraded", "1gained"]
-    assert [f"{move['word']} {move['other'].text}" for move in pages["develop"]["moves"]] == ["from develop-2025-05-06"]
+    assert [fact.text for fact in found.moves["develop"].story.facts] == ["a 1.2 -> 1.0 (older)", "new b 1.0"]
+    assert read_site(repository, found).moves["develop"] is found.moves["develop"]
 
 
 def _builds(*builds: AlikeSpecs) -> Present:
