@@ -368,7 +368,9 @@ def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line
             is_split = story.kind is StatementKind.MOVED or (story.kind in _BY_MOVE and items.left and items.joined)
             moves = (items.left, items.joined, items.staying) if is_split else ()
             beside = story.remaining if story.kind is StatementKind.WIDENED else ()
-            key = (items.package, story.kind, story.before, story.after, beside, *moves)
+            # Of a stack, apart from what other stacks build.
+            is_unbuilt = head.kind in _STACKS and bool(items.counts.unbuilt)
+            key = (items.package, story.kind, story.before, story.after, beside, is_unbuilt, *moves)
         found.setdefault(key, []).append((items, story))
     for package, story in taken.rows.items():
         found.setdefault((package, head.kind), []).append((None, story))

@@ -292,8 +292,9 @@ def _lines(change: PackageChange) -> Iterator[Line]:
     for place in change.places:
         where = {"stacks": place.stack, "target": place.target}
         yield {"change": f"place-{place.verdict}", **where, **_sides(place.before, place.after)}
-    for name in (*(kind.value for kind in MatchKind), "new", "gone"):
-        if count := getattr(change.counts, name):
+    counted = {kind.value: kind.value for kind in MatchKind} | {"replaces-nothing": "new", "not-replaced": "gone"}
+    for name, field_name in counted.items():
+        if count := getattr(change.counts, field_name):
             yield {"change": name, "count": count}
     yield from ({"change": "spec-removed", **_spec(spec)} for spec in change.removed)
     yield from ({"change": "spec-added", **_spec(spec)} for spec in change.added)

@@ -339,8 +339,8 @@ def test_a_page_that_no_browser_bears_is_cut(crowded: Digest, monkeypatch: pytes
     ("kind", "said"),
     [
         (StatementKind.PLACE_GAINED, "zlib in more places"),
-        (StatementKind.EXTRA_COPY, "1 extra copy"),
-        (StatementKind.SURPLUS, "1 surplus copy"),
+        (StatementKind.EXTRA_COPY, "1 extra copy of zlib"),
+        (StatementKind.SURPLUS, "1 surplus copy of zlib"),
         (StatementKind.REBUILT, "1 package rebuilt"),
         (StatementKind.EXTENDED, "zlib with an older version"),
     ],

@@ -201,3 +201,31 @@ def test_a_tag_of_a_name_that_is_not_allowed_is_named_where_it_differs(run: Run,
         said = run("diff", "HEAD~1", "HEAD", "--repo", repository)
         assert said.exit_code == code
         assert ("ignored 'd\u00e9velop': names may have only letters of ASCII" in said.error) == (code == 4)
+
+
+def test_only_what_no_stack_builds_is_counted_where_that_was_asked_for(run: Run, tmp_path: Path) -> None:
+    """Of a removed stack, too."""
+    before = {
+        f"p{n}": [record(n, stacks=["gpu", "ml"]), record(10 + n, stacks=["gpu"]), record(20 + n)] for n in range(3)
+    }
+    after = {f"p{n}": [record(n, stacks=["ml"]), record(10 + n, stacks=[]), record(20 + n)] for n in range(3)}
+    said = " ".join(compared(run, tmp_path, before, after, "--kind", "unreferenced").split())
+
+    assert "STACK REMOVED gpu 3 packages, 3 specs kept" in said
+    assert "(3 kept with changed stacks: 3 in removed stacks)" in said
+
+
+def test_tables_count_what_nothing_replaces_by_another_name_than_the_kind_gone(run: Run, tmp_path: Path) -> None:
+    """The kind is what has nothing left or an older version."""
+    said = compared(run, tmp_path, {"p": [record(1), record(2)]}, {"p": [record(1)]}, "--format", "csv")
+
+    assert "develop,p,not-replaced,,,,1," in said
+    assert "develop,p,gone" not in said
+
+
+def test_surplus_copies_are_of_a_package(run: Run, tmp_path: Path) -> None:
+    """The log names it."""
+    before, after = {"zlib": records(range(3))}, {"zlib": records(range(1))}
+    said = run("log", "--repo", history(tmp_path / "r.git", catalogue(before), catalogue(after))).output
+
+    assert "2 surplus copies of zlib" in said
