@@ -207,11 +207,10 @@ class Returns:
 
     def documents(self, tag: str, wanted: Callable[[str], bool]) -> Mapping[str, list[Departure]]:
         """Return the packages whose documents are back in a tag, each with its departures, earliest first."""
-        has = packages_of(self._repository, self._newest, tag)
+        departures = [one for one in self._departures(tag) if one.kind not in _IN_DOCUMENTS]
+        has = packages_of(self._repository, self._newest, tag) if departures else {}
         found: defaultdict[str, list[Departure]] = defaultdict(list)
-        for one in self._departures(tag):
-            if one.kind in _IN_DOCUMENTS:
-                continue
+        for one in departures:
             lacked = self._lacked(one.first)
             for package in one.missing(self._stream):
                 if package in has and package not in lacked and wanted(package):

@@ -391,16 +391,17 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             names = {package for each in statements for package in each.packages}
             for because in (Because.GONE, Because.DOWNGRADED):
                 lost += (need for need in needs_of(because, None, names, statements) if need.version)
-        needed = Environment(
-            name="", needs=tuple(sorted(dict.fromkeys(lost), key=lambda need: need.sort_key))[:_MOST_KEPT]
-        )
-        snapshots = sorted(filter(tag_names.is_snapshot, tags_of(self.repository, self.newest).ids), key=version_key)
-        found: dict[Need, str] = {}
-        for tag in snapshots[-_MOST_SNAPSHOTS:] if needed.needs else ():
-            there = structs.replace(self.newest, tag=tag)
-            _, has = cover_both(self.repository, needed, [], [there], isolation=self.isolation)
-            found |= {one.need: tag for one in has.needs if one.nearest is not Nearest.NONE}
-        return found
+        needs = sorted(dict.fromkeys(lost), key=lambda need: need.sort_key)[:_MOST_KEPT]
+        # For all streams of a pass, most of which lost the same; "" where no snapshot has it.
+        found: dict[Need, str] = self.comparisons.recall(("kept", self.source.name, self.newest.commit), dict)
+        if unknown := tuple(need for need in needs if need not in found):
+            found |= dict.fromkeys(unknown, "")
+            snapshots = filter(tag_names.is_snapshot, tags_of(self.repository, self.newest).ids)
+            for tag in sorted(snapshots, key=version_key)[-_MOST_SNAPSHOTS:]:
+                needed, there = Environment(name="", needs=unknown), structs.replace(self.newest, tag=tag)
+                _, has = cover_both(self.repository, needed, [], [there], isolation=self.isolation)
+                found |= {one.need: tag for one in has.needs if one.nearest is not Nearest.NONE}
+        return {need: found[need] for need in needs if found[need]}
 
     def _alternative(self) -> Alternative | None:
         """Return the snapshot with most binaries of the environment, or None if the source has no history index."""
