@@ -240,12 +240,14 @@ class Returns:
         If readers know another one that had it, it is that: the package may have changed before it went.
         """
         bases = {}
-        for package, (departure, *_) in found.items():
+        for package, departures in found.items():
+            known = (one for one in departures if any(stream == self._stream for stream, *_ in one.told))
+            departure = next(known, None)
+            if departure is None:
+                continue  # readers of this stream know nothing of the loss
             told = {of: point for stream, of, point in departure.told if stream == self._stream}
-            if departure.told and not told:
-                continue  # its readers know nothing of the loss
             sides = []
-            for point in (told.get(package, told.get("", departure.last)), departure.last):
+            for point in (told.get(package, told[""]), departure.last):
                 with suppress(UnknownRevision):  # upstream rewrote its history, and our copy was lost
                     sides.append(replace(resolve(self._repository, point.revision), tag=point.tag))
             if sides:

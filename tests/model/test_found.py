@@ -192,6 +192,15 @@ FOUND = {
         change(Step("add", is_new=True)),
         run(),
     ],
+    "two packages are gone for an urgent digest, one of them is back before the regular one, and the other after it": [
+        change(Step("remove_tag")),
+        change(Step("add", package="pc")),
+        run(),
+        run(30 * DAY),
+        change(Step("snapshot"), Step("add")),
+        run(DAY),
+        change(Step("add", package="pb", is_new=True)),
+    ],
 }
 
 
