@@ -288,7 +288,7 @@ def test_changes_are_rows(demo_repository: Path) -> None:
         text = changeset.summary()._repr_html_()
     assert len({tuple(row) for row in rows}) == 1
     assert next(iter(rows[0].items())) == ("tag", "develop")
-    assert {"package-changed", "version-added", "new"} <= {row["change"] for row in rows}
+    assert {"package-changed", "version-added", "replaces-nothing"} <= {row["change"] for row in rows}
     assert "<td>package-added</td><td>py-keras</td><td>+130</td>" in text
 
 
