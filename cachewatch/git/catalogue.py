@@ -102,7 +102,7 @@ def compare_revisions(
             continue
         difference = trees(repository, (earlier.tag, later.tag), earlier.tree, later.tree).chosen(wanted_package)
         if based:
-            difference = _rebased(difference, _based(repository, based, later))
+            difference = _rebased(repository, difference, based, later)
         pair = TagPair(
             before=earlier.revision.side(earlier.tag),
             after=later.revision.side(later.tag),
@@ -120,7 +120,11 @@ def compare_revisions(
         pairs.append(quiet)
         unchanged = [state for state in unchanged if state.tag != quiet.after.tag]
     if not pairs:
-        raise UsageError(_nothing_to_compare(repository, after, had, has, wanted_tag))
+        there = tag_names.in_order(had.ids.keys() | has.ids.keys())
+        if there:
+            raise UsageError(f"{repository.prefix}{no_tag_matches(wanted_tag, there)}")
+        nothing = nothing_found(repository, after.commit, after.name)
+        raise UsageError(f"{repository.prefix}neither revision has documents; {nothing}")
     reader = GitReader(repository)
     return Comparison(
         pairs=tuple(pairs),
@@ -274,16 +278,6 @@ def _states(
             yield TagState(before, tag, old.get(tag)), later
 
 
-def _nothing_to_compare(
-    repository: Repository, after: Revision, had: Folders, has: Folders, wanted: Callable[[str], bool]
-) -> str:
-    there = tag_names.in_order(had.ids.keys() | has.ids.keys())
-    if not there:
-        explanation = nothing_found(repository, after.commit, after.name)
-        return f"{repository.prefix}neither revision has documents; {explanation}"
-    return f"{repository.prefix}{no_tag_matches(wanted, there)}"
-
-
 def no_tag_matches(wanted: Callable[[str], bool], there: Sequence[str]) -> str:
     """Return the message that `wanted` selects none of the tags that are `there`."""
     asked = wanted if isinstance(wanted, Globs) else Globs()
@@ -303,39 +297,32 @@ def tree_of(repository: Repository, revision: Revision, tag: str, trees: Mapping
     return trees[tag]
 
 
-def _based(
-    repository: Repository, bases: Mapping[str, Revision], after: TagState
-) -> Mapping[str, DocumentPair | Unreadable]:
-    """Return for each package in `bases` the two documents to compare, or why they cannot be compared."""
-    found: dict[str, DocumentPair | Unreadable] = {}
-    folder = folder_of(repository, after.tag)
+def _rebased(
+    repository: Repository, difference: Difference, bases: Mapping[str, Revision], after: TagState
+) -> Difference:
+    """Return `difference` with other documents of the packages in `bases`: BEFORE is that of the base."""
+    unreadable = [each for each in difference.unreadable if each.package not in bases]
+    documents = [pair for pair in difference.documents if pair.package not in bases]
+    seen = {each.package for each in (*difference.documents, *difference.unreadable)}
+    folder, then = folder_of(repository, after.tag), 0  # how many of them count as unchanged otherwise
     for package, base in bases.items():
         tags = tags_of(repository, base, [after.revision.commit]).ids
         had = document_of(repository, folder, tags.get(base.tag or ""), package)
         has = document_of(repository, folder, after.tree, package)
         if isinstance(has, str) or isinstance(had, str):
-            found[package] = Unreadable(
+            problem = Unreadable(
                 package=package, reason=str(has or had), before=isinstance(had, str), after=isinstance(has, str)
             )
-        else:
-            found[package] = DocumentPair(package, had, has)
-    return found
-
-
-def _rebased(difference: Difference, based: Mapping[str, DocumentPair | Unreadable]) -> Difference:
-    """Return `difference` with the pairs of documents in `based` instead of those packages' usual ones."""
-    seen = {pair.package for pair in difference.documents} | {each.package for each in difference.unreadable}
-    pairs = [each for each in based.values() if isinstance(each, DocumentPair)]
-    others = [pair for pair in difference.documents if pair.package not in based]
-    # Equal ones, too, which may be unreadable on both sides.
-    compared = [*others, *(pair for pair in pairs if pair.before is not None or pair.after is not None)]
-    then = sum(pair.package not in seen and pair.after is not None for pair in pairs)
-    unreadable = [each for each in difference.unreadable if each.package not in based]
+            unreadable.append(problem)
+            continue
+        then += package not in seen and has is not None
+        if had is not None or has is not None:  # equal ones, too, which may be unreadable on both sides
+            documents.append(DocumentPair(package, had, has))
     return replace(
         difference,
-        documents=tuple(sorted(compared, key=lambda pair: pair.package)),
+        documents=tuple(sorted(documents, key=lambda pair: pair.package)),
         count_unchanged=lambda: difference.count_unchanged() - then,
-        unreadable=(*unreadable, *(each for each in based.values() if isinstance(each, Unreadable))),
+        unreadable=tuple(unreadable),
     )
 
 
@@ -424,19 +411,15 @@ def _is_usable(repository: Repository, revision: Revision, package: str, later: 
         return False  # not in this clone
     if not isinstance(found, Blob) or content is None:
         return found is None
-    ((_, is_readable),) = isolation.each(_is_readable, [(package, found, content.content)], _about)
+    about = Piece(package, (found.name,), len(content.content))
+    ((_, is_readable),) = isolation.each(_is_readable, [(found.path, content.content)], lambda _: about)
     return is_readable is True
 
 
-def _is_readable(documents: Sequence[tuple[str, Blob, bytes]]) -> bool:
-    ((_, blob, content),) = documents
+def _is_readable(documents: Sequence[tuple[str, bytes]]) -> bool:
+    ((path, content),) = documents
     try:
-        parse(content, blob.path)
+        parse(content, path)
     except DocumentError:
         return False
     return True
-
-
-def _about(document: tuple[str, Blob, bytes]) -> Piece:
-    package, blob, content = document
-    return Piece(package, (blob.name,), len(content))

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import islice, pairwise
 from pathlib import Path
@@ -67,13 +68,13 @@ def resolve(repository: Repository, name: str) -> Revision:
         readings.append((revision or "HEAD", tag_name))
     for revision_name, tag in readings:
         commit = _commit(repository, revision_name, now)
-        if commit is not None and repository.is_folder:
-            return Revision(str(repository.path), commit, tag, None, is_of_folder=True)
         if commit is not None:
+            if repository.is_folder:
+                return Revision(str(repository.path), commit, tag, None, is_of_folder=True)
             return Revision(name, commit, tag, _time(repository, commit))
     if repository.is_folder:
         raise UnknownRevision(f"{repository.path}: {_NO_REVISIONS}, so {name!r} is none")
-    raise UnknownRevision(_complaint(repository, name))
+    raise UnknownRevision(next(_complaints(repository, name)))
 
 
 def resolve_upstream(repository: Repository, name: str) -> Revision:
@@ -99,11 +100,9 @@ def file_of(repository: Repository, name: str) -> tuple[Revision, str, Object] |
 
 def is_there(repository: Repository, name: str) -> bool:
     """Tell whether `name` can be resolved to a revision of `repository`."""
-    try:
-        resolve(repository, name)
-    except UnknownRevision:
-        return False
-    return True
+    with suppress(UnknownRevision):
+        return bool(resolve(repository, name))
+    return False
 
 
 def count_between(repository: Repository, before: Revision, after: Revision) -> int | None:
@@ -258,35 +257,39 @@ def _changing(repository: Repository) -> Iterator[str]:
             yield commit
 
 
-def _complaint(repository: Repository, name: str) -> str:
+def _complaints(repository: Repository, name: str) -> Iterator[str]:
+    """Yield messages that `name` is no revision, and what it may be; the first one holds."""
     now = datetime.now(UTC)
+    revision, _, path = name.partition(":")
     moment = as_datetime(name, now)
     if moment is None and (of_tag := as_datetime(name.rpartition(":")[0], now)) is not None:
         name, moment = name.rpartition(":")[0], of_tag
     where = f"{repository.prefix}{name!r}"
     if moment is not None and moment > now + _SOON:
-        return f"{where} is in the future"
+        yield f"{where} is in the future"
     if moment is not None:
-        return f"{where}: there is no revision that old{_oldest(repository, 'HEAD', _line(repository, 'HEAD'))}"
+        yield f"{where}: there is no revision that old{_oldest(repository, 'HEAD', _line(repository, 'HEAD'))}"
     head = repository.objects().get("HEAD^{commit}")
-    if head is None and not _refs(repository):
-        return f"{repository.path}: the repository has no commits yet"
+    refs = repository.run(["for-each-ref", "--format=%(refname:short)"]).decode("utf-8", "replace").split()
+    if head is None and not refs:
+        yield f"{repository.path}: the repository has no commits yet"
     tree = catalogue_of(repository, head.id) if head else None
     tags = folders(repository, tree).ids if tree else {}
     if name in tags:
-        return f"{where} is a tag, not a revision; write HEAD:{name}"
+        yield f"{where} is a tag, not a revision; write HEAD:{name}"
     if (found := _STEPS.fullmatch(name)) and (commits := _line(repository, found[1])):
         steps = len(commits) - 1
-        there = {0: "there is no revision", 1: "there is 1 revision"}.get(steps, f"there are {steps:,} revisions")
-        return f"{where}: {there} before {found[1]}{_oldest(repository, found[1], commits)}"
-    revision, _, path = name.partition(":")
-    is_path = path and revision and _ask(repository, f"{revision}^{{commit}}") is not None
-    known = [*_refs(repository), "HEAD", "yesterday", "today", *(f"HEAD:{each}" for each in tags)]
-    otherwise = f"is not a revision, a date, a file or a folder{did_you_mean(name, known)}"
-    otherwise = "is no date; write YYYY-MM-DD" if _YEAR.fullmatch(name) else otherwise
+        there = f"there {'is' if steps == 1 else 'are'} {steps:,} revision{'s' * (steps != 1)}"
+        there = there if steps else "there is no revision"
+        yield f"{where}: {there} before {found[1]}{_oldest(repository, found[1], commits)}"
+    if path and revision and _ask(repository, f"{revision}^{{commit}}") is not None:
+        yield _no_file(repository, revision, path)
     if os.path.exists(revision):  # noqa: PTH110  a name that is too long for a file is no error
-        otherwise = f"needs a revision, and {revision} is a path: --repo reads it"
-    return _no_file(repository, revision, path) if is_path else f"{where} {otherwise}"
+        yield f"{where} needs a revision, and {revision} is a path: --repo reads it"
+    if _YEAR.fullmatch(name):
+        yield f"{where} is no date; write YYYY-MM-DD"
+    known = [*refs, "HEAD", "yesterday", "today", *(f"HEAD:{each}" for each in tags)]
+    yield f"{where} is not a revision, a date, a file or a folder{did_you_mean(name, known)}"
 
 
 def _no_file(repository: Repository, revision: str, path: str) -> str:
@@ -317,8 +320,3 @@ def _oldest(repository: Repository, start: str, commits: Sequence[str]) -> str:
     day = f" of {time:%Y-%m-%d %H:%M} UTC" if time else ""
     name = f"{start}~{len(commits) - 1}" if len(commits) > 1 else start
     return f"; the oldest is {name}{day}"
-
-
-def _refs(repository: Repository) -> list[str]:
-    printed = repository.run(["for-each-ref", "--format=%(refname:short)"]).decode("utf-8", "replace")
-    return printed.split()

@@ -2,11 +2,12 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -40,7 +41,7 @@ def open_comparison(
     before: str,
     after: str,
     *,
-    repository: "str | Repository | Callable[[], Repository]",
+    repository: str | Repository | Callable[[], Repository],
     wanted_tag: Choice,
     wanted_package: Wanted,
     layout: Layout = ANYWHERE,
@@ -53,7 +54,7 @@ def open_comparison(
     paths = {name: folders.list_path(name, layout) for name in (before, after) if folders.is_documents(name)}
     if not needs_git(before, after):
         stacks = (partial(folders.stacks_of, before), partial(folders.stacks_of, after))
-        yield _compare_listings(_match(paths[before], paths[after], wanted_tag), wanted_package, stacks)
+        yield _compare_listings(_match(paths[before], paths[after], wanted_tag), wanted_package, stacks=stacks)
         return
     if isinstance(repository, str):
         opened = open_repository(repository)
@@ -61,7 +62,9 @@ def open_comparison(
         opened = repository() if callable(repository) else repository
     try:
         for name, listings in paths.items():
-            listings[0] = replace(listings[0], diagnostics=(*listings[0].diagnostics, *_ambiguous(opened, name)))
+            for ref in (f"refs/heads/{name}", f"refs/tags/{name}"):
+                if opened.objects().get(f"{ref}^{{commit}}"):
+                    listings[0] = _with_note(listings[0], name, f"taken as a path; write {ref} for what git calls so")
         documents = paths | {
             name: [found] for name in {before, after} - paths.keys() if (found := _file_of(opened, name))
         }
@@ -95,7 +98,7 @@ def _resolved(repository: Repository, before: str, after: str) -> tuple[Revision
         raise
 
 
-def uncommitted(repository: "Repository") -> Path | None:
+def uncommitted(repository: Repository) -> Path | None:
     """Return the relative path of the current work tree if documents in it differ from HEAD, or else None.
 
     Git only lists the files that may differ, because for a comparison it would run commands that a repository
@@ -116,7 +119,7 @@ def uncommitted(repository: "Repository") -> Path | None:
     return Path(os.path.relpath(root)) if is_changed else None
 
 
-def _is_edited(repository: "Repository", committed: str, file: Path) -> bool:
+def _is_edited(repository: Repository, committed: str, file: Path) -> bool:
     """Tell whether a file differs from its committed content and is or was a document; line ends are ignored."""
     found = repository.objects().get(committed)
     before = found.content if found else b""
@@ -128,15 +131,12 @@ def _is_edited(repository: "Repository", committed: str, file: Path) -> bool:
     return not is_same and any(claim_of(content) is not None for content in (before, after))
 
 
-def _ambiguous(repository: "Repository", name: str) -> Iterator[Diagnostic]:
-    """Yield a note if `name`, which is taken as a path, is also a branch or tag of git."""
-    for ref in (f"refs/heads/{name}", f"refs/tags/{name}"):
-        if repository.objects().get(f"{ref}^{{commit}}"):
-            message = f"taken as a path; write {ref} for what git calls so"
-            yield Diagnostic(name, DiagnosticKind.INCONSISTENT, message, is_loss=False)
+def _with_note(listing: Listing, path: str, message: str) -> Listing:
+    note = Diagnostic(path, DiagnosticKind.INCONSISTENT, message, is_loss=False)
+    return replace(listing, diagnostics=(*listing.diagnostics, note))
 
 
-def _file_of(repository: "Repository", name: str) -> Listing | None:
+def _file_of(repository: Repository, name: str) -> Listing | None:
     """Return a listing of the one document that `name` (REVISION:PATH) names; None if there is no such file."""
     found = file_of(repository, name)
     if found is None:
@@ -149,21 +149,23 @@ def _file_of(repository: "Repository", name: str) -> Listing | None:
     )
 
 
-def _list_revision(repository: "Repository", name: str, others: list[Listing], wanted_tag: Choice) -> list[Listing]:
+def _list_revision(repository: Repository, name: str, others: list[Listing], wanted_tag: Choice) -> list[Listing]:
     """List the tag that the name of a revision has, or that of the single tag in `others`, or all wanted tags."""
-    revision = resolve(repository, name)
-    there = tags_of(repository, revision).ids
-    wanted = [tag for tag in there if wanted_tag(tag)]
-    like = others[0].side.tag or DEFAULT_TAG
-    is_of_one = len(others) == 1 and not _is_nothing(others[0])
-    left = [tag for tag in wanted if tag != like] if is_of_one and len(wanted) > 1 and not revision.tag else []
-    tags = [revision.tag] if revision.tag else [like] if left or not wanted else wanted
+    revision, other = resolve(repository, name), others[0]
+    wanted = [tag for tag in tags_of(repository, revision).ids if wanted_tag(tag)]
+    like = other.side.tag or DEFAULT_TAG
+    left: list[str] = []
+    if revision.tag:
+        tags = [revision.tag]
+    elif len(others) == 1 and len(wanted) > 1 and not _is_nothing(other):
+        tags, left = [like], [tag for tag in wanted if tag != like]
+    else:
+        tags = wanted or [like]
     # All packages are listed, because changes of the whole tag are derived from all of them.
     found = [list_revision(repository, replace(revision, tag=tag), lambda _: True, wanted_tag) for tag in tags]
-    if left and not (others[0].is_one_document or others[0].is_one_tag):
-        message = f"not compared: {', '.join(tag_names.in_order(left)[:5])}{', ...' if len(left) > 5 else ''}, of which {others[0].side.name} has nothing"
-        note = Diagnostic(name, DiagnosticKind.INCONSISTENT, message, is_loss=False)
-        found[0] = replace(found[0], diagnostics=(*found[0].diagnostics, note))
+    if left and not (other.is_one_document or other.is_one_tag):
+        named = f"{', '.join(tag_names.in_order(left)[:5])}{', ...' if len(left) > 5 else ''}"
+        found[0] = _with_note(found[0], name, f"not compared: {named}, of which {other.side.name} has nothing")
     return [replace(listing, is_one_tag=len(tags) == 1) for listing in found]
 
 
@@ -179,13 +181,13 @@ def _match(old: list[Listing], new: list[Listing], wanted_tag: Choice) -> list[t
     for only, many in ((old, new), (new, old)):
         if len(only) == 1 and (only[0].is_one_document or only[0].is_one_tag):
             tag = only[0].side.tag or DEFAULT_TAG
-            like = next((listing for listing in many if listing.side.tag == tag), None)
-            if like is None:
-                raise UsageError(
-                    f"{many[0].side.name} holds several tags, and none is {tag}; "
-                    f"name the folder of the one to compare with {only[0].side.name}"
-                )
-            return [(only[0], like) if only is old else (like, only[0])]
+            for like in many:
+                if like.side.tag == tag:
+                    return [(only[0], like) if only is old else (like, only[0])]
+            raise UsageError(
+                f"{many[0].side.name} holds several tags, and none is {tag}; "
+                f"name the folder of the one to compare with {only[0].side.name}"
+            )
     had, has = (
         {listing.side.tag or "": listing for listing in side if not _is_nothing(listing)} for side in (old, new)
     )
@@ -203,64 +205,49 @@ def _nothing(like: Listing, tag: str) -> Listing:
     return Listing(Side(name=like.side.name, tag=tag), {}, like.reader, ())
 
 
-def _compare_listings(
-    matched: list[tuple[Listing, Listing]],
-    wanted: Wanted,
-    stacks: tuple[Callable[[], Mapping[str, frozenset[str]]], Callable[[], Mapping[str, frozenset[str]]]] | None = None,
-) -> Comparison:
+def _is_nothing(listing: Listing) -> bool:
+    return listing.side.name == os.devnull
+
+
+def _compare_listings(matched: list[tuple[Listing, Listing]], wanted: Wanted, **more: Any) -> Comparison:
     pairs = tuple(_compare_two(old, new, wanted) for old, new in matched)
-    readers = Readers(matched[0][0].reader, matched[0][1].reader)
-    if stacks is None:
-        return Comparison(pairs=pairs, readers=readers)
-    return Comparison(pairs=pairs, readers=readers, stacks=stacks)
+    return Comparison(pairs=pairs, readers=Readers(matched[0][0].reader, matched[0][1].reader), **more)
 
 
 def _compare_two(old: Listing, new: Listing, wanted: Wanted) -> TagPair:
     had, has = old.blobs, new.blobs
     if old.is_one_document and new.is_one_document:
-        package = _only_package(old, new)
+        before, after = (folders.title_of(listing) for listing in (old, new))
+        if before and after and before != after:
+            raise UsageError(
+                f"{old.side.name} is of the package {before}, {new.side.name} of {after}; "
+                "name two documents of one package"
+            )
+        package = next(filter(None, (after, before, *has, *had)), "unknown")
         had, has = ({package: blob} for blobs in (had, has) for blob in blobs.values())
     # A single document is compared with that of its package; other packages are not reported as removed.
     elif old.is_one_document and not _is_nothing(new):
         has = {package: blob for package, blob in has.items() if package in had}
     elif new.is_one_document and not _is_nothing(old):
         had = {package: blob for package, blob in had.items() if package in has}
-    names = sorted(had.keys() | has.keys())
+    pairs = [DocumentPair(name, had.get(name), has.get(name)) for name in sorted(had.keys() | has.keys())]
+
+    def concerns(diagnostic: Diagnostic) -> bool:
+        """Tell whether a diagnostic is about a wanted package or about no package in particular."""
+        path = Path(diagnostic.path)
+        return path.suffix not in ENDINGS or wanted(path.parent.name if path.name == DOCUMENT else path.stem)
+
     return TagPair(
         before=old.side,
         after=new.side,
         difference=Difference(
-            documents=tuple(DocumentPair(name, had.get(name), has.get(name)) for name in names if wanted(name)),
+            documents=tuple(pair for pair in pairs if wanted(pair.package)),
             count_unchanged=lambda: 0,  # all of them are compared
-            diagnostics=tuple(
-                diagnostic for diagnostic in old.diagnostics + new.diagnostics if _concerns(diagnostic, wanted)
-            ),
-            others=tuple(DocumentPair(name, had.get(name), has.get(name)) for name in names if not wanted(name)),
+            diagnostics=tuple(filter(concerns, old.diagnostics + new.diagnostics)),
+            others=tuple(pair for pair in pairs if not wanted(pair.package)),
             takes=wanted,
         ),
     )
-
-
-def _concerns(diagnostic: Diagnostic, wanted: Wanted) -> bool:
-    """Tell whether a diagnostic is about a wanted package or about no package in particular."""
-    path = Path(diagnostic.path)
-    if path.suffix not in ENDINGS:
-        return True
-    return wanted(path.parent.name if path.name == DOCUMENT else path.stem)
-
-
-def _is_nothing(listing: Listing) -> bool:
-    return listing.side.name == os.devnull
-
-
-def _only_package(old: Listing, new: Listing) -> str:
-    """Return the common package of two single documents; raise UsageError if they name different ones."""
-    had, has = (folders.title_of(listing) for listing in (old, new))
-    if had and has and had != has:
-        raise UsageError(
-            f"{old.side.name} is of the package {had}, {new.side.name} of {has}; name two documents of one package"
-        )
-    return next(filter(None, (has, had, *new.blobs, *old.blobs)), "unknown")
 
 
 NEWEST = "HEAD"
