@@ -8,7 +8,6 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 from pathlib import Path
-from shutil import which
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -16,7 +15,7 @@ import msgspec
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from cachewatch.config.channels import EmailConfig, MailConfig, SendmailConfig
+from cachewatch.config.channels import MailConfig
 from cachewatch.config.model import Config, QuietTime, WholeConfig
 from cachewatch.config.schedule import WEEKDAYS, Quiet, duration_in_words
 from cachewatch.config.section import ConfigKey, ConfigSection, keys_of
@@ -214,10 +213,6 @@ def _missing(config: Config) -> Iterator[str]:
                 f"channels.{channel.name}.unsubscribe: a click unsubscribes whoever the link names, and anybody can make"
                 " one for others; add {token}, and `unsubscribe_key_file:` with its key"
             )
-        if isinstance(channel, SendmailConfig) and which(channel.command[0]) is None:
-            yield f"channels.{channel.name}.command: there is no program {channel.command[0]} here"
-        if isinstance(channel, EmailConfig) and channel.smtp.ca_file and not channel.smtp.ca_file.is_file():
-            yield f"channels.{channel.name}.smtp.ca_file: there is no file {channel.smtp.ca_file} here"
     for source in config.sources.values():
         if source.address.startswith("/") and not Path(source.address).exists():
             yield f"sources.{source.name}: there is nothing at {source.address} yet"

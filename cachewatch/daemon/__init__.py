@@ -149,7 +149,6 @@ _TICK = timedelta(seconds=30)
 _CLEANUP = timedelta(hours=1)
 _PING = timedelta(minutes=5)
 _BEAT_SECONDS = 5.0
-_CLOCK_SECONDS = 60.0
 # The most threads of each group of jobs; a thread begins when it is needed.
 _THREADS = {"lead": 1, "default": 1, "after polls": 1, "sources": ANSWERING, "other sources": OTHERS, "channels": 32}
 _REFUSED = AlertKey(AlertKind.CONFIG_REFUSED, DAEMON)
@@ -167,7 +166,6 @@ class Daemon:
         self._is_reloading = False
         self._is_resumed = False
         self._beat = time.monotonic()
-        self._offset = time.time() - time.monotonic()
         self._failures = Failures(context.log)
         self._scheduler = Scheduler(_THREADS, self._note)
         self._leadership = Leadership(context, self._begin)
@@ -278,16 +276,10 @@ class Daemon:
         ping(self._context.config, self._context.log, is_whole=self._readyz().status == 200)
 
     def _look_around(self) -> None:
-        """Reload if asked to, notice a clock that was set, and notify the watchdog of systemd."""
+        """Reload if asked to, and notify the watchdog of systemd."""
         if self._is_reloading:
             self._is_reloading = False
             self._load_again()
-        offset = time.time() - time.monotonic()
-        if abs(offset - self._offset) > _CLOCK_SECONDS:
-            self._context.log.warning("clock.set", seconds=round(offset - self._offset))
-            # Times that were planned by the old clock are wrong.
-            self._scheduler.wake(*self._scheduler.names())
-        self._offset = offset
         if time.monotonic() - self._beat < monitor.STUCK_SECONDS:
             notify("WATCHDOG=1")
 

@@ -8,7 +8,6 @@ closed to others. A backup is complete although others work on the database mean
 import errno
 import fcntl
 import os
-import re
 import socket
 import sqlite3
 import stat
@@ -25,7 +24,6 @@ from cachewatch.errors import AnotherInstance, StateError
 from cachewatch.hooks import extensions, lacking
 from cachewatch.runtime.files import journal_mode, open_lock, user_name
 from cachewatch.store.database import Database, check_form, create_or_upgrade, form_of
-from cachewatch.store.schema import metadata
 
 
 def make_private(folder: Path) -> None:
@@ -146,9 +144,7 @@ class SqliteDatabase(Database):
     def _check(self, how: str) -> None:
         with self._explained(), self._engine.connect() as connection:
             found = connection.exec_driver_sql(f"PRAGMA {how}(1)").scalar()
-            if found == "ok":
-                found = ", ".join(_of_wrong_type(connection))
-        if found:
+        if found != "ok":
             raise StateError(f"{self.path}: damaged ({found}); move it away and restore a backup: nothing was changed")
 
     def _advise(self, error: DatabaseError) -> str:
@@ -158,9 +154,6 @@ class SqliteDatabase(Database):
             disk = os.statvfs(self.path.parent)
             if code == sqlite3.SQLITE_IOERR and disk.f_bavail * disk.f_frsize < _SCARCE_BYTES:
                 code = sqlite3.SQLITE_FULL  # SQLite reports another error when its -shm file cannot grow
-            # Where inodes are not counted, both are 0.
-            if code == sqlite3.SQLITE_CANTOPEN and disk.f_files > 0 and disk.f_favail == 0:
-                return f"{said}; the disk has no inode left: delete files on it; nothing was lost"
         advice = _ADVICE.get(code)
         return f"{said}; {advice}" if advice else said
 
@@ -269,20 +262,6 @@ def _make_engine(path: Path, pragmas: Iterable[str] = (), **options: Any) -> Eng
     return engine
 
 
-def _of_wrong_type(connection: Connection) -> list[str]:
-    """Return the places of values whose type differs from their column's, because a bit of them flipped."""
-    found = []
-    for table in metadata.sorted_tables:
-        for column in table.c:
-            right = column.type.compile(connection.dialect)
-            types = {"BOOLEAN": "'integer'", "FLOAT": "'real', 'integer'"}.get(right, f"'{right.lower()}'")
-            # An index still has the value as it was.
-            where = f"NOT INDEXED WHERE typeof({column.name}) NOT IN ({types}, 'null')"
-            query = f"SELECT rowid FROM {table.name} {where}"  # noqa: S608  our own names
-            found += [f"{column} of row {row}" for (row,) in connection.exec_driver_sql(query)]
-    return found
-
-
 def open_database(state: StatePlace, *, must_exist: bool = False, is_checked: bool = False) -> Database:
     """Open the state for writing, made if missing unless `must_exist`; `is_checked` searches an SQLite file for damage."""
     if isinstance(state, Path):
@@ -314,8 +293,6 @@ def _in_database(address: PostgresAddress) -> Any:
 
 
 _SIGNATURE = 100  # bytes of the line that the holder writes into the lock file
-# Older versions wrote a shorter line, or left out the host; after a power cut there may be zeros.
-_OURS = re.compile(rb"\d+( on [^\n]+)? *\n|\0*")
 
 
 @contextmanager
@@ -334,7 +311,7 @@ def only_one(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            holder = _signature(path, handle) or "unknown"
+            holder = os.pread(handle, _SIGNATURE, 0).decode("ascii", "replace").strip("\0 \n") or "unknown"
             raise AnotherInstance(
                 f"{folder}: process {holder} uses this state; stop it, or wait until it is done"
             ) from error
@@ -343,7 +320,6 @@ def only_one(folder: Path) -> Iterator[None]:
             raise StateError(
                 f"{folder}: no locks on this file system ({error.strerror}); choose a local folder"
             ) from error
-        _signature(path, handle)
         # As long as any other: nothing is ever cut off.
         word = f"{os.getpid()} on {socket.gethostname()}".ljust(_SIGNATURE - 1).encode()[: _SIGNATURE - 1] + b"\n"
         try:
@@ -353,11 +329,3 @@ def only_one(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
-
-
-def _signature(path: Path, handle: int) -> str:
-    """Return the process and host that hold the lock, or held it last; raise StateError if it is no lock file of ours."""
-    found = os.pread(handle, _SIGNATURE + 1, 0)
-    if len(found) > _SIGNATURE or not _OURS.fullmatch(found):
-        raise StateError(f"{path}: is not a lock of cachewatch; move it away, or choose another folder with `state:`")
-    return found.decode("ascii", "replace").strip("\0 \n")

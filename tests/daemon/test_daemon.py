@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from http.client import HTTPConnection
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from helpers import catalogue, records
@@ -241,25 +240,6 @@ def test_a_reload_begins_what_is_new(site: Site) -> None:
         lambda: wait_for((site.folder / "new.atom").exists),
     ):
         assert daemon.run() == 0
-
-
-def test_a_clock_that_is_set_wakes_every_job(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A source that is asked once an hour is asked at once, and what came with it arrives."""
-    site.configure(CONFIG.replace("{port}", str(free_port())).replace("every: 1s", "every: 1h"))
-    monkeypatch.setattr(daemon_module, "_BEAT_SECONDS", 0.1)
-    clock = SimpleNamespace(monotonic=time.monotonic, time=lambda: time.time() + 3600)
-
-    daemon, _ = open_daemon(site)
-    with meanwhile(
-        lambda: wait_for(lambda: heard(site, "stream.begun")),
-        lambda: site.publish(1),
-        lambda: monkeypatch.setattr(daemon_module, "time", clock),
-        lambda: wait_for(lambda: heard(site, "clock.set")),
-        lambda: wait_for(lambda: heard(site, "delivery.sent")),
-    ):
-        assert daemon.run() == 0
-
-    assert site.said.getvalue().count('"event": "source.polled"') == 2
 
 
 def test_a_port_that_is_taken_stops_nothing_else(site: Site) -> None:

@@ -172,21 +172,3 @@ def test_a_read_only_disk_is_named(site: Site, disk: Path, run: Run) -> None:
     status = run("status", "--config", config)
     assert (status.exit_code, "SQLite needs cachewatch.db-shm beside it" in status.error) == (5, True)
     assert run("diff", "HEAD", "HEAD", "--repo", site.upstream).exit_code == 0
-
-
-def test_a_disk_without_inodes_is_named(site: Site, disk: Path, run: Run) -> None:
-    """SQLite cannot make the files beside the database, and says no more than that it cannot open it."""
-    config = site.folder / "cachewatch.yaml"
-    assert run("once", "--config", config).exit_code == 0
-    subprocess.run(["mount", "-o", "remount,nr_inodes=2000", str(disk)], check=True)
-    with suppress(OSError):
-        for number in range(2000):
-            (disk / f"ballast-{number}").touch()
-    full = run("once", "--config", config)
-    assert (full.exit_code, "the disk has no inode left: delete files on it; nothing was lost" in full.error) == (
-        5,
-        True,
-    )
-    for each in disk.glob("ballast-*"):
-        each.unlink()
-    assert run("once", "--config", config).exit_code == 0

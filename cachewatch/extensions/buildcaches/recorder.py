@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from cachewatch.core import names as tag_names
 from cachewatch.core import spack
-from cachewatch.core.model import Diagnostic, DiagnosticKind, Signature
+from cachewatch.core.model import Diagnostic, Signature
 from cachewatch.core.names import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH, TAGS_FILE
 from cachewatch.core.selection import Globs
 from cachewatch.core.spack import UNION_STACK
@@ -76,10 +76,11 @@ class Recorded(Struct, frozen=True):
 
 
 class _RecordState(Struct):
-    """The validators of the recorded indexes by address, kept beside the repository. Without them all is read again."""
+    """The validators of the indexes that were recorded last, kept beside the repository. Without them all is read again."""
 
     commit: str = ""
-    known: dict[str, dict[str, Validator]] = msgspec.field(default_factory=dict)
+    address: str = ""  # of the cache
+    known: dict[str, Validator] = msgspec.field(default_factory=dict)
 
 
 def record(
@@ -98,8 +99,7 @@ def record(
     """
     tell(f"reading the index of {cache.address}")
     with CacheSource(cache, wants_graph=True) as source, open_recording(repository) as recording:
-        state = _read_state(recording)
-        known = dict(state.known.get(cache.address, {}))
+        known = _known(recording, cache.address)
         work = _Work(recording, is_confirmed=is_confirmed)
         for found in source.read(known):
             tell(f"comparing {found.tag or cache.address} with what was recorded")
@@ -109,26 +109,12 @@ def record(
         before = recording.head
         commit = work.commit(cache.address, now or datetime.now(UTC))
         read = {count.tag for count in work.counts}
-        # Whoever goes back to another address has its index read again.
-        others = {
-            address: {name: fresh for name, fresh in names.items() if name.partition("/")[0] not in read}
-            for address, names in {**state.known, cache.address: known}.items()
-        }
-        moved = [
-            Diagnostic(
-                path=cache.address,
-                kind=DiagnosticKind.INCONSISTENT,
-                message=f"{tag} was recorded from {other} before; differences between the two caches are recorded as changes",
-                is_loss=False,
-            )
-            for other, names in state.known.items()
-            for tag in sorted({name.partition("/")[0] for name in names} & read if other != cache.address else ())
-        ]
-        state = _RecordState(recording.head or "", {**others, cache.address: others[cache.address] | work.fresh})
+        known = {name: fresh for name, fresh in known.items() if name.partition("/")[0] not in read}
+        state = _RecordState(recording.head or "", cache.address, known | work.fresh)
         content = msgspec.json.format(msgspec.json.encode(state), indent=1)
         publish(recording.folder / _STATE_FILE, content, base=recording.folder, mode=0o644)
         return Recorded(
-            commit, before, tuple(work.counts), tuple(work.held), tuple(work.failed), (*work.diagnostics, *moved)
+            commit, before, tuple(work.counts), tuple(work.held), tuple(work.failed), tuple(work.diagnostics)
         )
 
 
@@ -229,13 +215,13 @@ class _Work:
         return ", ".join(lost[:5]) + (f", and {len(lost) - 5} more stacks" if len(lost) > 5 else "")
 
 
-def _read_state(recording: Recording) -> _RecordState:
-    """Return the state kept beside the repository, or an empty one if it is not that of the newest revision."""
+def _known(recording: Recording, address: str) -> dict[str, Validator]:
+    """Return the validators kept beside the repository, if they are those of its newest revision and this cache."""
     try:
         state = msgspec.json.decode((recording.folder / _STATE_FILE).read_bytes(), type=_RecordState)
     except (OSError, msgspec.MsgspecError):
-        return _RecordState()
-    return state if state.commit == recording.head else _RecordState()
+        return {}
+    return state.known if (state.commit, state.address) == (recording.head, address) else {}
 
 
 class RecordedHistory(RecordedSource):

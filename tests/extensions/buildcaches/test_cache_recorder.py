@@ -98,16 +98,12 @@ def test_only_a_history_of_ours_is_gone_on_with(mirror: Path, tmp_path: Path, ru
     assert git(other, "rev-parse", "HEAD") == before
 
 
-def test_another_cache_in_the_same_tag_is_named(mirror: Path, into: Path, tmp_path: Path, run: Run) -> None:
+def test_another_cache_in_the_same_tag(mirror: Path, into: Path, tmp_path: Path, run: Run) -> None:
     """All that the two have differently looks like a change; and who goes back gets what is there."""
     write_v3(tmp_path / "other", database(installs(node("cmake"))))
     add(mirror, into)
-    told = run("record", tmp_path / "other", "--into", into, "--force")
-    assert f"develop was recorded from {mirror} before" in told.error
-    assert told.exit_code == 0
-    assert "was recorded from" not in run("record", tmp_path / "other", "--into", into).error
-    back = run("record", mirror, "--into", into, "--force")
-    assert f"develop was recorded from {tmp_path}/other before" in back.error
+    for cache in (tmp_path / "other", mirror):
+        assert run("record", cache, "--into", into, "--force").exit_code == 0
     assert commits(into) == 3
     assert git(into, "rev-parse", "HEAD^{tree}") == git(into, "rev-parse", "HEAD~2^{tree}")
 
