@@ -8,7 +8,6 @@ together package by package from the indexes of its stacks.
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from urllib.parse import urlsplit
@@ -56,9 +55,8 @@ class PublishedSpecs:
         self._stores = stores
         self.packages: Collection[str] = sorted({package for _, store in stores for package in store.packages})
 
-    @cached_property
-    def by_stack(self) -> Mapping[str, int]:
-        """The number of specs in each stack, and under `root` the number in their union."""
+    def count(self) -> Mapping[str, int]:
+        """Count the specs in each stack, and under `root` those in their union."""
         counts: Counter[str] = Counter()
         size = 0
         for package in self.packages:
@@ -66,11 +64,6 @@ class PublishedSpecs:
             counts.update(stack for spec in listed for stack in spec.stacks)
             size += len(listed)
         return {**counts, UNION_STACK: size}
-
-    @property
-    def size(self) -> int:
-        """The number of specs in the union of all stacks."""
-        return self.by_stack[UNION_STACK]
 
     def read(self, package: str) -> PackageSpecs:
         """Return the specs of a package, each with all its stacks."""
@@ -108,14 +101,6 @@ class CatalogueEntry(Struct, frozen=True):
         return IndexFile(content, f"{mirror.where}/{self.path}", Validator(layout="v3", digest=self.digest))
 
 
-class CatalogueListing(Struct, frozen=True):
-    """The indexes of all stacks of each tag, as the catalogue lists them."""
-
-    tags: Mapping[str, tuple[CatalogueEntry, ...]]
-    ignored: tuple[str, ...]  # entries (tag/stack, or tag) that could not be parsed
-    fresh: Validator
-
-
 class _ListedIndex(Struct):
     label: str
     url: str
@@ -124,7 +109,11 @@ class _ListedIndex(Struct):
 _decode = msgspec.json.Decoder(dict[str, list[_ListedIndex]]).decode
 
 
-def fetch_listing(mirror: CacheMirror, name: str, known: Validator) -> CatalogueListing | None:
+# The indexes of all stacks of each tag, the entries (tag/stack, or tag) that cannot be understood, and a validator.
+_Listing = tuple[Mapping[str, tuple[CatalogueEntry, ...]], Sequence[str], Validator]
+
+
+def fetch_listing(mirror: CacheMirror, name: str, known: Validator) -> _Listing | None:
     """Fetch the list `name` of a catalogue. Returns None if neither it nor any index in it can differ from `known`."""
     etag = known.etag if known.layout == "catalogue" else ""
     file = mirror.get(name, etag=etag, size=_LARGEST_LIST)
@@ -148,7 +137,7 @@ def fetch_listing(mirror: CacheMirror, name: str, known: Validator) -> Catalogue
             tags[tag] = usable
     # An index that can change at the same address must be fetched every time.
     is_fixed = all(entry.digest for entries in tags.values() for entry in entries)
-    return CatalogueListing(tags, tuple(ignored), Validator(layout="catalogue", etag=file.etag if is_fixed else ""))
+    return tags, ignored, Validator(layout="catalogue", etag=file.etag if is_fixed else "")
 
 
 def _entry(entry: _ListedIndex, where: str) -> CatalogueEntry | None:
@@ -266,8 +255,9 @@ class CacheSource:
         listing = fetch_listing(mirror, self._list_name, remembered.get(key, Validator()))
         if listing is None:
             return
+        tags, ignored, fresh = listing
         is_all_read = True
-        for tag, entries in listing.tags.items():
+        for tag, entries in tags.items():
             try:
                 if self._cache.wanted_tag(tag) and (published := self._read_tag(tag, entries, remembered)):
                     yield published
@@ -275,10 +265,11 @@ class CacheSource:
                 is_all_read = False
                 yield Failed(tag, str(error))
         if is_all_read:
-            ignored = ", ".join(ascii(name)[1:-1][:60] for name in listing.ignored[:5])
-            message = f"{len(listing.ignored)} entries cannot be understood: {ignored}"
+            message = (
+                f"{len(ignored)} entries cannot be understood: {', '.join(ascii(n)[1:-1][:60] for n in ignored[:5])}"
+            )
             diagnostics = (Diagnostic(mirror.where, DiagnosticKind.UNREADABLE, message),) if ignored else ()
-            yield Published("", (), PublishedSpecs(()), {key: listing.fresh}, diagnostics)
+            yield Published("", (), PublishedSpecs(()), {key: fresh}, diagnostics)
 
     def _read_tag(self, tag: str, entries: Sequence[CatalogueEntry], remembered: Remembered) -> Published | None:
         """Read the indexes of all stacks of a tag if any of them changed, else return None."""

@@ -139,11 +139,13 @@ class _Work:
         self.diagnostics += found.diagnostics
         if found.tag:
             before = self._recording.package_files(found.tag)
-            documents = before.get(DOCUMENT, {})
-            if not self._is_confirmed and (reason := self._suspicion(found, documents)):
+            documents, counts = before.get(DOCUMENT, {}), found.specs.count()
+            if not self._is_confirmed and (reason := self._suspicion(found, counts, documents)):
                 self.held.append(HeldTag(found.tag, reason))
                 return
-            self._write(found, documents, before.get(PACKAGE_GRAPH, {}))
+            new, changed, removed = self._write(found, documents, before.get(PACKAGE_GRAPH, {}))
+            packages = len(found.specs.packages)
+            self.counts.append(TagCounts(found.tag, counts[UNION_STACK], packages, new, changed, removed))
             self._stacks[found.tag] = frozenset(found.stacks)
         if found.tag or not (self.held or self.failed):
             self.fresh |= found.fresh
@@ -163,10 +165,11 @@ class _Work:
         message = "\n".join((subject, "", *details, "", f"CacheSource: {address}", ""))
         return self._recording.commit(message, now)
 
-    def _write(self, found: Published, documents: Mapping[str, str], graphs: Mapping[str, str]) -> None:
+    def _write(self, found: Published, documents: Mapping[str, str], graphs: Mapping[str, str]) -> tuple[int, int, int]:
         """Write the files of a tag that differ from the newest revision, and remove those of vanished packages.
 
-        `documents` and `graphs` are the object ids of the files in the newest revision by package.
+        `documents` and `graphs` are the object ids of the files in the newest revision by package. Returns the numbers
+        of new, changed and removed documents.
         """
         new = changed = 0
         for package in found.specs.packages:
@@ -180,11 +183,10 @@ class _Work:
         for name, gone in ((DOCUMENT, vanished), (PACKAGE_GRAPH, graphs.keys() - {*found.specs.packages})):
             for package in gone:
                 self._recording.remove(f"{CATALOGUE}/{found.tag}/{package}/{name}")
-        counts = TagCounts(found.tag, found.specs.size, len(found.specs.packages), new, changed, len(vanished))
-        self.counts.append(counts)
         path, content = f"{CATALOGUE}/{found.tag}/{TAG_GRAPH}", write_tag_graph(found.other_nodes)
         if content != self._recording.file(path):
             self._recording.write(path, content)
+        return new, changed, len(vanished)
 
     def _put(self, tag: str, package: str, name: str, content: bytes, before: Mapping[str, str]) -> bool:
         """Write a file of a package if its content differs from the object id in `before`, and tell whether it does."""
@@ -193,13 +195,12 @@ class _Work:
         self._recording.write(f"{CATALOGUE}/{tag}/{package}/{name}", content)
         return True
 
-    def _suspicion(self, found: Published, before: Mapping[str, str]) -> str:
+    def _suspicion(self, found: Published, has: Mapping[str, int], before: Mapping[str, str]) -> str:
         """Return the reason why the published contents of a tag are suspicious, or "".
 
-        `before` has the object ids of its documents in the newest revision.
+        `has` are its numbers of specs by stack; `before` has the object ids of its documents in the newest revision.
         """
-        has = found.specs.by_stack
-        if not found.specs.size:
+        if not has[UNION_STACK]:
             is_unread = any(diagnostic.is_loss for diagnostic in found.diagnostics)
             unread = "none of its records can be read, maybe because its form is newer"
             return unread if is_unread else "the index is empty"
