@@ -264,6 +264,9 @@ class Problems:
 
     def note(self, package: str, before: Document | Diagnostic | None, after: Document | Diagnostic | None) -> None:
         """Add the problems of the two documents of a package; one that is the same on both sides once."""
+        for one, other in ((before, after), (after, before)):
+            if isinstance(one, Document) and isinstance(other, Diagnostic):
+                self.half_read.update(one.facts["stacks"])
         if package in self._others:
             return
         bad = [(side, name) for side, name in ((after, "after"), (before, "before")) if isinstance(side, Diagnostic)]
