@@ -242,8 +242,10 @@ class _Maker:
         targets = {one: f" target={target_of(one)}" if target_of(one) else "" for one in examples}
         specs = " ".join(dict.fromkeys(f"{one.package}@{one.version}{target}" for one, target in targets.items()))
         rest = {package for tag in self._digest.tags for package in tag.installable} - {one.package for one in examples}
+        others = sorted({target_of(one) for one in examples} - {""})
+        where = f"  # on {', '.join(others)}" if others else ""
         return {
-            "install": f"spack install --cache-only {specs}{on_platform(*platforms)}",
+            "install": f"spack install --cache-only {specs}{on_platform(*platforms)}{where}",
             "install_more": len(rest) if self._digest.environment is None else 0,  # of an environment, nobody counts
         }
 

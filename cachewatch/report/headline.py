@@ -11,9 +11,9 @@ from itertools import zip_longest
 from zoneinfo import ZoneInfo
 
 from cachewatch.core.advice.assessment import assess
-from cachewatch.core.advice.values import Assessment, ComparedTag, Fact, Level, Rank
+from cachewatch.core.advice.values import Assessment, Because, ComparedTag, Fact, Level, Rank
 from cachewatch.core.model import LossClass
-from cachewatch.core.names import safe, safe_name, shortened
+from cachewatch.core.names import is_snapshot, safe, safe_name, shortened
 from cachewatch.core.spack import USUAL_TARGET, falls, runs
 from cachewatch.core.statement_values import (
     LOSSES,
@@ -206,7 +206,16 @@ class Clause:
             # In a digest; lists of what happened count binaries, and say of none why.
             is_unexplained = self._digest is not None and self.kind == StatementKind.REBUILT
             is_unexplained = is_unexplained and not self.statement.causes
-            key = "announced" if "announced" in values else "unexplained" if is_unexplained else "said"
+            is_old = self.kind == StatementKind.TAG_REMOVED and is_snapshot(self.statement.name)
+            key = (
+                "announced"
+                if "announced" in values
+                else "unexplained"
+                if is_unexplained
+                else "old"
+                if is_old
+                else "said"
+            )
             return capitalized(words.say(self.path, key, self._n, **values))
         n = len(self.items)
         more = words.say("other", "more", n - _MOST_ITEMS) if n > _MOST_ITEMS else ""
@@ -411,16 +420,19 @@ def title(digest: Digest, words: Words) -> str:
     prefix = subject_prefix(digest.subscription, is_urgent=digest.is_urgent)
     room = WIDEST - len(prefix)
     found = clauses_of(digest, told, words)
+    said = _pruned(digest, words)
+    if said:  # then upgrades, for which nothing is to be done, are not next
+        found.sort(key=lambda one: one.kind != StatementKind.TURNOVER)
+    rest = list(found)
     if not found:
-        return as_subject(_nothing(digest, words), prefix)
-    said, rest = "", list(found)
+        return as_subject(said or _nothing(digest, words), prefix)
     most = 3 if found[0].kind == "snapshot" else 2
     for clause, following in zip_longest(found[:most], found[1:most]):
         if said and clause.is_list and all(item in said for item in clause.items):
             rest.remove(clause)  # of binaries of the environment it is said already
             continue
         between = "; " if said else ""
-        if said and clause is found[1] and found[0].kind == "snapshot" and ":" not in said:
+        if said and clause in found[1:2] and found[0].kind == "snapshot" and ":" not in said:
             between = ": "
         left = room - len(said) - len(between)
         forms = [form for form in clause.forms if len(form) <= left]
@@ -442,6 +454,16 @@ def title(digest: Digest, words: Words) -> str:
         counted = f"; {commonest.counted}" if commonest.is_list else ""
         said += counted if len(said) + len(counted) <= room else ""
     return _ascii(said)
+
+
+def _pruned(digest: Digest, words: Words) -> str:
+    """Say what was pruned that readers were told to copy."""
+    found = next((one for one in digest.assessment.due if one.because is Because.PRUNED), None)
+    if found is None:
+        return ""
+    machine = words.say("todo", "for_machine", machine=safe_name(found.machine)) if found.machine else ""
+    said = words.say("todo", "pruned_subject", versions=and_more(found.versions, words), for_machines=machine)
+    return safe(said)[:_LONGEST_NAME]
 
 
 def told_in_subject(found: Assessment) -> list[Fact]:

@@ -8,21 +8,22 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import itemgetter
 from textwrap import wrap
 
-from cachewatch.core.advice.actions import ENVIRONMENT
+from cachewatch.core.advice.actions import ENVIRONMENT, replaced_versions
 from cachewatch.core.advice.coverage import Nearest, Resolution
-from cachewatch.core.advice.values import Action, Because, Verb, key_of
+from cachewatch.core.advice.values import LOCK_FILES, Action, Because, ComparedTag, Verb, key_of
 from cachewatch.core.model import LossClass
-from cachewatch.core.names import safe, safe_name, web_address
+from cachewatch.core.names import is_snapshot, safe, safe_name, web_address
 from cachewatch.core.spack import falls, is_plain, public_mirror
-from cachewatch.core.statement_values import Line, StatementKind, lost_packages
+from cachewatch.core.statement_values import Line, Statement, StatementKind, lost_packages, removed_packages
 from cachewatch.report.environments import binaries_said
 from cachewatch.report.first_screen import lines_of
-from cachewatch.report.headline import day_of
+from cachewatch.report.headline import day_of, only_for
 from cachewatch.report.values import Digest
 from cachewatch.report.words import MOST_NAMES, and_more, change_of_values
 from cachewatch.report.words_file import Words
 
 _MOST_REQUIRED = 10
+_MOST_OPEN = 25  # names that no table lists
 _WIDTH = 74  # of comments between commands
 _GONE = (
     Because.ENVIRONMENT_GONE,
@@ -39,7 +40,7 @@ _REPLACED = (
     StatementKind.REBUILT,
 )  # in the same place, which has the package still
 _OLD = (Because.ENVIRONMENT_GOING, Because.OLD_BUILDS)  # whose builds are still there
-_CONCRETIZED = (Because.ENVIRONMENT_LAST_OTHER, Because.OTHER, Because.OLD_BUILDS, Because.TURNOVER)
+_CONCRETIZED = (Because.ENVIRONMENT_LAST_OTHER, Because.OTHER, *LOCK_FILES)
 
 
 def todo(digest: Digest, words: Words) -> list[str]:
@@ -66,14 +67,17 @@ def todo(digest: Digest, words: Words) -> list[str]:
     if not (said or over) and any(one.verb is Verb.MOVE for one in found.still_open):
         over = words.text("todo", "now_due")
     unless = "" if said else _unless(digest, words, "unless_over" if over else "unless")
-    newest = " or ".join(safe(tag) for _, tag in new)
-    if newest and (said or over or unless):
-        moves = [words.say("todo", "older_snapshot", tag=newest)]
-    else:
-        moves = []
-        unless = words.say("todo", "unless_snapshot", tag=newest) if newest else unless
-    lacking = [one.tag for one in found.due if one.verb is Verb.LOOK and _is_of_snapshot(one, digest)]
-    moves += [words.say("todo", "others_move", tag=safe(tag)) for tag in dict.fromkeys(lacking)]
+    removed = _removed_snapshots(digest)
+    is_alone = not (said or over or unless)
+    values = {
+        "tag": " or ".join(safe(tag) for _, tag in new) or words.text("todo", "newer_one"),
+        "names": and_more(removed, words),
+        "gone": words.say("todo", "snapshots_gone", len(removed), names=and_more(removed, words)) if removed else "",
+    }
+    key = "older_snapshot" if new and not any(map(_lacks, _new_snapshots(digest))) else "removed_snapshot"
+    moves = [] if is_alone or not (new or removed) else [words.say("todo", key, len(removed), **values)]
+    if is_alone and (new or removed):
+        unless = words.say("todo", f"unless_{key}", len(removed), **values)
     if not said:
         nothing = words.text("todo", "nothing_new" if found.actions else "nothing").rstrip(".")
         said = [unless] if over else [f"{nothing}{unless}."]
@@ -83,7 +87,7 @@ def todo(digest: Digest, words: Words) -> list[str]:
 
 def _went(digest: Digest) -> bool:
     """Tell whether readers are asked first now to require what went."""
-    return any(one.because in _GONE and not _is_of_snapshot(one, digest) for one in digest.assessment.due)
+    return any(one.because in _GONE and _lacking(one, digest) is None for one in digest.assessment.due)
 
 
 def _keeping(digest: Digest) -> dict[str, list[str]]:
@@ -95,12 +99,32 @@ def _keeping(digest: Digest) -> dict[str, list[str]]:
     return found
 
 
+def _new_snapshots(digest: Digest) -> list[ComparedTag]:
+    return [tag for one in digest.assessment.facts if one.kind == "snapshot" for tag in one.tags]
+
+
+def _lacks(tag: ComparedTag) -> bool:
+    return bool(lost_packages(tag.statements))
+
+
+def _removed_snapshots(digest: Digest) -> list[str]:
+    """Return the snapshots that were removed, if readers have pinned none."""
+    facts = (one for one in digest.assessment.facts if one.kind == StatementKind.TAG_REMOVED and one.statement)
+    names = [one.statement.name for one in facts if one.statement and is_snapshot(one.statement.name)]
+    return [] if digest.pinned or digest.assessment.is_waiting else names
+
+
 def _newest_snapshots(digest: Digest) -> list[tuple[str, str]]:
-    """Return the new snapshots that lack nothing, to which readers of older ones move if they have pinned none."""
-    new = [tag for one in digest.assessment.facts if one.kind == "snapshot" for tag in one.tags]
-    if digest.pinned or digest.assessment.is_waiting or any(lost_packages(tag.statements) for tag in new):
+    """Return the snapshots to which readers of older ones move if they have pinned none.
+
+    These are the new ones that lack nothing; where an older one was removed, in place of those that lack something, the
+    ones that they are compared with.
+    """
+    new, removed = _new_snapshots(digest), _removed_snapshots(digest)
+    if digest.pinned or digest.assessment.is_waiting or (not removed and any(map(_lacks, new))):
         return []
-    return list(dict.fromkeys((tag.source, tag.tag) for tag in new))
+    best = ((tag.source, tag.base if _lacks(tag) and tag.base not in removed else tag.tag) for tag in new)
+    return list(dict.fromkeys(best))
 
 
 def _unless(digest: Digest, words: Words, key: str) -> str:
@@ -111,15 +135,15 @@ def _unless(digest: Digest, words: Words, key: str) -> str:
 
 def _cases(digest: Digest, words: Words) -> list[str]:
     """Return what lock files name, or when they were made, if there is something to do for these."""
-    is_asked = any(one.because in (Because.OLD_BUILDS, Because.TURNOVER) for one in digest.assessment.actions)
+    is_asked = any(one.because in LOCK_FILES for one in digest.assessment.actions)
     days = () if is_asked else _announced_days(digest)
     cases = [words.say("todo", "unless_before", day=day_of(day)) for day in days]
-    if old := _replaced_versions(digest):
+    own = [tag for tag in digest.tags if tag.report.before.tag == tag.report.after.tag]
+    if old := [safe(one) for tag in own for one in replaced_versions(tag.statements)]:
         cases.append(words.say("todo", "unless_old", len(old), names=old[0]))
     rebuilt = {
         line.package
-        for tag in digest.tags
-        if tag.report.before.tag == tag.report.after.tag
+        for tag in own
         for one in (*tag.statements, *(each for each in tag.rest if each.kind is StatementKind.REBUILT))
         for line in one.lines
         if _names_what_goes(line)
@@ -158,19 +182,6 @@ def _names_what_goes(line: Line) -> bool:
         has_more = bool(set(story.before) - {old for old, _ in story.pairs})
         return bool(counts.vanished and (has_more or (story.behind and not story.stays)))
     return bool(counts.unbuilt or (counts.vanished and story.kind in _REPLACED))
-
-
-def _replaced_versions(digest: Digest) -> list[str]:
-    """Return the old versions, `hdf5 1.14.5`, of upgrades that no stack of a tag has any more."""
-    return [
-        f"{safe_name(line.package)} {safe_name(line.story.pairs[-1][0])}"
-        for tag in digest.tags
-        if tag.report.before.tag == tag.report.after.tag
-        for one in tag.statements
-        if one.kind is StatementKind.UPGRADED
-        for line in one.lines
-        if line.story.pairs and not (line.story.stays or line.story.behind)
-    ]
 
 
 def _by_command(actions: Iterable[Action]) -> list[list[Action]]:
@@ -260,18 +271,20 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
 
 def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
     key = one.because.value
-    is_of_snapshot = _is_of_snapshot(one, digest)
-    if one.because is Because.GONE and is_of_snapshot:
-        key = "gone-snapshot"
-    elif one.because is Because.GONE and one.is_everywhere:
+    lacking = _lacking(one, digest)
+    if lacking is not None and (one.because is Because.GONE or one.worst is LossClass.GONE):
+        names = lacked(lacking.statements, words)
+        return words.say("todo", "snapshot-gone", base=safe(lacking.base), tag=safe(one.tag), names=names)
+    if one.because is Because.GONE and one.is_everywhere:
         key = "gone-removed"
     newer = {line.package for line, tag in lines_of(digest, StatementKind.UPGRADED) if tag.report.tag == one.tag}
     if one.because is Because.PIN_GONE and one.names:
         key = "pin-gone-best" if any(pin.best == one.tag for pin in digest.pinned) else "pin-gone-lacks"
     if one.because is Because.STACK_REMOVED and one.worst is not LossClass.GONE:
         key = f"stack-removed-{one.worst}"
-    elif one.because is Because.STACK_REMOVED and is_of_snapshot:
-        key = "stack-removed-gone-snapshot"
+    required = {spec.partition("@")[0]: spec.removesuffix(":") for spec in digest.assessment.required}
+    is_older = one.because is Because.DOWNGRADED  # of which another version may have to do
+    versions = [required[name] for name in one.names if name in required] if is_older else one.versions
     no_longer = [fact.statement for fact in digest.assessment.facts if fact.kind == StatementKind.NO_LONGER]
     return words.say(
         "todo",
@@ -281,7 +294,10 @@ def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
         tag=safe_name(one.tag),
         day=day_of(one.name),
         since=day_of(one.since),
-        names=and_more(one.names, words),
+        names=and_more(one.names, words, _MOST_OPEN if prefix and one.is_copy else MOST_NAMES),
+        lacked=lacked(next((pin.statements or () for pin in digest.pinned if pin.best), ()), words)
+        or and_more(one.names, words),
+        or_with=_or_with(one, digest, words),
         to=words.say("todo", "to", tag=safe_name(one.tag)) if one.tag else "",
         newest=and_more(one.others, words),
         newer=words.say("todo", "in_newer", len(newer)) if newer else "",
@@ -292,9 +308,8 @@ def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
         if one.others
         else "",
         for_machines=words.say("todo", "for_machine", machine=safe_name(one.machine)) if one.machine else "",
-        versions=and_more(one.versions or one.names, words),
+        versions=and_more(versions or one.names, words),
         after=words.text("todo", "after_open") if digest.assessment.still_open else "",
-        older=words.text("todo", "older_there") if _is_older(one, digest) else "",
         left=words.say("todo", "left", n=len(one.others), of=len(one.others) + one.count) if one.others else "",
         change=", ".join(sorted({change_of_values(each) for each in no_longer if each})),
         mistake=words.text("todo", "mistake") if _is_fall(one, digest) else "",
@@ -302,18 +317,25 @@ def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
     )
 
 
-def _is_of_snapshot(one: Action, digest: Digest) -> bool:
-    """Tell whether an action is about what a new snapshot lacks."""
+def _lacking(one: Action, digest: Digest) -> ComparedTag | None:
+    """Return the new snapshot that an action is about, as it lacks something; None if it is about something else."""
     compared = (tag for fact in digest.assessment.facts for tag in fact.tags if tag.base)
-    return any((tag.tag, tag.source) == (one.tag, one.source) for tag in compared)
+    return next((tag for tag in compared if (tag.tag, tag.source) == (one.tag, one.source)), None)
 
 
-def _is_older(action: Action, digest: Digest) -> bool:
-    """Tell whether a tag has a package that an action is about in an older version."""
-    return any(
-        line.package in action.names and tag.report.tag == action.tag
-        for line, tag in lines_of(digest, StatementKind.DOWNGRADED)
-    )
+def lacked(statements: Sequence[Statement], words: Words) -> str:
+    """Name what a snapshot lacks, first what it has for no machine, and what it has in an older version only."""
+    whole = removed_packages(statements)
+    lost = sorted(lost_packages(statements), key=lambda name: name not in whole)
+    older = [line for one in statements if one.kind is StatementKind.DOWNGRADED for line in one.lines]
+    said = [f"{and_more(lost, words)}{only_for(statements, words)}"] if lost else []
+    said += [
+        words.say("todo", "only_older", name=safe_name(line.package), version=safe_name(line.story.pairs[-1][1]))
+        for line in older[:MOST_NAMES]
+        if line.story.pairs
+    ]
+    said += [words.say("other", "more", len(older) - MOST_NAMES)] if len(older) > MOST_NAMES else []
+    return ", ".join(said)
 
 
 def _is_fall(action: Action, digest: Digest) -> bool:
@@ -331,6 +353,13 @@ def _resolutions(because: Because, names: Collection[str], digest: Digest) -> li
     return [each for each in (own.for_cause(because) if own else ()) if each.need.package in names]
 
 
+def _or_with(task: Action, digest: Digest, words: Words, most: int = _MOST_OPEN) -> str:
+    """Name the replaced versions that lock files may have, but for those that the first sentence tells."""
+    new = {one for tag in digest.tags for one in replaced_versions(tag.statements)}
+    old = [one for one in task.others if digest.assessment.due or one not in new] if task.because in LOCK_FILES else ()
+    return words.say("todo", "or_with", names=and_more(old, words, most)) if old else ""
+
+
 def _compilers(found: Iterable[Resolution]) -> str:
     """Name the other compilers of equal builds: ` (24 with gcc@13.3.0)`."""
     start = "compiler "
@@ -345,7 +374,7 @@ def steps(digest: Digest, words: Words) -> list[str]:
     There are none where names could mean more to a shell, nor to re-concretize only what was asked for earlier.
     """
     found = digest.assessment
-    required = [one.partition("@")[::2] for one in found.required]
+    required = [one.partition("@")[::2] for one in (*found.required, *_copied(digest))]
     moves = [(one.source, one.tag, one.name) for one in found.actions if one.verb is Verb.MOVE and one.tag]
     moves += [(source, tag, "") for source, tag in _newest_snapshots(digest)]
     settled = [one for one in found.actions if one.verb is Verb.RECONCRETIZE or one.because in _CONCRETIZED]
@@ -358,70 +387,124 @@ def steps(digest: Digest, words: Words) -> list[str]:
         return []
     said: list[str] = []
     for source, tag, old in moves:
-        said += [] if old else _comment(words.say("todo", "if_older", tag=tag))
-        said.append(_add_mirror(digest, source, tag))
-    said += _requiring(digest, words) if concretizes else ()
+        said += _comment(words.say("todo", "old_mirror" if old else "if_older", tag=tag))
+        said += [f"spack -e . mirror remove {old or blank('OLD_NAME')}", _add_mirror(digest, source, tag)]
+    keeping = _keeping(digest) if concretizes else {}
+    said += _requiring(digest, words, {tag for _, tag, _ in moves}) if concretizes else ()
     is_for_some = any(line.startswith("# if you use ") for line in said)
     condition = _if_lock(settled, digest, words, is_for_some=is_for_some)
     if concretizes:
+        said += _requiring_copied(digest, words)
         said += _comment(condition)
-        said += _comment(words.text("todo", "from_source")) if required else []
+        said += _comment(words.text("todo", "from_source")) if found.required else []
         said.append("spack -e . concretize --force && spack -e . install")
     if concretizes and any(one.because in _OLD for one in found.actions):
         said += [*_comment(words.text("todo", "reused")), "cachewatch coverage spack.lock"]
-    for _, _, old in moves:
-        tag = safe_name(old) if old else words.text("todo", "older")
-        said += [*_comment(words.say("todo", "old_mirror", tag=tag)), "spack -e . mirror remove <OLD-NAME>"]
-    if copies:
-        users = [_users(one, words) for one in copies if one.is_copy]
-        said += _comment(words.say("todo", "copy_if" if users else "copy_all", users=" or ".join(users)))
+    if copies or keeping or any(pin.best for pin in digest.pinned):
+        names = [spec.partition("@")[0] for kept in keeping.values() for spec in kept]
+        users = [and_more(names, words)] if names else []
+        users += [_users(one, words) for one in copies if one.is_copy]
+        key = "copy_if" if users and digest.environment is None else "copy_all"
+        said += _comment(words.say("todo", key, users=" or ".join(users)))
         is_installed = found.is_waiting or (concretizes and not condition)
-        said += ["spack -e . mirror add --unsigned own <YOUR-MIRROR>"]
+        said += [f"spack -e . mirror add --unsigned own {blank('OWN')}"]
         said += [f"{'' if is_installed else 'spack -e . install && '}spack -e . buildcache push --update-index own"]
-    return said
+    return [*_blanks(said, words), *_chained(said)]
 
 
-def _requiring(digest: Digest, words: Words) -> Iterator[str]:
-    """Yield the commands that add snapshots with what is to be required, and require it."""
+def blank(name: str) -> str:
+    """Return what a shell refuses to run, with all that is chained to it, until readers filled it in."""
+    return f'"${{{name}:?}}"'
+
+
+def _blanks(commands: Sequence[str], words: Words) -> Iterator[str]:
+    """Yield a line for each blank of the commands, for readers to fill in."""
+    for name in ("OLD_NAME", "ADDRESS", "OWN"):
+        if any(blank(name) in line for line in commands):
+            yield f"{name}=  # {words.text('todo.blanks', name)}"
+
+
+def _chained(commands: Sequence[str]) -> Iterator[str]:
+    """Yield the commands, each run only if those before succeeded."""
+    last = max((n for n, line in enumerate(commands) if not line.startswith("#")), default=0)
+    for n, line in enumerate(commands):
+        yield line if n >= last or line.startswith("#") else f"{line} &&"
+
+
+def _copied(digest: Digest) -> list[str]:
+    """Return what is to be copied, with the versions of which the last builds may be pruned."""
+    found = digest.assessment
+    looks = [spec for one in found.actions if one.is_copy for spec in one.versions]
+    last = found.environment.for_cause(Because.ENVIRONMENT_LAST_OTHER) if found.environment else ()
+    return [*looks, *(f"{one.need.package}@{one.need.version}" for one in last)]
+
+
+def _requiring_copied(digest: Digest, words: Words) -> Iterator[str]:
+    """Yield the commands that require what is to be copied, or Spack may choose another build; of several for some, one."""
+    for spec in _copied(digest)[: _MOST_REQUIRED if digest.environment else 1]:
+        for one in digest.assessment.actions:
+            if one.is_copy and spec in one.versions:
+                yield from _comment(words.say("todo", "copy_required", len(one.names), users=_users(one, words)))
+        yield _require(spec)
+
+
+def _require(spec: str) -> str:
+    name, _, version = spec.partition("@")
+    return f"spack -e . config add \"packages:{name}:require:'@{version}'\""
+
+
+def _requiring(digest: Digest, words: Words, added: Collection[str]) -> Iterator[str]:
+    """Yield the commands that add snapshots with what is to be required, unless they are `added`, and require it."""
     found = digest.assessment
     users = {}
     for spec in found.required:
         exact = spec.removesuffix(":")
-        machine = next((one.machine for one in found.actions if one.machine and exact in one.versions), "")
+        package = exact.partition("@")[0]
+        machine = next((one.machine for one in found.actions if one.machine and package in one.names), "")
         on = words.say("todo", "on_machine", machine=safe_name(machine)) if machine else ""
-        users[exact] = f"{exact.partition('@')[0]}{on}"
+        users[exact] = f"{package}{on}"
     last = ""
     for tag, names in _keeping(digest).items():
         last = " or ".join(users[name] for name in names)
         key = "kept_there" if digest.environment else "kept_if"
         packages = and_more([name.partition("@")[0] for name in names], words)
-        yield from _comment(words.say("todo", key, len(names), tag=tag, users=last, names=packages))
-        yield _add_mirror(digest, "", tag)
+        if tag not in added:
+            yield from _comment(words.say("todo", key, len(names), tag=tag, users=last, names=packages))
+            yield _add_mirror(digest, "", tag)
     for spec in list(found.required)[:_MOST_REQUIRED]:
-        name, _, version = spec.partition("@")
         user = users[spec.removesuffix(":")]
         if digest.environment is None and user != last:
             yield from _comment(words.say("todo", "if_used", users=user))
         last = user
-        yield f"spack -e . config add \"packages:{name}:require:'@{version}'\""
+        yield _require(spec)
     if len(found.required) > _MOST_REQUIRED:
         yield from _comment(words.say("todo", "more_required", len(found.required) - _MOST_REQUIRED))
 
 
 def _if_lock(settled: Sequence[Action], digest: Digest, words: Words, *, is_for_some: bool) -> str:
     """Return for whom it is to re-concretize, where what stands before is for some, or the text above says less."""
-    days = [one for one in settled if one.because in (Because.OLD_BUILDS, Because.TURNOVER)]
+    days = [one for one in settled if one.because in LOCK_FILES]
     if not is_for_some and (not days or any(not one.since for one in settled)):
         return ""
     if digest.environment is not None or not settled:
         return words.text("todo", "everybody") if settled else ""
-    cases = [words.say("todo", "unless_before", day=day_of(one.name)) for one in days[:1]]
+    cases = [
+        words.say(
+            "todo",
+            f"unless_{one.because}",
+            day=day_of(one.name),
+            tag=safe(one.tag),
+            or_with=_or_with(one, digest, words, MOST_NAMES),
+        )
+        for one in days[:1]
+    ]
     others = [name for one in settled if one.because is Because.OTHER for name in one.names]
     cases += [words.say("todo", "unless_other", names=and_more(others, words))] if others else []
     cases += [] if digest.assessment.due else _cases(digest, words)
     if digest.assessment.required:
         names = [spec.partition("@")[0] for spec in digest.assessment.required]
-        cases.append(words.say("todo", "if_missing", len(names), names=and_more(names, words)))
+        more = [words.say("other", "more", len(names) - MOST_NAMES)] if len(names) > MOST_NAMES else []
+        cases.append(words.say("todo", "if_missing", names=" or ".join((*names[:MOST_NAMES], *more))))
     added = words.text("todo", "if_added") if _newest_snapshots(digest) else ""
     return words.say("todo", "if_lock", added=added, cases=", or ".join(cases))
 
@@ -438,8 +521,8 @@ def _comment(text: str) -> list[str]:
 
 
 def _add_mirror(digest: Digest, source: str, tag: str) -> str:
-    """Return the command that adds a snapshot as a mirror; a shell refuses what stands for an address."""
-    return f"spack -e . mirror add {tag} {mirror_of(digest, source, tag) or '<ITS-ADDRESS>'}"
+    """Return the command that adds a snapshot as a mirror."""
+    return f"spack -e . mirror add {tag} {mirror_of(digest, source, tag) or blank('ADDRESS')}"
 
 
 def mirror_of(digest: Digest, source: str, tag: str) -> str | None:

@@ -15,11 +15,11 @@ from cachewatch.core import names as tag_names
 from cachewatch.core.advice.actions import lost_by_moving, needs_of
 from cachewatch.core.advice.coverage import Coverage, Environment, Nearest, Need, Resolution, compare_coverage
 from cachewatch.core.advice.remembered import Departure, Fact, Point, Remembered, StillMissing, merged, series_or_tag
-from cachewatch.core.advice.values import Alternative, Because, Pinned
+from cachewatch.core.advice.values import Alternative, Because, Home, Pinned
 from cachewatch.core.changesets import Changeset, Comparison, TagPair
 from cachewatch.core.model import Kind
 from cachewatch.core.selection import ALWAYS_REPORTED, CAN_BE_URGENT, Globs, Selection
-from cachewatch.core.spack import version_key
+from cachewatch.core.spack import is_newer, version_key
 from cachewatch.core.statement_values import Line, Statement, StatementKind
 from cachewatch.core.statements import Wants
 from cachewatch.environments import cover_both
@@ -107,7 +107,7 @@ class SourceDiff(Struct, frozen=True, kw_only=True):
     steps: tuple[tuple[str, str, str, str], ...] = ()  # source, tag, before, after: what the key is made of
     coverage: tuple[Coverage, Coverage] | None = None  # of the environment, before and after
     left: Mapping[tuple[str, str, Need], Resolution] = {}  # of the builds that earlier digests asked to look after
-    kept: Mapping[Need, str] = {}  # the snapshots that still have builds that are gone
+    kept: Mapping[Need, Home] = {}  # where builds that are gone are left
     alternative: Alternative | None = None  # the snapshot that has most of the environment
     pinned: Pinned | None = None
     lacks_pin: bool = False  # the source never had the pinned snapshot
@@ -383,25 +383,43 @@ class OpenSource(Struct, frozen=True, kw_only=True):
                 sides = cover_both(self.repository, needed, [before], [after], bases=bases, isolation=self.isolation)
                 yield from (((self.source.name, tag, one.need), one) for one in sides[1].needs)
 
-    def _kept(self, known: Iterable[Resolution], news: Iterable[TagNews]) -> Mapping[Need, str]:
-        """Return the newest snapshot that still has each of the builds that are gone: those `known`, and those in `news`."""
-        lost = [one.need for one in known if one.nearest is Nearest.NONE]
+    def _kept(self, known: Iterable[Resolution], news: Iterable[TagNews]) -> Mapping[Need, Home]:
+        """Return the newest snapshot that still has each of the builds that are gone: those `known`, and those in `news`.
+
+        Of what its tag only has in an older version, any newer version than that will do where no snapshot has it.
+        """
+        lost = {one.need: one.suggestion for one in known if one.nearest is Nearest.NONE}
         for one in news if self.environment is None else ():
             statements = one.tag.statements if one.tag.report.before.tag == one.tag.report.after.tag else ()
             names = {package for each in statements for package in each.packages}
+            older = {
+                line.package: line.story.pairs[-1][1]
+                for each in statements
+                for line in each.lines
+                if each.kind is StatementKind.DOWNGRADED and line.story.pairs
+            }
             for because in (Because.GONE, Because.DOWNGRADED):
-                lost += (need for need in needs_of(because, None, names, statements) if need.version)
-        needs = sorted(dict.fromkeys(lost), key=lambda need: need.sort_key)[:_MOST_KEPT]
-        # For all streams of a pass, most of which lost the same; "" where no snapshot has it.
-        found: dict[Need, str] = self.comparisons.recall(("kept", self.source.name, self.newest.commit), dict)
-        if unknown := tuple(need for need in needs if need not in found):
-            found |= dict.fromkeys(unknown, "")
+                own = (need for need in needs_of(because, None, names, statements) if need.version)
+                lost |= {need: older.get(need.package, "") for need in own}
+        needs = sorted(lost, key=lambda need: need.sort_key)[:_MOST_KEPT]
+        # For all streams of a pass, most of which lost the same; None where no snapshot has it.
+        found: dict[tuple[Need, str], Home | None] = self.comparisons.recall(
+            ("kept", self.source.name, self.newest.commit), dict
+        )
+        if unknown := tuple(need for need in needs if (need, lost[need]) not in found):
+            found |= dict.fromkeys(((need, lost[need]) for need in unknown), None)
             snapshots = filter(tag_names.is_snapshot, tags_of(self.repository, self.newest).ids)
             for tag in sorted(snapshots, key=version_key)[-_MOST_SNAPSHOTS:]:
                 needed, there = Environment(name="", needs=unknown), structs.replace(self.newest, tag=tag)
                 _, has = cover_both(self.repository, needed, [], [there], isolation=self.isolation)
-                found |= {one.need: tag for one in has.needs if one.nearest is not Nearest.NONE}
-        return {need: found[need] for need in needs if found[need]}
+                for each in has.needs:
+                    key = each.need, lost[each.need]
+                    had = found[key]
+                    if each.nearest is not Nearest.NONE:
+                        found[key] = Home(tag, each.need.version)
+                    elif is_newer(each.suggestion, key[1]) and not (had and had.version == each.need.version):
+                        found[key] = Home(tag, each.suggestion)
+        return {need: home for need in needs if (home := found[need, lost[need]])}
 
     def _alternative(self) -> Alternative | None:
         """Return the snapshot with most binaries of the environment, or None if the source has no history index."""

@@ -1,5 +1,6 @@
 """What readers who know nothing of cachewatch find in the first lines of a mail: the cause, and what to do in which order."""
 
+import subprocess
 from pathlib import Path
 
 from digests import NOW, digest_of, held, mail, many, needs, read, week
@@ -61,9 +62,9 @@ def test_what_is_to_be_done_is_one_block_of_commands(tmp_path: Path) -> None:
     rendered, body = mail(digest_of(tag, environment=change, silenced=()))
 
     block = [
-        "spack -e . config add \"packages:cuda:require:'@12.8.0:'\"",
-        "spack -e . config add \"packages:tau:require:'@2.5'\"",
-        "# builds from source what none of your mirrors has",
+        "spack -e . config add \"packages:cuda:require:'@12.8.0:'\" &&",
+        "spack -e . config add \"packages:tau:require:'@2.5'\" &&",
+        "# (Spack builds from source what none of your mirrors has)",
         "spack -e . concretize --force && spack -e . install",
     ]
     assert "\n    ".join(["in this order:", *block]) in rendered.text
@@ -82,10 +83,14 @@ def test_a_copy_comes_after_re_concretizing(tmp_path: Path) -> None:
     rendered, body = mail(digest_of(week(tmp_path, rocm | old, unbuilt | new), silenced=()))
     assert "If you use one of p000, p001, p002, 3 more for x86_64_v3: install, then copy them from develop" in body
     block = [
-        "spack -e . concretize --force && spack -e . install",
-        "# if you use one of p000, p001, p002, 3 more on x86_64_v3 (skip the next",
-        "# line if you did it already):",
-        "spack -e . mirror add --unsigned own <YOUR-MIRROR>",
+        "OWN=  # folder or address of a mirror of your own",
+        "# if you use one of p000, p001, p002, 3 more on x86_64_v3: require each of",
+        "# these that you use, as",
+        "spack -e . config add \"packages:p000:require:'@1.0'\" &&",
+        "spack -e . concretize --force && spack -e . install &&",
+        "# copy it if you use one of p000, p001, p002, 3 more on x86_64_v3 (skip",
+        "# the next line if you did it already):",
+        'spack -e . mirror add --unsigned own "${OWN:?}" &&',
         "spack -e . buildcache push --update-index own",
     ]
     assert "\n    ".join(["", *block]) in rendered.text
@@ -202,3 +207,29 @@ def test_a_fall_is_called_a_mistake_wherever_it_is_named(tmp_path: Path) -> None
         rendered, body = mail(digest_of(week(tmp_path / version, before, after)))
         assert rendered.title == f"openmpi 5.8.0 -> {version} ({said})"
         assert body.count("may be a mistake") == (2 if said != "older" else 0)
+
+
+def test_a_removed_snapshot_is_named_in_the_first_lines(tmp_path: Path) -> None:
+    """Who still uses it is to move; the cause is the same as for readers who pinned it."""
+    gone = Statement(kind=StatementKind.TAG_REMOVED, name="develop-2026-09-06", kinds=frozenset({Kind.TAG_REMOVED}))
+    tag = week(tmp_path, {"zlib": [record(1)]}, {"zlib": [record(2)]})
+    _, body = mail(digest_of(replace(tag, statements=(gone, *tag.statements))))
+    removed = "develop-2026-09-06: it was removed, as old snapshots are; move to a newer one and re-concretize."
+    assert f"then re-concretize. If you use {removed}" in body
+    assert "Tag develop-2026-09-06 was removed, with 0 packages, as old snapshots are." in body
+
+
+def test_a_block_that_is_not_filled_in_runs_nothing(tmp_path: Path) -> None:
+    """A shell refuses a blank, and with it all commands that are chained to it."""
+    package = {"hip": [record(1, stacks=["rocm", "root"])], "zlib": [record(2)]}
+    unbuilt = package | {"hip": [record(1, stacks=["root"])]}
+    rendered, _ = mail(digest_of(week(tmp_path, package, unbuilt)))
+    block = rendered.text.partition("in this order:\n")[2].partition("\nBUILT")[0]
+    (tmp_path / "spack").write_text("#!/bin/sh\necho ran\n")
+    (tmp_path / "spack").chmod(0o755)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    for own, ran in (("OWN=", 0), ("OWN=/tmp/own", 3)):
+        said = subprocess.run(
+            ["bash", "-c", block.replace("OWN=", own, 1)], check=False, capture_output=True, text=True, env=env
+        )
+        assert said.stdout.count("ran") == ran, said.stderr

@@ -33,7 +33,7 @@ def test_a_stack_is_removed_and_a_compiler_changes(tmp_path: Path) -> None:
     assert rendered.level == "alarm"
     assert body.startswith(
         "To do If you use radiuss: keep what is installed. 2 packages have no other build for x86_64_v3 (raja, umpire). "
-        "Re-concretize lock files made before 2 June: builds that they name are gone. In the folder of your environment, in this order: spack -e . concretize --force && spack -e . install "
+        "Re-concretize lock files made against develop before 2 June: builds that they name are gone. In the folder of your environment, in this order: spack -e . concretize --force && spack -e . install "
         "What happened Stack radiuss was removed (the catalogue does not say why); 12 of its 14 packages have equal builds in e4s, 2 are gone. "
         "gcc 11.4.0 -> 13.3.0: 20 packages; cuda, hdf5 still on 11.4.0 in e4s."
     )
@@ -135,11 +135,11 @@ def test_a_new_snapshot_lacks_nothing(snapshot: TagDigest) -> None:
     assert body.startswith(
         "Nothing to do, unless you use an older snapshot than develop-2026-11-15: then move to it and re-concretize, as old ones are "
         "removed without notice. In the folder of your environment, in this order: "
-        "# if you use an older snapshot than develop-2026-11-15: "
-        "spack -e . mirror add develop-2026-11-15 https://binaries.spack.io/develop-2026-11-15 "
+        "OLD_NAME= # of the mirror of your older snapshot: see spack mirror list "
+        "# if you use an older snapshot than develop-2026-11-15, replace its # mirror: "
+        'spack -e . mirror remove "${OLD_NAME:?}" && '
+        "spack -e . mirror add develop-2026-11-15 https://binaries.spack.io/develop-2026-11-15 && "
         "spack -e . concretize --force && spack -e . install "
-        "# if that worked: remove the older snapshot, see spack -e . mirror list: "
-        "spack -e . mirror remove <OLD-NAME> "
         "What happened develop-2026-11-15 against develop-2026-09-27: py-torch 2.8.0 -> 2.9.0."
     )
 
@@ -191,7 +191,8 @@ def test_the_last_build_of_a_binary_is_to_be_copied(tmp_path: Path) -> None:
             assert body.startswith(
                 "To do Copy to a mirror of your own: cuda 12.8.0 may be pruned at any time, "
                 "as no stack builds it any more, and nothing as new would be left. In the folder of your environment, in this "
-                "order: # skip the next line if you did it already: spack -e . mirror add --unsigned own <YOUR-MIRROR> "
+                "order: OWN= # folder or address of a mirror of your own # copy it; skip the next line if you did it already: "
+                'spack -e . mirror add --unsigned own "${OWN:?}" && '
                 "spack -e . install && spack -e . buildcache push --update-index own"
             )
         else:
@@ -246,7 +247,7 @@ def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
         "choose another version: cuda 12.8.0 is gone, only 11.0 is there, which may be a mistake. The catalogue does not "
         "say why. Do not wait for a correction: a corrected cuda will satisfy the requirement, too. Re-concretize: 1 of your "
         "binaries is gone (hdf5), an equal build is there. In the folder of your environment, in this order: "
-        "spack -e . config add \"packages:cuda:require:'@12.8.0:'\" # builds from source what none of your mirrors has "
+        "spack -e . config add \"packages:cuda:require:'@12.8.0:'\" && # (Spack builds from source what none of your mirrors has) "
         "spack -e . concretize --force && spack -e . install"
     )
 
@@ -320,10 +321,8 @@ def test_a_stack_goes_from_a_branch_and_from_a_new_snapshot(tmp_path: Path, snap
     _, body = mail(digest_of(snapshot, develop, silenced=()))
 
     assert (
-        "Do not move to develop-2026-11-15 if you use hip for x86_64_v3: it has no build there. "
-        "Do not move to develop-2026-11-15 if you need py-tensorflow: it is not there. Do not move to "
-        "develop-2026-11-15 if you need rocblas: it is not there, or only in an older version. All others may move to develop-2026-11-15."
-        in body
+        "If you use develop-2026-09-27: do not move to develop-2026-11-15 if you need py-tensorflow, hip (1 only for x86_64_v3), "
+        "rocblas (only 6.2.4 is there); all others may." in body
     )
     assert (
         "If you use one of p0, p1, p2, 3 more for x86_64_v3: install, then copy them from develop to a mirror of your own now"

@@ -70,10 +70,15 @@ def test_an_announced_prune_is_told_to_those_who_select_a_stack(
     both = {name: unbuilt(old[name]) + new[name] for name in old}
     states = [many(10) | old, many(10, salt=1) | both, many(10, salt=1) | new]
     asked, gone = weeks(tmp_path, monkeypatch, ML, *states)
-    assert "Re-concretize lock files made before 2 June: the builds that they name may be pruned" in asked
+    assert (
+        "Re-concretize lock files made against develop before 2 June: the builds that they name may be pruned" in asked
+    )
     assert "beside 10 old builds (the catalogue does not say why); these may be pruned at any time" in asked
     assert "The 10 old builds announced on 2 June were pruned." in gone
-    assert gone.startswith("To do Re-concretize lock files made before 3 June: builds that they name are gone. In the")
+    assert gone.startswith(
+        "To do Re-concretize lock files made against develop before 2 June, and later ones for which `cachewatch coverage "
+        "spack.lock` lists builds: these are gone. In the"
+    )
 
 
 WAITING = CONFIG.replace("changes: [all]", "changes: [all], limit: {hold_for: 1h}")
@@ -110,7 +115,7 @@ def test_what_may_be_pruned_is_to_be_copied_while_readers_wait(tmp_path: Path, m
     readers.go_on()
     text = body(readers.site.told()[-1])
     assert text.startswith("The wait is over: do now what is still open below.")
-    assert "re-concretize lock files made before then" in text
+    assert "re-concretize lock files made against develop before then" in text
     assert "since 4 June: if you use two" in text
 
 
@@ -194,7 +199,33 @@ def test_what_is_copied_is_installed_after_what_is_still_open(tmp_path: Path, mo
     states = [many(20) | {"one": one, "two": in_ml(2)}, rest | {"one": one, "two": in_ml(2)}]
     states += [rest | {"one": one}, rest | {"one": unbuilt(one)}]
     text = weeks(tmp_path, monkeypatch, CONFIG, *states)[-1]
-    assert "# if you use two: spack -e . config add \"packages:two:require:'@1.0'\" # if the lock file was made" in text
-    assert "made before 2 June, or names two that is not # installed: # builds from source what none" in text
-    assert text.index("concretize --force") < text.index("<YOUR-MIRROR> spack -e . install && spack -e . buildcache")
+    assert "# if you use two: spack -e . config add \"packages:two:require:'@1.0'\" && # if you use one on" in text
+    assert "require:'@1.0'\" && # if the lock file was made against develop before 2 June, or names" in text
+    assert "names two # that you have not installed: # (Spack builds from source what none" in text
+    assert text.index("concretize --force") < text.index('OWN:?}" && spack -e . install && spack -e . buildcache')
     assert text.index("since 3 June: if you use two") < text.index("since 2 June: re-concretize lock files")
+
+
+def test_what_is_open_keeps_its_whole_condition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lock files that name a version that was replaced meanwhile are outdated, too."""
+    old, new = many(20), many(20, salt=1)
+    last = {name: found for name, found in new.items() if name != "p005"}
+    zlib, newer = {"zlib": records([900])}, {"zlib": records([901], versions=["1.1"])}
+    states = [old | zlib, new | zlib, new | newer, last | newer]
+    text = weeks(tmp_path, monkeypatch, CONFIG, *states)[-1]
+    assert "re-concretize lock files made against develop before then or with zlib 1.0." in text
+
+
+def test_what_is_required_is_what_a_snapshot_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no snapshot has the version of before, an older one of a snapshot will do."""
+    rest = many(20)
+    snapshot = catalogue(rest | {"mpi": records([1], versions=["5.7"])}, "develop-2025-06-01")
+    states = [
+        catalogue(rest | {"mpi": records([2 + n], versions=[v])}) | snapshot for n, v in enumerate(("5.8", "1.0"))
+    ]
+    config = CONFIG.replace("changes: [all],", "match: {tags: develop},")
+    readers = Readers(tmp_path, monkeypatch, *states, config=config)
+    readers.go_on()
+    text = body(readers.site.told()[-1])
+    assert "require mpi@5.7 or newer before you re-concretize" in text
+    assert "Spack need not build mpi@5.7: the snapshot develop-2025-06-01 still has it" in text

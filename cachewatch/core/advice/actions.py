@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from cachewatch.core.advice.coverage import Need, Resolution
 from cachewatch.core.advice.values import (
     LASTING,
+    LOCK_FILES,
     Action,
     Because,
     ComparedTag,
@@ -39,27 +40,32 @@ ENVIRONMENT = {
     Because.ENVIRONMENT_GOING: Verb.RECONCRETIZE,
 }
 _MOST_PLACES = 3  # machines or stacks that are named
-TASKS = (
-    *LASTING,
-    Because.OTHER,
-    Because.OLD_BUILDS,
-    Because.TURNOVER,
-)
+TASKS = (*LASTING, Because.OTHER, *LOCK_FILES)
 
 
-def still_to_do(task: Action, known: Known, pruned: Mapping[tuple[str, str], str] | None = None) -> Action:
+def still_to_do(task: Action, known: Known, tags: Iterable[ComparedTag] = ()) -> Action:
     """Return an open task for the packages of which its tag still has no more and no less than it had then.
 
-    Lock files that name old builds miss them since the day on which their source and tag were `pruned`: until then,
-    Spack may have reused these.
+    Lock files also miss old builds that were pruned from one of the `tags`, and versions that were replaced there.
     """
-    if task.because is Because.OLD_BUILDS and pruned and (task.source, task.tag) in pruned:
-        return replace(task, because=Because.TURNOVER, name=pruned[task.source, task.tag], since="")
+    if task.because in LOCK_FILES:
+        own = [one for tag in tags if (tag.source, tag.tag) == (task.source, task.tag) for one in tag.statements]
+        if task.because is Because.OLD_BUILDS and any(one.kind is StatementKind.PRUNE for one in own):
+            task = replace(task, because=Because.PRUNED_BUILDS, since="")
+        return replace(task, others=tuple(dict.fromkeys((*task.others, *replaced_versions(own)))))
     settled = {need for need in task.needs if not _is_open(task, known.left.get((task.source, task.tag, need)))}
     needs = tuple(need for need in task.needs if need not in settled)
     open_ones = {need.package for need in needs}
     ended = {need.package for need in settled} - open_ones
     return replace(task.only([name for name in task.names if name not in ended]), needs=needs)
+
+
+def replaced_versions(statements: Iterable[Statement]) -> Iterator[str]:
+    """Yield the old versions, `hdf5 1.14.5`, of upgrades that no stack of a tag has any more."""
+    for one in statements:
+        for line in one.lines if one.kind is StatementKind.UPGRADED else ():
+            if line.story.pairs and not (line.story.stays or line.story.behind):
+                yield f"{line.package} {line.story.pairs[-1][0]}"
 
 
 def _is_open(task: Action, found: Resolution | None) -> bool:
@@ -230,7 +236,7 @@ def things_to_look_after(facts: Sequence[Fact], *, has_environment: bool) -> Ite
         if because is Because.DOWNGRADED and tag.base:
             because = Because.GONE  # who moves there has it in an older version only
         name = statement.name if because in (Because.STACK_REMOVED, Because.TAG_REMOVED) else ""
-        if because in (Because.OLD_BUILDS, Because.TURNOVER):
+        if because in LOCK_FILES:
             name = tag.day
         worst = one.worst if because is Because.STACK_REMOVED else None
         found.setdefault((because, tag.source, name, bool(tag.base), worst), []).append(one)

@@ -32,6 +32,7 @@ from cachewatch.core.advice.values import (
     ComparedTag,
     EnvironmentState,
     Fact,
+    Home,
     Known,
     Level,
     Pinned,
@@ -41,6 +42,7 @@ from cachewatch.core.advice.values import (
 )
 from cachewatch.core.model import LOSS_ORDER, MISSED, LossClass
 from cachewatch.core.names import is_snapshot
+from cachewatch.core.spack import version_key
 from cachewatch.core.statement_values import (
     Statement,
     StatementKind,
@@ -116,8 +118,7 @@ def assess(
     absent = {key for key, found in known.left.items() if key[:2] in places and found.loss_class in _ABSENT}
     known = replace(known, left={key: found for key, found in known.left.items() if key not in absent})
     missing = {*waiting, *(need.package for *_, need in absent)}
-    gone = {(tag.source, tag.tag): tag.day for tag in tags for one in tag.statements if one.kind is StatementKind.PRUNE}
-    tasks = [one for task in known.tasks if (one := still_to_do(task, known, gone)).names or not task.names]
+    tasks = [one for task in known.tasks if (one := still_to_do(task, known, tags)).names or not task.names]
     quiet = (still_to_do(one, known) for one in known.quiet)
     pruned = list(pruned_as_announced((*known.tasks, *known.quiet), known))
     actions = [*environment_actions(own, tags, is_new=False), *pin_actions(pins), *pruned]
@@ -161,8 +162,11 @@ def assess(
     )
 
 
-def _required(actions: Iterable[Action], own: EnvironmentState | None, kept: Mapping[Need, str]) -> dict[str, str]:
-    """Return what to require, with the snapshots that still have it; newer will do where older is there: openmpi@5.8.0:."""
+def _required(actions: Iterable[Action], own: EnvironmentState | None, kept: Mapping[Need, Home]) -> dict[str, str]:
+    """Return what to require, with the snapshots that still have it; newer will do where older is there: openmpi@5.8.0:.
+
+    Where no snapshot has that version, but all have an older one that will do, it is that one.
+    """
     needed: dict[str, list[Need]] = {}
     for each in own.of(LossClass.GONE) if own is not None else ():
         spec = f"{each.need.package}@{each.need.version}{':' if each.suggestion else ''}"
@@ -173,7 +177,16 @@ def _required(actions: Iterable[Action], own: EnvironmentState | None, kept: Map
             for version in one.versions:
                 spec = version if is_gone else f"{version}:"
                 needed.setdefault(spec, []).extend(one.only([version.partition("@")[0]]).needs)
-    return {spec: min((kept.get(need, "") for need in needs), default="") for spec, needs in needed.items()}
+    found: dict[str, str] = {}
+    for spec, needs in needed.items():
+        homes = [kept[need] for need in needs if need in kept]
+        if not homes or len(homes) < len(needs):
+            found[spec] = ""
+            continue
+        name, _, version = spec.partition("@")
+        oldest = min((home.version for home in homes), key=version_key)
+        found[f"{name}@{oldest}:" if version.endswith(":") else spec] = min(home.tag for home in homes)
+    return found
 
 
 def _order(action: Action) -> tuple[object, ...]:

@@ -80,6 +80,7 @@ class Because(StrEnum):
     DOWNGRADED = "downgraded"
     NO_LONGER = "no-longer"
     OLD_BUILDS = "old-builds"  # lock files name builds that may be pruned at any time
+    PRUNED_BUILDS = "pruned-builds"  # these were pruned; until then, Spack may have reused them in newer lock files
     TURNOVER = "turnover"  # lock files name builds that are gone
 
 
@@ -120,6 +121,13 @@ class Alternative(Struct, frozen=True):
     of: int
 
 
+class Home(Struct, frozen=True):
+    """A snapshot that still has a build that is gone, or else the version nearest to it that is left."""
+
+    tag: str
+    version: str
+
+
 class Known(Struct, frozen=True, kw_only=True):
     """What is remembered of earlier digests of the same subscription."""
 
@@ -131,7 +139,7 @@ class Known(Struct, frozen=True, kw_only=True):
     quiet: tuple["Action", ...] = ()  # likewise, of what may be pruned, but said for long enough
     # What their tags have of the builds that they are about, by source and tag.
     left: Mapping[tuple[str, str, Need], Resolution] = field(default_factory=dict)
-    kept: Mapping[Need, str] = field(default_factory=dict)  # the snapshots that still have builds that are gone
+    kept: Mapping[Need, Home] = field(default_factory=dict)  # where builds that are gone are left
 
 
 class Action(Struct, frozen=True, kw_only=True):
@@ -147,7 +155,8 @@ class Action(Struct, frozen=True, kw_only=True):
     versions: tuple[str, ...] = ()  # that the packages had last, as openmpi@5.8.0
     machine: str = ""  # target that lost the packages, if it is one alone, and others still have them
     is_everywhere: bool = False  # the packages are gone everywhere, in all versions
-    others: tuple[str, ...] = ()  # other suitable snapshots; or packages that were not pruned yet
+    # Other suitable snapshots; or packages that were not pruned yet; or versions, `zlib 3.4.0`, that lock files name.
+    others: tuple[str, ...] = ()
     count: int = 0  # number of packages, or of binaries of an environment
     worst: LossClass | None = None  # of what went with a stack
     since: str = ""  # day on which its cause was first reported; empty if in this digest
@@ -157,7 +166,7 @@ class Action(Struct, frozen=True, kw_only=True):
         """The names under which it is remembered: packages, the cause and a snapshot or tag, or the lock files of a tag."""
         if self.because in (Because.PIN_GONE, Because.PIN_ENDING):
             return (f"{self.because} {self.name}",)
-        if self.because in (Because.OLD_BUILDS, Because.TURNOVER):
+        if self.because in LOCK_FILES:
             return (f"lock-files {self.tag}",)
         if self.because in LASTING:
             return tuple(f"{self.because} {self.tag} {self.name} {package}" for package in self.names)
@@ -269,6 +278,8 @@ class Assessment(Struct, frozen=True, kw_only=True):
         return tuple(one for one in self.actions if one.since)
 
 
+# What makes lock files outdated that were made before a day.
+LOCK_FILES = (Because.OLD_BUILDS, Because.PRUNED_BUILDS, Because.TURNOVER)
 # What is asked of those who have no environment that is watched, and remembered: whether they did it cannot be seen.
 # Each package is remembered by itself, until its tag has other builds than it had then.
 LASTING = (Because.STACK_REMOVED, Because.GOING, Because.GONE, Because.DOWNGRADED)
