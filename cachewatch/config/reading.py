@@ -119,7 +119,12 @@ def _add_subscriptions(entries: dict[str, ConfigNode], path: Path, context: Conf
     """Add the subscriptions in the files of `subscriptions.d`, which contain nothing else, to `entries`."""
     main = entries.get("subscriptions")
     found = dict(main.value) if main and isinstance(main.value, Mapping) else {}
-    for file in _others(path.parent / "subscriptions.d", context):
+    folder, files = path.parent / "subscriptions.d", []
+    try:
+        files = sorted(folder.iterdir()) if folder.is_dir() else []
+    except OSError as error:
+        context.mistakes.append(Mistake(str(folder), 0, "", f"cannot be read: {error.strerror}"))
+    for file in (each for each in files if each.suffix in (".yaml", ".yml") and not each.name.startswith(".")):
         for name, node in _subscriptions_in(file, context).items():
             if name in found:
                 context.note(node, f"stands in {found[name].file}:{found[name].line} already; choose another name")
@@ -128,15 +133,6 @@ def _add_subscriptions(entries: dict[str, ConfigNode], path: Path, context: Conf
         entries["subscriptions"] = ConfigNode(
             value=found, file=path, line=main.line if main else 1, path="subscriptions"
         )
-
-
-def _others(folder: Path, context: ConfigContext) -> list[Path]:
-    try:
-        files = sorted(folder.iterdir()) if folder.is_dir() else []
-    except OSError as error:
-        context.mistakes.append(Mistake(str(folder), 0, "", f"cannot be read: {error.strerror}"))
-        return []
-    return [file for file in files if file.suffix in (".yaml", ".yml") and not file.name.startswith(".")]
 
 
 def _subscriptions_in(file: Path, context: ConfigContext) -> Mapping[str, ConfigNode]:

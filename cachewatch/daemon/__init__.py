@@ -149,6 +149,7 @@ _TICK = timedelta(seconds=30)
 _CLEANUP = timedelta(hours=1)
 _PING = timedelta(minutes=5)
 _BEAT_SECONDS = 5.0
+_STUCK_SECONDS = 900.0
 # The most threads of each group of jobs; a thread begins when it is needed.
 _THREADS = {"lead": 1, "default": 1, "after polls": 1, "sources": ANSWERING, "other sources": OTHERS, "channels": 32}
 _REFUSED = AlertKey(AlertKind.CONFIG_REFUSED, DAEMON)
@@ -280,7 +281,7 @@ class Daemon:
         if self._is_reloading:
             self._is_reloading = False
             self._load_again()
-        if time.monotonic() - self._beat < monitor.STUCK_SECONDS:
+        if time.monotonic() - self._beat < _STUCK_SECONDS:
             notify("WATCHDOG=1")
 
     def _load_again(self) -> None:
@@ -352,7 +353,13 @@ class Daemon:
                 open_now(self._context, Alert(key=key, title=title, lines=(error_message(error),)))
 
     def _healthz(self) -> MonitorPage:
-        return monitor.healthz(time.monotonic() - self._beat, self._failures.lasting())
+        """Return the page /healthz: 503 if jobs keep failing, or if the last tick was too long ago."""
+        age, failing = time.monotonic() - self._beat, self._failures.lasting()
+        if failing:
+            return MonitorPage(503, f"failing: {', '.join(failing)}\n")
+        if age >= _STUCK_SECONDS:
+            return MonitorPage(503, f"stuck for {age:.0f} s\n")
+        return MonitorPage(200, f"ok: last tick {age:.0f} s ago\n")
 
     def _readyz(self) -> MonitorPage:
         health_page = self._healthz()

@@ -250,18 +250,6 @@ class _Figures(Collector):
         return [*ProcessCollector(registry=None).collect(), *families.values()]
 
 
-STUCK_SECONDS = 900.0
-
-
-def healthz(age: float, failing: list[str]) -> MonitorPage:
-    """Return the page /healthz: 503 if jobs keep `failing`, or if the last tick was too many seconds (`age`) ago."""
-    if failing:
-        return MonitorPage(503, f"failing: {', '.join(failing)}\n")
-    if age >= STUCK_SECONDS:
-        return MonitorPage(503, f"stuck for {age:.0f} s\n")
-    return MonitorPage(200, f"ok: last tick {age:.0f} s ago\n")
-
-
 def readyz(context: Context, health: MonitorPage) -> MonitorPage:
     """Return the page /readyz with one problem on each line; `health` is the answer of /healthz."""
     try:

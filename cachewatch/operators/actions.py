@@ -166,7 +166,8 @@ _LISTED = 200
 def summarize(context: Context) -> None:
     """Notify operators of all open alerts, once a day, if some alert has been open for long."""
     now, config = context.clock(), context.config
-    due = _last_due(now, ZoneInfo(config.timezone))
+    here = now.astimezone(ZoneInfo(config.timezone))
+    due = datetime.combine(here.date() - timedelta(days=here.time() < _AT), _AT, here.tzinfo)
     with context.database.read() as connection:
         old = [each for each in health.all_open(connection) if each.opened_at <= due - _AFTER]
     if all(each.notified_at is not None and due <= each.notified_at <= now for each in old):
@@ -183,13 +184,6 @@ def summarize(context: Context) -> None:
         notify_within(connection, context, _summary(listed, tuple(sorted(down)), config.timezone))
         for alert in found:
             health.note_notified(connection, alert.key, now)
-
-
-def _last_due(now: datetime, zone: ZoneInfo) -> datetime:
-    """Return the last moment at which a summary was due."""
-    today = now.astimezone(zone).date()
-    due = datetime.combine(today, _AT, zone)
-    return due if due <= now else datetime.combine(today - timedelta(days=1), _AT, zone)
 
 
 def _summary(listed: Sequence[Problem], down: tuple[str, ...], zone: str) -> OperatorNotice:

@@ -3,7 +3,7 @@
 For this the package is read as the sources have it now.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from datetime import date
 from pathlib import Path
@@ -15,7 +15,7 @@ from cachewatch.config.channels import MailConfig
 from cachewatch.config.model import Config
 from cachewatch.config.schedule import parse_when
 from cachewatch.config.sources import Source
-from cachewatch.config.subscriptions import Match, Silence, Subscription
+from cachewatch.config.subscriptions import Match, Silence
 from cachewatch.core.model import Document
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.documents.parsing import parse
@@ -60,54 +60,41 @@ def explain(
     """
     documents = tuple(documents)
     for subscription in config.subscriptions.values():
-        is_notified, reasons = _judged(config, subscription, package, documents)
-        if not is_notified:
+        match, urgent = subscription.match, subscription.urgent
+        is_chosen, why = _judge(package, match.packages)
+        reasons = [why]
+        if is_chosen and match.environment is not None:
+            is_chosen, why = _of_environment(config, match.environment, package)
+            reasons.append(why)
+        if is_chosen:
+            lines = [_of_document(document, match) for document in documents]
+            reasons += [line for _, line in lines] or _conditions(match)
+            is_chosen = not lines or any(is_there for is_there, _ in lines)
+        if not is_chosen:
             yield SubscriptionAnswer(subscription=subscription.name, is_notified=False, reasons=tuple(reasons))
             continue
-        if pinned := subscription.match.pinned:
-            reasons.append(f"pinned: {pinned} is compared with the newest of its series")
+        if match.pinned:
+            reasons.append(f"pinned: {match.pinned} is compared with the newest of its series")
+        at_once = _where(config, urgent.channels, urgent.to or subscription.to) if urgent else []
+        if urgent:
+            at_once[-1] += f": {', '.join(sorted(urgent.changes))}"
         yield SubscriptionAnswer(
             subscription=subscription.name,
             is_notified=True,
             reasons=(*reasons, *_silences(config.silences, package, day)),
             when=parse_when(subscription.when, config.timezone).in_words(),
             where=tuple(_where(config, subscription.channels, subscription.to)),
-            urgent=tuple(_urgent(config, subscription)),
+            urgent=tuple(at_once),
         )
 
 
-def _judged(
-    config: Config, subscription: Subscription, package: str, documents: tuple[Document | UnreadDocument, ...]
-) -> tuple[bool, list[str]]:
-    match = subscription.match
-    is_chosen, why = judge(package, match.packages)
-    reasons = [why]
-    if is_chosen and match.environment is not None:
-        is_chosen, why = _of_environment(config, match.environment, package)
-        reasons.append(why)
-    if not is_chosen:
-        return False, reasons
-    lines = [_of_document(document, match) for document in documents]
-    reasons += [line for _, line in lines] or _conditions(match)
-    return not lines or any(is_there for is_there, _ in lines), reasons
+def _where(config: Config, channels: Iterable[str], to: Sequence[str]) -> list[str]:
+    """Return the channels, those for mail with the addresses that they send to."""
+    mail = f" to {', '.join(to)}" if to else ""
+    return [f"{name}{mail}" if isinstance(config.channels[name], MailConfig) else name for name in channels]
 
 
-def _urgent(config: Config, subscription: Subscription) -> Iterator[str]:
-    urgent = subscription.urgent
-    if urgent is not None:
-        *first, last = _where(config, urgent.channels, urgent.to or subscription.to)
-        yield from first
-        yield f"{last}: {', '.join(sorted(urgent.changes))}"
-
-
-def _where(config: Config, channels: Iterable[str], to: Iterable[str]) -> Iterator[str]:
-    """Yield the channels, those for mail with the addresses that they send to."""
-    for name in channels:
-        has_mail = isinstance(config.channels[name], MailConfig)
-        yield f"{name} to {', '.join(to)}" if has_mail and to else name
-
-
-def judge(package: str, patterns: Iterable[str]) -> tuple[bool, str]:
+def _judge(package: str, patterns: Iterable[str]) -> tuple[bool, str]:
     """Tell whether `patterns` match `package`, and which of them decides."""
     globs = Globs(patterns)
     deciding = globs.deciding(package)

@@ -215,7 +215,17 @@ def find_problems(status: ServiceStatus, config: Config, now: datetime) -> Probl
     """Return the problems and warnings of a service with this status at the time `now`."""
     since = {alert.key: alert.since for alert in status.alerts}
     shown = [replace(each, since=since.get(each.key, each.since)) for each in _shown_by_state(status, config, now)]
-    keys, warnings = {problem.key for problem in shown}, list(_failed_deliveries(status))
+    keys, advice = {problem.key for problem in shown}, "see `cachewatch deliveries list --dead`, and retry or drop them"
+    warnings = [
+        Problem(
+            AlertKind.DELIVERY_FAILED,
+            channel.health.name,
+            f"{number(dead, 'delivery', 'deliveries')} through {channel.health.name} failed for good",
+            detail=advice,
+        )
+        for channel in status.channels
+        if (dead := channel.queue.get(DeliveryState.DEAD, 0))
+    ]
     for alert in status.alerts:
         kind, name, what, detail = alert.kind, alert.name, alert.title, alert.detail
         if alert.key in keys:
@@ -278,14 +288,6 @@ def _of_channel(channel: ChannelStatus, limit: datetime, now: datetime) -> Itera
     elif channel.due_since is not None and channel.due_since < limit:
         what = f"a delivery through {name} was due {_ago(channel.due_since, now)}, but has no result"
         yield Problem(AlertKind.DELIVERY_LATE, name, what, since=channel.due_since)
-
-
-def _failed_deliveries(status: ServiceStatus) -> Iterator[Problem]:
-    for channel in status.channels:
-        if dead := channel.queue.get(DeliveryState.DEAD, 0):
-            name, detail = channel.health.name, "see `cachewatch deliveries list --dead`, and retry or drop them"
-            what = f"{number(dead, 'delivery', 'deliveries')} through {name} failed for good"
-            yield Problem(AlertKind.DELIVERY_FAILED, name, what, detail=detail)
 
 
 def _ago(moment: datetime, now: datetime) -> str:
