@@ -390,7 +390,7 @@ def steps(digest: Digest, words: Words) -> list[str]:
         said += _comment(words.say("todo", "old_mirror" if old else "if_older", tag=tag))
         said += [f"spack -e . mirror remove {old or blank('OLD_NAME')}", _add_mirror(digest, source, tag)]
     keeping = _keeping(digest) if concretizes else {}
-    said += _requiring(digest, words, {tag for _, tag, _ in moves}) if concretizes else ()
+    said += _requiring(digest, words, {tag for _, tag, old in moves if old}) if concretizes else ()
     is_for_some = any(line.startswith("# if you use ") for line in said)
     condition = _if_lock(settled, digest, words, is_for_some=is_for_some)
     if concretizes:
