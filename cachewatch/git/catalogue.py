@@ -303,7 +303,7 @@ def _rebased(
     """Return `difference` with other documents of the packages in `bases`: BEFORE is that of the base."""
     unreadable = [each for each in difference.unreadable if each.package not in bases]
     documents = [pair for pair in difference.documents if pair.package not in bases]
-    seen = {each.package for each in (*difference.documents, *difference.unreadable)}
+    seen = {pair.package for pair in difference.documents} | {each.package for each in difference.unreadable}
     folder, then = folder_of(repository, after.tag), 0  # how many of them count as unchanged otherwise
     for package, base in bases.items():
         tags = tags_of(repository, base, [after.revision.commit]).ids
