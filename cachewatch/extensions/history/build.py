@@ -119,15 +119,11 @@ def follow_unit(git_dir: str, unit: Unit) -> Sequence[Result]:
 def _answer(repository: Repository, unit: Unit, known: KnownRecords) -> Sequence[Result]:
     known.forget_many()
     tasks = [one for one in unit if isinstance(one, Task)]
-    return _follow_all(repository, tasks, known) or list(
-        count_all(repository, [one for one in unit if isinstance(one, TagStep)])
-    )
-
-
-def _follow_all(repository: Repository, unit: Sequence[Task], known: KnownRecords) -> list[IndexedDocument]:
-    blobs = [version.blob for task in unit for version in task.versions if version.blob]
+    if not tasks:
+        return list(count_all(repository, [one for one in unit if isinstance(one, TagStep)]))
+    blobs = [version.blob for task in tasks for version in task.versions if version.blob]
     contents = repository.objects().readable(blobs, kind="blob", most=MAX_BYTES)
-    found = [Follower(task, known).run(contents) for task in unit]
+    found = [Follower(task, known).run(contents) for task in tasks]
     next(contents, None)
     return found
 
@@ -290,23 +286,21 @@ class _IndexBuild:
             self._progress.advance(sum(_size(one) for one, _ in run))
         with transaction(self._connection):
             writer.add_steps(steps)
-            _finish(self._connection)
+            # All documents are done up to the last revision.
+            if indexed < 0:
+                fill_specs(self._connection)
+            for statement in (
+                *INDEXES.split(";\n"),
+                "UPDATE progress SET indexed = (SELECT max(n) FROM revision)",
+                "DELETE FROM unit",
+            ):
+                self._connection.execute(statement)
 
     def _indexed(self) -> int:
         return self._one("SELECT indexed FROM progress")
 
     def _one(self, query: str) -> int:
         return int(self._connection.execute(query).fetchone()[0])
-
-
-def _finish(connection: sqlite3.Connection) -> None:
-    """Record that all documents are done up to the last revision."""
-    if connection.execute("SELECT indexed FROM progress").fetchone()[0] < 0:
-        fill_specs(connection)
-    for statement in INDEXES.split(";\n"):
-        connection.execute(statement)
-    connection.execute("UPDATE progress SET indexed = (SELECT max(n) FROM revision)")
-    connection.execute("DELETE FROM unit")
 
 
 def _task(connection: sqlite3.Connection, tag: str, package: str, versions: tuple[Version, ...]) -> Task:

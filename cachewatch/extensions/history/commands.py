@@ -55,8 +55,8 @@ from cachewatch.extensions.history.packages import (
 )
 from cachewatch.extensions.history.read import Index
 from cachewatch.extensions.history.schema import NAME, VARIABLE, index_path
-from cachewatch.extensions.history.write import IndexStatus, read_status
 from cachewatch.extensions.history.write import drop as remove
+from cachewatch.extensions.history.write import read_status
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import resolve
 from cachewatch.git.trees import catalogue_of, nothing_found
@@ -282,7 +282,16 @@ def status(*, repo: str | None, db: Path | None, format_: str) -> int:
     if format_ == "json":
         write_json("history-status", found)
     else:
-        write_lines(_status_lines(found))
+        behind = f"{number(found.behind, 'revision')} behind" if found.behind else ""
+        lines = [
+            f"index     {safe(found.path)}, {found.bytes / 2**20:,.1f} MiB",
+            f"state     {behind or ('not up to date' if found.rewritten else 'up to date')}",
+        ]
+        if found.rewritten:
+            verb = "was" if found.rewritten == 1 else "were"
+            removed = f"{number(found.rewritten, 'indexed revision')} {verb} removed by a force-push"
+            lines.append(f"          {removed}; the next update indexes all revisions anew")
+        write_lines([*lines, found.indexed.as_last if found.indexed else "not complete yet"])
     return 1 if found.behind or found.rewritten else 0
 
 
@@ -320,17 +329,6 @@ def _done(done: IndexUpdate) -> str:
         return f"{said}."
     verb = "is" if done.rewritten == 1 else "are"
     return f"{said}; all anew, because {number(done.rewritten, 'indexed revision')} {verb} no longer in the history."
-
-
-def _status_lines(found: IndexStatus) -> list[str]:
-    lines = [f"index     {safe(found.path)}, {found.bytes / 2**20:,.1f} MiB"]
-    behind = f"{number(found.behind, 'revision')} behind" if found.behind else ""
-    lines.append(f"state     {behind or ('not up to date' if found.rewritten else 'up to date')}")
-    if found.rewritten:
-        verb = "was" if found.rewritten == 1 else "were"
-        removed = f"{number(found.rewritten, 'indexed revision')} {verb} removed by a force-push"
-        lines.append(f"          {removed}; the next update indexes all revisions anew")
-    return [*lines, found.indexed.as_last if found.indexed else "not complete yet"]
 
 
 @examples(

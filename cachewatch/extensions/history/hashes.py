@@ -315,15 +315,8 @@ def find_best(
             if stored in members(held) and (takes_tag is None or takes_tag(tag)):
                 spans[tag][spec_hash].append((first, last))
     found = [_best(index, tag, of_tag, frozenset(hashes)) for tag, of_tag in spans.items()]
-    found.sort(
-        key=lambda one: (
-            -one.found,
-            not one.is_current,
-            tag_names.is_mutable(one.tag),
-            -index.number_of(one.revision),
-            one.tag,
-        )
-    )
+    mutable = tag_names.is_mutable
+    found.sort(key=lambda s: (-s.found, not s.is_current, mutable(s.tag), -index.number_of(s.revision), s.tag))
     left = found[most:] if most else []
     return BestSnapshots(indexed=index.indexed, snapshots=tuple(found[:most]), others=len(left))
 

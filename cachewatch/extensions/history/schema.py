@@ -305,10 +305,9 @@ def translating_errors(path: Path) -> Iterator[None]:
 
 def is_damaged(connection: sqlite3.Connection) -> bool:
     """Tell whether any page of the database is damaged."""
-    try:
+    with suppress(sqlite3.Error, UnicodeDecodeError):
         return bool(connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",))
-    except (sqlite3.Error, UnicodeDecodeError):
-        return True
+    return True
 
 
 def damaged(path: Path, what: object) -> DamagedIndex:

@@ -19,7 +19,7 @@ from cachewatch.core.model import Signature
 from cachewatch.errors import AnotherInstance
 from cachewatch.extensions.causes.rebuilds import CountedCause, TagStep
 from cachewatch.extensions.history.document_versions import ChainRevision, first_parents
-from cachewatch.extensions.history.follow import IndexedDocument, Interval, OpenInterval, Task
+from cachewatch.extensions.history.follow import IndexedDocument, Interval, Task
 from cachewatch.extensions.history.read import IndexPoint, as_text
 from cachewatch.extensions.history.schema import (
     check_is_index,
@@ -48,10 +48,11 @@ class Writer:
     def store(self, documents: Iterable[tuple[Task, IndexedDocument]]) -> None:
         """Write the results for documents, and mark these as done. Signatures get their ids in sorted order."""
         found = list(documents)
-        places = {
-            signature: (self._build(signature), self._stacks(signature.stacks))
-            for signature in sorted({interval.signature for _, one in found for interval in one.intervals})
-        }
+        places = {}
+        for signature in sorted({interval.signature for _, one in found for interval in one.intervals}):
+            texts = {name: getattr(signature, name) for name in ("compiler", "os", "platform", "target")}
+            lists = {name: json.dumps(getattr(signature, name)) for name in ("versions", "variants")}
+            places[signature] = self._id("build", **lists, **texts), self._stacks(signature.stacks)
         start = self._connection.execute("SELECT coalesce(max(id), 0) + 1 FROM interval").fetchone()[0]
         # Rows are written together: a statement for each takes several times as long.
         rows: dict[str, list[tuple[object, ...]]] = {name: [] for name in ("document", "diagnostic", "step")}
@@ -94,12 +95,6 @@ class Writer:
         rows = [(self._id("tag", name=step.tag), step.revision, step.is_recorded) for step in steps]
         self._connection.executemany("INSERT OR REPLACE INTO night VALUES (?, ?, ?)", rows)
 
-    def _build(self, signature: Signature) -> int:
-        """Return the id of a signature without its stacks, which is inserted if it is new."""
-        lists = {name: json.dumps(getattr(signature, name)) for name in ("versions", "variants")}
-        texts = {name: getattr(signature, name) for name in ("compiler", "os", "platform", "target")}
-        return self._id("build", **lists, **texts)
-
     def _stacks(self, names: tuple[str, ...]) -> int:
         """Return the id of a set of stacks, and make sure that the table `stack` has its members."""
         number = self._id("stacks", names=json.dumps(names))
@@ -117,30 +112,25 @@ class Writer:
         return self._known[key]
 
     def _new_intervals(self, task: Task, intervals: Iterable[Interval]) -> Iterator[Interval]:
-        """Yield the intervals that need new rows; rows of `task.intervals` are changed in place."""
+        """Yield the intervals that need new rows.
+
+        A row of `task.intervals` is changed in place, into the largest of the intervals that it was divided into.
+        """
         opened = {(row.signature, row.first): row for row in task.intervals}
         parts: defaultdict[tuple[Signature, int], list[Interval]] = defaultdict(list)
         for interval in intervals:
             parts[interval.signature, interval.first].append(interval)
         for place, some in parts.items():
-            if place in opened:
-                some.remove(self._change(opened[place], some))
-            yield from some
-
-    def _change(self, row: OpenInterval, parts: Sequence[Interval]) -> Interval:
-        """Change an open row into the largest of the intervals that it was divided into, and return that one."""
-        largest = max(parts, key=lambda part: (part.size, part.last is None))
-        if largest.last is None and largest.hashes == row.hashes:
-            return largest
-        self._connection.execute(
-            "UPDATE interval SET last = ?, size = ?, hashes = ? WHERE id = ?",
-            (largest.last, largest.size, largest.hashes, row.id),
-        )
-        if self._has_specs:
-            gone = prefixes(row.hashes) - prefixes(largest.hashes)
-            rows = [(prefix, row.id) for prefix in gone]
-            self._connection.executemany("DELETE FROM spec WHERE prefix = ? AND interval = ?", rows)
-        return largest
+            largest = max(some, key=lambda part: (part.size, part.last is None)) if place in opened else None
+            yield from (part for part in some if part is not largest)
+            if largest is None or (largest.last is None and largest.hashes == opened[place].hashes):
+                continue
+            row = opened[place]
+            values = largest.last, largest.size, largest.hashes, row.id
+            self._connection.execute("UPDATE interval SET last = ?, size = ?, hashes = ? WHERE id = ?", values)
+            if self._has_specs:
+                gone = [(prefix, row.id) for prefix in prefixes(row.hashes) - prefixes(largest.hashes)]
+                self._connection.executemany("DELETE FROM spec WHERE prefix = ? AND interval = ?", gone)
 
 
 def fill_specs(connection: sqlite3.Connection) -> None:

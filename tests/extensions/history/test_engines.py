@@ -12,7 +12,7 @@ from cachewatch.documents.records import KnownRecords
 from cachewatch.errors import WorkFailed
 from cachewatch.extensions.history import build as engines
 from cachewatch.extensions.history.build import bring_up_to_date, on_cluster
-from cachewatch.extensions.history.follow import IndexedDocument, Task
+from cachewatch.extensions.history.follow import Task
 from cachewatch.git.repository import Repository
 
 
@@ -38,16 +38,16 @@ def test_a_worker_that_is_killed_costs_only_what_it_read(
     catalogue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error names the documents, and the next build goes on from there."""
-    follow, killed = engines._follow_all, tmp_path / "killed"
+    answer, killed = engines._answer, tmp_path / "killed"
 
-    def killing(repository: Repository, unit: Sequence[Task], known: KnownRecords) -> list[IndexedDocument]:
-        if any(task.package == "gcc" for task in unit) and not killed.exists():
+    def killing(repository: Repository, unit: engines.Unit, known: KnownRecords) -> Sequence[engines.Result]:
+        if any(isinstance(task, Task) and task.package == "gcc" for task in unit) and not killed.exists():
             killed.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return follow(repository, unit, known)
+        return answer(repository, unit, known)
 
     serial = build(catalogue, tmp_path / "serial.db")
-    monkeypatch.setattr(engines, "_follow_all", killing)
+    monkeypatch.setattr(engines, "_answer", killing)
     with pytest.raises(WorkFailed, match=r"gcc.*a worker process ended"):
         build(catalogue, tmp_path / "pool.db", jobs=2)
     assert build(catalogue, tmp_path / "pool.db", jobs=2) == serial
