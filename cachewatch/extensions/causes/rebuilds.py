@@ -44,7 +44,6 @@ _REBUILT = (StatementKind.REBUILD_WAVE, StatementKind.REBUILT)
 _MOST_CHAINS = 3
 # The graphs of both sides are about as large as the documents.
 _FILES = 4
-Step = TypeVar("Step")
 Result = TypeVar("Result")
 # Returns the kept result for a step, or calls the function and keeps its result.
 Remember = Callable[[Hashable, Callable[[], tuple[RebuiltSpecs, ...]]], tuple[RebuiltSpecs, ...]]
@@ -77,18 +76,18 @@ class RepositoryCauses:
         statements = (*tag.statements, *tag.rest, *tag.report.statements)
         if not (old and old_tag and new and new_tag and any(one.kind in _REBUILT for one in statements)):
             return tag
-        size = sum(documents.size for documents in pair.difference.all_documents)
-        step = RecordedStep(self._repository.git_dir, (old, old_tag), (new, new_tag), size)
+        states = (old, old_tag), (new, new_tag)
 
         def find() -> tuple[RebuiltSpecs, ...]:
-            about = Piece("dependency graph", (*step.before, *step.after), _FILES * step.size)
-            found = _apart(isolation, _find_rebuilt, step, about)
+            size = sum(documents.size for documents in pair.difference.all_documents)
+            about = Piece("dependency graph", (*states[0], *states[1]), _FILES * size)
+            found = _apart(isolation, partial(_find_rebuilt, self._repository.git_dir, *states), about)
             if isinstance(found, WorkFailed):
-                log.warning("causes.unknown", tag=step.after[1], error=str(found))
+                log.warning("causes.unknown", tag=new_tag, error=str(found))
                 return ()
             return found
 
-        rebuilt = remember(step, find)
+        rebuilt = remember((self._repository.git_dir, states), find)
 
         def with_those(statements: Sequence[Statement]) -> tuple[Statement, ...]:
             return with_causes(statements, rebuilt, selection.chooses)
@@ -122,8 +121,8 @@ class RepositoryCauses:
         )
         if not replaced:
             return coverage
-        step = EnvironmentStep(lock, folders, self._repository.git_dir, tags, replaced)
-        found = _apart(isolation, _find_of_environment, step, Piece("dependency graph", tags[0], 0))
+        find = partial(_find_of_environment, self._repository.git_dir, tags, lock, folders, replaced)
+        found = _apart(isolation, find, Piece("dependency graph", tags[0], 0))
         if isinstance(found, WorkFailed):
             warn(str(found))
             return coverage
@@ -135,30 +134,22 @@ class RepositoryCauses:
         return replace(coverage, needs=tuple(map(with_those, coverage.needs)))
 
 
-class RecordedStep(Struct, frozen=True):
-    """Two states of a tag in a repository. `size` is the bytes of the documents that differ."""
-
-    git_dir: str
-    before: tuple[str, str]  # commit and tag
-    after: tuple[str, str]
-    size: int
-
-
-def _apart(
-    isolation: Isolation, work: Callable[[Sequence[Step]], Result], step: Step, about: Piece
-) -> Result | WorkFailed:
+def _apart(isolation: Isolation, work: Callable[[], Result], about: Piece) -> Result | WorkFailed:
     """Return the result of `work` from a process of its own, or the reason why it failed."""
     try:
-        ((_, found),) = isolation.each(work, [step], lambda _: about)
+        ((_, found),) = isolation.each(_call, [work], lambda _: about)
     except CachewatchError as error:
         return WorkFailed(str(error))
     return found
 
 
-def _find_rebuilt(steps: Sequence[RecordedStep]) -> tuple[RebuiltSpecs, ...]:
-    (step,) = steps
-    with closing(Repository(Path(step.git_dir))) as repository:
-        return rebuilt_in(GraphStep.between(repository, step.before, step.after))
+def _call(work: Sequence[Callable[[], Result]]) -> Result:
+    return work[0]()
+
+
+def _find_rebuilt(git_dir: str, before: tuple[str, str], after: tuple[str, str]) -> tuple[RebuiltSpecs, ...]:
+    with closing(Repository(Path(git_dir))) as repository:
+        return rebuilt_in(GraphStep.between(repository, before, after))
 
 
 def rebuilt_in(step: GraphStep) -> tuple[RebuiltSpecs, ...]:
@@ -232,27 +223,25 @@ def _explain(
     )
 
 
-class EnvironmentStep(Struct, frozen=True):
-    """The lock file of an environment, and the tags of a repository that have other hashes of its specs."""
+def _find_of_environment(
+    git_dir: str,
+    tags: Sequence[tuple[str, str]],
+    lock_file: Path,
+    folders: tuple[Path, ...],
+    replaced: Sequence[tuple[str, str, str]],
+) -> Mapping[str, Causes]:
+    """Return the causes by hash in the environment, from the first of `tags` whose graph describes the other hash.
 
-    lock: Path
-    folders: tuple[Path, ...]  # in which the lock file must lie; empty for anywhere
-    git_dir: str
-    tags: tuple[tuple[str, str], ...]  # commit and tag
-    replaced: tuple[tuple[str, str, str], ...]  # package, hash in the environment, hash in a tag
-
-
-def _find_of_environment(steps: Sequence[EnvironmentStep]) -> Mapping[str, Causes]:
-    """Return the causes by hash in the environment, from the first tag whose graph describes the other hash."""
-    (step,) = steps
-    with closing(Repository(Path(step.git_dir))) as repository:
-        graphs = [graph for tag in step.tags if (graph := RecordedGraph(repository, *tag)).is_recorded]
+    `tags` are pairs of commit and tag; `replaced` has a package, the hash in the environment, and that in a tag.
+    """
+    with closing(Repository(Path(git_dir))) as repository:
+        graphs = [graph for tag in tags if (graph := RecordedGraph(repository, *tag)).is_recorded]
         if not graphs:
             return {}
-        lock = Nodes(open_lock_graph(step.lock, step.folders).nodes)
+        lock = Nodes(open_lock_graph(lock_file, folders).nodes)
         walks = [(graph, Walk(lock, graph)) for graph in graphs]
         found: dict[str, Causes] = {}
-        for package, old, new in step.replaced:
+        for package, old, new in replaced:
             for graph, walk in walks:
                 with suppress(DocumentError):
                     if graph.find(package, new) is not None:

@@ -86,7 +86,7 @@ def test_a_digest_names_the_cause_of_rebuilds(mirror: Mirror) -> None:
     assert remarks["hdf5"] == "there is /m5ebs4r because of zlib 1.3 -> 1.3.1"
 
 
-def damaged(_: object) -> None:
+def damaged(*_: object) -> None:
     """Fail as reading a repository does; workers can load it by name."""
     raise SourceError("the graph is damaged")
 
