@@ -14,7 +14,7 @@ from helpers import catalogue, history, record, records
 from upstream import git
 
 from cachewatch.errors import AnotherInstance
-from cachewatch.extensions.history import build, write
+from cachewatch.extensions.history import write
 from cachewatch.extensions.history.schema import index_path, open_for_writing
 from cachewatch.store.sqlite import open_database
 
@@ -72,11 +72,11 @@ def test_the_status_tells_what_is_not_indexed(repository: Path, run: Run) -> Non
 def test_the_status_of_a_build_that_was_interrupted(
     repository: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(_: object, **__: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(build, "_finish", interrupted)
+        patched.setattr("cachewatch.extensions.history.build.Writer.add_steps", interrupted)
         assert run("history", "build", "--repo", repository).exit_code == 130
     shown = run("history", "status", "--repo", repository)
     assert (shown.exit_code, "not complete yet" in shown.output) == (1, True)
