@@ -30,7 +30,7 @@ from cachewatch.runtime.log import Log
 from cachewatch.service.comparisons import Comparisons, joined, read_environment
 from cachewatch.service.context import Context
 from cachewatch.service.differences import SourceDiff, open_source
-from cachewatch.service.holds import holds_of, why_held
+from cachewatch.service.holds import holds_of
 from cachewatch.service.streams import Stream, StreamState, commands, why
 from cachewatch.store.cursors import Advance
 from cachewatch.store.digests import Hold, HoldKind
@@ -51,7 +51,15 @@ class PendingDigest(Struct, frozen=True, kw_only=True):
     @property
     def hold(self) -> str:
         """Why operators have to be asked first; "" if they need not be."""
-        return why_held(self.holds)
+        said = ", ".join(dict.fromkeys(hold.said for hold in self.holds))
+        is_suspicious = any(hold.event.kind is HoldKind.SUSPICIOUS for hold in self.holds)
+        return f"a suspicious loss: {said}" if is_suspicious else said
+
+    @property
+    def reason(self) -> str:
+        """Why it is held, or that it is sent unconfirmed by the operators; else ""."""
+        unconfirmed = self.digest.unconfirmed
+        return self.hold or (unconfirmed and f"not confirmed by the operators: {unconfirmed}")
 
     @property
     def content(self) -> frozenset[Hashable]:
@@ -342,12 +350,6 @@ class _Look(Struct, frozen=True):
     forms: frozenset[Form] = frozenset(Form)
 
 
-class _Rendered(Struct, frozen=True):
-    rendered: RenderedDigest
-    short: RenderedDigest
-    problem: str = ""
-
-
 def build_messages(
     config: Config,
     stream: Stream,
@@ -359,12 +361,27 @@ def build_messages(
 
     `forms` are the forms to render; by default only those that the channels need.
     """
-    forms = _wanted(config, stream) if forms is None else forms
     channels = [config.channels[name] for name in stream.channels]
+    if forms is None:  # those of the channels, and of the site if the subscription is published
+        of_channels = (of for kind, of in _FORMS.items() if any(isinstance(each, kind) for each in channels))
+        forms = frozenset().union({Form.PAGE} if stream.subscription.publish else (), *of_channels)
     archive = next((channel.archive for channel in channels if channel.archive), None)
     looks = [replace(_look(channel, digest, channel.archive or archive), forms=forms) for channel in channels]
-    rendered_digests = {look: _render_both(config, stream, digest, look) for look in dict.fromkeys(looks)}
-    return tuple(_packed(channel, rendered_digests[look]) for channel, look in zip(channels, looks, strict=True))
+    forms_of = {look: _render_both(config, stream, digest, look) for look in dict.fromkeys(looks)}
+    packed = []
+    for channel, look in zip(channels, looks, strict=True):
+        rendered, short, problem = forms_of[look]
+        packed.append(
+            ChannelMessages(
+                channel=channel.name,
+                rendered=rendered,
+                short=short,
+                messages=tuple(open_channel(channel).build_messages(rendered)),
+                lasting=channel.retry.lasting,
+                problem=problem,
+            )
+        )
+    return tuple(packed)
 
 
 def _look(config: ChannelConfig, digest: Digest, archive: str | None) -> _Look:
@@ -374,17 +391,12 @@ def _look(config: ChannelConfig, digest: Digest, archive: str | None) -> _Look:
     return _Look(archive_url=url, is_archived=isinstance(config, FileConfig))
 
 
-def _wanted(config: Config, stream: Stream) -> frozenset[Form]:
-    """Return the forms that the channels, and the site if the subscription is published, need."""
-    channels = [config.channels[name] for name in stream.channels]
-    wanted = {form for kind, forms in _FORMS.items() if any(isinstance(c, kind) for c in channels) for form in forms}
-    return frozenset(wanted | {Form.PAGE} if stream.subscription.publish else wanted)
+def _render_both(
+    config: Config, stream: Stream, digest: Digest, look: _Look
+) -> tuple[RenderedDigest, RenderedDigest, str]:
+    """Return the whole and the short digest, rendered with the site's own templates, and "".
 
-
-def _render_both(config: Config, stream: Stream, digest: Digest, look: _Look) -> _Rendered:
-    """Render the whole and the short digest with the site's own templates.
-
-    If these fail, the built-in templates are used, and the result names the problem.
+    If these fail, the built-in templates are used, and the text names the problem.
     """
     digest = replace(digest, unsubscribe=look.unsubscribe, archive_url=look.archive_url)
     render = partial(
@@ -397,22 +409,10 @@ def _render_both(config: Config, stream: Stream, digest: Digest, look: _Look) ->
         is_archived=look.is_archived,
         forms=look.forms,
     )
-    problem = ""
     try:
         rendered, short = render(templates_dir=config.templates_dir, template=stream.subscription.template)
+        return rendered, short, ""
     except TemplateError as error:
-        problem = str(error)
-        _LOG.error("template.failed", subscription=stream.subscription.name, error=problem)
+        _LOG.error("template.failed", subscription=stream.subscription.name, error=str(error))
         rendered, short = render()
-    return _Rendered(rendered, short, problem)
-
-
-def _packed(config: ChannelConfig, rendered_digests: _Rendered) -> ChannelMessages:
-    return ChannelMessages(
-        channel=config.name,
-        rendered=rendered_digests.rendered,
-        short=rendered_digests.short,
-        messages=tuple(open_channel(config).build_messages(rendered_digests.rendered)),
-        lasting=config.retry.lasting,
-        problem=rendered_digests.problem,
-    )
+        return rendered, short, str(error)

@@ -116,11 +116,6 @@ def store(
         _store_digest(connection, stream, draft, packed, now)
 
 
-def reason_of(draft: PendingDigest) -> str:
-    """Return why a digest is held, or that it is sent unconfirmed by the operators; else ""."""
-    return draft.hold or (draft.digest.unconfirmed and f"not confirmed by the operators: {draft.digest.unconfirmed}")
-
-
 def _without_doubtful_tags(draft: PendingDigest) -> tuple[Advance, ...]:
     """Return the advances of `draft` without the tags that operators are asked about.
 
@@ -156,7 +151,7 @@ def _store_digest(
         title=packed[0].rendered.title,
         period=draft.digest.period,
         created=now,
-        reason=reason_of(draft),
+        reason=draft.reason,
         advances=draft.advances if draft.hold else (),
         rendered=packed[0].rendered,
         short=packed[0].short,
@@ -447,5 +442,5 @@ def _log(context: Context, stream: Stream, decision: StreamDecision) -> None:
             "digest.empty" if not packed else "digest.held" if draft.hold else "digest.queued",
             digest=draft.digest.key[:12] if packed else None,
             deliveries=sum(len(each.messages) for each in packed) or None,
-            reason=reason_of(draft),
+            reason=draft.reason,
         )

@@ -5,7 +5,7 @@ nobody releases or drops in time is sent, marked as not confirmed.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
 from cachewatch.config.model import Config
@@ -80,13 +80,6 @@ def _content(news: TagNews) -> Iterator[str]:
     gone |= {package for effect in effects if effect.kind in kinds for package in effect.packages}
     if gone:
         yield f"{number(len(gone), 'package')} gone: {names(sorted(gone), _NAMED_PACKAGES)}"
-
-
-def why_held(holds: Collection[Hold]) -> str:
-    """Return why operators have to be asked; "" if they need not be."""
-    said = ", ".join(dict.fromkeys(hold.said for hold in holds))
-    is_suspicious = any(hold.event.kind is HoldKind.SUSPICIOUS for hold in holds)
-    return f"a suspicious loss: {said}" if is_suspicious else said
 
 
 def held_for(config: Config, subscription: str, stream: str) -> timedelta | None:

@@ -42,7 +42,8 @@ def why_not(config: Config, subscription: str, channel: str, target: str) -> str
 
 def is_recipient(config: Config, channel: str, target: str) -> bool:
     """Tell whether the configuration sends anything to `target` through `channel`."""
-    return is_used(config, channel) and _reaches(config, _ways_through(config, channel), channel, target)
+    ways = _ways_through(config, channel)
+    return bool(ways) and _reaches(config, ways, channel, target)
 
 
 def is_operator(config: Config, channel: str, target: str) -> bool:
@@ -69,11 +70,12 @@ def last_addresses(config: Config, suppressed: Collection[tuple[str, str]]) -> d
 
 def is_used(config: Config, channel: str) -> bool:
     """Tell whether the configuration sends anything through `channel`."""
-    return channel in config.channels and bool(_ways_through(config, channel))
+    return bool(_ways_through(config, channel))
 
 
 def _ways_through(config: Config, channel: str) -> list[Way]:
-    return [way for name in (*config.subscriptions, OPERATORS) for way in _ways_of(config, name) if channel in way[0]]
+    names = (*config.subscriptions, OPERATORS) if channel in config.channels else ()
+    return [way for name in names for way in _ways_of(config, name) if channel in way[0]]
 
 
 def _ways_of(config: Config, subscription: str) -> Iterator[Way]:
@@ -106,10 +108,14 @@ LONGEST_ASKED = BLOCKED = timedelta(hours=1)
 LONGEST_PAUSE = timedelta(minutes=_MINUTES[-1]) * _MOST
 
 
-def pause(attempts: int) -> timedelta:
-    """Return how long to wait after `attempts` failures, with a random part, so that retries do not coincide."""
+def pause(attempts: int, asked: float | None = None) -> timedelta:
+    """Return how long to wait after `attempts` failures, with a random part, so that retries do not coincide.
+
+    It is at least as long as the other side `asked` for, in seconds, but not longer than LONGEST_ASKED for that.
+    """
     minutes = _MINUTES[min(attempts, len(_MINUTES)) - 1]
-    return timedelta(minutes=minutes) * random.uniform(_LEAST, _MOST)  # noqa: S311  nothing is to be kept secret
+    usual = timedelta(minutes=minutes) * random.uniform(_LEAST, _MOST)  # noqa: S311  nothing is to be kept secret
+    return max(usual, min(timedelta(seconds=asked or 0), LONGEST_ASKED))
 
 
 def longest(config: Config, channel: str | None) -> timedelta:
@@ -186,7 +192,10 @@ def _send(connection: Connection, context: Context, delivery: Delivery, said: st
 
 
 def resume(context: Context) -> None:
-    """Prepare to work on a state: recover from a crash, and report what is unusual about the state."""
+    """Prepare to work on a state: recover from a crash, and report what is unusual about the state.
+
+    Clones without a database mean that somebody deleted that, or that another disk is mounted.
+    """
     with context.database.write() as connection:
         # Alerts of an earlier daemon: it may have read another file, and its jobs have ended.
         for alert in health.all_open(connection):
@@ -195,12 +204,8 @@ def resume(context: Context) -> None:
     context.database.check_place()
     if kind := shared_kind(context.folder):
         context.log.warning("state.shared", folder=context.folder, file_system=kind)
-    if context.database.is_new and any(context.clone_folder(source).exists() for source in context.config.sources):
-        _report_lost_state(context)
-
-
-def _report_lost_state(context: Context) -> None:
-    """Notify operators that clones have no database: somebody deleted it, or another disk is mounted."""
+    if not context.database.is_new or not any(context.clone_folder(name).exists() for name in context.config.sources):
+        return
     place = context.database.place
     context.log.warning("state.lost", database=place)
     notice = OperatorNotice(

@@ -25,7 +25,7 @@ from cachewatch.runtime.log import error_message, traceback_of
 from cachewatch.service import alerts, recipients
 from cachewatch.service.alerts import Alert
 from cachewatch.service.context import Context
-from cachewatch.service.recipients import BLOCKED, LONGEST_ASKED, pause, why_not
+from cachewatch.service.recipients import BLOCKED, pause, why_not
 from cachewatch.service.streams import days
 from cachewatch.store import digests, health, outbox
 from cachewatch.store.database import Connection
@@ -82,7 +82,7 @@ def report_removed_channels(context: Context) -> None:
         names = outbox.due_channels(connection, context.clock())
     for name in names:
         if name not in context.config.channels:
-            alerts.open_now(context, _unknown(name))
+            alerts.open_now(context, _channel_alert(name))
 
 
 def deliver(context: Context, name: str, *, is_last: bool = True) -> int:
@@ -91,7 +91,7 @@ def deliver(context: Context, name: str, *, is_last: bool = True) -> int:
     context.database.check_place()
     config = context.config.channels.get(name)
     if config is None:
-        alerts.open_now(context, _unknown(name))
+        alerts.open_now(context, _channel_alert(name))
         return dead
     with context.database.read() as connection:
         is_blocked = health.channel(connection, name).is_blocked(context.clock())
@@ -142,7 +142,12 @@ def _deliver_each(context: Context, name: str, transport: Transport, *, is_last:
     while found is not None:
         delivery, message = found
         if message is None:
-            _give_up_damaged(context, delivery)
+            said = "its stored bytes are damaged; `cachewatch state check` looks for more, and a backup has what was stored"
+            with context.database.write() as connection:
+                if outbox.settle(connection, delivery, DeliveryState.DEAD, now=context.clock(), said=said):
+                    damaged = DeliveryResult(DeliveryOutcome.DEAD, said)
+                    _note_target(connection, context, delivery, _Outcome(DeliveryState.DEAD, said), damaged)
+            context.log_of(delivery).error("delivery.dead", said=said)
             dead += 1
             found = _next(context, name)
         else:
@@ -192,7 +197,9 @@ class _Run:
         """
         alike = defaultdict[str, list[_Answered]](list)
         for delivery, answer in self._undecided:
-            alike[_kind(answer)].append((delivery, answer))
+            # Equal refusals have the step and the codes of the server in common, even if their words differ.
+            codes = _CODES.match(answer.detail)
+            alike["lost" if answer.is_lost else codes[0] if codes else answer.detail].append((delivery, answer))
         self._undecided = []
         # Last the channel's own faults: storing any other result marks the channel as working.
         for group in sorted(alike.values(), key=partial(_is_at_fault, is_away=is_away)):
@@ -237,12 +244,6 @@ def _is_at_fault(group: Sequence[_Answered], *, is_away: bool) -> bool:
     return len(targets) > 1 and (is_refused or len(digests_sent) > 1)
 
 
-def _kind(answer: DeliveryResult) -> str:
-    """Return what equal refusals have in common even if their words differ: the step and the codes of the server."""
-    found = _CODES.match(answer.detail)
-    return "lost" if answer.is_lost else found[0] if found else answer.detail
-
-
 def _next(context: Context, name: str) -> _Claimed | None:
     with context.database.write() as connection:
         return _claim(connection, context, name)
@@ -262,16 +263,6 @@ def _claim(connection: Connection, context: Context, name: str) -> _Claimed | No
         if message is None or not _is_dropped(connection, context, delivery):
             return delivery, message
     return None
-
-
-def _give_up_damaged(context: Context, delivery: Delivery) -> None:
-    """Give up a delivery whose stored bytes are damaged."""
-    said = "its stored bytes are damaged; `cachewatch state check` looks for more, and a backup has what was stored"
-    with context.database.write() as connection:
-        if outbox.settle(connection, delivery, DeliveryState.DEAD, now=context.clock(), said=said):
-            outcome, answer = _Outcome(DeliveryState.DEAD, said), DeliveryResult(DeliveryOutcome.DEAD, said)
-            _note_target(connection, context, delivery, outcome, answer)
-    context.log_of(delivery).error("delivery.dead", said=said)
 
 
 def _is_dropped(connection: Connection, context: Context, delivery: Delivery) -> bool:
@@ -386,11 +377,11 @@ def _judge(connection: Connection, context: Context, delivery: Delivery, answer:
         return _shortened(connection, context, delivery, answer)
     if answer.outcome is DeliveryOutcome.BLOCKED or answer.is_channel:
         is_blocked = answer.outcome is DeliveryOutcome.BLOCKED
-        rest = BLOCKED if is_blocked else max(pause(1), _asked_for(answer))
+        rest = BLOCKED if is_blocked else pause(1, answer.retry_after)
         return _Outcome(DeliveryState.QUEUED if is_blocked else DeliveryState.DEFERRED, answer.detail, due=now + rest)
     if _is_given_up(connection, context, delivery):
         return _Outcome(DeliveryState.DEAD, f"given up after {days(now - delivery.created)}: {answer.detail}")
-    return _Outcome(DeliveryState.DEFERRED, answer.detail, due=now + max(pause(delivery.attempts), _asked_for(answer)))
+    return _Outcome(DeliveryState.DEFERRED, answer.detail, due=now + pause(delivery.attempts, answer.retry_after))
 
 
 def _is_given_up(connection: Connection, context: Context, delivery: Delivery) -> bool:
@@ -423,10 +414,6 @@ def _shortened(connection: Connection, context: Context, delivery: Delivery, ans
     return _Outcome(DeliveryState.QUEUED, f"{answer.detail}; in short next", due=context.clock(), shorter=shorter)
 
 
-def _asked_for(answer: DeliveryResult) -> timedelta:
-    return min(timedelta(seconds=answer.retry_after or 0), LONGEST_ASKED)
-
-
 def _note_channel(
     connection: Connection, context: Context, delivery: Delivery, answer: DeliveryResult, said: str
 ) -> None:
@@ -438,7 +425,7 @@ def _note_channel(
     elif not channel_health.is_blocked(now):  # or it is noted already
         failures = channel_health.failures + 1
         # If the server cannot be reached, the other deliveries wait too, and use up no attempts.
-        rest = now + max(pause(failures), _asked_for(answer)) if answer.is_channel else None
+        rest = now + pause(failures, answer.retry_after) if answer.is_channel else None
         channel_health = replace(channel_health, blocked_until=rest, failures=failures, error=said, error_at=now)
         if failures >= _AWAY:
             alerts.open_within(connection, context, _channel_alert(delivery.channel, said))
@@ -476,24 +463,19 @@ def _block(context: Context, name: str, said: str, traceback: str | None = None)
     context.log.error("channel.blocked", channel=name, error=said, traceback=traceback)
 
 
-def _channel_alert(name: str, said: str) -> Alert:
-    return Alert(
-        key=AlertKey(AlertKind.CHANNEL_DOWN, name),
-        title=f"the channel {name} does not work",
-        lines=(said, "Waiting deliveries are kept and tried again later, or at once after a reload or a restart."),
-        avoid=(name,),
+def _channel_alert(name: str, said: str = "") -> Alert:
+    """Return the alert that a channel does not work; if nothing is `said`, it is no longer configured."""
+    kept = "Waiting deliveries are kept and tried again later, or at once after a reload or a restart."
+    unknown = "Deliveries wait for it: configure it again to send them, or drop them."
+    commands = (
+        f"cachewatch deliveries list --open --channel {name}",
+        "cachewatch deliveries drop NUMBER --reason '...'",
     )
-
-
-def _unknown(name: str) -> Alert:
     return Alert(
         key=AlertKey(AlertKind.CHANNEL_DOWN, name),
-        title=f"the channel {name} is no longer configured",
-        lines=("Deliveries wait for it: configure it again to send them, or drop them.",),
-        commands=(
-            f"cachewatch deliveries list --open --channel {name}",
-            "cachewatch deliveries drop NUMBER --reason '...'",
-        ),
+        title=f"the channel {name} {'does not work' if said else 'is no longer configured'}",
+        lines=(said, kept) if said else (unknown,),
+        commands=() if said else commands,
         avoid=(name,),
     )
 
