@@ -48,20 +48,13 @@ def _of_reply(step: str, code: int, words: str) -> DeliveryResult:
         return DeliveryResult(DeliveryOutcome.DEFERRED, said, is_channel=is_opening, is_lost=is_lost)
     if is_opening or code in _LOGIN:
         return DeliveryResult(DeliveryOutcome.BLOCKED, said, is_channel=True)
-    if code == 552:
-        return DeliveryResult(_of_552(step, words), said)
+    if code == 552:  # a message that is too large, a full mailbox, which may be emptied, or unwelcome content
+        is_full, is_unwelcome = step == "RCPT", _OTHER_THAN_SIZE.match(words)
+        other = DeliveryOutcome.DEFERRED if is_full else DeliveryOutcome.DEAD if is_unwelcome else None
+        return DeliveryResult((None if _SIZE.match(words) else other) or DeliveryOutcome.TOO_LARGE, said)
     if step == "MAIL":  # it is our own address that is not welcome
         return DeliveryResult(DeliveryOutcome.BLOCKED, said, is_channel=True)
     return DeliveryResult(DeliveryOutcome.DEAD, said, is_address=step == "RCPT")
-
-
-def _of_552(step: str, words: str) -> DeliveryOutcome:
-    """Tell apart a message that is too large, a full mailbox, which may be emptied, and unwelcome content."""
-    if _SIZE.match(words):
-        return DeliveryOutcome.TOO_LARGE
-    if step == "RCPT":
-        return DeliveryOutcome.DEFERRED
-    return DeliveryOutcome.DEAD if _OTHER_THAN_SIZE.match(words) else DeliveryOutcome.TOO_LARGE
 
 
 def _of_failure(step: str, error: OSError) -> DeliveryResult:

@@ -24,7 +24,7 @@ from cachewatch.cli.samples import sample_digest
 from cachewatch.cli.terminal import FORMAT_OPTION, say, warn, write, write_json, write_lines
 from cachewatch.config.model import Config
 from cachewatch.config.reading import find_config, read_config
-from cachewatch.config.schedule import Schedule, duration_in_words, parse_when, quiet_until
+from cachewatch.config.schedule import duration_in_words, parse_when, quiet_until
 from cachewatch.config.showing import advise, channels_of, json_schema, show_config, shown_values
 from cachewatch.config.sources import GitSource, Source
 from cachewatch.config.subscriptions import Match, Subscription
@@ -322,22 +322,17 @@ def _of_subscription(subscription: Subscription, config: Config, now: datetime) 
     schedule = parse_when(subscription.when, config.timezone)
     to = f" to {', '.join(subscription.to)}" if subscription.to else ""
     yield f"subscription {subscription.name}: {', '.join(subscription.channels)}{to}, {schedule.in_words()}"
-    if dates := list(_next_dates(schedule, config, now)):
+    dates, slot = list[str](), schedule.next_after(now)
+    while slot is not None and len(dates) < _NEXT:
+        times = (slot, quiet_until(config.quiet, slot))
+        due, sent = (f"{each.astimezone(ZoneInfo(config.timezone)):%a %Y-%m-%d %H:%M}" for each in times)
+        dates.append(due if due == sent else f"{due} (quiet, sent {sent})")
+        slot = schedule.next_after(slot)
+    if dates:
         yield f"  next: {'; '.join(dates)}"
     if subscription.urgent is not None:
         kinds = ", ".join(sorted(subscription.urgent.changes))
         yield f"  at once through {', '.join(subscription.urgent.channels)}: {kinds}"
-
-
-def _next_dates(schedule: Schedule, config: Config, moment: datetime) -> Iterator[str]:
-    for _ in range(_NEXT):
-        slot = schedule.next_after(moment)
-        if slot is None:
-            return
-        times = (slot, quiet_until(config.quiet, slot))
-        due, sent = (f"{each.astimezone(ZoneInfo(config.timezone)):%a %Y-%m-%d %H:%M}" for each in times)
-        yield due if due == sent else f"{due} (quiet, sent {sent})"
-        moment = slot
 
 
 @examples("cachewatch config test mail", "cachewatch config test mail --to you@example.org")

@@ -7,7 +7,7 @@ import os
 import shutil
 import socket
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from contextlib import closing, suppress
 from datetime import UTC, date, datetime
 from functools import partial
@@ -23,7 +23,7 @@ from cachewatch.config.sources import GitSource, Source
 from cachewatch.core.names import ANYWHERE, Layout
 from cachewatch.core.selection import Globs
 from cachewatch.errors import SourceError, UnknownRevision
-from cachewatch.git.clone import ServiceClone, Update
+from cachewatch.git.clone import ServiceClone
 from cachewatch.git.recording import is_made
 from cachewatch.git.remote import Access, redact
 from cachewatch.git.repository import Repository
@@ -126,7 +126,16 @@ class WatchedClone:
                     resolve_upstream(repository, self._since)
             is_empty = catalogue_of(repository, update.after) is None
             missing = nothing_found(repository, update.after, update.branch) if is_empty else ""
-        warnings = _warnings(update, other)
+        warnings = []
+        if other:
+            warnings = [f"The address of the source was changed; it was {other}. Digests compare what the two have."]
+        elif update.rewritten:
+            warnings = [f"Upstream rewrote the history of {update.branch}; digests compare the two states anyway."]
+        if update.set_aside is not None:
+            where = f"the damaged one is kept in {update.set_aside}"
+            warnings.append(f"Our clone was damaged and was cloned again; {where}.")
+        if update.lost_pins:
+            warnings.append(f"{len(update.lost_pins)} revisions from which digests start no longer exist anywhere.")
         return News(revision=update.after, time=newest.time, warnings=tuple(warnings), no_documents=missing)
 
     def _other_address(self) -> str:
@@ -197,17 +206,6 @@ def copy_for_now(folder: Path, copy: Path) -> None:
     Path(copy, "objects", "info", "alternates").write_text(f"{(folder / 'objects').resolve()}\n", "utf-8")
     for index in indexes:
         (copy / index.name).symlink_to(index)
-
-
-def _warnings(update: Update, other: str) -> Iterator[str]:
-    if other:
-        yield f"The address of the source was changed; it was {other}. Digests compare what the two have."
-    elif update.rewritten:
-        yield f"Upstream rewrote the history of {update.branch}; digests compare the two states anyway."
-    if update.set_aside is not None:
-        yield f"Our clone was damaged and was cloned again; the damaged one is kept in {update.set_aside}."
-    if update.lost_pins:
-        yield f"{len(update.lost_pins)} revisions from which digests start no longer exist anywhere."
 
 
 class EndingError(Exception):

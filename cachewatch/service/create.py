@@ -109,8 +109,11 @@ def store(
     if not (packed and draft.hold):
         cursors.advance(connection, _without_doubtful_tags(draft), now)
     _report_reused_hashes(connection, context, draft)
-    if draft.lacks_pin:
-        _report_pin(connection, context, stream)
+    name, pin = stream.subscription.name, stream.subscription.match.pinned
+    if draft.lacks_pin and not digests.has_any(connection, OPERATORS, f"pin {name} {pin}"):
+        title = f"{name} is pinned to {safe(str(pin))}, which no source has ever had"
+        lines = (f"Correct `pinned:` of {name} in {context.config.path}; its digests go out without it.",)
+        notify_within(connection, context, OperatorNotice(topic=f"pin {name} {pin}", title=title, lines=lines))
     if packed:
         _report_templates(connection, context, stream, next((each.problem for each in packed if each.problem), ""))
         _store_digest(connection, stream, draft, packed, now)
@@ -168,34 +171,17 @@ def _report_reused_hashes(connection: Connection, context: Context, draft: Pendi
     """Notify operators of published hashes that now belong to another spec; once, even if several streams find them."""
     for tag in draft.digest.tags:
         reused = [found for found in tag.report.diagnostics if found.kind is DiagnosticKind.REUSED_HASH]
-        lines = tuple(f"{safe(found.path)}: {safe(found.message)}." for found in reused[:_MOST_NAMED])
+        lines = [f"{safe(found.path)}: {safe(found.message)}." for found in reused[:_MOST_NAMED]]
         name = tag.report.after.tag or ""
-        topic = f"reused-hash {tag.source} {name} {hashlib.sha256(repr(lines).encode()).hexdigest()[:12]}"
-        if lines and not digests.has_any(connection, OPERATORS, topic):
-            more = (f"And {len(reused) - len(lines):,} more documents.",) if len(reused) > len(lines) else ()
-            notice = OperatorNotice(
-                topic=topic,
-                title=f"published hashes of {name} in {tag.source} now name other specs",
-                lines=(
-                    *lines,
-                    *more,
-                    "A binary must never change under its hash: the catalogue is damaged, or somebody replaced binaries.",
-                ),
-            )
-            notify_within(connection, context, notice)
-
-
-def _report_pin(connection: Connection, context: Context, stream: Stream) -> None:
-    """Notify operators once that no source ever had the pinned snapshot, which is an error in the configuration."""
-    name, pin = stream.subscription.name, stream.subscription.match.pinned
-    topic = f"pin {name} {pin}"
-    if not digests.has_any(connection, OPERATORS, topic):
-        notice = OperatorNotice(
-            topic=topic,
-            title=f"{name} is pinned to {safe(str(pin))}, which no source has ever had",
-            lines=(f"Correct `pinned:` of {name} in {context.config.path}; its digests go out without it.",),
+        topic = f"reused-hash {tag.source} {name} {hashlib.sha256(repr(tuple(lines)).encode()).hexdigest()[:12]}"
+        if len(reused) > len(lines):
+            lines.append(f"And {len(reused) - len(lines):,} more documents.")
+        lines.append(
+            "A binary must never change under its hash: the catalogue is damaged, or somebody replaced binaries."
         )
-        notify_within(connection, context, notice)
+        title = f"published hashes of {name} in {tag.source} now name other specs"
+        if reused and not digests.has_any(connection, OPERATORS, topic):
+            notify_within(connection, context, OperatorNotice(topic=topic, title=title, lines=tuple(lines)))
 
 
 def _report_templates(connection: Connection, context: Context, stream: Stream, problem: str) -> None:

@@ -48,12 +48,7 @@ def clean_up(context: Context, *, may_be_open: bool = True) -> None:
                 context.watched(source).tidy(used)
             except CachewatchError as error:
                 context.log.warning("source.untidy", source=source.name, error=str(error))
-    _delete_old(context)
-    context.database.tidy()
-
-
-def _delete_old(context: Context) -> None:
-    """Delete what is older than `retention:` allows, but no entries of feeds, which are written from all of them."""
+    # What is older than `retention:` allows, but no entries of feeds, which are written from all of them.
     retention = context.config.retention
     feeds = {name for name, channel in context.config.channels.items() if isinstance(channel, FeedConfig)}
     with context.database.write() as connection:
@@ -63,6 +58,7 @@ def _delete_old(context: Context) -> None:
         cursors.forget(connection, now - retention.metadata)
     if digests_gone or payloads_gone:
         context.log.info("state.cleaned", digests=digests_gone or None, payloads=payloads_gone or None)
+    context.database.tidy()
 
 
 _MOST_LOGGED = 10
