@@ -94,16 +94,18 @@ def compose(mail: Mail, config: MailConfig, policy: EmailPolicy) -> bytes:
     for name, value in _headers(mail, config):
         message[name] = value
     rendered = mail.rendered
-    template, link = config.unsubscribe or "", _unsubscribe(config, mail)
-    _attach_text(message, plain_lines(_linked(rendered.text, template, link)), "plain")
-    if rendered.html:
+    text, html = rendered.text, rendered.html
+    if config.unsubscribe:  # in bodies that all recipients share
+        link = _unsubscribe(config, mail)
+        text = text.replace(config.unsubscribe, link)
+        html = html.replace(escape(config.unsubscribe, quote=False), escape(link, quote=False))
+    _attach_text(message, plain_lines(text), "plain")
+    if html:
         message.make_alternative(boundary=f"=_alternative_{mail.content}")  # cannot occur in quoted-printable
-        html = EmailMessage(policy=policy)
-        _attach_text(
-            html, markup(_linked(rendered.html, escape(template, quote=False), escape(link, quote=False))), "html"
-        )
-        del html["MIME-Version"]
-        message.attach(html)
+        part = EmailMessage(policy=policy)
+        _attach_text(part, markup(html), "html")
+        del part["MIME-Version"]
+        message.attach(part)
     if rendered.attachments:
         message.make_mixed(boundary=f"=_mixed_{mail.content}")
         for each in rendered.attachments:
@@ -183,11 +185,6 @@ def _unsubscribe(config: MailConfig, mail: Mail) -> str:
     if link.startswith("mailto:") and "?" not in link:
         link += f"?subject={quote(subscription, safe='', errors='replace')}"
     return _link(link)
-
-
-def _linked(body: str, template: str, link: str) -> str:
-    """Replace the template of the unsubscribe link in a body that all recipients share by the recipient's link."""
-    return body.replace(template, link) if template else body
 
 
 def _link(url: str) -> str:

@@ -17,7 +17,6 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from enum import Enum
 from hashlib import sha256
 from html import escape
 from typing import Any
@@ -133,13 +132,6 @@ def _key(secret: Secret) -> bytes:
     return text.encode()
 
 
-class Markdown(Enum):
-    """The dialects of Markdown in chats."""
-
-    DISCORD = "discord"
-    MATTERMOST = "mattermost"
-
-
 # Also with characters between the sign and the word: Zulip has `@**all**`, and soft hyphens are invisible.
 _MENTION = re.compile(
     rf"(?<![\w.])@|@(?=[^\w\s]*(?:all|channel|everyone|here|room|stream|topic)\b)|<(?=[!@#])|@(?=[{UNSEEN}])"
@@ -148,16 +140,16 @@ _LINKED = re.compile(r"(?<=\])(?=[(\[])|(?<=\w:)(?=//)|(?<=www)(?=\.)")
 # What a chat reads as markup within a line and at its start; other backslashes would be visible where messages
 # are shown as they were sent, as in notifications. An underscore within a word (x86_64) is none in any chat.
 _OF_ALL = r"[\\`*\[]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|~(?=~)|(?<=~)~"
-_MARKUP = {
+_MARKUP = {  # by preset
     # Spoilers; emoji, times and commands.
-    Markdown.DISCORD: (rf"{_OF_ALL}|\|(?=\|)|(?<=\|)\||<(?=a?:|t:|/|id:)", r"#(?=#{0,2} )|>|-(?=#? )|\d{1,9}\.(?= )"),
+    "discord": (rf"{_OF_ALL}|\|(?=\|)|(?<=\|)\||<(?=a?:|t:|/|id:)", r"#(?=#{0,2} )|>|-(?=#? )|\d{1,9}\.(?= )"),
     # Channels; formulas.
-    Markdown.MATTERMOST: (rf"{_OF_ALL}|(?<![A-Za-z0-9])~(?=\w)|\$", r"#|>|[-+](?=[ -]|$)|\d{1,9}[.)](?= |$)"),
+    "mattermost": (rf"{_OF_ALL}|(?<![A-Za-z0-9])~(?=\w)|\$", r"#|>|[-+](?=[ -]|$)|\d{1,9}[.)](?= |$)"),
 }
 _COMMAND = re.compile(r"Command: (?:cachewatch|git|spack) ")
 
 
-def markdown(text: str, chat: Markdown, *, is_start: bool = True) -> str:
+def markdown(text: str, chat: str, *, is_start: bool = True) -> str:
     """Return one line, escaped for the Markdown of a chat; `is_start` tells that it is at the start of a line."""
     within, at_start = _MARKUP[chat]
     first = ""
@@ -264,7 +256,7 @@ def _mattermost(rendered: RenderedDigest) -> Mapping[str, Any]:
         "fallback": brief.title,
         "color": brief.colour,
         "title": brief.title,
-        "text": _marked_up(brief, Markdown.MATTERMOST),
+        "text": _marked_up(brief, "mattermost"),
         "footer": brief.about,
     }
     if brief.link:
@@ -275,8 +267,8 @@ def _mattermost(rendered: RenderedDigest) -> Mapping[str, Any]:
 def _discord(rendered: RenderedDigest) -> Mapping[str, Any]:
     brief = _brief(rendered)
     embed: dict[str, Any] = {
-        "title": markdown(brief.title, Markdown.DISCORD)[:_MARKED_TITLE],
-        "description": _marked_up(brief, Markdown.DISCORD),
+        "title": markdown(brief.title, "discord")[:_MARKED_TITLE],
+        "description": _marked_up(brief, "discord"),
         "color": int(brief.colour.removeprefix("#"), 16),
         "timestamp": rendered.created.isoformat(),
     }
@@ -287,7 +279,7 @@ def _discord(rendered: RenderedDigest) -> Mapping[str, Any]:
     return {"username": _NAME, "embeds": [embed], "allowed_mentions": {"parse": []}}
 
 
-def _marked_up(brief: _Brief, chat: Markdown) -> str:
+def _marked_up(brief: _Brief, chat: str) -> str:
     """Return as many bullets as fit, and the link, in the Markdown of a chat."""
     link = f"[{_LINK_TEXT}](<{brief.link}>)" if brief.link else ""
     lines = [

@@ -253,22 +253,17 @@ def check(*, config_file: Path | None, no_secrets: bool, is_source_asked: bool, 
     for advice in advise(config, now.astimezone(ZoneInfo(config.timezone)).date()):
         say(f"note: {advice}")
     if is_source_asked:
-        return 2 if _warn_of_filters(config) and strict else 0
+        with elsewhere(config) as context:
+            found = list(unknown_filters(context))
+        for each in found:
+            warn(each)
+        if not found:
+            click.echo("filters: each matches something in the newest revisions")
+        return 2 if found and strict else 0
     filtered = [getattr(match, key) for _, match in _matches(config) for key in _OPTION_OF]
     if any(filtered) or any(source.tags or source.since for source in config.sources.values()):
         say(f"note: {_UNASKED}")
     return 0
-
-
-def _warn_of_filters(config: Config) -> bool:
-    """Print a warning for each filter that matches nothing in its sources; tell whether there were any."""
-    with elsewhere(config) as context:
-        found = list(unknown_filters(context))
-    if not found:
-        click.echo("filters: each matches something in the newest revisions")
-    for each in found:
-        warn(each)
-    return bool(found)
 
 
 @examples("cachewatch config show", "cachewatch config show --config /etc/cachewatch/cachewatch.yaml")

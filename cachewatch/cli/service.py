@@ -38,9 +38,8 @@ from cachewatch.runtime.log import Log, open_log
 from cachewatch.service.compose import ChannelMessages, PendingDigest, build_messages, compose
 from cachewatch.service.context import Context, copy_for_now
 from cachewatch.service.create import is_left_out
-from cachewatch.service.passes import leading, ping, run_pass
+from cachewatch.service.passes import leading, ping, resume, run_pass
 from cachewatch.service.poll import poll
-from cachewatch.service.recipients import resume
 from cachewatch.service.streams import REGULAR, URGENT, Stream, StreamState, read_stream, streams_of
 from cachewatch.store import digests, health, outbox
 from cachewatch.store.database import copy_rows

@@ -60,12 +60,6 @@ def is_drawing() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()
 
 
-def _draw(text: str) -> None:
-    """Draw `text` in place of the progress line."""
-    sys.stderr.write(f"{_ERASE}{text}")
-    sys.stderr.flush()
-
-
 # About half a second of work; for less, no line is drawn.
 LONG_BYTES = 12 * 2**20
 
@@ -137,8 +131,10 @@ class ProgressLine:
             self._total = 0
 
     def _draw(self, text: str) -> None:
+        """Draw `text` in place of the line."""
         self._is_drawn = bool(text)
-        _draw(text)
+        sys.stderr.write(f"{_ERASE}{text}")
+        sys.stderr.flush()
 
 
 def with_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -42,9 +42,9 @@ from cachewatch.service.passes import (
     clean_up,
     create_digests,
     ping,
+    resume,
 )
 from cachewatch.service.poll import ANSWERING, OTHERS, follow_poll, has_answered, poll
-from cachewatch.service.recipients import resume
 from cachewatch.service.send import deliver, report_removed_channels, unblock
 from cachewatch.store import health
 from cachewatch.store.health import AlertKey, AlertKind

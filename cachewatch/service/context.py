@@ -171,12 +171,6 @@ class RecordedFolder(RecordedSource):
     def __init__(self, source: Source, folder: Path) -> None:
         super().__init__(folder, source.address, source.layout)
 
-    @staticmethod
-    def is_one(source: Source, folder: Path) -> bool:
-        """Tell whether a source is a folder, or was one before it vanished; its history is recorded in `folder`."""
-        path = Path(source.address)
-        return is_plain(path) or (not path.exists() and (folder / RECORDING_LOCK).exists())
-
     def update(self) -> News:
         """Record the documents of the folder as a new revision, unless nothing changed since the last one."""
         if not Path(self._address).exists():
@@ -275,8 +269,10 @@ class Context(Struct, kw_only=True):
 def watched_copy(source: Source, folder: Path) -> Watched:
     """Return the copy of `source` in `folder`, of the class for its type."""
     if isinstance(source, GitSource):
-        return RecordedFolder(source, folder) if RecordedFolder.is_one(source, folder) else WatchedClone(source, folder)
-
+        path = Path(source.address)
+        # A folder that vanished is still known by its recorded history.
+        is_folder = is_plain(path) or (not path.exists() and (folder / RECORDING_LOCK).exists())
+        return RecordedFolder(source, folder) if is_folder else WatchedClone(source, folder)
     kinds = {kind.type: kind for kind in extensions().source_kinds}
     watched: Watched = load(kinds[source.type].watched)(source, folder)
     return watched

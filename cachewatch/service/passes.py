@@ -23,9 +23,10 @@ from cachewatch.config.sources import Source
 from cachewatch.errors import AnotherInstance, CachewatchError, StateError
 from cachewatch.http.client import post
 from cachewatch.operators.actions import review, summarize
+from cachewatch.runtime.files import shared_kind
 from cachewatch.runtime.log import Log
 from cachewatch.runtime.worker import Isolated, Worker
-from cachewatch.service.alerts import contained
+from cachewatch.service.alerts import DAEMON, OperatorNotice, contained, notify_within
 from cachewatch.service.comparisons import Comparisons, kept_comparisons
 from cachewatch.service.context import Context, EndingError
 from cachewatch.service.create import create_digest, take_over_renamed
@@ -35,6 +36,37 @@ from cachewatch.service.streams import Stream, streams_of, streams_to_look_at
 from cachewatch.store import cursors, digests, health, outbox
 from cachewatch.store.database import Connection
 from cachewatch.store.health import AlertKind
+
+
+def resume(context: Context) -> None:
+    """Prepare to work on a state: recover from a crash, and report what is unusual about the state.
+
+    Clones without a database mean that somebody deleted that, or that another disk is mounted.
+    """
+    with context.database.write() as connection:
+        # Alerts of an earlier daemon: it may have read another file, and its jobs have ended.
+        for alert in health.all_open(connection):
+            if alert.key.name == DAEMON:
+                health.mark_resolved(connection, alert.key, context.clock())
+    context.database.check_place()
+    if kind := shared_kind(context.folder):
+        context.log.warning("state.shared", folder=context.folder, file_system=kind)
+    if not context.database.is_new or not any(context.clone_folder(name).exists() for name in context.config.sources):
+        return
+    place = context.database.place
+    context.log.warning("state.lost", database=place)
+    notice = OperatorNotice(
+        topic="state",
+        title="the state was lost and starts empty",
+        lines=(
+            f"{place} was missing or empty, although the clones beside it exist.",
+            "Sources start again as on their first run: changes since the last digest are not reported.",
+            "Deliveries that were waiting are lost.",
+            "If you have a copy (`cachewatch state backup`), stop cachewatch, put the copy in that place, and start again.",
+        ),
+    )
+    with context.database.write() as connection:
+        notify_within(connection, context, notice)
 
 
 def clean_up(context: Context, *, may_be_open: bool = True) -> None:

@@ -11,11 +11,10 @@ from datetime import timedelta
 from cachewatch.config.channels import ChannelConfig, MailConfig, MaildirConfig
 from cachewatch.config.model import Config
 from cachewatch.config.types import address_of
-from cachewatch.runtime.files import shared_kind
 from cachewatch.service import alerts
-from cachewatch.service.alerts import DAEMON, OPERATORS, Alert, OperatorNotice
+from cachewatch.service.alerts import OPERATORS, Alert
 from cachewatch.service.context import Context
-from cachewatch.store import health, outbox
+from cachewatch.store import outbox
 from cachewatch.store.database import Connection
 from cachewatch.store.health import AlertKey, AlertKind
 from cachewatch.store.outbox import Delivery, DeliveryState
@@ -189,34 +188,3 @@ def _send(connection: Connection, context: Context, delivery: Delivery, said: st
     now = context.clock()
     outbox.settle(connection, delivery, DeliveryState.QUEUED, now=now, said=said)
     outbox.prolong(connection, delivery.id, now + longest(context.config, delivery.channel))
-
-
-def resume(context: Context) -> None:
-    """Prepare to work on a state: recover from a crash, and report what is unusual about the state.
-
-    Clones without a database mean that somebody deleted that, or that another disk is mounted.
-    """
-    with context.database.write() as connection:
-        # Alerts of an earlier daemon: it may have read another file, and its jobs have ended.
-        for alert in health.all_open(connection):
-            if alert.key.name == DAEMON:
-                health.mark_resolved(connection, alert.key, context.clock())
-    context.database.check_place()
-    if kind := shared_kind(context.folder):
-        context.log.warning("state.shared", folder=context.folder, file_system=kind)
-    if not context.database.is_new or not any(context.clone_folder(name).exists() for name in context.config.sources):
-        return
-    place = context.database.place
-    context.log.warning("state.lost", database=place)
-    notice = OperatorNotice(
-        topic="state",
-        title="the state was lost and starts empty",
-        lines=(
-            f"{place} was missing or empty, although the clones beside it exist.",
-            "Sources start again as on their first run: changes since the last digest are not reported.",
-            "Deliveries that were waiting are lost.",
-            "If you have a copy (`cachewatch state backup`), stop cachewatch, put the copy in that place, and start again.",
-        ),
-    )
-    with context.database.write() as connection:
-        alerts.notify_within(connection, context, notice)

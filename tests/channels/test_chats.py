@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from outgoing import rendered
 
 from cachewatch.channels.webhook import (
-    Markdown,
     chat_text,
     chat_title,
     markdown,
@@ -148,7 +147,7 @@ def test_markdown_of_names_stays_text(chat: str) -> None:
 def test_nothing_is_escaped_that_is_no_markup(chat: str) -> None:
     """Names of every day are sent as they are."""
     for name in ("ml-linux-x86_64-cuda", "+shared", "1.14.5 -> 1.14.6", "a|b", "@1.2:1.4", "gcc@12", "(1.5)", "a.b"):
-        assert markdown(f"of {name}", Markdown(chat)) == f"of {name}"
+        assert markdown(f"of {name}", chat) == f"of {name}"
 
 
 @pytest.mark.parametrize("chat", ["discord", "mattermost"])
@@ -158,7 +157,7 @@ def test_any_name_is_shown_as_it_is(chat: str, name: str, is_start: bool) -> Non
     """By the rules of each service, no markup is left, and taking the backslashes away gives the name."""
     rules = schema(chat)
     name = without_links(without_mentions(" ".join(name.split())))
-    sent = markdown(name, Markdown(chat), is_start=is_start)
+    sent = markdown(name, chat, is_start=is_start)
     literal: list[str] = []
 
     def take(found: re.Match[str]) -> str:

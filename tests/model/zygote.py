@@ -39,9 +39,8 @@ from cachewatch.cli import service as once_and_daemon
 from cachewatch.config.reading import read_config
 from cachewatch.errors import CachewatchError
 from cachewatch.service.context import Context
-from cachewatch.service.passes import clean_up, create_digests
+from cachewatch.service.passes import clean_up, create_digests, resume
 from cachewatch.service.poll import poll
-from cachewatch.service.recipients import resume
 from cachewatch.service.send import deliver
 from cachewatch.store.sqlite import only_one
 from model.mutants import MUTANTS
