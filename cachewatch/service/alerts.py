@@ -44,6 +44,13 @@ class OperatorNotice(Struct, frozen=True, kw_only=True):
     avoid: tuple[str, ...] = ()  # channels that do not work, used only if there is no other
 
 
+class Alert(OperatorNotice, frozen=True, kw_only=True):
+    """An alert with the text that operators read; `status` also shows its first line."""
+
+    key: AlertKey
+    topic: str = ""  # that of the key
+
+
 def notify_within(connection: Connection, context: Context, notice: OperatorNotice) -> None:
     """Queue a notice to operators within the open transaction of `connection`, and log it."""
     event = "operators.notified"
@@ -56,9 +63,10 @@ def queue_within(connection: Connection, context: Context, notice: OperatorNotic
     """Queue a notice within the open transaction of `connection`; return False if no operators' channel accepts it."""
     context.notices += 1
     now, config = context.clock(), context.config  # one of them, though a reload may bring another
+    topic = _topic(notice.key) if isinstance(notice, Alert) else notice.topic
     whom, is_stored = config.operators, False
     said = digest_values.Notice(
-        key=hashlib.sha256(f"{notice.topic}\n{notice.title}\n{to_text(now)}".encode()).hexdigest(),
+        key=hashlib.sha256(f"{topic}\n{notice.title}\n{to_text(now)}".encode()).hexdigest(),
         created=now,
         title=notice.title,
         is_good=notice.is_good,
@@ -85,7 +93,7 @@ def queue_within(connection: Connection, context: Context, notice: OperatorNotic
             record = DigestRecord(
                 key=rendered.key,
                 subscription=OPERATORS,
-                stream=notice.topic,
+                stream=topic,
                 state=DigestState.READY,
                 title=rendered.title,
                 period=rendered.period,
@@ -105,22 +113,6 @@ def queue_within(connection: Connection, context: Context, notice: OperatorNotic
 DAEMON = "(daemon)"
 
 
-class Alert(Struct, frozen=True, kw_only=True):
-    """An alert with the text that operators read."""
-
-    key: AlertKey
-    title: str
-    lines: tuple[str, ...] = ()  # the first one is also shown by `status`
-    commands: tuple[str, ...] = ()  # command lines that help
-    avoid: tuple[str, ...] = ()  # channels that do not work, used only if there is no other
-
-    @property
-    def notice(self) -> OperatorNotice:
-        """The message to operators that this alert is open."""
-        topic = _topic(self.key)
-        return OperatorNotice(topic=topic, title=self.title, lines=self.lines, commands=self.commands, avoid=self.avoid)
-
-
 def open_now(context: Context, alert: Alert) -> None:
     """Open an alert, and notify operators unless it was open already."""
     with context.database.write() as connection:
@@ -131,7 +123,7 @@ def open_within(connection: Connection, context: Context, alert: Alert) -> None:
     """Open an alert within the open transaction of `connection`, and notify operators unless it was open already."""
     now, detail = context.clock(), alert.lines[0] if alert.lines else ""
     if health.put_alert(connection, alert.key, alert.title, detail, now):
-        queue_within(connection, context, alert.notice)
+        queue_within(connection, context, alert)
         context.log_within(connection).warning("alert.opened", **_fields(alert.key, alert.title))
 
 
