@@ -20,18 +20,6 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     return screen
 
 
-def test_files_are_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A log or a pipe has no line that could be erased."""
-    screen = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", screen)
-    line = ProgressLine("writing pages")
-    line.count(3)
-    line.show("x")
-    line.close()
-
-    assert (screen.getvalue(), line.git_report) == ("", None)
-
-
 def test_pieces_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nobody knows how many there are, the number that are done is shown."""
     terminal = on_terminal(monkeypatch)
