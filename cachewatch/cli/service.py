@@ -5,7 +5,7 @@ import os
 import sys
 import webbrowser
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime
 from email.message import EmailMessage
 from email.parser import BytesParser
@@ -29,7 +29,7 @@ from cachewatch.config.reading import read_config
 from cachewatch.config.schedule import minute, quiet_until
 from cachewatch.config.sources import Source
 from cachewatch.core.names import safe
-from cachewatch.errors import AnotherInstance, SourceError, TemplateError, UnknownRevision, UsageError
+from cachewatch.errors import AnotherInstance, SourceError, TemplateError, UsageError
 from cachewatch.git.remote import is_url
 from cachewatch.operators.status import ServiceStatus, find_problems, read_status
 from cachewatch.report.values import Form
@@ -335,9 +335,8 @@ def _notes(
         why = f"no changes since {since or 'the last report'} match {name}"
         why = f"{name} begins at the newest revision" if is_silent else why
         what = "the digest says so" if is_sent else "nothing would be sent"
-        base = "" if since else _earlier(service, stream, state, unfetched)
-        earlier = "an earlier --since" if since else base and f"`cachewatch preview {name} --since {base}`"
-        yield f"{why}: {what}{f'; {earlier} shows older changes' if earlier else ''}"
+        earlier = "an earlier --since" if since else f"`cachewatch preview {name} --since REVISION`"
+        yield f"{why}: {what}; {earlier} shows older changes"
     for advance in draft.advances:
         for tag in advance.tags:
             for each in tag.unread:
@@ -352,17 +351,6 @@ def _notes(
         yield f"this digest would be held for the operators: {draft.hold}"
     elif is_sent and not since and (later := _later(service, stream)):
         yield f"this digest is sent {later}, with what is new until then"
-
-
-def _earlier(service: Context, stream: Stream, state: StreamState, unfetched: Sequence[Source]) -> str:
-    """Return the nearest of HEAD~1 to HEAD~3 since which something changed, or "" if none is known."""
-    if unfetched:
-        return "HEAD~1" if all(each.type == "git" and not _is_here(each) for each in unfetched) else ""
-    with suppress(SourceError, UnknownRevision):
-        for base in ("HEAD~1", "HEAD~2", "HEAD~3"):
-            if not compose(service, stream, state, since=base).is_empty:
-                return base
-    return ""
 
 
 def _later(service: Context, stream: Stream) -> str:
