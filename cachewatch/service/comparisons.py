@@ -29,8 +29,6 @@ from cachewatch.comparing import (
     judge_tag,
     refused,
 )
-from cachewatch.config.channels import MailConfig
-from cachewatch.config.model import Config
 from cachewatch.core import names as tag_names
 from cachewatch.core.advice.coverage import Coverage, CoverageChange, Environment, best, compare_coverage
 from cachewatch.core.advice.remembered import SeenPin
@@ -49,7 +47,6 @@ from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision
 from cachewatch.git.trees import compare_trees
 from cachewatch.runtime.worker import INLINE, Isolation, Piece
-from cachewatch.service.streams import Stream
 
 # In bytes; what does not fit into the file is compared again for each stream.
 MOST_ON_DISK = 512 * 2**20
@@ -389,12 +386,6 @@ class Comparisons:
             self._facts[key] = find()
         found: Fact = self._facts[key]
         return found
-
-
-def has_table(stream: Stream, config: Config) -> bool:
-    """Tell whether any channel of `stream` attaches a table of all changes."""
-    channels = (config.channels[name] for name in stream.channels)
-    return any(isinstance(channel, MailConfig) and channel.attach is not None for channel in channels)
 
 
 @contextmanager

@@ -16,8 +16,8 @@ from cachewatch.report.values import TagDigest
 from cachewatch.report.words import names, number
 from cachewatch.service.alerts import Alert
 from cachewatch.service.differences import SourceDiff
+from cachewatch.service.opened import TagNews
 from cachewatch.service.streams import URGENT, Stream
-from cachewatch.service.unread import TagNews
 from cachewatch.store.digests import HeldDigest, Hold, HoldEvent, HoldKind, first_held
 from cachewatch.store.health import AlertKey, AlertKind
 

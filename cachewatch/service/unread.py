@@ -4,10 +4,9 @@ For each, the version to compare it with later is stored. Where a stream begins,
 that are there are read once.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from types import MappingProxyType
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -26,33 +25,14 @@ from cachewatch.report.words import number
 from cachewatch.runtime.worker import INLINE, Isolation
 from cachewatch.service.alerts import Alert
 from cachewatch.service.context import Context
+from cachewatch.service.opened import TagNews
 from cachewatch.service.streams import PendingRanges, streams_of
 from cachewatch.store.cursors import Unread
 from cachewatch.store.health import AlertKey, AlertKind
 
-
-class TagNews(Struct, frozen=True):
-    """The part of a digest about a tag, and what is known of the tag beside it."""
-
-    tag: TagDigest
-    name: str  # of the tag, after or else before
-    suspicion: str  # what is suspicious about the whole tag, if it touches what the stream selects; else ""
-    hidden: Counter[str]  # how many packages each silence hid
-
-    @property
-    def size(self) -> int:
-        """Roughly the number of lines, packages and versions in it."""
-        tag = self.tag
-        statements = (*tag.statements, *tag.rest, *tag.report.statements)
-        lines = sum(1 + len(one.lines) + len(one.packages) for one in statements)
-        return lines + len(tag.versions)
-
-
 # How many reasons an alert lists; `cachewatch diff` shows all of them.
 _MOST_NAMED = 20
 _MOST_IN_TITLE = 3
-
-NO_BASES: Bases = MappingProxyType({})
 
 
 class UnreadAfter(Struct, frozen=True):
@@ -250,13 +230,6 @@ def source_unreadable(source: str) -> Alert:
         lines=("Nothing of it can be compared until that is repaired.",),
         commands=("cachewatch status", "cachewatch config check --source"),
     )
-
-
-def named(bases: Bases) -> Iterator[tuple[str, str, str, str | None]]:
-    """Yield the tag and package of each base, with the revision and tag of the base."""
-    for tag, packages in bases.items():
-        for package, base in packages.items():
-            yield tag, package, base.commit, base.tag
 
 
 _MOST_NAMES = 20

@@ -9,7 +9,7 @@ from station import Site, state_of
 
 from cachewatch.git import catalogue as catalogue_module
 from cachewatch.service import compose as assembling_digests
-from cachewatch.service import differences as net_differences
+from cachewatch.service import opened
 from cachewatch.service.passes import create_digests
 from cachewatch.service.poll import poll
 from cachewatch.service.streams import streams_of
@@ -74,7 +74,7 @@ def test_tags_that_have_no_room_for_a_table_have_none(site: Site, monkeypatch: p
     assert [table.is_complete for table in whole] == [True, True]
     first, total = len(whole[0].content), sum(len(table.content) for table in whole)
     for most, expected in ((total, [True, True]), (total - 1, [True, False]), (first - 1, [False, True])):
-        monkeypatch.setattr(net_differences, "MOST_CSV", most)
+        monkeypatch.setattr(opened, "MOST_CSV", most)
         tables = [
             tag.table for tag in assembling_digests.compose(context, stream, state_of(context, stream)).digest.tags
         ]
@@ -93,7 +93,7 @@ def test_told_to_stop_within_a_comparison(site: Site, monkeypatch: pytest.Monkey
         context.is_ending.set()
         return compare(*arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(net_differences, "compare_revisions", stopped)
+    monkeypatch.setattr(opened, "compare_revisions", stopped)
     create_digests(context)
     assert site.digests() == []
     monkeypatch.undo()
