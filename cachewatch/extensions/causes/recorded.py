@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from functools import cached_property
-from itertools import pairwise
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -268,15 +267,16 @@ def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, 
     """
     after = resolve(repository, between[1] if between else rev)
     tag = after.tag or tag
-    found = _meaning(RecordedGraph(repository, after.commit, tag), text)
+    graph = RecordedGraph(repository, after.commit, tag)
+    found = _meaning(graph, text)
     if found is None and between is None and (last := _last_seen(repository, after, tag, text)) is not None:
-        after = last
-        found = _meaning(RecordedGraph(repository, after.commit, tag), text)
+        after, graph = last, RecordedGraph(repository, last.commit, tag)
+        found = _meaning(graph, text)
     if found is None:
         tree_of(repository, after, tag)
-        RecordedGraph(repository, after.commit, tag).require()
+        graph.require()
         name, at, versions = text.partition("@")
-        near = similar(name, RecordedGraph(repository, after.commit, tag).folders, _MOST_NAMES)
+        near = similar(name, graph.folders, _MOST_NAMES)
         hint = f"did you mean {' or '.join(f'{one}{at}{versions}' for one in near)}? Or " if near else ""
         raise UnknownRevision(
             f"{after.name}: {tag} has no package and no hash {text!r}; {hint}"
@@ -372,15 +372,11 @@ def _birth(
     if not printed:
         return None, until
     after = printed[0]
-    if hashes is not None:
-        after = next(
-            (newer for newer, older in pairwise(printed) if _lacks(repository, f"{older}:{path}", hashes)), printed[-1]
-        )
+    if hashes is not None:  # the first that has all of them, of those that follow each other
+        for newer, older in zip(printed, [*printed[1:], ""], strict=True):
+            found = repository.objects().get(f"{older}:{path}") if older else None
+            if found is None or any(spec_hash.encode() not in found.content for spec_hash in hashes):
+                after = newer
+                break
     parents = repository.run(["rev-list", "--parents", "-1", after]).decode().split()[1:2]
     return (resolve(repository, parents[0]) if parents else None), resolve(repository, after)
-
-
-def _lacks(repository: Repository, name: str, hashes: frozenset[str]) -> bool:
-    """Tell whether a document, by its name in git, lacks any of these hashes."""
-    found = repository.objects().get(name)
-    return found is None or any(spec_hash.encode() not in found.content for spec_hash in hashes)
