@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from cachewatch.core.advice.remembered import series_or_tag
+from cachewatch.core.names import is_snapshot
 from model.catalogue import Broken, Builds, Tags, readable, version
 
 Versions = frozenset[str]
@@ -176,12 +178,20 @@ class Sum:
         self.gone.discard(news.tag)
         yield from self._add_rows(news)
 
+    def _in_earlier_snapshot(self, tag: str, package: str) -> Versions:
+        """Return what the last snapshot before `tag`, of the same series, that had a package had of it."""
+        of_series = [other for other in self.known if is_snapshot(tag) and series_or_tag(other) == series_or_tag(tag)]
+        earlier = [other for other in of_series if other < tag and package in self.known[other]]
+        return self.known[max(earlier)][package] if earlier else Versions()
+
     def _add_rows(self, news: News) -> Iterator[str]:
         packages = self.known[news.tag]
         for package in sorted(news.added.keys() | news.removed.keys()):
             added, removed = news.added.get(package, []), news.removed.get(package, [])
             before = packages.get(package, Versions())
             past = self.past.get((news.tag, package), Versions())
+            if removed and not past:  # it is back in a later snapshot
+                past = self._in_earlier_snapshot(news.tag, package)
             if package not in packages and (removed or past.isdisjoint(added)):
                 before = past  # what is back is compared with what it had last
             if twice := [name for name, count in Counter([*added, *before]).items() if count > 1]:

@@ -192,6 +192,16 @@ FOUND = {
         change(Step("add", is_new=True)),
         run(),
     ],
+    "a package that a snapshot lacks is back in the next one with something new, and the first one is gone": [
+        change(Step("snapshot")),
+        run(7 * DAY),
+        change(Step("remove_tag", tag=1)),
+        run(7 * DAY),
+        change(Step("remove"), Step("snapshot")),
+        run(7 * DAY),
+        change(Step("add", is_new=True), Step("snapshot")),
+        run(7 * DAY),
+    ],
     "two packages are gone for an urgent digest, one of them is back before the regular one, and the other after it": [
         change(Step("remove_tag")),
         change(Step("add", package="pc")),
