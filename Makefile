@@ -20,7 +20,7 @@ help:            ## Say what can be made
 
 demo: $(RUNS)    ## Compare two revisions made of the bundled documents
 	@$(BIN)/cachewatch demo
-	@echo "To type these commands as they are: . $(BIN)/activate"
+	@echo "To type the commands of \"Where to go next\": . $(BIN)/activate"
 
 test: $(READY)   ## Run the tests, all but the slow ones (4 to 10 minutes)
 	$(TESTS) -m "not slow" --hypothesis-profile=quick $(PYTEST)

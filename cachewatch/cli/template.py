@@ -100,7 +100,7 @@ def list_templates(*, templates_dir: Path | None, format_: str) -> None:
 )
 @template.command
 @click.argument("name")
-@TEMPLATES_OPTION
+@_of_own_templates
 def show(*, name: str, templates_dir: Path | None) -> None:
     """Print the source of a template, as a starting point for your own."""
     found = source(name, templates_dir)

@@ -362,7 +362,7 @@ def fetch_index(mirror: CacheMirror, known: Validator, *, view: str = "") -> Ind
         with suppress(_NotThere):
             return fetch_v2_at(mirror, _INDEX_V2, known)
     raise SourceError(
-        f"{mirror.where}: there is no index here, or none that may be read (HTTP 403), neither {path} nor {_INDEX_V2}; "
+        f"{mirror.where}: there is no index here, or none that may be read (HTTP 403 or 404), neither {path} nor {_INDEX_V2}; "
         "is this a build cache, and was `spack buildcache update-index` run?"
     )
 
