@@ -175,7 +175,7 @@ class RecordedFolder(RecordedSource):
         """Record the documents of the folder as a new revision, unless nothing changed since the last one."""
         if not Path(self._address).exists():
             raise SourceError(f"{self._address}: there is no such folder")
-        found = record_folder(self._address, self._folder, self._layout, now=datetime.now(UTC))
+        found = record_folder(self._address, self._folder, self._layout)
         faults = [each for each in found if each.is_loss]
         said = [f"{each.path}: {each.message}." for each in faults[:_MOST_FAULTS]]
         if len(faults) > _MOST_FAULTS:

@@ -419,13 +419,12 @@ def _size(file: str) -> int:
         return 0  # reading it raises the error
 
 
-def record_folder(
-    name: str, repository: Path, layout: Layout = ANYWHERE, *, now: datetime | None = None
-) -> tuple[Diagnostic, ...]:
+def record_folder(name: str, repository: Path, layout: Layout = ANYWHERE) -> tuple[Diagnostic, ...]:
     """Commit the documents in the folder `name` to the bare repository, and return the problems of documents.
 
-    The commit has the time `now`, by default that of the newest document. Raises UsageError or SourceError, without a
-    commit, if no document can be read.
+    The commit has the time at which a document or its folder last changed, so that recording the same folder again, as
+    a preview does, makes the same revision. Raises UsageError or SourceError, without a commit, if no document can be
+    read.
     """
     listings = list_path(name, layout)
     blobs = [blob for listing in listings for blob in listing.blobs.values()]
@@ -461,8 +460,9 @@ def record_folder(
                     "what was recorded of it stays: now it is no document, or not the only one of its package and tag"
                 )
                 found.append(Diagnostic(root + path, DiagnosticKind.UNREADABLE, message))
-        times = [Path(blob.name).stat().st_mtime for blob in blobs if Path(blob.name).exists()]
-        moment = now or datetime.fromtimestamp(max([0.0, *times]), UTC)
+        changed = {path for blob in blobs for path in (Path(blob.name), Path(blob.name).parent, Path(name))}
+        newest = max([0.0, *(path.stat().st_mtime for path in changed if path.exists())])
+        moment = min(datetime.fromtimestamp(newest, UTC), datetime.now(UTC))
         recording.commit(f"Record {name}\n".encode("utf-8", "replace").decode(), moment)
     return tuple(found)
 

@@ -1,5 +1,7 @@
 """Sources whose documents are not in `_cache/`, and sources that have none."""
 
+import os
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -9,6 +11,8 @@ from helpers import document, history, record, records
 from station import Site
 
 from cachewatch.config.reading import read_config
+from cachewatch.git.repository import Repository
+from cachewatch.git.revisions import resolve
 
 CONFIG = """\
 version: 1
@@ -187,6 +191,20 @@ def test_a_folder_is_a_source(tmp_path: Path, run: Run, layout: str) -> None:
     config = ["--config", tmp_path / "cachewatch.yaml"]
     assert run("config", "check", "--source", *config).exit_code == 0
     assert "failed" not in run("status", *config).output
+
+
+def test_a_preview_of_a_folder_names_the_revision_that_is_sent(tmp_path: Path, run: Run) -> None:
+    """The same content is the same revision, whenever it is recorded."""
+    site, folder = _watching_a_folder(tmp_path, LAYOUTS[0])
+    _put(folder, _state(LAYOUTS[0], TWO))
+    for file in folder.iterdir():
+        os.utime(file, (time.time() - 3600,) * 2)
+    os.utime(folder, (time.time() - 3600,) * 2)
+    previewed = run("preview", "all", "--config", tmp_path / "cachewatch.yaml", "--format", "json").output
+    site.run(later=HOUR)
+
+    sent = resolve(Repository(next((tmp_path / "state" / "sources").glob("*.git"))), "HEAD").commit
+    assert sent in previewed
 
 
 @pytest.mark.slow_cases
