@@ -215,7 +215,7 @@ def diff(
     warn_of(faults, most=None if is_all else _MOST_WARNINGS, more=" (--all)")
     if not all(report.adds_up for report in reports):
         say("the totals do not add up; this is a bug in cachewatch, please report it")
-    _say_what_failed(reports, fail_on, failures)
+    _say_what_failed(reports, fail_on, failures, selection)
     return _status(reports, selection, failures, is_gate=exit_code or (quiet and failures.is_open))
 
 
@@ -400,7 +400,7 @@ def _checked(
     check_names(filters, comparison, done)
 
 
-def _say_what_failed(reports: Sequence[Report], words: Sequence[str], fail_on: Globs) -> None:
+def _say_what_failed(reports: Sequence[Report], words: Sequence[str], fail_on: Globs, selection: Selection) -> None:
     """Print on standard error which changes of the kinds in `--fail-on` occurred."""
     if fail_on.is_open or not any(fail_on(kind) for report in reports for kind in report.kinds):
         return
@@ -417,7 +417,9 @@ def _say_what_failed(reports: Sequence[Report], words: Sequence[str], fail_on: G
                 found.setdefault(what, []).append(tag)
         for what, tags in found.items():
             where = f"[{', '.join(tags)}]" if len(reports) > 1 or not what else ""
-            click.echo(" ".join(filter(None, (f"cachewatch: --fail-on {safe(word)}:", what, where))), err=True)
+            # Versions outside of the filter may be there.
+            part = "(of the selected versions)" if selection.narrows_versions else ""
+            click.echo(" ".join(filter(None, (f"cachewatch: --fail-on {safe(word)}:", what, where, part))), err=True)
 
 
 def _status(reports: Sequence[Report], selection: Selection, fail_on: Globs, *, is_gate: bool) -> int:

@@ -179,7 +179,8 @@ class _ListingGroup(SuggestingGroup):
 def deliveries() -> None:
     """List, retry, release or drop deliveries; without a command, list them.
 
-    There is one delivery for each digest and each of its recipients, files or webhooks.
+    There is one delivery for each digest and each of its recipients, files or webhooks; one Maildir takes one for all of
+    its recipients.
     """
 
 

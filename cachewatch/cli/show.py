@@ -350,7 +350,8 @@ def tags(*, patterns: tuple[str, ...], rev: str, repo: str | None, **form: Any) 
 
     Each with its number of packages, and of the stacks that the file of tags
     names; `cachewatch stacks` counts those of documents. !GLOB excludes. Exits
-    with 4 if a file that should be a document is none; others are not read.
+    with 4 if a file is none that lies where a document should; of a file that
+    is only called like one, there is a warning. Others are not read.
     """
     with closing(ProgressLine()) as line, closing(open_catalogue(repo, line)) as repository:
         revision = resolve(repository, rev)
@@ -417,7 +418,8 @@ def packages(*, patterns: tuple[str, ...], rev: str, tag: str, repo: str | None,
     """List the packages of a tag, with their specs, versions and stacks.
 
     The versions begin with the newest. !GLOB excludes. Exits with 4 if a
-    document could not be read.
+    document could not be read; of a file that is only called like one, there is
+    a warning.
     """
     found: list[tables.ListedPackage] = []
     faults: list[Diagnostic] = []

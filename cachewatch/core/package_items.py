@@ -405,13 +405,22 @@ class _ItemsReader:
                 continue
             went = had - self._has[place] if place in old else frozenset()
             came = has - self._had[place] if place in new else frozenset()
-            for story in self._of_place(judged, went, came, is_old=place in old, is_new=place in new):
+            # A spec of an older version, in the place of which came another spec of a version that was there.
+            there = has - came if went and place in new else frozenset()
+            for story in self._of_place(judged, went, came, there, is_old=place in old, is_new=place in new):
                 found.setdefault(story, set()).add(place)
         for story in sorted(found, key=lambda s: (RANKS[s.kind], -len(found[s]), s.before, s.after)):
             yield self._regraded.get(story.kind) or replace(story, places=frozenset(found[story]))
 
     def _of_place(
-        self, judged: PlaceChange, went: frozenset[str], came: frozenset[str], *, is_old: bool, is_new: bool
+        self,
+        judged: PlaceChange,
+        went: frozenset[str],
+        came: frozenset[str],
+        there: frozenset[str],
+        *,
+        is_old: bool,
+        is_new: bool,
     ) -> Iterator[Story]:
         verdict = judged.verdict
         if verdict in REGRADED:
@@ -425,7 +434,9 @@ class _ItemsReader:
                 new = tuple(version for version in judged.after if version in self._added)
                 yield Story(kind=StatementKind.PLACE_GAINED, after=judged.after, versions=new)
         elif went:
-            yield Story(kind=StatementKind.RETIRED, before=_sorted(went), after=_sorted(came))
+            yield Story(
+                kind=StatementKind.RETIRED, before=_sorted(went), after=_sorted(came), remaining=_sorted(there - went)
+            )
         elif came:
             yield Story(kind=StatementKind.EXTENDED, after=_sorted(came))
 

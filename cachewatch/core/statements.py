@@ -367,7 +367,7 @@ def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line
         else:
             is_split = story.kind is StatementKind.MOVED or (story.kind in _BY_MOVE and items.left and items.joined)
             moves = (items.left, items.joined, items.staying) if is_split else ()
-            beside = story.remaining if story.kind is StatementKind.WIDENED else ()
+            beside = story.remaining if story.kind in (StatementKind.WIDENED, StatementKind.RETIRED) else ()
             # Of a stack, apart from what other stacks build.
             is_unbuilt = head.kind in _STACKS and bool(items.counts.unbuilt)
             key = (items.package, story.kind, story.before, story.after, beside, is_unbuilt, *moves)

@@ -435,7 +435,7 @@ def no_documents(paths: Iterable[str]) -> tuple[Diagnostic, ...]:
     found = sorted(path for path in paths if PurePosixPath(path).stem.islower())
     are = f"this and {len(found) - 1:,} more are no documents" if found[1:] else "is no document"
     message = f"{are}: {NO_DOCUMENT}"
-    return tuple(Diagnostic(path, DiagnosticKind.UNREADABLE, message, is_loss=False) for path in found[:1])
+    return tuple(Diagnostic(path, DiagnosticKind.INCONSISTENT, message, is_loss=False) for path in found[:1])
 
 
 def _value(front: bytes, key: bytes) -> object:

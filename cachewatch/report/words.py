@@ -131,7 +131,11 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
     if story.kind is StatementKind.RECONFIGURED:
         before, after = (value or words().text(story.kind, "missing") for value in (before, after))
     new = _versions(story.versions, most)
-    values = {"new" if story.versions == story.after else "some": new, "also": "also" if story.remaining else ""}
+    beside = {"there": _versions(story.remaining, most)} if story.kind is StatementKind.RETIRED else {}
+    values = {
+        "new" if story.versions == story.after else "some": new,
+        "also": "also" if story.remaining else "",
+    } | beside
     told = next(iter(words().forms(story.kind, "fact", len(story.versions), before=before, after=after, **values)), "")
     if story.kind is StatementKind.UNREFERENCED and before and set(story.before) <= set(story.remaining):
         told = words().say(story.kind, "others_stay", before=before)
@@ -463,6 +467,9 @@ def total(report: Report, wants: Wants) -> str:
     rebuilt = f" ({packages.rebuilt_only:,} of them only rebuilt)" if packages.rebuilt_only else ""
     on_both_sides = packages.before - packages.removed
     counted = [f"{packages.changed:,} of {number(on_both_sides, 'package')} changed{rebuilt}"] if on_both_sides else []
+    if report.is_part:  # of packages without changes it is not known whether they have selected specs
+        is_said = packages.changed or not (new or gone)
+        counted = [f"{number(packages.changed, 'package')} changed{rebuilt}"] if is_said else []
     for count, (one, many) in ((new, ("is new", "are new")), (gone, ("was removed", "were removed"))):
         if count:
             which = f"{count:,} more" if counted else number(count, "package")
@@ -477,11 +484,11 @@ def nothing(report: Report) -> str:
     told = f"{tag[0].upper()}{tag[1:]}." if tag else ""
     if report.statements or (not report.is_part and (counts.changed or counts.added or counts.removed)):
         return told or "Nothing of what was asked for."
-    selected = " of your selection" if report.is_part else ""
+    selected = "your selection of " if report.is_part else ""
     seen = ", as far as documents could be compared" if report.losses else ""
     same = ": all documents are the same" if report.is_same and not report.losses else ""
     packages = number(max(counts.before, counts.after), "package")
-    return f"{told} No differences in {packages}{selected}{seen}{same}.".lstrip()
+    return f"{told} No differences in {selected}{packages}{seen}{same}.".lstrip()
 
 
 _SHORT = 7  # of a revision

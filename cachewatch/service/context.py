@@ -9,7 +9,7 @@ import socket
 import threading
 from collections.abc import Collection
 from contextlib import closing, suppress
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from functools import partial
 from pathlib import Path
 from secrets import token_hex

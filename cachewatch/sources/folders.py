@@ -35,7 +35,7 @@ from cachewatch.documents.frontmatter import MAX_BYTES, read_tags_file
 from cachewatch.documents.parsing import NO_DOCUMENT, TOO_LARGE, Claim, claim_of, no_documents, recognize
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.recording import Recording, open_recording
-from cachewatch.git.trees import MAX_ENTRIES
+from cachewatch.git.trees import MAX_ENTRIES, ignored_entries_note
 from cachewatch.runtime.files import read_beginning, read_inside
 
 STDIN = "-"
@@ -183,17 +183,22 @@ def _list_catalogue(name: str) -> list[Listing]:
     found = [listing for listing in found if listing.blobs]
     if found:
         ignored = tuple(_ignored(name, {name, root, *(tag.path for tag in tags)}))
-        found[0] = replace(found[0], diagnostics=ignored)
+        found[0] = replace(found[0], diagnostics=(*found[0].diagnostics, *ignored))
     return found
 
 
 def _list_tag(name: str, folder: str, tag: str, *, is_one_tag: bool = False) -> Listing:
-    blobs = {}
+    blobs, refused = {}, []
     for package in _entries(folder):
         file = f"{package.path}/{DOCUMENT}"
-        if is_name(os.fsencode(package.name)) and _may_have_document(package, file):
+        if not _may_have_document(package, file):
+            continue
+        if is_name(os.fsencode(package.name)):
             blobs[package.name] = Blob(file, _size(file))
-    return Listing(Side(name=name, tag=tag), blobs, FileReader(), (), is_one_tag=is_one_tag)
+        else:
+            refused.append(os.fsencode(package.name))
+    diagnostics = tuple(ignored_entries_note(folder, refused))
+    return Listing(Side(name=name, tag=tag), blobs, FileReader(), diagnostics, is_one_tag=is_one_tag)
 
 
 def _ignored(name: str, folders: Iterable[str]) -> Iterator[Diagnostic]:
@@ -232,7 +237,8 @@ def _list_anywhere(name: str, layout: Layout) -> list[Listing]:
     for tag, contested in found.contested.items():
         blobs.setdefault(tag, {}).update((package, Blob(root + paths[0])) for package, paths in contested.items())
     if not blobs:
-        raise _nothing(name, layout, unread, other_files or entries)
+        refused_names = {each.path: f"is {each.message}" for each in found.diagnostics}
+        raise _nothing(name, layout, unread | refused_names, other_files or entries)
     replaced = {path for packages in found.replaced.values() for path, _ in packages.values()}
     reader = FileReader(refused | {root + path: why for path, why in unread.items()})
     diagnostics = (

@@ -133,7 +133,7 @@ def test_a_gate_says_in_which_tags_it_was_stopped(run: Run, demo_repository: Pat
     [
         (("--package", "py-keras", "--stack", "e4s"), "\n\nNew tag develop-2025-06-01. No diff", "new tag"),
         (("--kind", "tag-added"), "\n\nNew tag develop-2025-06-01.\n", "new tag"),
-        (("--package", "zzz*"), "\n\nNo differences in 0 packages", ""),
+        (("--package", "zzz*"), "\n\nNo differences in your selection of 0 packages", ""),
     ],
 )
 def test_a_gate_and_the_report_agree_that_a_tag_is_new(

@@ -129,7 +129,7 @@ def test_what_is_no_document_any_more(tmp_path: Path, run: Run, is_folder: bool)
     for command in (("packages",), ("stacks",), ("tags",), ("show", "zlib")):
         result = run(*command, "--repo", repo)
         assert result.error.endswith(
-            "hdf5.md: unreadable: this and 1 more are no documents: no front matter with spec_details\n"
+            "hdf5.md: inconsistent: this and 1 more are no documents: no front matter with spec_details\n"
         )
         assert result.exit_code == 0
 

@@ -153,12 +153,12 @@ def test_the_total_speaks_of_what_was_asked_for(run: Run, tmp_path: Path) -> Non
         "(+3: 1 in new packages, 1 in upgrades, 1 rebuilt; -3: 1 in removed packages, 1 in upgrades, 1 rebuilt)"
     )
     assert total("--stack", "e4s") == (
-        "1 of 2 packages changed (1 of them only rebuilt), 1 more was removed; their specs in your selection: 2 -> 1 "
+        "1 package changed (1 of them only rebuilt), 1 more was removed; their specs in your selection: 2 -> 1 "
         "(+1: 1 rebuilt; -2: 1 in removed packages, 1 rebuilt)"
     )
     assert total("--kind", "upgraded") == "1 of 4 packages with changes of these kinds (+1 -1: 1 in upgrades)"
     assert total("--kind", "downgraded") == "Nothing of what was asked for."
-    assert total("--target", "aarch64") == "No differences in 3 packages of your selection."
+    assert total("--target", "aarch64") == "No differences in your selection of 3 packages."
 
 
 def test_headings_add_up_to_the_total(run: Run, tmp_path: Path) -> None:

@@ -229,3 +229,21 @@ def test_surplus_copies_are_of_a_package(run: Run, tmp_path: Path) -> None:
     said = run("log", "--repo", history(tmp_path / "r.git", catalogue(before), catalogue(after))).output
 
     assert "2 surplus copies of zlib" in said
+
+
+@pytest.mark.parametrize("kind", [(), ("--kind", "upgraded")])
+def test_an_older_version_gives_way_to_one_that_was_there(run: Run, tmp_path: Path, kind: tuple[str, ...]) -> None:
+    """A spec that another of a newer version replaces was not only removed."""
+    newer, old = record(1, versions=["1.2"]), record(2, versions=["1.1"])
+    said = compared(run, tmp_path, {"p": [newer, old]}, {"p": [newer, record(3, versions=["1.2"])]}, *kind)
+
+    assert "p  1.1 -> 1.2 (1.2 was there)  +1 -1" in said
+
+
+def test_a_gate_says_that_only_the_selected_versions_are_lost(run: Run, tmp_path: Path) -> None:
+    """Another version, outside of the filter, may be there."""
+    states = ({"p": [record(1, versions=["1.1"]), record(2)]}, {"p": [record(2)]})
+    repository = history(tmp_path / "r.git", *map(catalogue, states))
+    gate = ("diff", "HEAD~1", "HEAD", "--repo", repository, "--fail-on", "lost", "-q", "--versions")
+
+    assert run(*gate, "1.1").error.endswith("(of the selected versions)\n")

@@ -381,6 +381,18 @@ def test_a_folder_of_other_files_has_no_documents_if_a_folder_in_it_is_closed(tm
     assert "found only words.txt; closed/ cannot be read" in result.error
 
 
+def test_a_folder_names_documents_whose_names_no_package_can_have(run: Run, tmp_path: Path) -> None:
+    """They are neither left out silently nor said to be no documents."""
+    write(tmp_path / "only", {"bülïd.md": document(records([1]), package="bülïd")})
+    write(tmp_path / "two", catalogue({"zlib": records([1])}))
+    write(tmp_path / "two", {"_cache/develop/bülïd/specs.md": document(records([1]), package="bülïd")})
+    only, two = (run("packages", "--repo", tmp_path / name) for name in ("only", "two"))
+
+    assert (only.exit_code, two.exit_code) == (3, 4)
+    assert "bülïd.md is ignored: 'bülïd' cannot be the name of a package" in only.error
+    assert "ignored 'bülïd': names may have only letters of ASCII" in two.error
+
+
 def test_nothing_can_be_read(run: Run, tmp_path: Path) -> None:
     """A folder of which nothing can be read is no empty one."""
     write(tmp_path / "before", flat(BEFORE))

@@ -103,7 +103,10 @@ class RecordedGraph:
             if isinstance(found, str):
                 raise DocumentError(f"{package}: {found}")
             content = self._file(found.name) if found else None
-            self._documents[package] = None if content is None else parse(content, f"{package}/{DOCUMENT}")
+            try:
+                self._documents[package] = None if content is None else parse(content, f"{package}/{DOCUMENT}")
+            except DocumentError as error:
+                raise DocumentError(f"the document of {package} at {self.commit[:7]} {error}") from error
         return self._documents[package]
 
     def _read_nodes(self, package: str) -> Mapping[str, GraphNode]:

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 from caches import edge, node, put
 from conftest import ROOT, Run
-from helpers import document, history, spec_hash
+from helpers import catalogue, document, history, records, spec_hash
 from helpers import record as record_of
 from truths import V3, History
 
@@ -282,6 +282,16 @@ def test_upstreams_documents_have_no_graph(run: Run, demo_repository: Path, comm
     assert result.error.startswith("cachewatch: develop at ")
     assert result.error.count("has no dependency graph") == 1
     assert "`cachewatch record URL --into REPO`" in result.error
+
+
+def test_an_unreadable_document_is_named(run: Run, tmp_path: Path) -> None:
+    """With the revision in which it cannot be read."""
+    empty = {"_cache/develop/zlib/specs.md": b""}
+    repository = history(tmp_path / "r.git", empty, catalogue({"zlib": records([1])}))
+    result = run("why", "zlib", "--repo", repository)
+
+    assert (result.exit_code, result.output) == (4, "")
+    assert "the document of zlib at " in result.error
 
 
 def test_a_new_package_needs_no_graph(run: Run, demo_repository: Path) -> None:
