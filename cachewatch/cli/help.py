@@ -170,6 +170,7 @@ def kinds(*, format_: str) -> None:
         if word not in ("default", "all"):
             lines.append(f"  {word:<18} {', '.join(kind for kind in MEANINGS if kind in group)}")
     lines += ["", "Lost places and machines with equal builds elsewhere are place-lost and machine-lost, but not lost."]
+    lines.append("Digests sum up the kinds that they do not report in their line Routine.")
     write_lines(lines)
 
 
