@@ -19,7 +19,7 @@ from statistics import mean
 from benchmarks.measuring import Figures
 from benchmarks.subject import Peers
 from cachewatch.extensions.history.document_versions import find_versions, first_parents
-from cachewatch.git.repository import Repository
+from cachewatch.git.local_repository import Repository
 
 _HASH = b'"hash": "'
 

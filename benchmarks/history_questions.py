@@ -17,7 +17,7 @@ from pathlib import Path
 from random import Random
 
 from benchmarks.measuring import Figures
-from cachewatch.extensions.history.schema import INDEXES, open_for_writing, unpack
+from cachewatch.extensions.history.schema_and_location import INDEXES, open_for_writing, unpack
 
 REVISIONS, PACKAGES, SNAPSHOTS = 1_500, 1_250, 40
 LIVE_SPECS, GROUP = 100_000, 8

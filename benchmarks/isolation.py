@@ -35,7 +35,7 @@ subscriptions: {{all: {{channels: [files], changes: [all], limit: {{hold_above: 
 # Both load the same modules in the same order.
 _PASS = """\
 from cachewatch.runtime.worker import INLINE
-from cachewatch.service import passes
+from cachewatch.service import passes_and_leadership as passes
 {changed}from cachewatch.cli import main
 main()
 """

@@ -13,16 +13,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cachewatch.config.reading import read_config
-from cachewatch.report.values import Message, RenderedDigest
+from cachewatch.report.digest_and_message_values import Message, RenderedDigest
 from cachewatch.runtime.log import open_log
-from cachewatch.service.context import Context
-from cachewatch.service.send import deliver
-from cachewatch.store import digests, outbox
-from cachewatch.store.database import Connection
-from cachewatch.store.digests import DigestRecord, DigestState
-from cachewatch.store.outbox import DeliveryState
+from cachewatch.service.context_and_source_copies import Context
+from cachewatch.service.sending_and_channel_faults import deliver
+from cachewatch.store import deliveries as outbox
+from cachewatch.store import digests_and_holds as digests
+from cachewatch.store.deliveries import DeliveryState
+from cachewatch.store.digests_and_holds import DigestRecord, DigestState
 from cachewatch.store.schema import deliveries
-from cachewatch.store.sqlite import open_database
+from cachewatch.store.sqlite_and_process_lock import open_database
+from cachewatch.store.transactions_and_upgrades import Connection
 
 _CONFIG = """\
 version: 1

@@ -39,16 +39,16 @@ def main() -> None:
     repository, before, after = sys.argv[1:]
     load = _timed("load the command line", lambda: __import__("cachewatch.cli.diff"))
     load()
-    _timed("load what reads git", lambda: __import__("cachewatch.git.catalogue"))()
+    _timed("load what reads git", lambda: __import__("cachewatch.git.tags_and_documents"))()
     _timed("load DeepDiff", lambda: __import__("deepdiff"))()
     from cachewatch import comparing as diff  # noqa: PLC0415
     from cachewatch.core.changesets import NoCollector  # noqa: PLC0415
-    from cachewatch.core.selection import Selection  # noqa: PLC0415
-    from cachewatch.core.tag_judgement import Observation  # noqa: PLC0415
-    from cachewatch.documents import parsing  # noqa: PLC0415
-    from cachewatch.report.formats import write_text  # noqa: PLC0415
-    from cachewatch.report.text import Palette, Requested  # noqa: PLC0415
-    from cachewatch.sources.opening import open_comparison  # noqa: PLC0415
+    from cachewatch.core.filters_and_default_kinds import Selection  # noqa: PLC0415
+    from cachewatch.core.stacks_prunes_suspicion import Observation  # noqa: PLC0415
+    from cachewatch.documents import parsing_and_recognition as parsing  # noqa: PLC0415
+    from cachewatch.report.diff_formats import write_text  # noqa: PLC0415
+    from cachewatch.report.report_blocks import Palette, Requested  # noqa: PLC0415
+    from cachewatch.sources.before_and_after import open_comparison  # noqa: PLC0415
 
     gc.set_threshold(100_000, 20, 50)
     selection = Selection()

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks import nights
-from cachewatch.config.model import Config
+from cachewatch.config.general_settings import Config
 from cachewatch.config.reading import read_config
 from cachewatch.runtime.log import Log, open_log
-from cachewatch.service.context import Context
-from cachewatch.service.passes import run_pass
-from cachewatch.store.sqlite import NAME, open_database
+from cachewatch.service.context_and_source_copies import Context
+from cachewatch.service.passes_and_leadership import run_pass
+from cachewatch.store.sqlite_and_process_lock import NAME, open_database
 
 _CONFIG = """\
 version: 1

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
         parse_document,
         to_records,
     )
-    from cachewatch.core.advice.coverage import Coverage, Environment, Nearest, Need, Resolution
-    from cachewatch.core.causes import Cause, What
+    from cachewatch.core.advice.environment_coverage import Coverage, Environment, Nearest, Need, Resolution
+    from cachewatch.core.graphs_and_attribution import Cause, What
     from cachewatch.core.model import (
         CompilerForm,
         Delta,
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         Status,
         Verdict,
     )
-    from cachewatch.core.statement_values import (
+    from cachewatch.core.statement_kinds import (
         CauseCount,
         Counts,
         Effect,
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
         UnreadableDocument,
         UsageError,
     )
-    from cachewatch.git.revisions import Revision
+    from cachewatch.git.revision_names_and_times import Revision
 
 __all__ = [
     "BrokenSource",
@@ -156,11 +156,11 @@ __all__ = [
 _MODULES = (
     "errors",
     "core.model",
-    "core.causes",
-    "core.statement_values",
-    "core.advice.coverage",
+    "core.graphs_and_attribution",
+    "core.statement_kinds",
+    "core.advice.environment_coverage",
     "api",
-    "git.revisions",
+    "git.revision_names_and_times",
 )
 
 if not TYPE_CHECKING:  # a type checker would take any name for a public one

@@ -14,27 +14,27 @@ from msgspec import Struct
 
 from cachewatch.comparing import changesets
 from cachewatch.core import changesets as streams
-from cachewatch.core import names as tag_names
+from cachewatch.core import names_and_escaping as tag_names
 from cachewatch.core import package_changes
-from cachewatch.core.advice.coverage import Coverage, Environment, cover
+from cachewatch.core.advice.environment_coverage import Coverage, Environment, cover
 from cachewatch.core.changesets import Comparison, Listing
+from cachewatch.core.filters_and_default_kinds import Selection, select
 from cachewatch.core.model import Diagnostic, Document, Kind, PackageChange, PackageCounts, Side, SpecCounts
-from cachewatch.core.names import ANYWHERE, Layout, safe
-from cachewatch.core.selection import Selection, select
-from cachewatch.core.statement_values import Statement
+from cachewatch.core.names_and_escaping import ANYWHERE, Layout, safe
+from cachewatch.core.statement_kinds import Statement
 from cachewatch.core.statements import of_kinds
-from cachewatch.documents.parsing import parse
+from cachewatch.documents.parsing_and_recognition import parse
 from cachewatch.environments import CacheContents, listed, open_environment, published, recorded_in
 from cachewatch.errors import SourceError, UsageError
-from cachewatch.git.catalogue import tags_of
-from cachewatch.git.remote import open_repository
-from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import Revision, newest, resolve
-from cachewatch.report.data import COLUMNS, CsvCollector, package_json
-from cachewatch.report.formats import write_json
+from cachewatch.git.local_repository import Repository
+from cachewatch.git.remote_urls_and_fetching import open_repository
+from cachewatch.git.revision_names_and_times import Revision, newest, resolve
+from cachewatch.git.tags_and_documents import tags_of
+from cachewatch.report.diff_formats import write_json
+from cachewatch.report.json_and_csv import COLUMNS, CsvCollector, package_json
 from cachewatch.report.words import number, signed
-from cachewatch.sources import folders
-from cachewatch.sources.opening import needs_git, open_comparison
+from cachewatch.sources import folders_and_unreadable_files as folders
+from cachewatch.sources.before_and_after import needs_git, open_comparison
 
 Address = str | os.PathLike[str]
 Patterns = str | Iterable[str]

@@ -2,7 +2,7 @@
 
 A comparison names the documents that differ (sources). They are read, parsed (documents) and compared
 (core/package_changes) package by package, and then dropped. What is kept is a tally, from which the whole tag is judged
-(core/tag_judgement) and its statements are made (core/statements), and what the collector of the output format keeps of
+(core/stacks_prunes_suspicion) and its statements are made (core/statements), and what the collector of the output format keeps of
 each package (report). Nothing here prints.
 """
 
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from cachewatch.core import names as tag_names
+from cachewatch.core import names_and_escaping as tag_names
 from cachewatch.core.changesets import (
     Batch,
     Blob,
@@ -29,7 +29,8 @@ from cachewatch.core.changesets import (
     Tally,
     events_of,
 )
-from cachewatch.core.migrations import values_of
+from cachewatch.core.compiler_and_target_migrations import values_of
+from cachewatch.core.filters_and_default_kinds import Selection
 from cachewatch.core.model import (
     Diagnostic,
     DiagnosticKind,
@@ -43,11 +44,10 @@ from cachewatch.core.model import (
 )
 from cachewatch.core.package_changes import compare_all, describe_not_written, describe_reused, part_of
 from cachewatch.core.package_items import items_of
-from cachewatch.core.selection import Selection
-from cachewatch.core.statement_values import Items, Statement, StatementKind
+from cachewatch.core.stacks_prunes_suspicion import Judgement, judge
+from cachewatch.core.statement_kinds import Items, Statement, StatementKind
 from cachewatch.core.statements import counted, statements_of, with_turnover
-from cachewatch.core.tag_judgement import Judgement, judge
-from cachewatch.documents.parsing import (
+from cachewatch.documents.parsing_and_recognition import (
     Documents,
     Problems,
     Read,

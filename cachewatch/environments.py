@@ -18,23 +18,31 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cachewatch.core import names as tag_names
-from cachewatch.core import spack
-from cachewatch.core.advice.coverage import Coverage, Environment, Holdings, Need, Resolution, better, cover
-from cachewatch.core.causes import GraphNode, shared_names
+from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core import versions_spellings_targets as spack
+from cachewatch.core.advice.environment_coverage import Coverage, Environment, Holdings, Need, Resolution, better, cover
 from cachewatch.core.changesets import Blob, Content, Listing
+from cachewatch.core.graphs_and_attribution import GraphNode, shared_names
 from cachewatch.core.model import Diagnostic, Document, Signature
-from cachewatch.core.spack import parse_ranges
-from cachewatch.documents.frontmatter import load_yaml
-from cachewatch.documents.parsing import about_content, is_readable, parse_side
+from cachewatch.core.versions_spellings_targets import parse_ranges
+from cachewatch.documents.front_matter_and_limits import load_yaml
+from cachewatch.documents.parsing_and_recognition import about_content, is_readable, parse_side
 from cachewatch.documents.records import KnownRecords
-from cachewatch.documents.spec_nodes import Arch, Lookup, Node, compiler_of, dependencies_of, graph_node_of, variants_of
+from cachewatch.documents.spec_nodes_and_graphs import (
+    Arch,
+    Lookup,
+    Node,
+    compiler_of,
+    dependencies_of,
+    graph_node_of,
+    variants_of,
+)
 from cachewatch.errors import UnknownRevision, UnreadableDocument, UsageError, WorkFailed
-from cachewatch.git.catalogue import Bases, list_revision, list_tree, tags_of
-from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import Revision, resolve
+from cachewatch.git.local_repository import Repository
+from cachewatch.git.revision_names_and_times import Revision, resolve
+from cachewatch.git.tags_and_documents import Bases, list_revision, list_tree, tags_of
 from cachewatch.hooks import extensions, lacking, load
-from cachewatch.runtime.files import folder_around, read_inside
+from cachewatch.runtime.files_and_locks import folder_around, read_inside
 from cachewatch.runtime.worker import INLINE, Isolation
 
 LOCK_FILE = "spack.lock"

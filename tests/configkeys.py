@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from cachewatch.config import channels, model, subscriptions
+from cachewatch.config import channels, subscriptions
+from cachewatch.config import general_settings as model
 from cachewatch.config.channels import channel_models
-from cachewatch.config.section import ConfigKey, ConfigSection, keys_of
-from cachewatch.config.showing import default_of
+from cachewatch.config.sections_and_mistakes import ConfigKey, ConfigSection, keys_of
+from cachewatch.config.showing_and_warnings import default_of
 from cachewatch.config.sources import Credentials, Source, source_models
 
 _PAGE = Path(__file__).parents[1] / "docs/configuration.md"

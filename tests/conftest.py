@@ -21,7 +21,7 @@ from cachewatch.runtime.worker import Worker
 if TYPE_CHECKING:
     import postgres as postgres_server
 
-    from cachewatch.config.types import PostgresAddress
+    from cachewatch.config.value_types_and_secrets import PostgresAddress
 
 __all__ = ["histories", "truths"]
 

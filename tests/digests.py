@@ -7,13 +7,13 @@ from helpers import Record, catalogue, history, record, spec_hash
 from msgspec.structs import replace
 
 from cachewatch.comparing import changesets
-from cachewatch.core.advice.coverage import Environment, Need
+from cachewatch.core.advice.environment_coverage import Environment, Need
+from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.core.model import Signature
-from cachewatch.core.selection import Globs, Selection
-from cachewatch.report.digest_mail import render_digest
-from cachewatch.report.formats import DigestCollector, read_tag_digest
-from cachewatch.report.values import Digest, Outage, RenderedDigest, Silenced, Span, TagDigest
-from cachewatch.sources.opening import open_comparison
+from cachewatch.report.diff_formats import DigestCollector, read_tag_digest
+from cachewatch.report.digest_and_message_values import Digest, Outage, RenderedDigest, Silenced, Span, TagDigest
+from cachewatch.report.digest_rendering import render_digest
+from cachewatch.sources.before_and_after import open_comparison
 
 Packages = dict[str, list[Record]]
 NOW = datetime(2025, 6, 2, 7, 30, tzinfo=UTC)

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from cachewatch.core.causes import Dependency, GraphNode, Ingredients
-from cachewatch.documents.spec_nodes import MadeOf
+from cachewatch.core.graphs_and_attribution import Dependency, GraphNode, Ingredients
+from cachewatch.documents.spec_nodes_and_graphs import MadeOf
 
 
 def made_of(edges: Iterable[Dependency] = (), **values: Any) -> MadeOf:

@@ -16,11 +16,11 @@ from helpers import START, document, record
 
 from cachewatch.core.model import Document, Signature, SpecCounts
 from cachewatch.core.package_changes import compare
-from cachewatch.documents.parsing import parse
+from cachewatch.documents.parsing_and_recognition import parse
 from cachewatch.errors import DocumentError
 from cachewatch.extensions.history.build import bring_up_to_date, in_jobs
-from cachewatch.extensions.history.schema import prefixes, unpack
-from cachewatch.git.repository import Repository
+from cachewatch.extensions.history.schema_and_location import prefixes, unpack
+from cachewatch.git.local_repository import Repository
 
 # A file, or where a link leads.
 Files = Mapping[str, bytes | str]

@@ -10,7 +10,7 @@ from typing import Any
 
 from cachewatch.channels import open_channel
 from cachewatch.config.channels import ChannelConfig, EmailConfig, MaildirConfig, Smtp
-from cachewatch.report.values import SENT, DeliveryResult, Message, RenderedDigest
+from cachewatch.report.digest_and_message_values import SENT, DeliveryResult, Message, RenderedDigest
 
 CREATED = datetime(2026, 8, 3, 5, 30, tzinfo=UTC)
 SENDER = "Cachewatch <cachewatch@hpc.example.org>"

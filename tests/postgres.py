@@ -15,7 +15,7 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
-from cachewatch.config.types import PostgresAddress
+from cachewatch.config.value_types_and_secrets import PostgresAddress
 
 _USER = "cachewatch"
 # Who has to give a password.

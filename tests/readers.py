@@ -8,13 +8,13 @@ import pytest
 from helpers import Record, records
 from station import Site
 
-from cachewatch.core.advice.remembered import Departure
-from cachewatch.core.statement_values import Statement
-from cachewatch.report.values import Digest
-from cachewatch.service import compose as building_messages
-from cachewatch.service import create as creating_digests
-from cachewatch.service.passes import run_pass
-from cachewatch.store import cursors
+from cachewatch.core.advice.waits_and_reminders import Departure
+from cachewatch.core.statement_kinds import Statement
+from cachewatch.report.digest_and_message_values import Digest
+from cachewatch.service import deciding_and_storing as creating_digests
+from cachewatch.service import digest_assembly as building_messages
+from cachewatch.service.passes_and_leadership import run_pass
+from cachewatch.store import cursors_and_remembered as cursors
 
 DAY = timedelta(days=1)
 

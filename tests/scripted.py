@@ -12,7 +12,7 @@ from pathlib import Path
 from helpers import NewRevision, Record, catalogue, record, write_repository
 from weeks import _PACKAGES, _digest
 
-from cachewatch.report.values import Digest
+from cachewatch.report.digest_and_message_values import Digest
 
 Packages = dict[str, list[Record]]
 Week = tuple[Mapping[str, bytes], Mapping[str, bytes]]

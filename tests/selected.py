@@ -9,12 +9,12 @@ from pairs import some_pair
 
 from cachewatch.comparing import changesets
 from cachewatch.core.changesets import Changeset, Comparison
-from cachewatch.core.selection import Selection
-from cachewatch.git.catalogue import compare_revisions
-from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import resolve
-from cachewatch.report.formats import DigestCollector, read_tag_digest
-from cachewatch.report.values import TagDigest
+from cachewatch.core.filters_and_default_kinds import Selection
+from cachewatch.git.local_repository import Repository
+from cachewatch.git.revision_names_and_times import resolve
+from cachewatch.git.tags_and_documents import compare_revisions
+from cachewatch.report.diff_formats import DigestCollector, read_tag_digest
+from cachewatch.report.digest_and_message_values import TagDigest
 
 PACKAGES = ("hdf5", "llvm", "openmpi", "py-numpy", "zlib", "zstd")
 UNREADABLE = b"---\nspec_details: [\n---"

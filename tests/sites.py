@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from cachewatch.core.selection import Globs
+from cachewatch.core.filters_and_default_kinds import Globs
 from cachewatch.extensions.history.build import IndexProgress, ask_index
-from cachewatch.extensions.site.reading import SiteContents, plan, read
-from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import resolve
+from cachewatch.extensions.site.reading_history import SiteContents, plan, read
+from cachewatch.git.local_repository import Repository
+from cachewatch.git.revision_names_and_times import resolve
 
 
 def read_site(

@@ -16,16 +16,17 @@ from typing import Any, ClassVar
 from helpers import START, history
 
 from cachewatch.config.reading import read_config
-from cachewatch.config.types import PostgresAddress
+from cachewatch.config.value_types_and_secrets import PostgresAddress
 from cachewatch.runtime.log import Log, open_log
-from cachewatch.service.context import Context
-from cachewatch.service.passes import Result, run_pass
-from cachewatch.service.streams import Stream, StreamState, read_stream
-from cachewatch.store import digests, outbox
-from cachewatch.store.database import Connection, Database
-from cachewatch.store.digests import DigestRecord
-from cachewatch.store.outbox import Delivery
-from cachewatch.store.sqlite import open_database
+from cachewatch.service.context_and_source_copies import Context
+from cachewatch.service.passes_and_leadership import Result, run_pass
+from cachewatch.service.streams_and_silences import Stream, StreamState, read_stream
+from cachewatch.store import deliveries as outbox
+from cachewatch.store import digests_and_holds as digests
+from cachewatch.store.deliveries import Delivery
+from cachewatch.store.digests_and_holds import DigestRecord
+from cachewatch.store.sqlite_and_process_lock import open_database
+from cachewatch.store.transactions_and_upgrades import Connection, Database
 
 State = Mapping[str, bytes]
 

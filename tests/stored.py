@@ -6,13 +6,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cachewatch.report.values import Message, RenderedDigest
-from cachewatch.store import database as migrations
-from cachewatch.store import digests, outbox, schema
-from cachewatch.store.database import Connection
-from cachewatch.store.digests import DigestRecord, DigestState
-from cachewatch.store.outbox import DeliveryState
+from cachewatch.report.digest_and_message_values import Message, RenderedDigest
+from cachewatch.store import deliveries as outbox
+from cachewatch.store import digests_and_holds as digests
+from cachewatch.store import schema
+from cachewatch.store import transactions_and_upgrades as migrations
+from cachewatch.store.deliveries import DeliveryState
+from cachewatch.store.digests_and_holds import DigestRecord, DigestState
 from cachewatch.store.schema import FORM
+from cachewatch.store.transactions_and_upgrades import Connection
 
 NOW = datetime(2026, 7, 27, 7, 30, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -22,7 +22,7 @@ from conftest import ROOT, Run
 from helpers import document, history, record
 
 import cachewatch
-from cachewatch.runtime.files import demo_documents
+from cachewatch.runtime.files_and_locks import demo_documents
 
 PAGE = ROOT / "docs" / "api.md"
 NAMES = [name for name in cachewatch.__all__ if name != "__version__"]

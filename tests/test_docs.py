@@ -13,7 +13,7 @@ from mailservers import header, post
 from tools import program
 
 from cachewatch.cli import cli
-from cachewatch.store.health import AlertKind
+from cachewatch.store.health_and_alerts import AlertKind
 
 README = (ROOT / "README.md").read_text()
 COMMANDS = [

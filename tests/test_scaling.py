@@ -17,19 +17,19 @@ from conftest import Run
 from graph_specs import graph_spec
 from helpers import Record, document, record, records
 
-from cachewatch.config.schedule import as_datetime, parse_days, parse_when
-from cachewatch.core.causes import Cause, Dependency, Explanation, GraphNode, Nodes, What, attribute
+from cachewatch.config.schedules_and_dates import as_datetime, parse_days, parse_when
+from cachewatch.core.graphs_and_attribution import Cause, Dependency, Explanation, GraphNode, Nodes, What, attribute
 from cachewatch.core.model import Side
-from cachewatch.core.names import safe
-from cachewatch.documents import frontmatter as limits
-from cachewatch.documents.frontmatter import read_tags_file
-from cachewatch.documents.parsing import parse
-from cachewatch.documents.spec_nodes import read_package_graph, read_tag_graph
+from cachewatch.core.names_and_escaping import safe
+from cachewatch.documents import front_matter_and_limits as limits
+from cachewatch.documents.front_matter_and_limits import read_tags_file
+from cachewatch.documents.parsing_and_recognition import parse
+from cachewatch.documents.spec_nodes_and_graphs import read_package_graph, read_tag_graph
 from cachewatch.environments import read_lock, read_manifest
 from cachewatch.errors import CachewatchError, DocumentError, UnreadableDocument
 from cachewatch.extensions.buildcaches.index import read_index
 from cachewatch.extensions.causes.commands import report_lines, revisions_report
-from cachewatch.extensions.causes.graph_causes import Walk
+from cachewatch.extensions.causes.predecessors_and_causes import Walk
 
 _MOST = 3.0
 _ATTEMPTS = 6

@@ -17,13 +17,13 @@ from servers import Says, serving
 from test_scaling import grows_like_its_size
 
 from cachewatch.config.reading import read_config
-from cachewatch.core.advice.coverage import Environment, Need
+from cachewatch.core.advice.environment_coverage import Environment, Need
 from cachewatch.environments import cover_both
 from cachewatch.errors import CachewatchError
-from cachewatch.extensions.buildcaches.mirrors import Image, Registry, Validator, fetch_index
-from cachewatch.git.remote import Remote
-from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import resolve
+from cachewatch.extensions.buildcaches.mirrors_and_registries import Image, Registry, Validator, fetch_index
+from cachewatch.git.local_repository import Repository
+from cachewatch.git.remote_urls_and_fetching import Remote
+from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.http.client import RequestLimits
 
 pytestmark = [pytest.mark.usefixtures("loopback"), pytest.mark.slow_cases]

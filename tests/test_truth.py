@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from conftest import Run
 
-from cachewatch.runtime.files import shipped_schemas
+from cachewatch.runtime.files_and_locks import shipped_schemas
 
 SCHEMA = json.loads(shipped_schemas()["changesets"].read_text("utf-8"))
 

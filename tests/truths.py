@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cachewatch.documents.frontmatter import Binary
+from cachewatch.documents.front_matter_and_limits import Binary
 
 V3 = ["1-initial", "2-package-added", "3-version-bump", "4-variant-flip", "5-spec-removed-still-referenced"]
 V3 += ["6-pruned-to-current", "7-full-rebuild", "8-second-compiler", "9-reindex-no-change", "10-all-hashes-changed"]
@@ -83,7 +83,7 @@ class History:
 @pytest.fixture(scope="session")
 def histories(buildcaches: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, History]:
     """Each series of states, recorded one after the other as if it were one mirror that changes."""
-    from cachewatch.extensions.buildcaches.opening import Cache  # noqa: PLC0415
+    from cachewatch.extensions.buildcaches.published_tags import Cache  # noqa: PLC0415
     from cachewatch.extensions.buildcaches.recorder import record  # noqa: PLC0415
 
     made: dict[str, History] = {}

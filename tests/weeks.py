@@ -16,11 +16,11 @@ from helpers import NewRevision, Record, meta_of, record, write_repository
 from cachewatch.cli import demo
 from cachewatch.cli.demo import rewrite
 from cachewatch.comparing import changesets
-from cachewatch.core.selection import Globs, Selection
-from cachewatch.report.formats import DigestCollector, read_tag_digest
-from cachewatch.report.values import Digest, Outage, Silenced, Span, TagDigest
-from cachewatch.runtime.files import demo_documents
-from cachewatch.sources.opening import open_comparison
+from cachewatch.core.filters_and_default_kinds import Globs, Selection
+from cachewatch.report.diff_formats import DigestCollector, read_tag_digest
+from cachewatch.report.digest_and_message_values import Digest, Outage, Silenced, Span, TagDigest
+from cachewatch.runtime.files_and_locks import demo_documents
+from cachewatch.sources.before_and_after import open_comparison
 
 PRUNED = 200_000
 

@@ -13,19 +13,19 @@ from typing import cast
 from urllib.parse import urlsplit
 
 from cachewatch.config.channels import ChannelConfig, EmailConfig, SendmailConfig, WebhookConfig
-from cachewatch.core.names import UNFIT, safe, shortened
+from cachewatch.core.names_and_escaping import UNFIT, safe, shortened
 from cachewatch.hooks import extensions, load
-from cachewatch.report.values import Channel, SentHistory, Transport
+from cachewatch.report.digest_and_message_values import Channel, SentHistory, Transport
 
 # The class for each type of channel, which takes its configuration.
 CHANNELS = {
     "email": "cachewatch.channels.smtp:EmailChannel",
     "sendmail": "cachewatch.channels.mail:SendmailChannel",
     "maildir": "cachewatch.channels.mail:MaildirChannel",
-    "file": "cachewatch.channels.files:FileChannel",
+    "file": "cachewatch.channels.digest_files:FileChannel",
     "feed": "cachewatch.channels.feed:FeedChannel",
-    "webhook": "cachewatch.channels.webhook:WebhookChannel",
-    "apprise": "cachewatch.channels.webhook:AppriseChannel",
+    "webhook": "cachewatch.channels.webhooks_and_chats:WebhookChannel",
+    "apprise": "cachewatch.channels.webhooks_and_chats:AppriseChannel",
 }
 
 

@@ -12,11 +12,11 @@ from msgspec import Struct
 
 from cachewatch import __version__
 from cachewatch.channels import markup, one_line
-from cachewatch.channels.files import PublishedChannel, of_error
+from cachewatch.channels.digest_files import PublishedChannel, of_error
 from cachewatch.config.channels import FeedConfig
-from cachewatch.report.templates import render
-from cachewatch.report.values import SENT, DeliveryOutcome, DeliveryResult, Message, RenderedDigest
-from cachewatch.runtime.files import publish, read
+from cachewatch.report.digest_and_message_values import SENT, DeliveryOutcome, DeliveryResult, Message, RenderedDigest
+from cachewatch.report.template_rendering import render
+from cachewatch.runtime.files_and_locks import publish, read
 
 TEMPLATE = "feed.xml.j2"
 _MOST_BYTES = 4 * 2**20  # of a whole feed: readers fetch it again and again

@@ -26,19 +26,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.channels import OneByOne, file_name, markup, one_line, one_word, plain_lines
-from cachewatch.channels.files import of_error
+from cachewatch.channels.digest_files import of_error
 from cachewatch.config.channels import MailConfig, MaildirConfig, SendmailConfig
-from cachewatch.config.types import address_of, parse_mail
+from cachewatch.config.value_types_and_secrets import address_of, parse_mail
 from cachewatch.errors import ConfigError
-from cachewatch.report.headline import subject_prefix
-from cachewatch.report.values import (
+from cachewatch.report.digest_and_message_values import (
     SENT,
     DeliveryOutcome,
     DeliveryResult,
     Message,
     RenderedDigest,
 )
-from cachewatch.runtime.files import publish
+from cachewatch.report.digest_subject import subject_prefix
+from cachewatch.runtime.files_and_locks import publish
 
 _FORMAT = "4"  # raise it whenever the same digest gives other bytes than before
 _LINK = 900  # characters of a link in a header, whose lines may have 998

@@ -20,8 +20,15 @@ from msgspec.structs import replace
 from cachewatch.channels import one_line
 from cachewatch.channels.mail import NO_ADDRESS, MailChannel, is_address
 from cachewatch.config.channels import EmailConfig, Smtp
-from cachewatch.http.addresses import is_loopback
-from cachewatch.report.values import SENT, DeliveryOutcome, DeliveryResult, Message, SentHistory, Transport
+from cachewatch.http.allowed_addresses import is_loopback
+from cachewatch.report.digest_and_message_values import (
+    SENT,
+    DeliveryOutcome,
+    DeliveryResult,
+    Message,
+    SentHistory,
+    Transport,
+)
 
 # In timeouts of a reply: an attempt, and the reply to the end of a message, for which RFC 5321 grants 10 minutes.
 ATTEMPT, _PATIENCE = 15, 10

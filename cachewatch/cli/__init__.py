@@ -14,36 +14,49 @@ from typing import NoReturn
 import click
 
 from cachewatch import __version__
-from cachewatch.cli.help import AS_IT_IS, COMPLETING, SuggestingGroup, examples, explained
-from cachewatch.core.names import safe, safe_lines
+from cachewatch.cli.help_and_exit_codes import AS_IT_IS, COMPLETING, SuggestingGroup, examples, explained
+from cachewatch.core.names_and_escaping import safe, safe_lines
 from cachewatch.errors import CachewatchError, SourceError, UsageError
 from cachewatch.hooks import Command, extensions
-from cachewatch.report.text import wrapped
+from cachewatch.report.report_blocks import wrapped
 
 _OWN = (
     Command("Begin", "demo", "Compare two revisions of a bundled sample catalogue.", "demo:demo"),
     Command("Begin", "init", "Write a short, commented configuration file.", "init:init"),
-    Command("Begin", "help", "Show the help of a command, or `help kinds`, `schema`, `completion`.", "help:help_"),
+    Command(
+        "Begin",
+        "help",
+        "Show the help of a command, or `help kinds`, `schema`, `completion`.",
+        "help_and_exit_codes:help_",
+    ),
     Command("Compare", "diff", "Show what changed between two revisions, dates or documents.", "diff:diff"),
-    Command("Compare", "show", "Show the builds of packages by version, stack and target.", "show:show"),
-    Command("Compare", "packages", "List the packages of a tag.", "show:packages"),
-    Command("Compare", "stacks", "List the stacks of a tag.", "show:stacks"),
-    Command("Compare", "tags", "List the tags of a catalogue.", "show:tags"),
+    Command("Compare", "show", "Show the builds of packages by version, stack and target.", "show_tags_packages:show"),
+    Command("Compare", "packages", "List the packages of a tag.", "show_tags_packages:packages"),
+    Command("Compare", "stacks", "List the stacks of a tag.", "show_tags_packages:stacks"),
+    Command("Compare", "tags", "List the tags of a catalogue.", "show_tags_packages:tags"),
     Command("Compare", "coverage", "Show which specs of an environment have binaries.", "coverage:coverage"),
-    Command("Notify", "config", "Check, show or try the configuration and templates.", "config:config"),
-    Command("Notify", "preview", "Print the digest that a subscription would receive now.", "service:preview"),
-    Command("Notify", "once", "Fetch, compare and deliver what is due, then exit.", "service:once"),
-    Command("Notify", "daemon", "Fetch, compare and deliver whenever something is due.", "service:daemon"),
-    Command("Operate", "status", "Show the health of sources and channels, and what is due.", "operate:status"),
-    Command("Operate", "deliveries", "List, retry, release or drop deliveries.", "operate:deliveries"),
-    Command("Operate", "state", "Check, back up or move the state.", "operate:state"),
-    Command("", "config explain", "Show which subscriptions report a package, and why.", "config:explain"),
-    Command("", "config test", "Send a test message through a channel.", "config:test"),
-    Command("", "config template", "List, print, render and check message templates.", "template:template"),
-    Command("", "state backup", "Back up the state database.", "operate:backup"),
-    Command("", "help kinds", "List the kinds of change, worst first.", "help:kinds"),
-    Command("", "help schema", "Print the JSON Schema of differences, digests or causes.", "help:schema"),
-    Command("", "help completion", "Print the completion of commands for your shell.", "help:completion"),
+    Command("Notify", "config", "Check, show or try the configuration and templates.", "config_commands:config"),
+    Command(
+        "Notify", "preview", "Print the digest that a subscription would receive now.", "once_daemon_preview:preview"
+    ),
+    Command("Notify", "once", "Fetch, compare and deliver what is due, then exit.", "once_daemon_preview:once"),
+    Command("Notify", "daemon", "Fetch, compare and deliver whenever something is due.", "once_daemon_preview:daemon"),
+    Command(
+        "Operate", "status", "Show the health of sources and channels, and what is due.", "status_and_deliveries:status"
+    ),
+    Command("Operate", "deliveries", "List, retry, release or drop deliveries.", "status_and_deliveries:deliveries"),
+    Command("Operate", "state", "Check, back up or move the state.", "status_and_deliveries:state"),
+    Command("", "config explain", "Show which subscriptions report a package, and why.", "config_commands:explain"),
+    Command("", "config test", "Send a test message through a channel.", "config_commands:test"),
+    Command("", "config template", "List, print, render and check message templates.", "template_commands:template"),
+    Command("", "state backup", "Back up the state database.", "status_and_deliveries:backup"),
+    Command("", "help kinds", "List the kinds of change, worst first.", "help_and_exit_codes:kinds"),
+    Command(
+        "", "help schema", "Print the JSON Schema of differences, digests or causes.", "help_and_exit_codes:schema"
+    ),
+    Command(
+        "", "help completion", "Print the completion of commands for your shell.", "help_and_exit_codes:completion"
+    ),
 )
 
 

@@ -7,8 +7,8 @@ import click
 from click.core import ParameterSource
 
 from cachewatch import environments as contents
-from cachewatch.cli.catalogue import REPO_OPTION, REV_OPTION, completing, one_tag, open_catalogue
-from cachewatch.cli.help import examples
+from cachewatch.cli.catalogue_and_filters import REPO_OPTION, REV_OPTION, completing, one_tag, open_catalogue
+from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.terminal import (
     COLOR_OPTION,
     FORMAT_OPTION,
@@ -21,12 +21,12 @@ from cachewatch.cli.terminal import (
     write,
     write_lines,
 )
-from cachewatch.core.advice.coverage import cover
+from cachewatch.core.advice.environment_coverage import cover
 from cachewatch.core.model import MISSED, LossClass
 from cachewatch.environments import open_environment
 from cachewatch.errors import UsageError
 from cachewatch.hooks import extensions
-from cachewatch.report.environments import coverage_json, named, render_coverage
+from cachewatch.report.environment_words import coverage_json, named, render_coverage
 from cachewatch.runtime.worker import INLINE
 
 _FAILURES = {one.value: (one,) for one in LossClass if one is not LossClass.KEPT} | {"lost": MISSED}

@@ -18,15 +18,15 @@ from typing import Any
 import click
 
 from cachewatch.cli.diff import diff
-from cachewatch.cli.help import examples
+from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.terminal import width
-from cachewatch.core.names import CATALOGUE, DOCUMENT, TAGS_FILE
-from cachewatch.documents.frontmatter import write_tags_file
+from cachewatch.core.names_and_escaping import CATALOGUE, DOCUMENT, TAGS_FILE
+from cachewatch.documents.front_matter_and_limits import write_tags_file
 from cachewatch.environments import LOCK_FILE, LOCK_VERSIONS
 from cachewatch.errors import UsageError
-from cachewatch.git.recording import open_recording
-from cachewatch.report.text import fitted
-from cachewatch.runtime.files import demo_documents
+from cachewatch.git.writing_revisions import open_recording
+from cachewatch.report.report_blocks import fitted
+from cachewatch.runtime.files_and_locks import demo_documents
 
 Record = dict[str, Any]
 

@@ -15,8 +15,8 @@ import click
 from click.core import ParameterSource
 from msgspec.structs import replace
 
-from cachewatch.cli.catalogue import REPO_OPTION, check_names, completing, layout_asked_for, open_catalogue
-from cachewatch.cli.help import examples
+from cachewatch.cli.catalogue_and_filters import REPO_OPTION, check_names, completing, layout_asked_for, open_catalogue
+from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.terminal import (
     COLOR_OPTION,
     JOBS_OPTION,
@@ -33,14 +33,13 @@ from cachewatch.cli.terminal import (
 )
 from cachewatch.comparing import changesets
 from cachewatch.core.changesets import Changeset, Collector, Comparison, FactCollector, NoCollector, Report
-from cachewatch.core.names import ANYWHERE, safe
-from cachewatch.core.selection import Globs, Selection, every_kind, select
+from cachewatch.core.filters_and_default_kinds import Globs, Selection, every_kind, select
+from cachewatch.core.names_and_escaping import ANYWHERE, safe
 from cachewatch.errors import UsageError
-from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import newest_two
+from cachewatch.git.local_repository import Repository
+from cachewatch.git.revision_names_and_times import newest_two
 from cachewatch.hooks import extensions, lacking, load
-from cachewatch.report.data import CsvCollector, write_csv
-from cachewatch.report.formats import (
+from cachewatch.report.diff_formats import (
     JsonCollector,
     StatCollector,
     write_json,
@@ -49,10 +48,11 @@ from cachewatch.report.formats import (
     write_stat,
     write_text,
 )
-from cachewatch.report.text import ALL, Requested
+from cachewatch.report.json_and_csv import CsvCollector, write_csv
+from cachewatch.report.report_blocks import ALL, Requested
 from cachewatch.report.words import first_of, occurrences, tag_event
-from cachewatch.sources.folders import check_path, is_documents
-from cachewatch.sources.opening import NEWEST, needs_git, open_comparison, split_range, uncommitted
+from cachewatch.sources.before_and_after import NEWEST, needs_git, open_comparison, split_range, uncommitted
+from cachewatch.sources.folders_and_unreadable_files import check_path, is_documents
 
 
 class GroupedOptions(click.Command):
@@ -368,7 +368,7 @@ def _format(name: str, selection: Selection, *, is_all: bool, color: str, output
     kept = FactCollector if is_all or name == "html" or not selection.wants(frozenset()) else NoCollector
     asked = Requested(most=ALL if is_all else _MOST_LINES, wants=selection.wants)
     if name == "html":
-        from cachewatch.report.templates import MOST_ROWS, write_page  # noqa: PLC0415  Jinja2 is slow to load
+        from cachewatch.report.template_rendering import MOST_ROWS, write_page  # noqa: PLC0415  Jinja2 is slow to load
 
         asked = replace(asked, most=ALL if is_all else MOST_ROWS, names_packages=True)
         return kept, partial(write_page, asked=asked)

@@ -11,23 +11,23 @@ from typing import Any
 
 import click
 
-from cachewatch.cli.catalogue import PUBLIC, in_full
-from cachewatch.cli.help import examples
+from cachewatch.cli.catalogue_and_filters import PUBLIC, in_full
+from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.terminal import warn
 from cachewatch.config.channels import PORTS
 from cachewatch.config.reading import read_config
-from cachewatch.config.schedule import check_zone, parse_when
-from cachewatch.config.types import check_name, parse_host, parse_mail
-from cachewatch.core.names import ANYWHERE, DEFAULT_TAG, PUBLIC_REPOSITORY, Layout
+from cachewatch.config.schedules_and_dates import check_zone, parse_when
+from cachewatch.config.value_types_and_secrets import check_name, parse_host, parse_mail
+from cachewatch.core.names_and_escaping import ANYWHERE, DEFAULT_TAG, PUBLIC_REPOSITORY, Layout
 from cachewatch.errors import CachewatchError, UsageError
-from cachewatch.git.catalogue import tags_of
-from cachewatch.git.remote import is_url
-from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import resolve
+from cachewatch.git.local_repository import Repository
+from cachewatch.git.remote_urls_and_fetching import is_url
+from cachewatch.git.revision_names_and_times import resolve
+from cachewatch.git.tags_and_documents import tags_of
 from cachewatch.git.trees import nothing_found
-from cachewatch.http.addresses import is_loopback
-from cachewatch.report.templates import render
-from cachewatch.sources import folders
+from cachewatch.http.allowed_addresses import is_loopback
+from cachewatch.report.template_rendering import render
+from cachewatch.sources import folders_and_unreadable_files as folders
 
 
 @examples(

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from cachewatch.config.schedule import parse_size
-from cachewatch.config.section import ConfigContext, ConfigSection, key, mistake, mistake_at, not_in_file
-from cachewatch.config.types import (
+from cachewatch.config.schedules_and_dates import parse_size
+from cachewatch.config.sections_and_mistakes import ConfigContext, ConfigSection, key, mistake, mistake_at, not_in_file
+from cachewatch.config.value_types_and_secrets import (
     ByName,
     ByType,
     ConvertedFrom,
@@ -37,8 +37,8 @@ from cachewatch.config.types import (
 )
 from cachewatch.errors import ConfigError
 from cachewatch.hooks import extensions, models
-from cachewatch.http.addresses import is_loopback
-from cachewatch.report.values import MAX_HTML
+from cachewatch.http.allowed_addresses import is_loopback
+from cachewatch.report.digest_and_message_values import MAX_HTML
 
 _LEAST_HTML = 10_000
 MAIL_TYPES = ("email", "sendmail", "maildir")

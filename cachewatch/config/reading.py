@@ -15,13 +15,13 @@ import yaml
 from pydantic import ValidationError
 
 from cachewatch.config.channels import channel_models
-from cachewatch.config.model import Config, WholeConfig
-from cachewatch.config.schedule import check_zone
-from cachewatch.config.section import NOT_A_KEY, Broken, ConfigContext, ConfigNode, Mistake, plain
+from cachewatch.config.general_settings import Config, WholeConfig
+from cachewatch.config.schedules_and_dates import check_zone
+from cachewatch.config.sections_and_mistakes import NOT_A_KEY, Broken, ConfigContext, ConfigNode, Mistake, plain
 from cachewatch.config.sources import source_models
-from cachewatch.config.types import path_in
+from cachewatch.config.value_types_and_secrets import path_in
 from cachewatch.errors import ConfigError
-from cachewatch.runtime.files import folder_around, read_inside
+from cachewatch.runtime.files_and_locks import folder_around, read_inside
 
 
 def read_whole(node: ConfigNode, context: ConfigContext) -> Config:

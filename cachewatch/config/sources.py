@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 from pydantic import model_validator
 
-from cachewatch.config.section import ConfigContext, ConfigSection, checked, key, mistake, not_in_file
-from cachewatch.config.types import (
+from cachewatch.config.sections_and_mistakes import ConfigContext, ConfigSection, checked, key, mistake, not_in_file
+from cachewatch.config.value_types_and_secrets import (
     ByName,
     ByType,
     ConvertedFrom,
@@ -23,10 +23,10 @@ from cachewatch.config.types import (
     find_secret_file,
     path_in,
 )
-from cachewatch.core.names import ANYWHERE, Layout
+from cachewatch.core.names_and_escaping import ANYWHERE, Layout
 from cachewatch.errors import ConfigError
 from cachewatch.hooks import extensions, models
-from cachewatch.http.addresses import check_secrecy
+from cachewatch.http.allowed_addresses import check_secrecy
 
 _OF_CACHES = ("token_file", "login_file")
 _OF_GIT = "ssh_key_file, known_hosts_file, store_file or helper"

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, ValidationInfo, model_validator
 
 from cachewatch.config.channels import MAIL_TYPES
-from cachewatch.config.schedule import parse_when
-from cachewatch.config.section import (
+from cachewatch.config.schedules_and_dates import parse_when
+from cachewatch.config.sections_and_mistakes import (
     ConfigContext,
     ConfigSection,
     checked,
@@ -17,7 +17,7 @@ from cachewatch.config.section import (
     not_in_file,
     unknown,
 )
-from cachewatch.config.types import (
+from cachewatch.config.value_types_and_secrets import (
     ConvertedFrom,
     Day,
     DurationOrNever,
@@ -32,11 +32,11 @@ from cachewatch.config.types import (
     Text,
     whole_number,
 )
+from cachewatch.core.filters_and_default_kinds import CAN_BE_URGENT, DEFAULT, GROUPS, Globs, chosen_kinds, kinds_named
 from cachewatch.core.model import Kind
-from cachewatch.core.selection import CAN_BE_URGENT, DEFAULT, GROUPS, Globs, chosen_kinds, kinds_named
 from cachewatch.errors import ConfigError
-from cachewatch.report.values import USUAL_ROWS
-from cachewatch.runtime.files import shipped_template
+from cachewatch.report.digest_and_message_values import USUAL_ROWS
+from cachewatch.runtime.files_and_locks import shipped_template
 
 _CRON = {"type": "object", "properties": {"cron": {"type": "string"}}, "required": ["cron"]}
 _EXAMPLES = ["each revision", "daily 07:30", "weekly mon 07:30", "monthly 1 07:30"]

@@ -1,6 +1,6 @@
 """The inputs and results of a comparison: listings, pairs of tags and their readers; changesets and their totals.
 
-Folders (sources/folders.py), git repositories (git/catalogue.py) and build caches yield tag pairs. A catalogue has too
+Folders (sources/folders_and_unreadable_files.py), git repositories (git/tags_and_documents.py) and build caches yield tag pairs. A catalogue has too
 many packages to keep in memory, so the collector of an output format gets each package when it is compared, in
 whichever process that is, and keeps only what the format needs.
 """
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cachewatch.core.causes import Explanation
+from cachewatch.core.graphs_and_attribution import Explanation
 from cachewatch.core.model import (
     Delta,
     Diagnostic,
@@ -25,9 +25,9 @@ from cachewatch.core.model import (
     Status,
     Unreadable,
 )
-from cachewatch.core.names import DOCUMENT
-from cachewatch.core.statement_values import OF_VALUES, Items, Statement, StatementKind, is_of_tag
-from cachewatch.core.tag_judgement import Observation
+from cachewatch.core.names_and_escaping import DOCUMENT
+from cachewatch.core.stacks_prunes_suspicion import Observation
+from cachewatch.core.statement_kinds import OF_VALUES, Items, Statement, StatementKind, is_of_tag
 
 # The assumed size of a document: asking git for all sizes takes as long as reading some documents.
 USUAL_BYTES = 20_000

@@ -181,7 +181,7 @@ def place_in(stack: str, target: str) -> Place:
 
 
 class Signature(Struct, frozen=True, order=True, cache_hash=True, gc=False):
-    """Everything known of a spec but its hash and size, spelled uniformly (see core/spack.py); sorted by all fields."""
+    """Everything known of a spec but its hash and size, spelled uniformly (see core/versions_spellings_targets.py); sorted by all fields."""
 
     versions: tuple[str, ...]
     compiler: str

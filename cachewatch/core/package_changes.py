@@ -1,7 +1,7 @@
 """Compare two documents of one package, and describe the changes of the package. The rules are in docs/laws.md.
 
 Read `compare_all` first. Both sides are brought into one form; DeepDiff then reports what was added and removed;
-matching and judging (matching.py) start from its report. Only rebuilt specs and changed stacks of kept specs are known
+matching and judging (matching_and_verdicts.py) start from its report. Only rebuilt specs and changed stacks of kept specs are known
 without it. A selection is applied last, to the judged package: so a pair stays a pair, and a verdict is of the whole
 place. Only selected specs are counted: if one of a pair is selected, it came into the selection or left it.
 """
@@ -18,8 +18,9 @@ from deepdiff.helper import notpresent
 from msgspec import Struct, field
 from msgspec.structs import astuple, replace
 
-from cachewatch.core.losses import judge_losses
-from cachewatch.core.matching import (
+from cachewatch.core.filters_and_default_kinds import Selection
+from cachewatch.core.loss_classes import judge_losses
+from cachewatch.core.matching_and_verdicts import (
     account,
     class_of,
     count_specs,
@@ -56,9 +57,15 @@ from cachewatch.core.model import (
     places_of,
     versions_by_stack,
 )
-from cachewatch.core.names import safe_name
-from cachewatch.core.selection import Selection
-from cachewatch.core.spack import NO_COMPILER, VersionKey, agrees, newest, sorted_versions, version_identity
+from cachewatch.core.names_and_escaping import safe_name
+from cachewatch.core.versions_spellings_targets import (
+    NO_COMPILER,
+    VersionKey,
+    agrees,
+    newest,
+    sorted_versions,
+    version_identity,
+)
 
 Counts = Counter[Signature]
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cachewatch.core.migrations import PackageValues, values_of
+from cachewatch.core.compiler_and_target_migrations import PackageValues, values_of
 from cachewatch.core.model import (
     REGRADED,
     VALUES,
@@ -33,8 +33,7 @@ from cachewatch.core.model import (
     places_of,
     versions_by_stack,
 )
-from cachewatch.core.spack import NO_COMPILER, newest, sorted_versions, version_key
-from cachewatch.core.statement_values import (
+from cachewatch.core.statement_kinds import (
     RANKS,
     TOLD_AS,
     Counts,
@@ -43,6 +42,7 @@ from cachewatch.core.statement_values import (
     StatementKind,
     Story,
 )
+from cachewatch.core.versions_spellings_targets import NO_COMPILER, newest, sorted_versions, version_key
 
 SeesStack = Callable[[str], bool]
 

@@ -11,13 +11,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cachewatch.core.causes import Cause, assign
-from cachewatch.core.matching import loss_kinds
-from cachewatch.core.migrations import ValueChange
+from cachewatch.core.compiler_and_target_migrations import ValueChange
+from cachewatch.core.filters_and_default_kinds import Selection
+from cachewatch.core.graphs_and_attribution import Cause, assign
+from cachewatch.core.matching_and_verdicts import loss_kinds
 from cachewatch.core.model import Kind, PackageCounts, Signature
-from cachewatch.core.selection import Selection
-from cachewatch.core.spack import sorted_versions, version_key
-from cachewatch.core.statement_values import (
+from cachewatch.core.stacks_prunes_suspicion import WAVE_SHARE, Judgement, Merge, is_most
+from cachewatch.core.statement_kinds import (
     LOSSES,
     OF_VALUES,
     RANKS,
@@ -35,7 +35,7 @@ from cachewatch.core.statement_values import (
     is_of_tag,
     name_of,
 )
-from cachewatch.core.tag_judgement import WAVE_SHARE, Judgement, Merge, is_most
+from cachewatch.core.versions_spellings_targets import sorted_versions, version_key
 
 # A statement for each package.
 _BY_PACKAGE = (StatementKind.PACKAGE_REMOVED, StatementKind.PACKAGE_ADDED)

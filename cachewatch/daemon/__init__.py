@@ -26,17 +26,17 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 from msgspec.structs import replace
 
-from cachewatch.config.model import Config
+from cachewatch.config.general_settings import Config
 from cachewatch.config.sources import Source
-from cachewatch.core.names import safe
-from cachewatch.daemon import monitor
-from cachewatch.daemon.monitor import DaemonStatus, MonitorPage, MonitorServer
+from cachewatch.core.names_and_escaping import safe
+from cachewatch.daemon import healthz_and_metrics as monitor
+from cachewatch.daemon.healthz_and_metrics import DaemonStatus, MonitorPage, MonitorServer
 from cachewatch.errors import CachewatchError, StateError
-from cachewatch.git.gitpython import interrupt
+from cachewatch.git.git_processes import interrupt
 from cachewatch.runtime.log import Log, error_message, traceback_of
-from cachewatch.service.alerts import DAEMON, Alert, open_now, resolve_now
-from cachewatch.service.context import Context
-from cachewatch.service.passes import (
+from cachewatch.service.alerts_and_staleness import DAEMON, Alert, open_now, resolve_now
+from cachewatch.service.context_and_source_copies import Context
+from cachewatch.service.passes_and_leadership import (
     HEARTBEAT,
     Leadership,
     clean_up,
@@ -45,9 +45,9 @@ from cachewatch.service.passes import (
     resume,
 )
 from cachewatch.service.poll import ANSWERING, OTHERS, follow_poll, has_answered, poll
-from cachewatch.service.send import deliver, report_removed_channels, unblock
-from cachewatch.store import health
-from cachewatch.store.health import AlertKey, AlertKind
+from cachewatch.service.sending_and_channel_faults import deliver, report_removed_channels, unblock
+from cachewatch.store import health_and_alerts as health
+from cachewatch.store.health_and_alerts import AlertKey, AlertKind
 
 Job = Callable[[], object]
 

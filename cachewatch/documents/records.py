@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from cachewatch.core import spack
+from cachewatch.core import versions_spellings_targets as spack
 from cachewatch.core.model import CompilerForm, Signature, Specs
 from cachewatch.errors import UnreadableDocument
 

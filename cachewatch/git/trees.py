@@ -19,10 +19,19 @@ from msgspec import Struct
 
 from cachewatch.core.changesets import USUAL_BYTES, Blob, Difference, DocumentPair
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Unreadable
-from cachewatch.core.names import CATALOGUE, DOCUMENT, Layout, Wanted, is_name, not_compared, safe, why_contested
-from cachewatch.documents.parsing import MOST_BYTES, Claim, claim_of, no_documents, recognize
+from cachewatch.core.names_and_escaping import (
+    CATALOGUE,
+    DOCUMENT,
+    Layout,
+    Wanted,
+    is_name,
+    not_compared,
+    safe,
+    why_contested,
+)
+from cachewatch.documents.parsing_and_recognition import MOST_BYTES, Claim, claim_of, no_documents, recognize
 from cachewatch.errors import BrokenSource, SourceError
-from cachewatch.git.repository import Repository
+from cachewatch.git.local_repository import Repository
 
 FOLDER, FILES = b"40000", (b"100644", b"100755", b"100664")
 ODD = (b"120000", b"160000")  # links and modules

@@ -7,9 +7,8 @@ from functools import partial
 
 from cachewatch.core.changesets import Report
 from cachewatch.core.model import Kind, Loss, LossClass, Place
-from cachewatch.core.names import safe, safe_name
-from cachewatch.core.spack import NO_COMPILER
-from cachewatch.core.statement_values import (
+from cachewatch.core.names_and_escaping import safe, safe_name
+from cachewatch.core.statement_kinds import (
     LOSSES,
     OF_VALUES,
     Counts,
@@ -20,6 +19,7 @@ from cachewatch.core.statement_values import (
     packages_of,
 )
 from cachewatch.core.statements import BY_VERSION, Wants
+from cachewatch.core.versions_spellings_targets import NO_COMPILER
 from cachewatch.report.words_file import Words, words
 
 # How many stacks and the like are named in one place.

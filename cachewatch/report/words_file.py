@@ -11,9 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cachewatch.core.names import did_you_mean, safe
+from cachewatch.core.names_and_escaping import did_you_mean, safe
 from cachewatch.errors import TemplateError
-from cachewatch.runtime.files import read_inside, shipped_template
+from cachewatch.runtime.files_and_locks import read_inside, shipped_template
 
 NAME = "words.toml"
 _LONGEST = 2**20  # bytes

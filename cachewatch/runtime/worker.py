@@ -38,10 +38,10 @@ _PRELOADED = [
     "__main__",
     "cachewatch.comparing",
     "cachewatch.core.package_changes",
-    "cachewatch.report.formats",
-    "cachewatch.report.templates",
+    "cachewatch.report.diff_formats",
+    "cachewatch.report.template_rendering",
     "cachewatch.environments",
-    "cachewatch.service.passes",
+    "cachewatch.service.passes_and_leadership",
 ]
 
 

@@ -15,15 +15,15 @@ from msgspec.structs import replace
 
 from cachewatch.config.sources import Source
 from cachewatch.errors import StateError
-from cachewatch.git.gitpython import interrupt
+from cachewatch.git.git_processes import interrupt
 from cachewatch.hooks import extensions
 from cachewatch.runtime.log import error_message, traceback_of
-from cachewatch.service import alerts
-from cachewatch.service.alerts import Alert, OperatorNotice
-from cachewatch.service.context import Context, News
-from cachewatch.service.streams import in_a_row
-from cachewatch.store import health
-from cachewatch.store.health import AlertKey, AlertKind, Counter, SourceHealth
+from cachewatch.service import alerts_and_staleness as alerts
+from cachewatch.service.alerts_and_staleness import Alert, OperatorNotice
+from cachewatch.service.context_and_source_copies import Context, News
+from cachewatch.service.streams_and_silences import in_a_row
+from cachewatch.store import health_and_alerts as health
+from cachewatch.store.health_and_alerts import AlertKey, AlertKind, Counter, SourceHealth
 
 
 def poll(context: Context, source: Source) -> bool:

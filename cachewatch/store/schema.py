@@ -1,7 +1,7 @@
 """The tables of the state in this version, and how each database stores times and text.
 
 The modules beside it are functions on an open transaction, so that their caller decides what is written together.
-database.py upgrades older tables, and makes new ones from here: the first migration after form 1 must write down what
+transactions_and_upgrades.py upgrades older tables, and makes new ones from here: the first migration after form 1 must write down what
 form 1 was. SQLite stores a time as UTC text of fixed width, which sorts like the time.
 """
 
@@ -188,7 +188,7 @@ holds = Table(
     Column("counted_from", Moment, nullable=False),  # the start of the hold
 )
 
-# Facts that subscriptions remember beside their cursors: core/advice/remembered.py.
+# Facts that subscriptions remember beside their cursors: core/advice/waits_and_reminders.py.
 remembered = Table(
     "remembered",
     metadata,

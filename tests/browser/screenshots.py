@@ -13,12 +13,12 @@ from browser.chromium import View
 from cachewatch.cli import demo
 from cachewatch.comparing import changesets
 from cachewatch.core.changesets import NoCollector
-from cachewatch.core.selection import Globs, Selection
-from cachewatch.extensions.site.building import Folder, build
-from cachewatch.report.digest_mail import render_digest
-from cachewatch.report.templates import MOST_ROWS, write_page
-from cachewatch.report.text import Requested
-from cachewatch.sources.opening import open_comparison
+from cachewatch.core.filters_and_default_kinds import Globs, Selection
+from cachewatch.extensions.site.building_and_feeds import Folder, build
+from cachewatch.report.digest_rendering import render_digest
+from cachewatch.report.report_blocks import Requested
+from cachewatch.report.template_rendering import MOST_ROWS, write_page
+from cachewatch.sources.before_and_after import open_comparison
 
 _HIGHEST = 1600  # pixels of a picture; what is below is more of the same
 _VIEWS = {

@@ -9,7 +9,7 @@ from sites import read_site
 
 from browser.chromium import Shown, View
 from browser.conftest import Audit, Show
-from cachewatch.extensions.site.building import Folder, build
+from cachewatch.extensions.site.building_and_feeds import Folder, build
 
 _PAGES = (
     "index.html",

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from outgoing import rendered
 
-from cachewatch.channels.webhook import (
+from cachewatch.channels.webhooks_and_chats import (
     chat_text,
     chat_title,
     markdown,
@@ -23,9 +23,9 @@ from cachewatch.channels.webhook import (
     without_links,
     without_mentions,
 )
-from cachewatch.cli.samples import sample_digest, sample_notice
-from cachewatch.report.digest_mail import render_digest, render_notice
-from cachewatch.report.values import RenderedDigest
+from cachewatch.cli.sample_digests import sample_digest, sample_notice
+from cachewatch.report.digest_and_message_values import RenderedDigest
+from cachewatch.report.digest_rendering import render_digest, render_notice
 
 CHATS = ("slack", "discord", "mattermost", "matrix")
 # Of the elements that clients of Matrix should render, as its specification lists them.

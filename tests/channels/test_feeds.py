@@ -10,9 +10,9 @@ from atomrules import ATOM, problems
 from msgspec.structs import replace
 from outgoing import Shelves, deliver, rendered
 
-from cachewatch.cli.samples import sample_digest, sample_notice
+from cachewatch.cli.sample_digests import sample_digest, sample_notice
 from cachewatch.config.channels import FeedConfig
-from cachewatch.report.digest_mail import render_digest, render_notice
+from cachewatch.report.digest_rendering import render_digest, render_notice
 
 URL = "https://hpc.example.org/{subscription}.atom"
 

@@ -20,7 +20,7 @@ from tools import program
 
 from cachewatch.channels import open_channel
 from cachewatch.config.channels import ChannelConfig, FeedConfig, FileConfig, SendmailConfig
-from cachewatch.report.values import SENT, DeliveryOutcome
+from cachewatch.report.digest_and_message_values import SENT, DeliveryOutcome
 
 HOSTILE = [
     "../../etc/passwd",

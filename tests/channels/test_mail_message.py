@@ -13,8 +13,8 @@ from outgoing import HEADERS, email_config, maildir_config, part, read, rendered
 from cachewatch.channels import open_channel
 from cachewatch.channels.mail import INTERNET, MailChannel
 from cachewatch.config.channels import MailConfig
-from cachewatch.config.types import Secret
-from cachewatch.report.values import Attachment, Message, RenderedDigest
+from cachewatch.config.value_types_and_secrets import Secret
+from cachewatch.report.digest_and_message_values import Attachment, Message, RenderedDigest
 
 HOSTILE = [
     "a\r\nBcc: victim@example.org",

@@ -8,7 +8,7 @@ from outgoing import maildir_config, no_shelf, rendered
 
 from cachewatch.channels import open_channel
 from cachewatch.config.channels import ChannelConfig, FeedConfig, FileConfig
-from cachewatch.report.values import (
+from cachewatch.report.digest_and_message_values import (
     SENT,
     Channel,
     DeliveryOutcome,

@@ -8,7 +8,7 @@ from mailservers import exim, header, part, smtp_sink
 from outgoing import email_config, rendered, send
 
 from cachewatch.channels import open_channel
-from cachewatch.report.values import SENT, Attachment, DeliveryOutcome
+from cachewatch.report.digest_and_message_values import SENT, Attachment, DeliveryOutcome
 
 pytestmark = pytest.mark.usefixtures("loopback")
 

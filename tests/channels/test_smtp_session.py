@@ -19,8 +19,8 @@ from outgoing import email_config, no_shelf, rendered, send
 
 from cachewatch.channels import LONGEST_ATTEMPT, longest_attempt, open_channel
 from cachewatch.channels.smtp import Session
-from cachewatch.config.types import Secret
-from cachewatch.report.values import SENT, DeliveryOutcome, DeliveryResult
+from cachewatch.config.value_types_and_secrets import Secret
+from cachewatch.report.digest_and_message_values import SENT, DeliveryOutcome, DeliveryResult
 
 pytestmark = pytest.mark.usefixtures("loopback")
 

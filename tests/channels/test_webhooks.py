@@ -16,10 +16,10 @@ from outgoing import no_shelf, rendered, send
 from servers import Says, serving
 
 from cachewatch.channels import open_channel
-from cachewatch.channels.webhook import chat_text, webhook_body
+from cachewatch.channels.webhooks_and_chats import chat_text, webhook_body
 from cachewatch.config.channels import AppriseConfig, WebhookConfig
-from cachewatch.config.types import Secret
-from cachewatch.report.values import SENT, DeliveryOutcome, DeliveryResult
+from cachewatch.config.value_types_and_secrets import Secret
+from cachewatch.report.digest_and_message_values import SENT, DeliveryOutcome, DeliveryResult
 
 pytestmark = pytest.mark.usefixtures("loopback")
 

@@ -11,11 +11,11 @@ from helpers import catalogue, records
 from sqlite_files import opened
 from station import Site
 
-from cachewatch.store import health
-from cachewatch.store import sqlite as sqlite_backup
-from cachewatch.store.health import Counter
-from cachewatch.store.outbox import DeliveryState
-from cachewatch.store.sqlite import NAME
+from cachewatch.store import health_and_alerts as health
+from cachewatch.store import sqlite_and_process_lock as sqlite_backup
+from cachewatch.store.deliveries import DeliveryState
+from cachewatch.store.health_and_alerts import Counter
+from cachewatch.store.sqlite_and_process_lock import NAME
 
 CONFIG = """\
 version: 1

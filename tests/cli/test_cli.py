@@ -16,8 +16,8 @@ from helpers import Record, catalogue, document, history, record, records
 
 from cachewatch import __version__, cli
 from cachewatch.cli.terminal import LONG_BYTES, ProgressLine, write
+from cachewatch.core.filters_and_default_kinds import MEANINGS
 from cachewatch.core.model import Kind
-from cachewatch.core.selection import MEANINGS
 
 
 @pytest.fixture

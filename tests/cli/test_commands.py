@@ -13,8 +13,8 @@ from helpers import catalogue, records
 from mailservers import free_port, post
 from station import Site
 
-from cachewatch.store import outbox
-from cachewatch.store.outbox import DeliveryState
+from cachewatch.store import deliveries as outbox
+from cachewatch.store.deliveries import DeliveryState
 
 pytestmark = pytest.mark.usefixtures("loopback")
 

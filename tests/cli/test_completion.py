@@ -6,7 +6,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from cachewatch.cli import cli
-from cachewatch.cli.help import COMPLETING
+from cachewatch.cli.help_and_exit_codes import COMPLETING
 
 
 def offered(*words: str) -> list[str]:

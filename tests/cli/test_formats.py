@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from conftest import Run
 
-from cachewatch.core.selection import MEANINGS
+from cachewatch.core.filters_and_default_kinds import MEANINGS
 
 CONFIG = "version: 1\nstate: {folder}/state\nsources: {{public: {{git: {repository}}}}}\n"
 

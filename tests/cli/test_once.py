@@ -11,8 +11,8 @@ from conftest import Run
 from helpers import catalogue, document, history, records
 from servers import Says, serving
 
-from cachewatch.cli import service as once_and_daemon
-from cachewatch.store.sqlite import only_one
+from cachewatch.cli import once_daemon_preview as once_and_daemon
+from cachewatch.store.sqlite_and_process_lock import only_one
 
 CONFIG = """\
 version: 1

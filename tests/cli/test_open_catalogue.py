@@ -10,7 +10,7 @@ from conftest import Run
 from helpers import catalogue, document, history, records
 from upstream import IDENTITY, git
 
-from cachewatch.cli import catalogue as open_catalogue
+from cachewatch.cli import catalogue_and_filters as open_catalogue
 
 CONFIG = "version: 1\nstate: {folder}/state\nsources: {{first: {{git: {folder}/second.git}}}}\n"
 

@@ -8,7 +8,7 @@ import pytest
 from conftest import Run
 
 from cachewatch.cli.terminal import ProgressLine
-from cachewatch.extensions.buildcaches.opening import Cache
+from cachewatch.extensions.buildcaches.published_tags import Cache
 from cachewatch.extensions.buildcaches.recorder import record
 
 

@@ -12,9 +12,9 @@ from sqlalchemy import select
 from sqlite_files import opened
 from station import Site
 
-from cachewatch.config.types import PostgresAddress, StatePlace
+from cachewatch.config.value_types_and_secrets import PostgresAddress, StatePlace
 from cachewatch.store.schema import metadata
-from cachewatch.store.sqlite import NAME, only_one, open_database, open_to_read
+from cachewatch.store.sqlite_and_process_lock import NAME, only_one, open_database, open_to_read
 
 CONFIG = """\
 version: 1

@@ -7,7 +7,7 @@ import pytest
 from conftest import Run
 from helpers import catalogue, history, record, records
 
-import cachewatch.git.catalogue as catalogue_of_git
+import cachewatch.git.tags_and_documents as catalogue_of_git
 
 TAGS = {"_data/tags.yaml": b"- name: develop\n  stacks:\n  - declared\n  - e4s\n  - root\n"}
 

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cachewatch.config import model
+from cachewatch.config import general_settings as model
 from cachewatch.config.channels import EmailConfig, WebhookConfig
 from cachewatch.config.reading import read_config
-from cachewatch.config.schedule import duration_in_words, parse_duration, parse_size
-from cachewatch.config.showing import show_config
-from cachewatch.config.types import PostgresAddress, Secret
+from cachewatch.config.schedules_and_dates import duration_in_words, parse_duration, parse_size
+from cachewatch.config.showing_and_warnings import show_config
+from cachewatch.config.value_types_and_secrets import PostgresAddress, Secret
+from cachewatch.core.filters_and_default_kinds import DEFAULT, chosen_kinds
 from cachewatch.core.model import Kind
-from cachewatch.core.selection import DEFAULT, chosen_kinds
 from cachewatch.errors import ConfigError
 
 MINIMAL = """\

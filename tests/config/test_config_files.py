@@ -19,7 +19,7 @@ from configkeys import rewritten
 from conftest import ROOT, Run
 
 from cachewatch.config.reading import read_config
-from cachewatch.config.showing import json_schema, show_config
+from cachewatch.config.showing_and_warnings import json_schema, show_config
 from cachewatch.errors import ConfigError
 
 SAMPLE = ROOT / "config/cachewatch.yaml"

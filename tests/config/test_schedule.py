@@ -11,7 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cachewatch.config.schedule import Quiet, Schedule, check_zone, is_quiet, parse_days, parse_when, quiet_until
+from cachewatch.config.schedules_and_dates import (
+    Quiet,
+    Schedule,
+    check_zone,
+    is_quiet,
+    parse_days,
+    parse_when,
+    quiet_until,
+)
 from cachewatch.errors import ConfigError
 
 # A gap at 02:00 in the north, one of half an hour in the south, gaps and folds at midnight, none at all.

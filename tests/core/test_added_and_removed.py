@@ -17,8 +17,8 @@ from cachewatch.core import package_changes
 from cachewatch.core.model import FACTS, Delta, Kind, MatchKind, PackageChange, Signature
 from cachewatch.core.package_changes import Pair, SpecSide, SpecSides, compare, compare_all, report_differences
 from cachewatch.core.package_items import items_of
-from cachewatch.core.statement_values import StatementKind
-from cachewatch.report.data import package_json
+from cachewatch.core.statement_kinds import StatementKind
+from cachewatch.report.json_and_csv import package_json
 
 values = st.frozensets(
     st.text(max_size=6) | st.sampled_from(["__v", "a']['b", 'x"]["y', "root", "1", "01", "None"]), max_size=5

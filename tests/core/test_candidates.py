@@ -4,8 +4,8 @@ import random
 
 from graph_specs import graph_spec
 
-from cachewatch.core.causes import SPACK, Dependency, GraphNode, Nodes
-from cachewatch.extensions.causes.graph_causes import Walk
+from cachewatch.core.graphs_and_attribution import SPACK, Dependency, GraphNode, Nodes
+from cachewatch.extensions.causes.predecessors_and_causes import Walk
 
 _GRAPHS = 40
 _NAMES = "abcdefg"

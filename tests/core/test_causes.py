@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from graph_specs import graph_spec
 
-from cachewatch.core.causes import SPACK, Cause, Causes, Dependency, GraphNode, Nodes, What, attribute
-from cachewatch.extensions.causes.graph_causes import PackageNodes, Walk, explain_spec
+from cachewatch.core.graphs_and_attribution import SPACK, Cause, Causes, Dependency, GraphNode, Nodes, What, attribute
+from cachewatch.extensions.causes.predecessors_and_causes import PackageNodes, Walk, explain_spec
 
 
 def spec(name: str, spec_hash: str, *edges: Dependency, **values: Any) -> GraphNode:

@@ -15,8 +15,7 @@ from oracle import Spec, Specs, newest, read, specs_of, spelled
 from truths import STATES, History, Truth, expected
 from verdicts import after_prune, ancestors, same_compiler, that_matter, verdict
 
-from cachewatch.core.advice.assessment import assess
-from cachewatch.core.advice.coverage import (
+from cachewatch.core.advice.environment_coverage import (
     Coverage,
     CoverageChange,
     Environment,
@@ -28,12 +27,13 @@ from cachewatch.core.advice.coverage import (
     compare_coverage,
     cover,
 )
+from cachewatch.core.advice.urgency_and_ranks import assess
 from cachewatch.core.model import LossClass, Signature
-from cachewatch.core.spack import runs
-from cachewatch.documents.parsing import parse
+from cachewatch.core.versions_spellings_targets import runs
+from cachewatch.documents.parsing_and_recognition import parse
 from cachewatch.environments import open_environment, published, read_lock, read_manifest
 from cachewatch.errors import UsageError
-from cachewatch.report.environments import headlines_of, remark
+from cachewatch.report.environment_words import headlines_of, remark
 from cachewatch.report.words_file import words
 
 LOCKS = [("v3", n) for n in (1, 2, 3, 4, 7, 8, 10)] + [("v2", n) for n in (1, 2, 3, 4, 7, 8)]

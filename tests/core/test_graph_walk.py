@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 from graph_specs import graph_spec
 
-from cachewatch.core.causes import SPACK, Cause, Dependency, Nodes, What, attribute
-from cachewatch.extensions.causes.graph_causes import Walk
+from cachewatch.core.graphs_and_attribution import SPACK, Cause, Dependency, Nodes, What, attribute
+from cachewatch.extensions.causes.predecessors_and_causes import Walk
 
 _GRAPHS = 300
 

@@ -11,7 +11,7 @@ from conftest import Run
 from helpers import Record, record, two_folders
 from verdicts import ancestors
 
-from cachewatch.core.spack import is_newer, newest
+from cachewatch.core.versions_spellings_targets import is_newer, newest
 
 Packages = dict[str, list[Record]]
 ORDER = ["kept", "equal", "going", "other", "gone"]

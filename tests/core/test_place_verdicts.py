@@ -15,13 +15,13 @@ from helpers import Record, catalogue, history, parsed, record, two_folders
 from pairs import some_pair
 
 from cachewatch.comparing import changesets
+from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.core.model import NEW_CLASSES, VANISHED_CLASSES, Kind, PackageChange
 from cachewatch.core.package_changes import Pair, compare, compare_all
-from cachewatch.core.selection import Globs, Selection
-from cachewatch.documents.parsing import parse
-from cachewatch.report.data import package_json
-from cachewatch.report.formats import DigestCollector, read_tag_digest
-from cachewatch.sources.opening import open_comparison
+from cachewatch.documents.parsing_and_recognition import parse
+from cachewatch.report.diff_formats import DigestCollector, read_tag_digest
+from cachewatch.report.json_and_csv import package_json
+from cachewatch.sources.before_and_after import open_comparison
 
 # All pairs of the real documents of one package, both ways, but those without hashes.
 WITHOUT_HASHES = ("cub", "aml")

@@ -11,10 +11,10 @@ from helpers import catalogue, history, record, signature
 
 import cachewatch
 from cachewatch.config.subscriptions import Match
+from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.core.model import Kind
-from cachewatch.core.selection import Globs, Selection
 from cachewatch.errors import UsageError
-from cachewatch.service.streams import selection_of
+from cachewatch.service.streams_and_silences import selection_of
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cachewatch.core import spack as spack_spellings
+from cachewatch.core import versions_spellings_targets as spack_spellings
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cachewatch.core.spack import (
+from cachewatch.core.versions_spellings_targets import (
     Versions,
     is_newer,
     newest,

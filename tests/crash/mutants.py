@@ -8,13 +8,13 @@ from uuid import uuid4
 from msgspec.structs import replace
 
 from cachewatch.channels import open_channel
-from cachewatch.config.model import Config
-from cachewatch.report.values import Message
-from cachewatch.service import compose as building_messages
-from cachewatch.service import create as creating_digests
-from cachewatch.service import send as sending_deliveries
-from cachewatch.service.context import Context
-from cachewatch.store import cursors
+from cachewatch.config.general_settings import Config
+from cachewatch.report.digest_and_message_values import Message
+from cachewatch.service import deciding_and_storing as creating_digests
+from cachewatch.service import digest_assembly as building_messages
+from cachewatch.service import sending_and_channel_faults as sending_deliveries
+from cachewatch.service.context_and_source_copies import Context
+from cachewatch.store import cursors_and_remembered as cursors
 
 
 def _cursor_first() -> None:

@@ -2,14 +2,17 @@
 
 from typing import Any
 
-from cachewatch.service import compose as building_messages
-from cachewatch.service import create as creating_digests
-from cachewatch.service import passes as run_pass
+from cachewatch.service import deciding_and_storing as creating_digests
+from cachewatch.service import digest_assembly as building_messages
+from cachewatch.service import passes_and_leadership as run_pass
 from cachewatch.service import poll as poll_source
-from cachewatch.service import send as sending_deliveries
-from cachewatch.service.context import Context
-from cachewatch.store import cursors, digests, health, outbox
-from cachewatch.store.sqlite import SqliteDatabase
+from cachewatch.service import sending_and_channel_faults as sending_deliveries
+from cachewatch.service.context_and_source_copies import Context
+from cachewatch.store import cursors_and_remembered as cursors
+from cachewatch.store import deliveries as outbox
+from cachewatch.store import digests_and_holds as digests
+from cachewatch.store import health_and_alerts as health
+from cachewatch.store.sqlite_and_process_lock import SqliteDatabase
 
 _PLACES: tuple[tuple[Any, str], ...] = (
     (Context, "pin"),

@@ -24,7 +24,7 @@ from model.mail import MailServer
 from model.process import ForkingProcess
 from postgres import Server
 
-from cachewatch.config.types import PostgresAddress
+from cachewatch.config.value_types_and_secrets import PostgresAddress
 
 HERE = Path(__file__).parent
 CHANGES = ("change-one", "change-two", "change-three", "change-four")

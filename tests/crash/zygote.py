@@ -21,9 +21,9 @@ from functools import partial
 from typing import Any
 
 import cachewatch.cli
-import cachewatch.cli.service
+import cachewatch.cli.once_daemon_preview
 from cachewatch.cli import main
-from cachewatch.service.context import Context
+from cachewatch.service.context_and_source_copies import Context
 from cachewatch.store import schema as timestamps
 from crash.mutants import MUTANTS
 from crash.points import POINTS
@@ -44,7 +44,7 @@ def serve() -> None:
 
 def _warm_up(request: dict[str, Any]) -> None:
     """Do a pass here, and outlive it."""
-    vars(cachewatch.cli.service)["leading"] = _leading
+    vars(cachewatch.cli.once_daemon_preview)["leading"] = _leading
     _set_arguments(request)
     with redirect_stderr(io.StringIO()) as said:
         try:
@@ -64,7 +64,7 @@ def _run(request: dict[str, Any]) -> None:
     os.dup2(log, 2)
     later = timedelta(hours=request.get("hours", 0))
     now = timestamps.utc_now
-    vars(cachewatch.cli.service)["utc_now"] = lambda: now() + later
+    vars(cachewatch.cli.once_daemon_preview)["utc_now"] = lambda: now() + later
     if request.get("mutant"):
         MUTANTS[request["mutant"]]()
     if request.get("kill"):

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from tools import program
 
-from cachewatch.daemon.monitor import SERIES
+from cachewatch.daemon.healthz_and_metrics import SERIES
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "config/prometheus-alerts.yaml"

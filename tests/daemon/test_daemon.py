@@ -21,7 +21,7 @@ from station import Site, log, running
 from cachewatch import daemon as daemon_module
 from cachewatch.config.reading import read_config
 from cachewatch.daemon import Daemon, Scheduler, notify
-from cachewatch.service.context import Context
+from cachewatch.service.context_and_source_copies import Context
 from cachewatch.store.schema import utc_now
 
 CONFIG = """\

@@ -7,8 +7,8 @@ from http.client import HTTPConnection
 
 import pytest
 
-from cachewatch.daemon import monitor
-from cachewatch.daemon.monitor import MonitorPage, MonitorServer, Pages
+from cachewatch.daemon import healthz_and_metrics as monitor
+from cachewatch.daemon.healthz_and_metrics import MonitorPage, MonitorServer, Pages
 
 pytestmark = pytest.mark.usefixtures("loopback")
 

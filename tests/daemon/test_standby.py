@@ -16,7 +16,7 @@ from helpers import catalogue, records
 from mailservers import Post, free_port, header, post
 from station import Site, wait_for
 
-from cachewatch.config.types import PostgresAddress
+from cachewatch.config.value_types_and_secrets import PostgresAddress
 
 pytestmark = pytest.mark.usefixtures("loopback")
 

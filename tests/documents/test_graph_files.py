@@ -5,8 +5,13 @@ import json
 import pytest
 from graph_specs import made_of
 
-from cachewatch.core.causes import Dependency
-from cachewatch.documents.spec_nodes import MadeOf, encode_ingredients, read_package_graph, write_package_graph
+from cachewatch.core.graphs_and_attribution import Dependency
+from cachewatch.documents.spec_nodes_and_graphs import (
+    MadeOf,
+    encode_ingredients,
+    read_package_graph,
+    write_package_graph,
+)
 from cachewatch.errors import UnreadableDocument
 
 ONE, TWO = "a" * 32, "b" * 32

@@ -12,11 +12,11 @@ from gitservers import hostile_git
 from helpers import catalogue, history, record
 
 from cachewatch.errors import SourceError
-from cachewatch.git import gitpython
-from cachewatch.git import repository as object_pipe
-from cachewatch.git.gitpython import Git
-from cachewatch.git.remote import Remote
-from cachewatch.git.repository import ObjectPipe
+from cachewatch.git import git_processes as gitpython
+from cachewatch.git import local_repository as object_pipe
+from cachewatch.git.git_processes import Git
+from cachewatch.git.local_repository import ObjectPipe
+from cachewatch.git.remote_urls_and_fetching import Remote
 
 
 def test_refs_without_end_do_not_use_up_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,10 +20,10 @@ from station import wait_for
 from upstream import Upstream, git, specs
 
 from cachewatch.errors import BrokenSource, SourceError, UnknownRevision
-from cachewatch.git import upkeep as clone_locks
-from cachewatch.git import upkeep as clone_maintenance
-from cachewatch.git.clone import ServiceClone
-from cachewatch.git.gitpython import interrupt
+from cachewatch.git import clone_locks_and_upkeep as clone_locks
+from cachewatch.git import clone_locks_and_upkeep as clone_maintenance
+from cachewatch.git.git_processes import interrupt
+from cachewatch.git.service_clone import ServiceClone
 
 
 @pytest.fixture
@@ -94,8 +94,8 @@ def test_locks_that_a_killed_git_left_are_removed_at_once(
 ORPHANS = """
 import sys
 from pathlib import Path
-from cachewatch.git import gitpython
-from cachewatch.git.clone import ServiceClone
+from cachewatch.git import git_processes as gitpython
+from cachewatch.git.service_clone import ServiceClone
 tools = gitpython._tools()
 gitpython._tools = lambda: {name: path for name, path in tools.items() if name != "setpriv"}
 ServiceClone(Path(sys.argv[1]), sys.argv[2], timeout=60).update()
@@ -433,7 +433,7 @@ def test_a_service_that_stops_does_not_wait_for_git(upstream: Upstream, folder: 
 PROGRAM = """
 import sys
 from pathlib import Path
-from cachewatch.git.clone import ServiceClone
+from cachewatch.git.service_clone import ServiceClone
 clone = ServiceClone(Path(sys.argv[1]), sys.argv[2])
 while True:
     clone.pin(clone.update().after)

@@ -11,10 +11,10 @@ from conftest import Run
 from helpers import document, history, record, records, spec_hash
 from upstream import git
 
-from cachewatch.core.names import Layout
+from cachewatch.core.names_and_escaping import Layout
 from cachewatch.git import trees as arranged_trees
-from cachewatch.git.repository import ObjectPipe, Repository
-from cachewatch.git.revisions import resolve
+from cachewatch.git.local_repository import ObjectPipe, Repository
+from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.git.trees import catalogue_of, locations_of
 
 # How documents may lie: what becomes of the tag and package of each.

@@ -15,7 +15,7 @@ from conftest import Run
 from gitservers import Faults, hostile_git, smart_http
 from helpers import catalogue, history, record, records
 
-from cachewatch.git.repository import Repository
+from cachewatch.git.local_repository import Repository
 
 CONFIG = """\
 version: 1
@@ -116,7 +116,7 @@ def test_what_a_server_says_to_a_clone_is_kept_in_part(
         nonlocal longest
         longest = max(longest, len(line))
 
-    monkeypatch.setattr("cachewatch.git.gitpython._Progress.line_dropped", lambda _, line: measured(line))
+    monkeypatch.setattr("cachewatch.git.git_processes._Progress.line_dropped", lambda _, line: measured(line))
     with hostile_git(error=2**20) as address:
         result = run("diff", "--repo", address)
     assert (result.exit_code, "returned error: 500" in result.error) == (3, True)

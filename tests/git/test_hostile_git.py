@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from cachewatch.errors import BrokenSource, SourceError
-from cachewatch.git import gitpython
-from cachewatch.git.clone import ServiceClone
-from cachewatch.git.gitpython import Git as GitCommand
-from cachewatch.git.gitpython import git_version
-from cachewatch.git.remote import Remote
-from cachewatch.git.repository import Repository
+from cachewatch.git import git_processes as gitpython
+from cachewatch.git.git_processes import Git as GitCommand
+from cachewatch.git.git_processes import git_version
+from cachewatch.git.local_repository import Repository
+from cachewatch.git.remote_urls_and_fetching import Remote
+from cachewatch.git.service_clone import ServiceClone
 
 Git = Callable[[str], None]
 AUTHOR = ("-c", "user.name=a", "-c", "user.email=b")

@@ -13,12 +13,12 @@ import pytest
 from conftest import Run
 from helpers import catalogue, document, history, record, records
 
-from cachewatch.config.schedule import as_datetime
+from cachewatch.config.schedules_and_dates import as_datetime
 from cachewatch.errors import RefusedAddress, SourceError
-from cachewatch.git import remote as addresses
-from cachewatch.git.gitpython import Git
-from cachewatch.git.repository import Repository, is_in_repository
-from cachewatch.git.revisions import count_between, resolve
+from cachewatch.git import remote_urls_and_fetching as addresses
+from cachewatch.git.git_processes import Git
+from cachewatch.git.local_repository import Repository, is_in_repository
+from cachewatch.git.revision_names_and_times import count_between, resolve
 
 ONE = catalogue({"zlib": records([1, 2]), "hdf5": records([3])})
 TWO = catalogue({"zlib": records([1, 4]), "hdf5": records([3])})

@@ -8,10 +8,10 @@ import pytest
 from upstream import Upstream, git, specs
 
 from cachewatch.errors import BrokenSource, RefusedAddress, SourceError, UnknownRevision
-from cachewatch.git import upkeep as clone_locks
-from cachewatch.git.catalogue import compare_revisions, tags_of
-from cachewatch.git.clone import ServiceClone
-from cachewatch.git.revisions import resolve, resolve_upstream
+from cachewatch.git import clone_locks_and_upkeep as clone_locks
+from cachewatch.git.revision_names_and_times import resolve, resolve_upstream
+from cachewatch.git.service_clone import ServiceClone
+from cachewatch.git.tags_and_documents import compare_revisions, tags_of
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from gitservers import Faults, git_daemon, plain_http, smart_http
 from upstream import Upstream, git
 
 from cachewatch.errors import BrokenSource, SourceError
-from cachewatch.git.clone import ServiceClone
-from cachewatch.git.remote import Access, redact
+from cachewatch.git.remote_urls_and_fetching import Access, redact
+from cachewatch.git.service_clone import ServiceClone
 
 
 @pytest.fixture
@@ -190,7 +190,7 @@ def test_a_service_that_is_killed_leaves_no_git_behind(
     ServiceClone(folder, url, timeout=60).update()
     upstream.commit(bulky(2))
     faults.stall = True
-    program = f"from pathlib import Path; from cachewatch.git.clone import ServiceClone; ServiceClone(Path({str(folder)!r}), {url!r}).update()"
+    program = f"from pathlib import Path; from cachewatch.git.service_clone import ServiceClone; ServiceClone(Path({str(folder)!r}), {url!r}).update()"
     with subprocess.Popen([sys.executable, "-c", program]) as service:
         deadline = time.monotonic() + 180
         while not (found := [p for p in processes(str(folder)) if " fetch " in p]) and time.monotonic() < deadline:

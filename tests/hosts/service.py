@@ -12,7 +12,7 @@ import cachewatch.daemon
 from cachewatch import channels as deadlines
 from cachewatch.cli import main
 from cachewatch.extensions.shared_state import postgresql
-from cachewatch.service import recipients as backoff
+from cachewatch.service import recipients_and_retries as backoff
 
 LASTING, HEARTBEAT = timedelta(seconds=4), timedelta(seconds=1)
 

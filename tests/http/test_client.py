@@ -17,9 +17,9 @@ from servers import Asked, Says, over_tls, serving
 from cachewatch.errors import HttpError, RefusedAddress
 from cachewatch.http import client
 from cachewatch.http import client as http
-from cachewatch.http.addresses import basic, bearer
+from cachewatch.http.allowed_addresses import basic, bearer
 from cachewatch.http.client import Client, RequestLimits
-from cachewatch.runtime.files import NotInflated, inflate
+from cachewatch.runtime.files_and_locks import NotInflated, inflate
 
 pytestmark = pytest.mark.usefixtures("loopback")
 

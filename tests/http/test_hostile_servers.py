@@ -15,9 +15,9 @@ from conftest import Run
 from servers import Asked, Says, over_tls, serving
 
 from cachewatch.errors import HttpError, SourceError
-from cachewatch.extensions.buildcaches.mirrors import Image, Registry, Validator, fetch_index
-from cachewatch.http import addresses as private_networks
-from cachewatch.http.addresses import basic
+from cachewatch.extensions.buildcaches.mirrors_and_registries import Image, Registry, Validator, fetch_index
+from cachewatch.http import allowed_addresses as private_networks
+from cachewatch.http.allowed_addresses import basic
 from cachewatch.http.client import Client, RequestLimits
 
 pytestmark = pytest.mark.usefixtures("loopback")

@@ -6,9 +6,9 @@ from typing import Any
 from crash.mutants import MUTANTS as CRASH_MUTANTS
 from sqlalchemy import delete
 
-from cachewatch.store import cursors
-from cachewatch.store.database import Connection
+from cachewatch.store import cursors_and_remembered as cursors
 from cachewatch.store.schema import cursors as table
+from cachewatch.store.transactions_and_upgrades import Connection
 
 
 def _unread_forgotten() -> None:

@@ -11,7 +11,7 @@ from model.stage import Move, Stage
 from model.test_found import FOUND, UPGRADE, change, run
 
 # Each pass is killed where the digest that it made is about to be stored.
-_KILLS = [move for _ in range(3) for move in (change(Step("wave")), run(kill="store/digests.py:add"))]
+_KILLS = [move for _ in range(3) for move in (change(Step("wave")), run(kill="store/digests_and_holds.py:add"))]
 SHOWN_BY = {
     "cursor first": _KILLS,
     "send first": _KILLS,

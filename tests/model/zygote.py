@@ -3,7 +3,7 @@
 Reads one JSON request a line: {"config": FILE, "log": FILE, "moment": ISO TIME, "seed": N, "kill": N,
 "locked": [N, COUNT], "mutant": NAME, "command": [WORD, ...], "stays": true}. That is one `cachewatch once`, or that
 command, at a moment. With `kill` the process ends at its N-th call into the service, the state or the channels, or at
-its first call of a function there, which is named as "store/digests.py:add"; with `locked` the N-th transaction that
+its first call of a function there, which is named as "store/digests_and_holds.py:add"; with `locked` the N-th transaction that
 writes finds the database locked, and so do those behind it. A process that stays does a pass for this request and one
 for each that follows, as a daemon does, until it is killed or told {"end": true}.
 
@@ -33,16 +33,16 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.exc import OperationalError
 
 import cachewatch
-from cachewatch.cli import config as open_state
+from cachewatch.cli import config_commands as open_state
 from cachewatch.cli import main
-from cachewatch.cli import service as once_and_daemon
+from cachewatch.cli import once_daemon_preview as once_and_daemon
 from cachewatch.config.reading import read_config
 from cachewatch.errors import CachewatchError
-from cachewatch.service.context import Context
-from cachewatch.service.passes import clean_up, create_digests, resume
+from cachewatch.service.context_and_source_copies import Context
+from cachewatch.service.passes_and_leadership import clean_up, create_digests, resume
 from cachewatch.service.poll import poll
-from cachewatch.service.send import deliver
-from cachewatch.store.sqlite import only_one
+from cachewatch.service.sending_and_channel_faults import deliver
+from cachewatch.store.sqlite_and_process_lock import only_one
 from model.mutants import MUTANTS
 
 _ROOT = Path(cachewatch.__file__).parent

@@ -13,12 +13,12 @@ from msgspec.structs import replace
 from station import Site, day, running, wait_for
 
 from cachewatch.errors import UsageError
-from cachewatch.operators import actions as operator_actions
-from cachewatch.operators.status import read_status
-from cachewatch.service.alerts import Alert, open_now
-from cachewatch.service.context import WatchedClone
-from cachewatch.store import health as alerts
-from cachewatch.store.health import AlertKey, AlertKind
+from cachewatch.operators import alerts_summary_actions as operator_actions
+from cachewatch.operators.status_and_problems import read_status
+from cachewatch.service.alerts_and_staleness import Alert, open_now
+from cachewatch.service.context_and_source_copies import WatchedClone
+from cachewatch.store import health_and_alerts as alerts
+from cachewatch.store.health_and_alerts import AlertKey, AlertKind
 
 WHOLE = {f"package-{number}": records(range(10 * number, 10 * number + 4)) for number in range(12)}
 COMMITS = 6

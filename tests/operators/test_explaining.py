@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from helpers import parsed, record
 
-from cachewatch.config.model import Config
+from cachewatch.config.general_settings import Config
 from cachewatch.config.reading import read_config
-from cachewatch.operators.explaining import SubscriptionAnswer, UnreadDocument, explain
+from cachewatch.operators.explaining_subscriptions import SubscriptionAnswer, UnreadDocument, explain
 
 FILE = """\
 version: 1

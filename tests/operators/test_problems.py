@@ -15,13 +15,14 @@ from helpers import catalogue, records
 from prometheus_client.parser import text_string_to_metric_families
 from station import Site
 
-from cachewatch.daemon.monitor import SERIES, DaemonStatus, figures
-from cachewatch.operators.status import ProblemList, find_problems, read_status
-from cachewatch.service.context import Context
-from cachewatch.service.passes import create_digests
+from cachewatch.daemon.healthz_and_metrics import SERIES, DaemonStatus, figures
+from cachewatch.operators.status_and_problems import ProblemList, find_problems, read_status
+from cachewatch.service.context_and_source_copies import Context
+from cachewatch.service.passes_and_leadership import create_digests
 from cachewatch.service.poll import poll
-from cachewatch.store import health, outbox
-from cachewatch.store.health import Counter
+from cachewatch.store import deliveries as outbox
+from cachewatch.store import health_and_alerts as health
+from cachewatch.store.health_and_alerts import Counter
 
 CONFIG = """\
 version: 1

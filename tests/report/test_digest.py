@@ -10,10 +10,10 @@ import pytest
 from digests import read
 from helpers import Record, catalogue, history, records
 
+from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.core.model import Kind
-from cachewatch.core.selection import Globs, Selection
-from cachewatch.report import formats as digest_module
-from cachewatch.report.values import TagDigest
+from cachewatch.report import diff_formats as digest_module
+from cachewatch.report.digest_and_message_values import TagDigest
 
 Packages = Mapping[str, list[Record]]
 

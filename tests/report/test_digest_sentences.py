@@ -6,9 +6,9 @@ from digests import Packages, digest_of, mail, many, read, week
 from helpers import catalogue, history, record
 from msgspec.structs import replace
 
-from cachewatch.core.selection import Globs, Selection
-from cachewatch.report.digest_view import view
-from cachewatch.report.first_screen import happened, routine
+from cachewatch.core.filters_and_default_kinds import Globs, Selection
+from cachewatch.report.digest_body_and_table import happened, routine
+from cachewatch.report.digest_data import view
 from cachewatch.report.words import accounting
 from cachewatch.report.words_file import words
 

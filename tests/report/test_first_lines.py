@@ -7,12 +7,12 @@ from digests import NOW, digest_of, held, mail, many, needs, read, week
 from helpers import catalogue, history, record, spec_hash
 from msgspec.structs import replace
 
-from cachewatch.core.advice.coverage import Need, compare_coverage, cover
-from cachewatch.core.advice.remembered import OpenAction, Remembered
-from cachewatch.core.advice.values import Action, Because, Known, Pinned, Verb
+from cachewatch.core.advice.environment_coverage import Need, compare_coverage, cover
+from cachewatch.core.advice.verbs_and_reasons import Action, Because, Known, Pinned, Verb
+from cachewatch.core.advice.waits_and_reminders import OpenAction, Remembered
+from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.core.model import Kind
-from cachewatch.core.selection import Globs, Selection
-from cachewatch.core.statement_values import Statement, StatementKind
+from cachewatch.core.statement_kinds import Statement, StatementKind
 
 
 def test_it_is_said_that_no_cause_is_known(tmp_path: Path) -> None:

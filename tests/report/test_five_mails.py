@@ -8,13 +8,13 @@ from digests import digest_of, held, mail, many, needs, read, week
 from helpers import Record, catalogue, history, record, spec_hash
 from msgspec.structs import replace
 
-from cachewatch.core.advice.coverage import Environment, compare_coverage, cover
-from cachewatch.core.advice.values import Alternative, Known, Level, Pinned, Verb
+from cachewatch.core.advice.environment_coverage import Environment, compare_coverage, cover
+from cachewatch.core.advice.verbs_and_reasons import Alternative, Known, Level, Pinned, Verb
+from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.core.model import Kind
-from cachewatch.core.selection import Globs, Selection
-from cachewatch.core.statement_values import Statement, StatementKind
-from cachewatch.report.digest_mail import render_digest
-from cachewatch.report.values import RenderedDigest, TagDigest
+from cachewatch.core.statement_kinds import Statement, StatementKind
+from cachewatch.report.digest_and_message_values import RenderedDigest, TagDigest
+from cachewatch.report.digest_rendering import render_digest
 
 E4S, RADIUSS, BOTH = (["e4s", "root"], ["radiuss", "root"], ["e4s", "radiuss", "root"])
 

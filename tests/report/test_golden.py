@@ -14,9 +14,9 @@ import scripted
 import weeks
 from conftest import Golden
 
-from cachewatch.cli.samples import sample_digest, sample_notice
-from cachewatch.report.digest_mail import render_digest, render_notice
-from cachewatch.report.values import MAX_HTML, Digest, RenderedDigest
+from cachewatch.cli.sample_digests import sample_digest, sample_notice
+from cachewatch.report.digest_and_message_values import MAX_HTML, Digest, RenderedDigest
+from cachewatch.report.digest_rendering import render_digest, render_notice
 
 
 def mail_text(rendered: RenderedDigest) -> str:

@@ -12,10 +12,10 @@ from conftest import Run
 from digests import digest_of, read
 from helpers import catalogue, history, record
 
-from cachewatch.core.names import safe
-from cachewatch.report.data import csv_table
-from cachewatch.report.digest_mail import render_digest
-from cachewatch.report.values import MAX_HTML, RenderedDigest
+from cachewatch.core.names_and_escaping import safe
+from cachewatch.report.digest_and_message_values import MAX_HTML, RenderedDigest
+from cachewatch.report.digest_rendering import render_digest
+from cachewatch.report.json_and_csv import csv_table
 
 HOSTILE = {
     "element": "<x-cw onmouseover=alert(1)>",

@@ -10,8 +10,8 @@ from helpers import Record, catalogue, demo_records, document, history, record, 
 from msgspec.structs import replace
 
 from cachewatch.core.model import Kind
-from cachewatch.core.statement_values import Statement, StatementKind
-from cachewatch.report.digest_mail import render_digest
+from cachewatch.core.statement_kinds import Statement, StatementKind
+from cachewatch.report.digest_rendering import render_digest
 
 Documents = dict[str, list[Record]]
 

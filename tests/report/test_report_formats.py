@@ -17,9 +17,9 @@ from conftest import Golden, Run
 from helpers import START, NewRevision, catalogue, document, history, record, records, write_repository
 from pairs import some_pair
 
-from cachewatch.core.names import safe
-from cachewatch.core.selection import select
-from cachewatch.report.templates import markdown
+from cachewatch.core.filters_and_default_kinds import select
+from cachewatch.core.names_and_escaping import safe
+from cachewatch.report.template_rendering import markdown
 from cachewatch.report.words import accounting, days, how_long
 
 

@@ -10,15 +10,15 @@ import jsonschema
 import pytest
 from conftest import ROOT, Run
 
-from cachewatch.cli.samples import sample_digest, sample_notice
+from cachewatch.cli.sample_digests import sample_digest, sample_notice
 from cachewatch.errors import TemplateError
-from cachewatch.report import templates
-from cachewatch.report import templates as filters
-from cachewatch.report.digest_mail import render_digest
-from cachewatch.report.digest_view import view
-from cachewatch.report.templates import templates_of
+from cachewatch.report import template_rendering as filters
+from cachewatch.report import template_rendering as templates
+from cachewatch.report.digest_data import view
+from cachewatch.report.digest_rendering import render_digest
+from cachewatch.report.template_rendering import templates_of
 from cachewatch.report.words_file import words
-from cachewatch.runtime.files import shipped_schemas
+from cachewatch.runtime.files_and_locks import shipped_schemas
 
 
 def caged(folder: Path, text: str, name: str = "t.txt.j2", **context: object) -> str:

@@ -7,7 +7,7 @@ import pytest
 from conftest import Run
 from truths import V3, History
 
-from cachewatch.core.causes import Cause, Explanation, GraphNode, What
+from cachewatch.core.graphs_and_attribution import Cause, Explanation, GraphNode, What
 from cachewatch.core.model import Side
 from cachewatch.extensions.causes.commands import (
     impact_tables,
@@ -16,9 +16,9 @@ from cachewatch.extensions.causes.commands import (
     report_markdown,
     revisions_report,
 )
-from cachewatch.extensions.causes.graph_causes import Impact
-from cachewatch.report.tables import write_table
-from cachewatch.report.text import Palette
+from cachewatch.extensions.causes.predecessors_and_causes import Impact
+from cachewatch.report.report_blocks import Palette
+from cachewatch.report.tables_and_listings import write_table
 
 HOSTILE = "a|b<i>`x`\n# c"
 SIDE = Side(revision="c" * 40, tag="develop", time=None, name="c")

@@ -7,8 +7,8 @@ import pytest
 from conftest import Run
 
 from cachewatch.errors import AnotherInstance, StateError
-from cachewatch.runtime.files import open_lock, publish
-from cachewatch.store.sqlite import SqliteDatabase, only_one
+from cachewatch.runtime.files_and_locks import open_lock, publish
+from cachewatch.store.sqlite_and_process_lock import SqliteDatabase, only_one
 
 VICTIM = "a file of somebody else\n"
 

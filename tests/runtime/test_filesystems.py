@@ -10,9 +10,9 @@ from conftest import Run
 from helpers import catalogue, records
 from station import Site
 
-from cachewatch.runtime import files as filesystems
-from cachewatch.runtime.files import shared_kind
-from cachewatch.store.sqlite import SqliteDatabase
+from cachewatch.runtime import files_and_locks as filesystems
+from cachewatch.runtime.files_and_locks import shared_kind
+from cachewatch.store.sqlite_and_process_lock import SqliteDatabase
 
 CONFIG = """\
 version: 1
@@ -92,7 +92,7 @@ def test_a_state_moves_between_disks(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """What was made on a local disk opens on a shared one, and again on a local one."""
     SqliteDatabase(tmp_path).close()
     with monkeypatch.context() as moved:
-        moved.setattr("cachewatch.runtime.files.shared_kind", lambda _: "nfs4")
+        moved.setattr("cachewatch.runtime.files_and_locks.shared_kind", lambda _: "nfs4")
         assert _pragmas(tmp_path)["journal_mode"] == "truncate"
     assert _pragmas(tmp_path)["journal_mode"] == "wal"
 

@@ -8,7 +8,7 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from cachewatch.config.types import Secret
+from cachewatch.config.value_types_and_secrets import Secret
 from cachewatch.runtime.log import open_log
 
 MOMENT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"

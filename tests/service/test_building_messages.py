@@ -8,10 +8,10 @@ import pytest
 from helpers import catalogue, records
 from station import Site
 
-from cachewatch.cli.samples import sample_digest
+from cachewatch.cli.sample_digests import sample_digest
 from cachewatch.config.reading import read_config
-from cachewatch.service.compose import build_messages
-from cachewatch.service.streams import streams_of
+from cachewatch.service.digest_assembly import build_messages
+from cachewatch.service.streams_and_silences import streams_of
 
 CONFIG = """\
 version: 1

@@ -16,11 +16,11 @@ from station import Site
 
 from cachewatch.channels import longest_attempt
 from cachewatch.errors import StateError
-from cachewatch.service import send as sending_deliveries
-from cachewatch.service.context import Context
-from cachewatch.service.send import deliver
-from cachewatch.store import outbox
-from cachewatch.store.outbox import Delivery, DeliveryState
+from cachewatch.service import sending_and_channel_faults as sending_deliveries
+from cachewatch.service.context_and_source_copies import Context
+from cachewatch.service.sending_and_channel_faults import deliver
+from cachewatch.store import deliveries as outbox
+from cachewatch.store.deliveries import Delivery, DeliveryState
 
 pytestmark = pytest.mark.usefixtures("loopback")
 

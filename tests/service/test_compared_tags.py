@@ -11,10 +11,10 @@ from helpers import catalogue, history, record
 from selected import alone, collector, compared, digest_of, states
 
 from cachewatch.core.changesets import Changeset
-from cachewatch.core.selection import Selection, select
+from cachewatch.core.filters_and_default_kinds import Selection, select
 from cachewatch.errors import WorkFailed
 from cachewatch.runtime.worker import INLINE, Isolated, Isolation, Worker
-from cachewatch.service.comparisons import ComparedTags, KeptPackage
+from cachewatch.service.comparison_cache import ComparedTags, KeptPackage
 
 SELECTIONS = (
     select(),

@@ -16,7 +16,7 @@ from station import Site, log, running, wait_for
 from cachewatch.errors import WorkFailed
 from cachewatch.runtime import worker as limited_process
 from cachewatch.runtime.worker import Limits
-from cachewatch.service import passes as run_pass
+from cachewatch.service import passes_and_leadership as run_pass
 
 DAY = timedelta(days=1)
 PATH = "_cache/develop/pa/specs.md"

@@ -16,11 +16,11 @@ from station import Site, day
 from upstream import git
 
 from cachewatch.errors import UsageError
-from cachewatch.git.clone import ServiceClone
-from cachewatch.operators import actions as operator_actions
-from cachewatch.operators.status import read_status
-from cachewatch.service import compose as assembling_digests
-from cachewatch.service.passes import clean_up, create_digests
+from cachewatch.git.service_clone import ServiceClone
+from cachewatch.operators import alerts_summary_actions as operator_actions
+from cachewatch.operators.status_and_problems import read_status
+from cachewatch.service import digest_assembly as assembling_digests
+from cachewatch.service.passes_and_leadership import clean_up, create_digests
 from cachewatch.service.poll import poll
 from cachewatch.store.schema import cursors
 

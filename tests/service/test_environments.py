@@ -13,13 +13,13 @@ from conftest import ROOT, Run
 from helpers import START, catalogue, history, lock, record, records, spec_hash
 from station import Site
 
-from cachewatch.core.advice.coverage import Environment
+from cachewatch.core.advice.environment_coverage import Environment
 from cachewatch.environments import open_environment
-from cachewatch.extensions.buildcaches.opening import Cache
+from cachewatch.extensions.buildcaches.published_tags import Cache
 from cachewatch.extensions.buildcaches.recorder import record as record_state
-from cachewatch.operators.status import read_status
+from cachewatch.operators.status_and_problems import read_status
 from cachewatch.runtime.worker import Worker
-from cachewatch.service import comparisons as pinned_snapshots
+from cachewatch.service import comparison_cache as pinned_snapshots
 
 CONFIG = """\
 version: 1

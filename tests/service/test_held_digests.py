@@ -9,11 +9,11 @@ from conftest import Run
 from helpers import Record, catalogue, record, records
 from station import Site, day
 
-from cachewatch.operators import actions as operator_actions
-from cachewatch.operators.status import HeldDigestStatus, read_status
-from cachewatch.service import compose as building_messages
-from cachewatch.service import create as creating_digests
-from cachewatch.store import digests as held
+from cachewatch.operators import alerts_summary_actions as operator_actions
+from cachewatch.operators.status_and_problems import HeldDigestStatus, read_status
+from cachewatch.service import deciding_and_storing as creating_digests
+from cachewatch.service import digest_assembly as building_messages
+from cachewatch.store import digests_and_holds as held
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 BANNER = "not confirmed by the operators"

@@ -8,8 +8,8 @@ from conftest import Run
 from helpers import START, catalogue, records
 from station import Site
 
-from cachewatch.git.recording import data_of
-from cachewatch.operators.status import read_status
+from cachewatch.git.writing_revisions import data_of
+from cachewatch.operators.status_and_problems import read_status
 
 YEAR_10000 = 253402300800
 BASE = {"zlib": records([1])}

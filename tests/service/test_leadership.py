@@ -14,14 +14,14 @@ from postgres import Server
 from psycopg import sql
 from station import Site
 
-from cachewatch.config.types import PostgresAddress
+from cachewatch.config.value_types_and_secrets import PostgresAddress
 from cachewatch.errors import AnotherInstance, StateError
 from cachewatch.extensions.shared_state import postgresql
 from cachewatch.extensions.shared_state.postgresql import PostgresDatabase
-from cachewatch.operators.status import read_status
-from cachewatch.service import passes
-from cachewatch.service.context import Context
-from cachewatch.service.passes import Leadership, leading
+from cachewatch.operators.status_and_problems import read_status
+from cachewatch.service import passes_and_leadership as passes
+from cachewatch.service.context_and_source_copies import Context
+from cachewatch.service.passes_and_leadership import Leadership, leading
 
 CONFIG = """\
 version: 1

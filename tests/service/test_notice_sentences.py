@@ -6,9 +6,9 @@ import pytest
 
 from cachewatch.config.reading import read_config
 from cachewatch.core.model import Side
-from cachewatch.report.values import Span
-from cachewatch.service.streams import command, commands, streams_of, why
-from cachewatch.store.cursors import Unread
+from cachewatch.report.digest_and_message_values import Span
+from cachewatch.service.streams_and_silences import command, commands, streams_of, why
+from cachewatch.store.cursors_and_remembered import Unread
 
 CONFIG = """\
 version: 1

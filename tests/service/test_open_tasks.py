@@ -6,7 +6,7 @@ import pytest
 from helpers import Record, catalogue, lock, records, spec_hash
 from readers import CONFIG, DAY, Packages, Readers, body, many
 
-from cachewatch.store import cursors
+from cachewatch.store import cursors_and_remembered as cursors
 
 ML = CONFIG.replace("changes: [all],", "match: {stacks: [ml]},")
 

@@ -10,14 +10,14 @@ from helpers import catalogue, records
 from mailservers import free_port, post
 from station import Site
 
-from cachewatch.config.types import PostgresAddress
+from cachewatch.config.value_types_and_secrets import PostgresAddress
 from cachewatch.errors import CachewatchError, DamagedRow, StateError
-from cachewatch.service import create as creating_digests
-from cachewatch.service.context import Context
-from cachewatch.service.passes import create_digests, run_pass
+from cachewatch.service import deciding_and_storing as creating_digests
+from cachewatch.service.context_and_source_copies import Context
+from cachewatch.service.passes_and_leadership import create_digests, run_pass
 from cachewatch.service.poll import poll
-from cachewatch.store import health as alerts
-from cachewatch.store.health import AlertKind
+from cachewatch.store import health_and_alerts as alerts
+from cachewatch.store.health_and_alerts import AlertKind
 
 CONFIG = """\
 version: 1

@@ -14,9 +14,10 @@ from station import Site, running, wait_for
 from cachewatch.config.channels import EmailConfig
 from cachewatch.config.reading import read_config
 from cachewatch.errors import UsageError
-from cachewatch.operators import actions as operator_actions
-from cachewatch.store import digests, health
-from cachewatch.store.outbox import DeliveryState
+from cachewatch.operators import alerts_summary_actions as operator_actions
+from cachewatch.store import digests_and_holds as digests
+from cachewatch.store import health_and_alerts as health
+from cachewatch.store.deliveries import DeliveryState
 
 pytestmark = pytest.mark.usefixtures("loopback")
 

@@ -12,8 +12,8 @@ from sqlite_files import opened
 from station import Site
 
 from cachewatch.errors import UsageError
-from cachewatch.operators import actions as operator_actions
-from cachewatch.store.outbox import DeliveryState, suppress_address
+from cachewatch.operators import alerts_summary_actions as operator_actions
+from cachewatch.store.deliveries import DeliveryState, suppress_address
 
 pytestmark = pytest.mark.usefixtures("loopback")
 

@@ -20,8 +20,8 @@ from mailservers import Post, free_port, post
 from servers import Asked, Says, serving
 from station import Site
 
-from cachewatch.store import outbox
-from cachewatch.store.sqlite import open_database
+from cachewatch.store import deliveries as outbox
+from cachewatch.store.sqlite_and_process_lock import open_database
 
 pytestmark = [
     pytest.mark.usefixtures("loopback"),
@@ -249,5 +249,5 @@ def test_what_runs_git_begins_nothing_when_it_is_loaded(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     write(tmp_path / "bin/git", f"#!/bin/sh\nenv > {tmp_path}/seen\n", 0o700)
     environment = {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "HOOK_URL": SECRETS["hook"]}
-    subprocess.run([sys.executable, "-c", "import cachewatch.git.repository"], env=environment, check=True)
+    subprocess.run([sys.executable, "-c", "import cachewatch.git.local_repository"], env=environment, check=True)
     assert not (tmp_path / "seen").exists()

@@ -17,11 +17,11 @@ from servers import Says, serving
 from station import Site, running, wait_for
 
 from cachewatch.errors import UsageError
-from cachewatch.operators import actions as operator_actions
-from cachewatch.operators.status import find_problems, read_status
-from cachewatch.store import outbox
-from cachewatch.store.health import ChannelHealth
-from cachewatch.store.outbox import Delivery, DeliveryState
+from cachewatch.operators import alerts_summary_actions as operator_actions
+from cachewatch.operators.status_and_problems import find_problems, read_status
+from cachewatch.store import deliveries as outbox
+from cachewatch.store.deliveries import Delivery, DeliveryState
+from cachewatch.store.health_and_alerts import ChannelHealth
 
 pytestmark = pytest.mark.usefixtures("loopback")
 

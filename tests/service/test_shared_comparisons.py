@@ -7,12 +7,12 @@ import pytest
 from helpers import catalogue, records
 from station import Site, state_of
 
-from cachewatch.git import catalogue as catalogue_module
-from cachewatch.service import compose as assembling_digests
-from cachewatch.service import opened
-from cachewatch.service.passes import create_digests
+from cachewatch.git import tags_and_documents as catalogue_module
+from cachewatch.service import comparing_sources as opened
+from cachewatch.service import digest_assembly as assembling_digests
+from cachewatch.service.passes_and_leadership import create_digests
 from cachewatch.service.poll import poll
-from cachewatch.service.streams import streams_of
+from cachewatch.service.streams_and_silences import streams_of
 
 CONFIG = """\
 version: 1

@@ -12,12 +12,12 @@ from station import Site
 
 from cachewatch.comparing import changesets
 from cachewatch.config.subscriptions import Match, Silence
+from cachewatch.core.filters_and_default_kinds import DEFAULT, Globs, Selection
 from cachewatch.core.model import Kind, PackageChange
 from cachewatch.core.package_items import items_of
-from cachewatch.core.selection import DEFAULT, Globs, Selection
 from cachewatch.core.statements import Wants
-from cachewatch.service.streams import Silencing
-from cachewatch.sources.opening import open_comparison
+from cachewatch.service.streams_and_silences import Silencing
+from cachewatch.sources.before_and_after import open_comparison
 
 TODAY = date(2026, 11, 21)
 

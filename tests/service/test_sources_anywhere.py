@@ -11,8 +11,8 @@ from helpers import document, history, record, records
 from station import Site
 
 from cachewatch.config.reading import read_config
-from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import resolve
+from cachewatch.git.local_repository import Repository
+from cachewatch.git.revision_names_and_times import resolve
 
 CONFIG = """\
 version: 1

@@ -7,13 +7,13 @@ import pytest
 from helpers import catalogue, records
 from station import Site
 
-from cachewatch.channels.files import FileChannel
-from cachewatch.operators.status import read_status
-from cachewatch.service import compose as assembling_digests
-from cachewatch.service import create as creating_digests
+from cachewatch.channels.digest_files import FileChannel
+from cachewatch.operators.status_and_problems import read_status
+from cachewatch.service import deciding_and_storing as creating_digests
+from cachewatch.service import digest_assembly as assembling_digests
 from cachewatch.service import poll as poll_source
-from cachewatch.service.context import Context, WatchedClone
-from cachewatch.service.streams import Stream, StreamState
+from cachewatch.service.context_and_source_copies import Context, WatchedClone
+from cachewatch.service.streams_and_silences import Stream, StreamState
 
 STATES = [catalogue({"zlib": records([1])}), catalogue({"zlib": records([1]), "new": records([2])})]
 CONFIG = """\

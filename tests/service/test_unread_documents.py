@@ -10,12 +10,12 @@ import pytest
 from helpers import catalogue, document, record, records, spec_hash
 from station import Site
 
-from cachewatch.git.repository import Repository
-from cachewatch.operators import actions as operator_actions
-from cachewatch.operators.status import find_problems, read_status
-from cachewatch.service.unread import UnreadDocuments
-from cachewatch.store.cursors import Unread
-from cachewatch.store.digests import DigestRecord
+from cachewatch.git.local_repository import Repository
+from cachewatch.operators import alerts_summary_actions as operator_actions
+from cachewatch.operators.status_and_problems import find_problems, read_status
+from cachewatch.service.unreadable_documents import UnreadDocuments
+from cachewatch.store.cursors_and_remembered import Unread
+from cachewatch.store.digests_and_holds import DigestRecord
 
 DAY = timedelta(days=1)
 PATH = "_cache/develop/pa/specs.md"

@@ -12,8 +12,8 @@ from conftest import Result, Run
 from helpers import catalogue, document, history, records
 
 import cachewatch
-from cachewatch.runtime.files import read_beginning
-from cachewatch.sources import folders
+from cachewatch.runtime.files_and_locks import read_beginning
+from cachewatch.sources import folders_and_unreadable_files as folders
 
 
 def write(folder: Path, files: dict[str, bytes]) -> Path:

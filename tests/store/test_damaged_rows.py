@@ -14,9 +14,10 @@ from mailservers import Post, free_port, post
 from station import Site
 
 from cachewatch.errors import DamagedRow, UsageError
-from cachewatch.operators import actions as operator_actions
-from cachewatch.store import digests, outbox
-from cachewatch.store.outbox import Delivery, DeliveryState
+from cachewatch.operators import alerts_summary_actions as operator_actions
+from cachewatch.store import deliveries as outbox
+from cachewatch.store import digests_and_holds as digests
+from cachewatch.store.deliveries import Delivery, DeliveryState
 
 pytestmark = pytest.mark.usefixtures("loopback")
 

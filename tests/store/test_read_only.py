@@ -19,10 +19,10 @@ from station import Site, log, running, wait_for
 
 from cachewatch.cli import main
 from cachewatch.errors import StateError
-from cachewatch.service.passes import run_pass
+from cachewatch.service.passes_and_leadership import run_pass
 from cachewatch.store import schema
 from cachewatch.store.schema import FORM
-from cachewatch.store.sqlite import NAME, SqliteToRead
+from cachewatch.store.sqlite_and_process_lock import NAME, SqliteToRead
 
 _NOBODY = 65534
 CONFIG = """\

@@ -8,15 +8,18 @@ from pathlib import Path
 import pytest
 from stored import NOW, OTHER, OWNER, message, next_form, queue
 
-from cachewatch.config.types import StatePlace
+from cachewatch.config.value_types_and_secrets import StatePlace
 from cachewatch.errors import StateError
-from cachewatch.store import cursors, digests, health, outbox
-from cachewatch.store.cursors import Advance, CursorUpdate, Unread
-from cachewatch.store.database import Database, create_or_upgrade, form_of
-from cachewatch.store.health import Counter
-from cachewatch.store.outbox import DeliveryState
+from cachewatch.store import cursors_and_remembered as cursors
+from cachewatch.store import deliveries as outbox
+from cachewatch.store import digests_and_holds as digests
+from cachewatch.store import health_and_alerts as health
+from cachewatch.store.cursors_and_remembered import Advance, CursorUpdate, Unread
+from cachewatch.store.deliveries import DeliveryState
+from cachewatch.store.health_and_alerts import Counter
 from cachewatch.store.schema import FORM
-from cachewatch.store.sqlite import open_database, open_to_read
+from cachewatch.store.sqlite_and_process_lock import open_database, open_to_read
+from cachewatch.store.transactions_and_upgrades import Database, create_or_upgrade, form_of
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

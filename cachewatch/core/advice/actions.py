@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from cachewatch.core.advice.coverage import Need, Resolution
-from cachewatch.core.advice.values import (
+from cachewatch.core.advice.environment_coverage import Need, Resolution
+from cachewatch.core.advice.verbs_and_reasons import (
     LASTING,
     LOCK_FILES,
     Action,
@@ -19,9 +19,8 @@ from cachewatch.core.advice.values import (
     Verb,
 )
 from cachewatch.core.model import MISSED, LossClass
-from cachewatch.core.names import is_snapshot
-from cachewatch.core.spack import newest
-from cachewatch.core.statement_values import (
+from cachewatch.core.names_and_escaping import is_snapshot
+from cachewatch.core.statement_kinds import (
     Statement,
     StatementKind,
     lacking,
@@ -29,6 +28,7 @@ from cachewatch.core.statement_values import (
     packages_of,
     removed_packages,
 )
+from cachewatch.core.versions_spellings_targets import newest
 
 # For what causes something is to be done about binaries of an environment, and what.
 ENVIRONMENT = {

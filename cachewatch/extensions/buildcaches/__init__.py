@@ -1,7 +1,7 @@
 """Live build caches, as Spack's clients publish them, read from their index and recorded as a catalogue.
 
-`mirrors.py` parses addresses and fetches the index of a mirror, in a folder or on a web server, or in a registry.
-`index.py` makes specs of the records of an index and keeps them in a temporary file. `opening.py` puts the specs of
+`mirrors_and_registries.py` parses addresses and fetches the index of a mirror, in a folder or on a web server, or in a registry.
+`index.py` makes specs of the records of an index and keeps them in a temporary file. `published_tags.py` puts the specs of
 several indexes together and reads the list of all of Spack's public caches; `recorder.py` writes what is published as
 revisions of a catalogue.
 """
@@ -22,6 +22,6 @@ def source_kinds() -> list[SourceKind]:
     """Return the source types `buildcache` and `catalogue` for the configuration of the service."""
     watched, holdings = f"{__name__}.recorder:RecordedHistory", f"{__name__}.recorder:holdings"
     return [
-        SourceKind("buildcache", f"{__name__}.mirrors:BuildCacheSource", watched, holdings),
-        SourceKind("catalogue", f"{__name__}.mirrors:CatalogueSource", watched, holdings),
+        SourceKind("buildcache", f"{__name__}.mirrors_and_registries:BuildCacheSource", watched, holdings),
+        SourceKind("catalogue", f"{__name__}.mirrors_and_registries:CatalogueSource", watched, holdings),
     ]

@@ -7,13 +7,13 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
-from cachewatch.cli.help import examples
+from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.terminal import FORMAT_OPTION, ProgressLine, say, warn_of, write_json
-from cachewatch.config.schedule import parse_size
-from cachewatch.core.names import safe
-from cachewatch.core.selection import Globs
+from cachewatch.config.schedules_and_dates import parse_size
+from cachewatch.core.filters_and_default_kinds import Globs
+from cachewatch.core.names_and_escaping import safe
 from cachewatch.errors import UsageError
-from cachewatch.extensions.buildcaches.opening import Cache, is_catalogue
+from cachewatch.extensions.buildcaches.published_tags import Cache, is_catalogue
 from cachewatch.extensions.buildcaches.recorder import Recorded
 from cachewatch.extensions.buildcaches.recorder import record as add_revision
 from cachewatch.report.words import number

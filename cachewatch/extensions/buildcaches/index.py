@@ -18,11 +18,11 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import astuple
 
-from cachewatch.core.causes import Dependency, shared_names
+from cachewatch.core.graphs_and_attribution import Dependency, shared_names
 from cachewatch.core.model import Diagnostic, DiagnosticKind
-from cachewatch.core.names import is_name
-from cachewatch.documents.frontmatter import Binary
-from cachewatch.documents.spec_nodes import (
+from cachewatch.core.names_and_escaping import is_name
+from cachewatch.documents.front_matter_and_limits import Binary
+from cachewatch.documents.spec_nodes_and_graphs import (
     EncodedIngredients,
     Node,
     compiler_of,

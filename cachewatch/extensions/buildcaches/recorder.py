@@ -17,22 +17,27 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.core import names as tag_names
-from cachewatch.core import spack
+from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core import versions_spellings_targets as spack
+from cachewatch.core.filters_and_default_kinds import Globs
 from cachewatch.core.model import Diagnostic, Signature
-from cachewatch.core.names import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH, TAGS_FILE
-from cachewatch.core.selection import Globs
-from cachewatch.core.spack import UNION_STACK
-from cachewatch.documents.frontmatter import ListedSpec, read_tags_file, write_document, write_tags_file
-from cachewatch.documents.spec_nodes import write_package_graph, write_tag_graph
+from cachewatch.core.names_and_escaping import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH, TAGS_FILE
+from cachewatch.core.versions_spellings_targets import UNION_STACK
+from cachewatch.documents.front_matter_and_limits import ListedSpec, read_tags_file, write_document, write_tags_file
+from cachewatch.documents.spec_nodes_and_graphs import write_package_graph, write_tag_graph
 from cachewatch.environments import CacheContents
 from cachewatch.errors import SourceError, UnknownRevision, UsageError
-from cachewatch.extensions.buildcaches.mirrors import LARGEST_INDEX, CatalogueSource, Validator, request_limits
-from cachewatch.extensions.buildcaches.opening import Cache, CacheSource, Failed, Published
-from cachewatch.git.recording import Recording, open_recording
-from cachewatch.git.revisions import resolve
-from cachewatch.runtime.files import publish
-from cachewatch.service.context import News, RecordedSource
+from cachewatch.extensions.buildcaches.mirrors_and_registries import (
+    LARGEST_INDEX,
+    CatalogueSource,
+    Validator,
+    request_limits,
+)
+from cachewatch.extensions.buildcaches.published_tags import Cache, CacheSource, Failed, Published
+from cachewatch.git.revision_names_and_times import resolve
+from cachewatch.git.writing_revisions import Recording, open_recording
+from cachewatch.runtime.files_and_locks import publish
+from cachewatch.service.context_and_source_copies import News, RecordedSource
 
 # A stack that has no more than this share of its specs left is suspicious.
 SHARE_LEFT = 0.1

@@ -12,8 +12,8 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
-from cachewatch.cli.catalogue import REPO_OPTION, REV_OPTION, TAG_OPTION, completing, open_catalogue
-from cachewatch.cli.help import examples
+from cachewatch.cli.catalogue_and_filters import REPO_OPTION, REV_OPTION, TAG_OPTION, completing, open_catalogue
+from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.terminal import (
     OUTPUT_OPTION,
     ProgressLine,
@@ -24,13 +24,11 @@ from cachewatch.cli.terminal import (
     write,
     write_lines,
 )
-from cachewatch.core.causes import NOT_RECORDED, Cause, Explanation, LockChange, What
+from cachewatch.core.graphs_and_attribution import NOT_RECORDED, Cause, Explanation, LockChange, What
 from cachewatch.core.model import Side
-from cachewatch.core.names import safe
+from cachewatch.core.names_and_escaping import safe
 from cachewatch.errors import UsageError
-from cachewatch.extensions.causes.graph_causes import Impact
-from cachewatch.extensions.causes.rebuilds import compare_locks
-from cachewatch.extensions.causes.recorded import (
+from cachewatch.extensions.causes.asked_specs import (
     GraphStep,
     RecordedGraph,
     SpecQuestion,
@@ -38,10 +36,13 @@ from cachewatch.extensions.causes.recorded import (
     find_asked,
     recorded_impact,
 )
-from cachewatch.git.catalogue import tree_of
-from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import resolve
-from cachewatch.report.causes import (
+from cachewatch.extensions.causes.predecessors_and_causes import Impact
+from cachewatch.extensions.causes.rebuilds import compare_locks
+from cachewatch.git.local_repository import Repository
+from cachewatch.git.revision_names_and_times import resolve
+from cachewatch.git.tags_and_documents import tree_of
+from cachewatch.report.json_and_csv import encode
+from cachewatch.report.rebuild_cause_words import (
     MOST_CAUSES,
     SHORT,
     attributed_lines,
@@ -55,9 +56,8 @@ from cachewatch.report.causes import (
     night_json,
     short,
 )
-from cachewatch.report.data import encode
-from cachewatch.report.tables import Table, write_table
-from cachewatch.report.templates import render
+from cachewatch.report.tables_and_listings import Table, write_table
+from cachewatch.report.template_rendering import render
 from cachewatch.report.words import days, number
 
 _MOST_SPECS = 20

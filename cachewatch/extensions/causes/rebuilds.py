@@ -14,8 +14,10 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.core.advice.coverage import Coverage, Nearest, Resolution
-from cachewatch.core.causes import (
+from cachewatch.core.advice.environment_coverage import Coverage, Nearest, Resolution
+from cachewatch.core.changesets import Changeset, TagPair
+from cachewatch.core.filters_and_default_kinds import Selection
+from cachewatch.core.graphs_and_attribution import (
     Attributed,
     Cause,
     Causes,
@@ -25,18 +27,16 @@ from cachewatch.core.causes import (
     Nodes,
     attribute,
 )
-from cachewatch.core.changesets import Changeset, TagPair
 from cachewatch.core.model import Side, Signature
-from cachewatch.core.names import CATALOGUE, TAG_GRAPH
-from cachewatch.core.selection import Selection
-from cachewatch.core.statement_values import Statement, StatementKind
+from cachewatch.core.names_and_escaping import CATALOGUE, TAG_GRAPH
+from cachewatch.core.statement_kinds import Statement, StatementKind
 from cachewatch.core.statements import RebuiltSpecs, with_causes
 from cachewatch.environments import LockGraph, open_lock_graph
 from cachewatch.errors import CachewatchError, DocumentError, WorkFailed
-from cachewatch.extensions.causes.graph_causes import PackageNodes, Walk, explain_spec
-from cachewatch.extensions.causes.recorded import GraphStep, RecordedGraph
-from cachewatch.git.repository import Repository
-from cachewatch.report.values import TagDigest
+from cachewatch.extensions.causes.asked_specs import GraphStep, RecordedGraph
+from cachewatch.extensions.causes.predecessors_and_causes import PackageNodes, Walk, explain_spec
+from cachewatch.git.local_repository import Repository
+from cachewatch.report.digest_and_message_values import TagDigest
 from cachewatch.runtime.log import Log
 from cachewatch.runtime.worker import Isolation, Piece
 

@@ -1,6 +1,6 @@
 """The history index: from which revision, and up to which, each spec of a catalogue was present.
 
-It is one SQLite file that can be rebuilt from the repository at any time. `build.py` fills it, `read.py` opens it.
+It is one SQLite file that can be rebuilt from the repository at any time. `build.py` fills it, `index_lookup.py` opens it.
 """
 
 from typing import Any

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from cachewatch.core.model import CompilerForm
-from cachewatch.documents.frontmatter import MAX_BYTES
+from cachewatch.documents.front_matter_and_limits import MAX_BYTES
 from cachewatch.documents.records import KnownRecords
 from cachewatch.errors import NoHistoryIndex, UnknownRevision, UsageError, WorkFailed
 from cachewatch.extensions.causes.rebuilds import CountedCause, TagStep, blobs_of, count_all, find_steps
@@ -27,9 +27,8 @@ from cachewatch.extensions.history.document_versions import (
     find_versions,
     first_parents,
 )
-from cachewatch.extensions.history.follow import Follower, IndexedDocument, KnownDocument, OpenInterval, Task
-from cachewatch.extensions.history.read import Index, signature_of
-from cachewatch.extensions.history.schema import (
+from cachewatch.extensions.history.index_lookup import Index, signature_of
+from cachewatch.extensions.history.schema_and_location import (
     INDEXES,
     NAME,
     check_is_index,
@@ -38,8 +37,9 @@ from cachewatch.extensions.history.schema import (
     open_for_writing,
     translating_errors,
 )
+from cachewatch.extensions.history.spec_intervals import Follower, IndexedDocument, KnownDocument, OpenInterval, Task
 from cachewatch.extensions.history.write import Writer, common_length, fill_specs, locked, transaction
-from cachewatch.git.repository import Repository
+from cachewatch.git.local_repository import Repository
 from cachewatch.runtime.worker import ProcessEnded, in_processes
 
 Reply = TypeVar("Reply")

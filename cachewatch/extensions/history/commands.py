@@ -11,8 +11,8 @@ from typing import Any, TypedDict, Unpack
 import click
 from msgspec import json
 
-from cachewatch.cli.catalogue import REPO_OPTION, TAG_OPTION, completing, is_folder, open_catalogue
-from cachewatch.cli.help import SuggestingGroup, examples
+from cachewatch.cli.catalogue_and_filters import REPO_OPTION, TAG_OPTION, completing, is_folder, open_catalogue
+from cachewatch.cli.help_and_exit_codes import SuggestingGroup, examples
 from cachewatch.cli.terminal import (
     FORMAT_OPTION,
     JOBS_OPTION,
@@ -28,12 +28,19 @@ from cachewatch.cli.terminal import (
     write_json,
     write_lines,
 )
-from cachewatch.core import names as tag_names
-from cachewatch.core.names import safe
-from cachewatch.core.selection import Globs, every_compiler
-from cachewatch.core.spack import Versions
+from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core.filters_and_default_kinds import Globs, every_compiler
+from cachewatch.core.names_and_escaping import safe
+from cachewatch.core.versions_spellings_targets import Versions
 from cachewatch.environments import open_environment
 from cachewatch.errors import AnotherInstance, NoHistoryIndex, UsageError
+from cachewatch.extensions.history.blame_and_best_snapshot import (
+    BestSnapshots,
+    blame_table,
+    find_best,
+    find_blame,
+    snapshots_table,
+)
 from cachewatch.extensions.history.build import (
     Engine,
     IndexProgress,
@@ -43,8 +50,8 @@ from cachewatch.extensions.history.build import (
     in_jobs,
     on_cluster,
 )
-from cachewatch.extensions.history.hashes import BestSnapshots, blame_table, find_best, find_blame, snapshots_table
-from cachewatch.extensions.history.packages import (
+from cachewatch.extensions.history.index_lookup import Index
+from cachewatch.extensions.history.package_questions import (
     QUERIES,
     churn_table,
     find_churn,
@@ -53,15 +60,14 @@ from cachewatch.extensions.history.packages import (
     log_table,
     when_table,
 )
-from cachewatch.extensions.history.read import Index
-from cachewatch.extensions.history.schema import NAME, VARIABLE, index_path
+from cachewatch.extensions.history.schema_and_location import NAME, VARIABLE, index_path
 from cachewatch.extensions.history.write import drop as remove
 from cachewatch.extensions.history.write import read_status
-from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import resolve
+from cachewatch.git.local_repository import Repository
+from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.git.trees import catalogue_of, nothing_found
-from cachewatch.report.data import ascii_only
-from cachewatch.report.tables import Table, write_table
+from cachewatch.report.json_and_csv import ascii_only
+from cachewatch.report.tables_and_listings import Table, write_table
 from cachewatch.report.words import number
 
 DB_OPTION = click.option(

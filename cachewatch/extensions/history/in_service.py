@@ -10,25 +10,25 @@ from pathlib import Path
 from typing import TypeVar
 
 from cachewatch.config.sources import Source
-from cachewatch.core.advice.values import Alternative
+from cachewatch.core.advice.verbs_and_reasons import Alternative
+from cachewatch.core.filters_and_default_kinds import Globs
 from cachewatch.core.model import Side, Signature
-from cachewatch.core.names import is_snapshot
-from cachewatch.core.selection import Globs
-from cachewatch.core.spack import version_identity
-from cachewatch.core.statement_values import Line, StatementKind, Stay
+from cachewatch.core.names_and_escaping import is_snapshot
+from cachewatch.core.statement_kinds import Line, StatementKind, Stay
+from cachewatch.core.versions_spellings_targets import version_identity
 from cachewatch.errors import CachewatchError, NoHistoryIndex, UnknownRevision
+from cachewatch.extensions.history.blame_and_best_snapshot import find_best
 from cachewatch.extensions.history.build import IndexUpdate, bring_up_to_date, in_jobs
-from cachewatch.extensions.history.hashes import find_best
-from cachewatch.extensions.history.packages import OPEN, find_presence
-from cachewatch.extensions.history.read import Index, days_between
-from cachewatch.extensions.history.schema import NAME, DamagedIndex, NotAnIndex, index_path
+from cachewatch.extensions.history.index_lookup import Index, days_between
+from cachewatch.extensions.history.package_questions import OPEN, find_presence
+from cachewatch.extensions.history.schema_and_location import NAME, DamagedIndex, NotAnIndex, index_path
 from cachewatch.extensions.history.settings import HistorySettings
 from cachewatch.extensions.history.write import discard
-from cachewatch.git.repository import Repository
+from cachewatch.git.local_repository import Repository
 from cachewatch.runtime.log import Log
 from cachewatch.runtime.worker import Limits, Worker
-from cachewatch.service.alerts import contained
-from cachewatch.service.context import Context, EndingError, watched_copy
+from cachewatch.service.alerts_and_staleness import contained
+from cachewatch.service.context_and_source_copies import Context, EndingError, watched_copy
 
 _Answer = TypeVar("_Answer")
 

@@ -1,7 +1,7 @@
 """The section `history:` of the configuration."""
 
-from cachewatch.config.section import ConfigSection, key
-from cachewatch.config.types import Glob, Several
+from cachewatch.config.sections_and_mistakes import ConfigSection, key
+from cachewatch.config.value_types_and_secrets import Glob, Several
 
 
 class HistorySettings(ConfigSection):

@@ -19,9 +19,8 @@ from cachewatch.core.model import Signature
 from cachewatch.errors import AnotherInstance
 from cachewatch.extensions.causes.rebuilds import CountedCause, TagStep
 from cachewatch.extensions.history.document_versions import ChainRevision, first_parents
-from cachewatch.extensions.history.follow import IndexedDocument, Interval, Task
-from cachewatch.extensions.history.read import IndexPoint, as_text
-from cachewatch.extensions.history.schema import (
+from cachewatch.extensions.history.index_lookup import IndexPoint, as_text
+from cachewatch.extensions.history.schema_and_location import (
     check_is_index,
     make_folder,
     open_for_reading,
@@ -29,8 +28,9 @@ from cachewatch.extensions.history.schema import (
     translating_errors,
     unwritable,
 )
-from cachewatch.git.repository import Repository
-from cachewatch.runtime.files import open_lock
+from cachewatch.extensions.history.spec_intervals import IndexedDocument, Interval, Task
+from cachewatch.git.local_repository import Repository
+from cachewatch.runtime.files_and_locks import open_lock
 
 _TALLY = """INSERT INTO tally VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE
 SET added = added + excluded.added, removed = removed + excluded.removed, rebuilt = rebuilt + excluded.rebuilt"""

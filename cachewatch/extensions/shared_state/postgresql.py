@@ -16,9 +16,9 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import DatabaseError
 
-from cachewatch.config.types import PostgresAddress
+from cachewatch.config.value_types_and_secrets import PostgresAddress
 from cachewatch.errors import AnotherInstance, ConfigError, StateError
-from cachewatch.store.database import Database, check_form, copy_rows, create_or_upgrade, form_of
+from cachewatch.store.transactions_and_upgrades import Database, check_form, copy_rows, create_or_upgrade, form_of
 
 _UNREACHABLE = "the server cannot be reached, or ended the connection; what was confirmed is safe there"
 _CERTIFICATE = (
@@ -200,7 +200,7 @@ class PostgresDatabase(Database):
 
     def back_up(self, target: Path) -> None:
         """Copy the whole database to `target` as an SQLite database; `target` must not exist."""
-        from cachewatch.store.sqlite import SqliteDatabase  # noqa: PLC0415  who makes no backup needs one database
+        from cachewatch.store.sqlite_and_process_lock import SqliteDatabase  # noqa: PLC0415  who makes no backup needs one database
 
         with (
             TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as folder,

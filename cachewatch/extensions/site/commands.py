@@ -6,18 +6,18 @@ from urllib.parse import quote
 
 import click
 
-from cachewatch.cli.catalogue import REPO_OPTION, completing, open_catalogue
-from cachewatch.cli.config import load
-from cachewatch.cli.help import examples
+from cachewatch.cli.catalogue_and_filters import REPO_OPTION, completing, open_catalogue
+from cachewatch.cli.config_commands import load
+from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.terminal import JOBS_OPTION, ProgressLine, warn_of
 from cachewatch.config.channels import FeedConfig
-from cachewatch.core.selection import Globs
-from cachewatch.core.spack import public_mirror
+from cachewatch.core.filters_and_default_kinds import Globs
+from cachewatch.core.versions_spellings_targets import public_mirror
 from cachewatch.extensions.history.build import IndexProgress, ask_index
-from cachewatch.extensions.site.building import ArchivedDigest, Folder, archived_digests, build
+from cachewatch.extensions.site.building_and_feeds import ArchivedDigest, Folder, archived_digests, build
 from cachewatch.extensions.site.packages import Sources
-from cachewatch.extensions.site.reading import plan, read
-from cachewatch.git.revisions import resolve
+from cachewatch.extensions.site.reading_history import plan, read
+from cachewatch.git.revision_names_and_times import resolve
 
 _MOST_WARNINGS = 20
 

@@ -5,12 +5,31 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from cachewatch.core import names as tag_names
-from cachewatch.core.causes import What
+from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core.graphs_and_attribution import What
 from cachewatch.core.model import known_hash
-from cachewatch.core.spack import NO_COMPILER, install_line, is_plain, newest, sorted_versions, version_key
+from cachewatch.core.versions_spellings_targets import (
+    NO_COMPILER,
+    install_line,
+    is_plain,
+    newest,
+    sorted_versions,
+    version_key,
+)
 from cachewatch.extensions.causes.rebuilds import Chain
-from cachewatch.extensions.site.page_parts import (
+from cachewatch.extensions.site.package_histories import (
+    AlikeSpecs,
+    PackageHistory,
+    PackageStep,
+    Present,
+    Revisions,
+    StackStay,
+    file_name,
+    lost_by,
+    page,
+    shown,
+)
+from cachewatch.extensions.site.page_parts_and_plots import (
     KINDS,
     PAST,
     Figure,
@@ -26,20 +45,8 @@ from cachewatch.extensions.site.page_parts import (
     stack_link,
     stack_text,
 )
-from cachewatch.extensions.site.past import (
-    AlikeSpecs,
-    PackageHistory,
-    PackageStep,
-    Present,
-    Revisions,
-    StackStay,
-    file_name,
-    lost_by,
-    page,
-    shown,
-)
-from cachewatch.extensions.site.reading import PackageCauses
-from cachewatch.report.causes import because, change_of
+from cachewatch.extensions.site.reading_history import PackageCauses
+from cachewatch.report.rebuild_cause_words import because, change_of
 from cachewatch.report.words import number, stack_name
 
 _UP = "../"

@@ -13,7 +13,7 @@ from servers import files, serving
 from truths import STATES, TRANSITIONS, V3, History, Truth, expected, row
 
 from cachewatch.extensions.buildcaches.index import read_index
-from cachewatch.extensions.buildcaches.mirrors import Validator, fetch_index, open_mirror
+from cachewatch.extensions.buildcaches.mirrors_and_registries import Validator, fetch_index, open_mirror
 
 
 def check(place: str | Path, truth: Truth) -> int:

@@ -18,8 +18,8 @@ from helpers import history, spec_hash
 from servers import Asked, Says, files, serving
 
 from cachewatch.errors import SourceError, UsageError
-from cachewatch.extensions.buildcaches.mirrors import BuildCacheSource, root_of
-from cachewatch.extensions.buildcaches.opening import Cache
+from cachewatch.extensions.buildcaches.mirrors_and_registries import BuildCacheSource, root_of
+from cachewatch.extensions.buildcaches.published_tags import Cache
 from cachewatch.extensions.buildcaches.recorder import Recorded, RecordedHistory, record
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -353,7 +353,7 @@ def test_time_does_not_go_backwards(mirror: Path, into: Path) -> None:
 
 def test_two_at_once(mirror: Path, into: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second one is told to wait."""
-    monkeypatch.setattr("cachewatch.git.recording._PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("cachewatch.git.writing_revisions._PATIENCE_SECONDS", 0.2)
     add(mirror, into)
     with (into / "cachewatch.lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

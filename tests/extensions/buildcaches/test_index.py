@@ -14,11 +14,17 @@ from helpers import spec_hash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cachewatch.documents.frontmatter import Binary, ListedSpec, read_tags_file, write_document, write_tags_file
-from cachewatch.documents.parsing import parse
+from cachewatch.documents.front_matter_and_limits import (
+    Binary,
+    ListedSpec,
+    read_tags_file,
+    write_document,
+    write_tags_file,
+)
+from cachewatch.documents.parsing_and_recognition import parse
 from cachewatch.errors import RefusedAddress, SourceError
 from cachewatch.extensions.buildcaches.index import CacheIndex, read_index
-from cachewatch.extensions.buildcaches.mirrors import (
+from cachewatch.extensions.buildcaches.mirrors_and_registries import (
     Registry,
     Validator,
     fetch_index,
@@ -26,7 +32,7 @@ from cachewatch.extensions.buildcaches.mirrors import (
     parse_address,
     read_manifest,
 )
-from cachewatch.extensions.buildcaches.opening import Cache
+from cachewatch.extensions.buildcaches.published_tags import Cache
 from cachewatch.extensions.buildcaches.recorder import record
 
 LLVM = "l" * 32

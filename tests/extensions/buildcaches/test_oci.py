@@ -21,8 +21,8 @@ from truths import Truth, expected, row
 
 from cachewatch.errors import SourceError
 from cachewatch.extensions.buildcaches.index import read_index
-from cachewatch.extensions.buildcaches.mirrors import Image, Registry, Validator, fetch_index
-from cachewatch.extensions.buildcaches.opening import Cache
+from cachewatch.extensions.buildcaches.mirrors_and_registries import Image, Registry, Validator, fetch_index
+from cachewatch.extensions.buildcaches.published_tags import Cache
 from cachewatch.extensions.buildcaches.recorder import Recorded, record
 from cachewatch.http.client import RequestLimits
 

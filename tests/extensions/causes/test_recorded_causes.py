@@ -14,9 +14,9 @@ from helpers import catalogue, document, history, records, spec_hash
 from helpers import record as record_of
 from truths import V3, History
 
-from cachewatch.extensions.buildcaches.opening import Cache
+from cachewatch.extensions.buildcaches.published_tags import Cache
 from cachewatch.extensions.buildcaches.recorder import record
-from cachewatch.git.repository import Repository
+from cachewatch.git.local_repository import Repository
 
 
 def night(run: Run, history: History, after: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from indexes import Catalogue, build, by_brute_force, dump, without_messages, write
 
-from cachewatch.extensions.history.schema import open_for_writing
+from cachewatch.extensions.history.schema_and_location import open_for_writing
 from cachewatch.extensions.history.write import transaction
 
 

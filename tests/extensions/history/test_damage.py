@@ -10,7 +10,7 @@ from conftest import Result, Run
 from helpers import catalogue, history, records
 from indexes import build
 
-from cachewatch.extensions.history.schema import NAME
+from cachewatch.extensions.history.schema_and_location import NAME
 
 _PAGE = 4096
 _HASH = str(records([1])[0]["hash"])

@@ -12,8 +12,8 @@ from cachewatch.documents.records import KnownRecords
 from cachewatch.errors import WorkFailed
 from cachewatch.extensions.history import build as engines
 from cachewatch.extensions.history.build import bring_up_to_date, on_cluster
-from cachewatch.extensions.history.follow import Task
-from cachewatch.git.repository import Repository
+from cachewatch.extensions.history.spec_intervals import Task
+from cachewatch.git.local_repository import Repository
 
 
 @pytest.fixture

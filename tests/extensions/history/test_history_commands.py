@@ -15,8 +15,8 @@ from upstream import git
 
 from cachewatch.errors import AnotherInstance
 from cachewatch.extensions.history import write
-from cachewatch.extensions.history.schema import index_path, open_for_writing
-from cachewatch.store.sqlite import open_database
+from cachewatch.extensions.history.schema_and_location import index_path, open_for_writing
+from cachewatch.store.sqlite_and_process_lock import open_database
 
 _ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
 

@@ -9,7 +9,7 @@ from helpers import catalogue, records
 from indexes import dump
 from station import Site
 
-from cachewatch.extensions.history.schema import NAME
+from cachewatch.extensions.history.schema_and_location import NAME
 
 DAY = timedelta(days=1)
 CONFIG = """\

@@ -18,7 +18,7 @@ KILLS = 5
 KILLED = """
 import itertools, os, signal, sys
 from cachewatch.extensions.history import build as building
-from cachewatch.git.repository import Repository
+from cachewatch.git.local_repository import Repository
 
 folder, path, number, text = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 open_for_writing, count, seen = building.open_for_writing, itertools.count(), []

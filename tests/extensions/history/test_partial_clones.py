@@ -12,8 +12,8 @@ from conftest import Run
 from indexes import Catalogue, build, dump, write
 from truths import History
 
-from cachewatch.git import remote as absent_objects
-from cachewatch.git.gitpython import Git
+from cachewatch.git import remote_urls_and_fetching as absent_objects
+from cachewatch.git.git_processes import Git
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from indexes import Catalogue, Key, build, write
 from sqlite_files import opened
 
 from cachewatch.errors import UsageError
-from cachewatch.extensions.history.hashes import Blame, find_best, find_blame
-from cachewatch.extensions.history.packages import ChurnRow, find_churn, find_log, find_when
-from cachewatch.extensions.history.read import Index, IndexPoint, as_text
+from cachewatch.extensions.history.blame_and_best_snapshot import Blame, find_best, find_blame
+from cachewatch.extensions.history.index_lookup import Index, IndexPoint, as_text
+from cachewatch.extensions.history.package_questions import ChurnRow, find_churn, find_log, find_when
 
 # The last few are asked while later revisions are being indexed; the second case is one of them.
 INTERRUPTED = range(10, 14)

@@ -14,10 +14,10 @@ from history_questions import Everything
 from indexes import Catalogue, build, dump, write
 from station import Site
 
-from cachewatch.core.spack import version_identity
-from cachewatch.extensions.history.packages import find_presence
-from cachewatch.extensions.history.read import Index
-from cachewatch.extensions.history.schema import NAME
+from cachewatch.core.versions_spellings_targets import version_identity
+from cachewatch.extensions.history.index_lookup import Index
+from cachewatch.extensions.history.package_questions import find_presence
+from cachewatch.extensions.history.schema_and_location import NAME
 
 DAY = timedelta(days=1)
 E4S, ML = ["e4s", "root"], ["ml", "root"]

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from cachewatch.errors import NoHistoryIndex, StateError
-from cachewatch.extensions.history.read import Index
-from cachewatch.extensions.history.schema import (
+from cachewatch.extensions.history.index_lookup import Index
+from cachewatch.extensions.history.schema_and_location import (
     NAME,
     VERSION,
     DamagedIndex,

@@ -14,16 +14,17 @@ import pytest
 from postgres import GUARDED, PASSWORD
 from stored import NOW, queue
 
-from cachewatch.config.types import PostgresAddress, Secret
+from cachewatch.config.value_types_and_secrets import PostgresAddress, Secret
 from cachewatch.errors import StateError
 from cachewatch.extensions.shared_state import postgresql
 from cachewatch.extensions.shared_state.postgresql import PostgresDatabase
-from cachewatch.store import digests, health
-from cachewatch.store import digests as scheduled_runs
-from cachewatch.store import health as alerts
-from cachewatch.store.health import AlertKey, AlertKind, Counter
+from cachewatch.store import digests_and_holds as digests
+from cachewatch.store import digests_and_holds as scheduled_runs
+from cachewatch.store import health_and_alerts as alerts
+from cachewatch.store import health_and_alerts as health
+from cachewatch.store.health_and_alerts import AlertKey, AlertKind, Counter
 from cachewatch.store.schema import FORM
-from cachewatch.store.sqlite import has_state, open_database, open_to_read
+from cachewatch.store.sqlite_and_process_lock import has_state, open_database, open_to_read
 
 
 @pytest.fixture

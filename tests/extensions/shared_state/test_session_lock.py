@@ -9,14 +9,15 @@ from postgres import Server
 from psycopg import sql
 from stored import OTHER, OWNER, queue
 
-from cachewatch.config.types import PostgresAddress
+from cachewatch.config.value_types_and_secrets import PostgresAddress
 from cachewatch.errors import AnotherInstance, StateError
 from cachewatch.extensions.shared_state import postgresql
 from cachewatch.extensions.shared_state.postgresql import PostgresDatabase
-from cachewatch.service.passes import HEARTBEAT
-from cachewatch.store import health, outbox
-from cachewatch.store.database import Database
-from cachewatch.store.health import Counter
+from cachewatch.service.passes_and_leadership import HEARTBEAT
+from cachewatch.store import deliveries as outbox
+from cachewatch.store import health_and_alerts as health
+from cachewatch.store.health_and_alerts import Counter
+from cachewatch.store.transactions_and_upgrades import Database
 
 
 @pytest.fixture

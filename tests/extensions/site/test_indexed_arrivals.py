@@ -9,7 +9,7 @@ from conftest import Run
 from helpers import catalogue, history, record
 from indexes import build
 
-from cachewatch.extensions.history.schema import VARIABLE, index_path
+from cachewatch.extensions.history.schema_and_location import VARIABLE, index_path
 
 E4S, ML = ["e4s", "root"], ["ml", "root"]
 Row = tuple[str, ...]

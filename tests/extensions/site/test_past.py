@@ -7,7 +7,7 @@ from conftest import Run
 from helpers import catalogue, history, record, records
 from sites import read_site
 
-from cachewatch.extensions.site.past import PackageHistory, TagHistory, totals_of
+from cachewatch.extensions.site.package_histories import PackageHistory, TagHistory, totals_of
 
 E4S, ML = ["e4s", "root"], ["ml", "root"]
 

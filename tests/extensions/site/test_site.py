@@ -17,15 +17,15 @@ from outgoing import rendered
 from sites import read_site
 
 from cachewatch.errors import SourceError, UsageError
-from cachewatch.extensions.site.building import ArchivedDigest, Folder, build
+from cachewatch.extensions.site.building_and_feeds import ArchivedDigest, Folder, build
+from cachewatch.extensions.site.package_histories import DatedRevision, file_name
 from cachewatch.extensions.site.packages import Sources
-from cachewatch.extensions.site.page_parts import clock
-from cachewatch.extensions.site.past import DatedRevision, file_name
-from cachewatch.extensions.site.reading import SiteContents
-from cachewatch.report.values import PLACE
-from cachewatch.store import digests
-from cachewatch.store.digests import DigestRecord, DigestState
-from cachewatch.store.sqlite import open_database
+from cachewatch.extensions.site.page_parts_and_plots import clock
+from cachewatch.extensions.site.reading_history import SiteContents
+from cachewatch.report.digest_and_message_values import PLACE
+from cachewatch.store import digests_and_holds as digests
+from cachewatch.store.digests_and_holds import DigestRecord, DigestState
+from cachewatch.store.sqlite_and_process_lock import open_database
 
 _SPACK = "https://packages.spack.io/package.html"
 
@@ -231,7 +231,7 @@ def test_several_processes_write_the_same(
     demo_repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many processes render."""
-    monkeypatch.setattr("cachewatch.extensions.site.building._PAGES_AT_ONCE", 2)
+    monkeypatch.setattr("cachewatch.extensions.site.building_and_feeds._PAGES_AT_ONCE", 2)
     for jobs in (1, 2):
         folder = Folder(tmp_path / str(jobs))
         build(folder, _read(demo_repository, folder), [], title="T", jobs=jobs)

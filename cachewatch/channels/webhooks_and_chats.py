@@ -1,0 +1,396 @@
+"""Send digests to webhooks, as JSON or in the layout of a chat, and to chats that Apprise reaches.
+
+Requests carry an Idempotency-Key that is the same for all attempts, so that the receiver can tell a repetition, and, if
+a signing key is configured, the signature of Standard Webhooks over that key, the time and the body.
+
+A chat shows a title, three to five bullets and a link, in its own layout. The name of a package must not notify
+anybody: where the service has an option for that, nobody is notified, and mentions are broken up everywhere. Apprise is
+an extra: only this module uses it, and loads it when a channel needs it.
+"""
+
+import base64
+import binascii
+import hmac
+import importlib
+import json
+import logging
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from html import escape
+from typing import Any
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.channels import OneByOne, hash_mark, one_line, without_secret_url
+from cachewatch.config.channels import AppriseConfig, WebhookConfig
+from cachewatch.config.value_types_and_secrets import Secret
+from cachewatch.core.names_and_escaping import UNSEEN, shortened
+from cachewatch.errors import HttpError, RefusedAddress
+from cachewatch.http import client as http
+from cachewatch.report.digest_and_message_values import SENT, DeliveryOutcome, DeliveryResult, Message, RenderedDigest
+from cachewatch.report.words_file import entries
+
+_LATER = frozenset({408, 425, 429})
+_THIS_MESSAGE = frozenset({400, 406, 409, 411, 415, 422, 451})
+
+
+class WebhookChannel(OneByOne):
+    """Sends digests to a URL as JSON."""
+
+    def __init__(self, config: WebhookConfig) -> None:
+        self.name = config.name
+        self._config = config
+
+    def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
+        """Return one request."""
+        return [self._message(rendered, rendered.key)]
+
+    def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:
+        """Return the request again with a new Idempotency-Key, since it would otherwise be taken for a repetition."""
+        title = f"Resent: {rendered.title.removeprefix('Resent: ')}"
+        return self._message(replace(rendered, title=title), f"{original.message_id} {rendered.created.isoformat()}")
+
+    def deliver(self, message: Message) -> DeliveryResult:
+        """Send one request."""
+        seconds = self._config.timeout.total_seconds()
+        try:
+            answer = http.post(
+                self._config.url.reveal(), message.payload, headers=self._headers(message), seconds=seconds
+            )
+        except HttpError as error:
+            is_ours = not error.is_transient and not error.was_sent  # the certificate, the proxy
+            outcome = DeliveryOutcome.BLOCKED if is_ours else DeliveryOutcome.DEFERRED
+            said = self._without_secrets(str(error))
+            return DeliveryResult(outcome, said, may_have_arrived=error.was_sent, is_channel=True)
+        except RefusedAddress as error:
+            return DeliveryResult(DeliveryOutcome.BLOCKED, self._without_secrets(str(error)), is_channel=True)
+        return self._meaning(answer)
+
+    def _message(self, rendered: RenderedDigest, identity: str) -> Message:
+        target = place(self._config.url)
+        name = sha256(f"{self.name}\0{target}\0{identity}".encode(errors="surrogatepass")).hexdigest()[:32]
+        return Message(
+            key=rendered.key,
+            target=target,
+            payload=webhook_body(self._config.preset, rendered),
+            content_type="application/json",
+            message_id=f"digest-{name}",
+            created=rendered.created,
+        )
+
+    def _headers(self, message: Message) -> dict[str, str]:
+        name = message.message_id or ""
+        headers = {"Content-Type": message.content_type, "Idempotency-Key": name}
+        if self._config.signing_key is not None:
+            moment = str(int(time.time()))
+            signed = f"{name}.{moment}.".encode() + message.payload
+            mac = base64.b64encode(hmac.digest(_key(self._config.signing_key), signed, "sha256")).decode()
+            headers |= {"webhook-id": name, "webhook-timestamp": moment, "webhook-signature": f"v1,{mac}"}
+        return headers
+
+    def _meaning(self, answer: http.Answer) -> DeliveryResult:
+        status = answer.status
+        if 200 <= status < 300:
+            return SENT
+        said = self._without_secrets(f"{status} {answer.body[:1000].decode('utf-8', 'replace')}")
+        if status in _LATER or status >= 500:
+            return DeliveryResult(DeliveryOutcome.DEFERRED, said, retry_after=answer.retry_after(), is_channel=True)
+        if status == 413:
+            return DeliveryResult(DeliveryOutcome.TOO_LARGE, said)
+        if status in _THIS_MESSAGE:
+            return DeliveryResult(DeliveryOutcome.DEAD, said)
+        if 300 <= status < 400:
+            said = f"{status}: the URL redirects; configure the new address"
+        return DeliveryResult(DeliveryOutcome.BLOCKED, said, is_channel=True)
+
+    def _without_secrets(self, text: str) -> str:
+        """Return `text` as one line without secrets: the URL, its parts and the signing key."""
+        text = without_secret_url(text, self._config.url.reveal())
+        if self._config.signing_key is not None:
+            text = text.replace(self._config.signing_key.reveal(), "***")
+        return one_line(text, 300)
+
+
+def place(url: Secret) -> str:
+    """Return only scheme and host of `url`, the rest of which is secret."""
+    parts = urlsplit(url.reveal())
+    return one_line(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}")
+
+
+def _key(secret: Secret) -> bytes:
+    """Return the bytes to sign with: decoded from base64 if the secret begins with `whsec_`, else the secret itself."""
+    text = secret.reveal()
+    if text.startswith("whsec_"):
+        try:
+            return base64.b64decode(text.removeprefix("whsec_"), validate=True)
+        except binascii.Error:
+            pass
+    return text.encode()
+
+
+# Also with characters between the sign and the word: Zulip has `@**all**`, and soft hyphens are invisible.
+_MENTION = re.compile(
+    rf"(?<![\w.])@|@(?=[^\w\s]*(?:all|channel|everyone|here|room|stream|topic)\b)|<(?=[!@#])|@(?=[{UNSEEN}])"
+)
+_LINKED = re.compile(r"(?<=\])(?=[(\[])|(?<=\w:)(?=//)|(?<=www)(?=\.)")
+# What a chat reads as markup within a line and at its start; other backslashes would be visible where messages
+# are shown as they were sent, as in notifications. An underscore within a word (x86_64) is none in any chat.
+_OF_ALL = r"[\\`*\[]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|~(?=~)|(?<=~)~"
+_MARKUP = {  # by preset
+    # Spoilers; emoji, times and commands.
+    "discord": (rf"{_OF_ALL}|\|(?=\|)|(?<=\|)\||<(?=a?:|t:|/|id:)", r"#(?=#{0,2} )|>|-(?=#? )|\d{1,9}\.(?= )"),
+    # Channels; formulas.
+    "mattermost": (rf"{_OF_ALL}|(?<![A-Za-z0-9])~(?=\w)|\$", r"#|>|[-+](?=[ -]|$)|\d{1,9}[.)](?= |$)"),
+}
+_COMMAND = re.compile(r"Command: (?:cachewatch|git|spack) ")
+
+
+def markdown(text: str, chat: str, *, is_start: bool = True) -> str:
+    """Return one line, escaped for the Markdown of a chat; `is_start` tells that it is at the start of a line."""
+    within, at_start = _MARKUP[chat]
+    first = ""
+    if is_start and (found := re.match(at_start, text)):
+        first, text = f"{text[: found.end() - 1]}\\{found[0][-1]}", text[found.end() :]
+    return first + re.sub(within, r"\\\g<0>", text)
+
+
+def without_mentions(text: str) -> str:
+    """Return `text` with mentions broken up, so that no chat notifies anybody; `gcc@12` is no mention."""
+    return _MENTION.sub("\\g<0>\u200b", text)
+
+
+def without_links(line: str) -> str:
+    """Return a line in which no chat shows a link; a line with a command is unchanged, so that it can be copied."""
+    return line if _COMMAND.match(line) else _LINKED.sub("\u200b", line)
+
+
+_NAME = "cachewatch"
+_LINK_TEXT = "The whole digest"
+# In characters. Limits: a header of Slack 150, a title of Discord 256, its description 4,096, and an embed 6,000.
+_TITLE, _MARKED_TITLE, _BULLET, _MARKED_UP = 150, 256, 500, 4_000
+# Addresses to which every chat can link.
+_ADDRESS = re.compile(r"https?://[!-~]{1,1000}")
+# The label of a bullet, up to its first colon.
+_LABEL = re.compile(r"([^:]{1,60}:) (?=\S)")
+
+
+class _Brief(Struct, frozen=True):
+    """The part of a digest that every chat shows, as plain text without mentions and links."""
+
+    title: str
+    bullets: tuple[tuple[str, str], ...]  # the label, which is bold and may be empty, and the text
+    about: str
+    link: str | None
+    colour: str  # of the bar beside it, as mails have it: #1a7f37
+
+
+def webhook_body(preset: str, rendered: RenderedDigest) -> bytes:
+    """Return the body of a webhook's request in the layout of `preset`, in pure ASCII."""
+    return json.dumps(_PRESETS[preset](rendered)).encode("ascii")
+
+
+def chat_text(rendered: RenderedDigest) -> str:
+    """Return the text below the title for a chat that shows plain text; the title if there is nothing else."""
+    brief = _brief(rendered)
+    return "\n".join(_lines(brief)) or brief.title
+
+
+def chat_title(rendered: RenderedDigest) -> str:
+    """Return the title of a digest in a chat."""
+    urgent = "URGENT " if rendered.is_urgent else ""
+    about = _NAME if rendered.is_notice else f"{_NAME} {one_line(rendered.subscription, 40)}"
+    return _harmless(f"{urgent}{about}: {rendered.title}", _TITLE)
+
+
+def _brief(rendered: RenderedDigest) -> _Brief:
+    link = rendered.archive_url
+    return _Brief(
+        title=chat_title(rendered),
+        bullets=tuple(
+            (label[1], line[label.end() :]) if (label := _LABEL.match(line)) else ("", line)
+            for line in (_harmless(bullet, _BULLET) for bullet in rendered.bullets)
+        ),
+        about=_harmless(rendered.subtitle, _BULLET),
+        link=link if link and _ADDRESS.fullmatch(link) and not set('<>"') & set(link) else None,
+        colour=entries("theme.toml")["colors"][rendered.level],
+    )
+
+
+def _harmless(text: str, most: int) -> str:
+    """Return one line of at most `most` characters without mentions and links for any chat."""
+    return shortened(without_links(without_mentions(one_line(text, most))), most)
+
+
+def _lines(brief: _Brief) -> Iterator[str]:
+    """Yield the lines below the title for a chat that shows plain text."""
+    for label, text in brief.bullets:
+        yield f"- {label} {text}" if label else f"- {text}"
+    if brief.about:
+        yield brief.about
+    if brief.link:
+        yield f"{_LINK_TEXT}: {brief.link}"
+
+
+_AS_IT_IS = ("key", "subscription", "title", "bullets", "period", "is_urgent", "level", "tags", "kinds", "revisions")
+
+
+def _json(rendered: RenderedDigest) -> Mapping[str, Any]:
+    return {
+        "type": "cachewatch.notice" if rendered.is_notice else "cachewatch.digest",
+        **{name: getattr(rendered, name) for name in _AS_IT_IS},
+        "created": rendered.created.isoformat(),
+        "archive_url": rendered.archive_url,
+        "digest": json.loads(rendered.json) if rendered.json else None,
+        "text": rendered.text,
+    }
+
+
+def _mattermost(rendered: RenderedDigest) -> Mapping[str, Any]:
+    """Return a message with one attachment, a form that older clients show too."""
+    brief = _brief(rendered)
+    attachment = {
+        "fallback": brief.title,
+        "color": brief.colour,
+        "title": brief.title,
+        "text": _marked_up(brief, "mattermost"),
+        "footer": brief.about,
+    }
+    if brief.link:
+        attachment["title_link"] = brief.link
+    return {"username": _NAME, "attachments": [attachment]}
+
+
+def _discord(rendered: RenderedDigest) -> Mapping[str, Any]:
+    brief = _brief(rendered)
+    embed: dict[str, Any] = {
+        "title": markdown(brief.title, "discord")[:_MARKED_TITLE],
+        "description": _marked_up(brief, "discord"),
+        "color": int(brief.colour.removeprefix("#"), 16),
+        "timestamp": rendered.created.isoformat(),
+    }
+    if brief.about:
+        embed["footer"] = {"text": brief.about}
+    if brief.link:
+        embed["url"] = brief.link
+    return {"username": _NAME, "embeds": [embed], "allowed_mentions": {"parse": []}}
+
+
+def _marked_up(brief: _Brief, chat: str) -> str:
+    """Return as many bullets as fit, and the link, in the Markdown of a chat."""
+    link = f"[{_LINK_TEXT}](<{brief.link}>)" if brief.link else ""
+    lines = [
+        f"- **{markdown(label, chat, is_start=False)}** {markdown(text, chat, is_start=False)}"
+        if label
+        else f"- {markdown(text, chat)}"
+        for label, text in brief.bullets
+    ]
+    while len(said := "\n".join(filter(None, (*lines, link)))) > _MARKED_UP:
+        lines.pop()
+    return said
+
+
+def _slack(rendered: RenderedDigest) -> Mapping[str, Any]:
+    """Return a message of blocks with literal text, in which Slack reads no markup.
+
+    `text` is shown in notifications, and by other chats that accept Slack's messages but not its blocks.
+    """
+    brief = _brief(rendered)
+    blocks: list[Mapping[str, Any]] = [{"type": "header", "text": _plain(brief.title)}]
+    if brief.bullets:
+        listed = {"type": "rich_text_list", "style": "bullet", "elements": [_section(*each) for each in brief.bullets]}
+        blocks.append({"type": "rich_text", "elements": [listed]})
+    if brief.link:
+        link = {"type": "link", "url": brief.link, "text": _LINK_TEXT}
+        blocks.append({"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": [link]}]})
+    if brief.about:
+        blocks.append({"type": "context", "elements": [_plain(brief.about)]})
+    text = escape("\n".join([brief.title, *_lines(brief)]), quote=False)
+    return {"text": text, "blocks": blocks, "mrkdwn": False, "link_names": False, "unfurl_links": False}
+
+
+def _plain(text: str) -> Mapping[str, Any]:
+    return {"type": "plain_text", "text": text, "emoji": False}
+
+
+def _section(label: str, text: str) -> Mapping[str, Any]:
+    bold = [{"type": "text", "text": f"{label} ", "style": {"bold": True}}] if label else []
+    return {"type": "rich_text_section", "elements": [*bold, {"type": "text", "text": text}]}
+
+
+def _matrix(rendered: RenderedDigest) -> Mapping[str, Any]:
+    """Return a message for the webhooks of Hookshot, a bridge to Matrix."""
+    brief = _brief(rendered)
+    labels = [f"<strong>{escape(label)}</strong> " if label else "" for label, _ in brief.bullets]
+    items = [f"<li>{label}{escape(text)}</li>" for label, (_, text) in zip(labels, brief.bullets, strict=True)]
+    html = [f"<p><strong>{escape(brief.title)}</strong></p>"]
+    html += [f"<ul>{''.join(items)}</ul>"] if items else []
+    html += [f"<p><em>{escape(brief.about)}</em></p>"] if brief.about else []
+    html += [f'<p><a href="{escape(brief.link)}">{_LINK_TEXT}</a></p>'] if brief.link else []
+    return {"username": _NAME, "text": "\n".join([brief.title, *_lines(brief)]), "html": "".join(html)}
+
+
+_PRESETS: Mapping[str, Callable[[RenderedDigest], Mapping[str, Any]]] = {
+    "json": _json,
+    "mattermost": _mattermost,
+    "slack": _slack,
+    "discord": _discord,
+    "matrix": _matrix,
+}
+
+
+class AppriseChannel(OneByOne):
+    """Chats that Apprise reaches, each by one URL.
+
+    Apprise tells whether a message was sent, and writes the reason of a failure only to its log.
+    """
+
+    def __init__(self, config: AppriseConfig) -> None:
+        self.name = config.name
+        self._urls = {_target(url.reveal()): url.reveal() for url in config.urls}
+
+    def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
+        """Return one message for each chat."""
+        return [self._message(rendered, target) for target in self._urls]
+
+    def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:
+        """Return the message again, marked as resent."""
+        return self._message(rendered, original.target, "Resent: ")
+
+    def deliver(self, message: Message) -> DeliveryResult:
+        """Send one message."""
+        url = self._urls.get(message.target)
+        if url is None:
+            return DeliveryResult(DeliveryOutcome.DEAD, f"{message.target} is no longer configured")
+        apprise: Any = importlib.import_module("apprise")  # half a second that only those pay who use it
+        chats, parts = apprise.Apprise(), json.loads(message.payload)
+        if not chats.add(url):
+            return DeliveryResult(DeliveryOutcome.BLOCKED, f"Apprise does not understand the URL of {message.target}")
+        with apprise.LogCapture(level=logging.WARNING, fmt="%(message)s") as said:
+            try:
+                if chats.notify(title=parts["title"], body=parts["body"], body_format="text"):
+                    return SENT
+            except Exception:  # noqa: BLE001, S110  plugins for a hundred services raise what they like
+                pass
+            text = said.getvalue()
+        for secret in re.split(r"[/?&=:@]+", url):
+            text = text.replace(secret, "***") if len(secret) >= 8 else text
+        return DeliveryResult(DeliveryOutcome.DEFERRED, one_line(f"Apprise could not send it: {text}", 300))
+
+    def _message(self, rendered: RenderedDigest, target: str, mark: str = "") -> Message:
+        message = {"title": mark + chat_title(rendered), "body": chat_text(rendered)}
+        return Message(
+            key=rendered.key,
+            target=target,
+            payload=json.dumps(message).encode("ascii"),
+            content_type="application/json",
+            created=rendered.created,
+        )
+
+
+def _target(url: str) -> str:
+    """Return a name for a URL that reveals only the kind of chat."""
+    return f"{one_line(url.partition('://')[0], 20)}:{hash_mark(url)}"

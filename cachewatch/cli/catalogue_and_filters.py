@@ -1,0 +1,422 @@
+"""Open the catalogue that a command reads, complete names in it, and find filters that match nothing in it.
+
+The catalogue is the one that `--repo` names, or the first of several that exists. Nothing is fetched from a network
+unless `--repo`, the environment or the configuration names an address there. The configuration is slow to load, so it
+is loaded only if the working directory is in no catalogue.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+from click.shell_completion import CompletionItem
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.cli.terminal import ProgressLine, say, warn, warn_of, with_options
+from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core.changesets import Blob, Changeset, Comparison, Reader
+from cachewatch.core.filters_and_default_kinds import GROUPS, MEANINGS, every_compiler, is_plain, matcher
+from cachewatch.core.names_and_escaping import ANYWHERE, PUBLIC_REPOSITORY, Layout, did_you_mean, safe, safe_name
+from cachewatch.core.versions_spellings_targets import Versions, sorted_versions
+from cachewatch.documents.parsing_and_recognition import parse
+from cachewatch.errors import CachewatchError, ConfigError, DocumentError, SourceError, UsageError
+from cachewatch.git.local_repository import Repository, is_in_repository
+from cachewatch.git.remote_urls_and_fetching import clone_folder, is_url, open_clone, open_repository
+from cachewatch.git.revision_names_and_times import Revision, resolve
+from cachewatch.git.tags_and_documents import read_package, stacks_of, tags_of
+from cachewatch.git.trees import catalogue_of, folders, nothing_found
+from cachewatch.report.words import MOST_NAMES, first_of
+from cachewatch.sources.folders_and_unreadable_files import holds_document, record_folder
+
+VARIABLE = "CACHEWATCH_REPO"
+PUBLIC = "public"
+_LAYOUT = "cachewatch.layout"
+_MADE = "cachewatch.folders"
+_PARTIAL = "cachewatch.partial_folder"
+_MOST_BESIDE = 20
+_MOST_LOOKED_AT = 500
+_THREE_WAYS = f"""\
+{{problem}}. Name one; nothing is fetched from a network unless you ask for it:
+  --repo PATH or URL    a git repository or a folder with documents ({VARIABLE} names one for all commands)
+  --repo {PUBLIC}         the catalogue of Spack's public build cache, {{public}}
+  cachewatch init       writes a configuration, whose first source is read"""
+
+
+# Names that need no quotes in a shell; others are not offered, because names in a catalogue are not trusted.
+_HARMLESS = re.compile(r"[A-Za-z0-9._+@:/~-]+")
+
+
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def completing(what: str) -> Complete:
+    """Return a completion callback that offers the values of `what`: names, kinds of change, revisions or versions.
+
+    The names are those of the catalogue as it was last fetched. Nothing is fetched and no error is printed, since a
+    user who presses Tab waits for an answer, and can do without one.
+    """
+    return lambda context, _, incomplete: _offered(what, context, incomplete)
+
+
+def _offered(what: str, context: click.Context, incomplete: str) -> list[CompletionItem]:
+    """Return the values that begin with `incomplete`: revisions also after `A..`, and versions after `PACKAGE@`."""
+    if what == "kinds":
+        found = [(str(kind), meaning) for kind, (meaning, _) in MEANINGS.items()]
+        found += [(name, "a group of kinds") for name in GROUPS]
+        return [CompletionItem(name, help=said) for name, said in found if name.startswith(incomplete)]
+    if what == "revisions":
+        start, dots, last = incomplete.rpartition("..")
+        names = [f"{start}{dots}{name}" for name in _matching(_names(what, context), last)]
+        return list(map(CompletionItem, names)) or [CompletionItem(incomplete, type="file")]
+    package, at, _ = incomplete.partition("@")
+    if what == "package_versions" and not at:
+        what = "packages"
+    return list(map(CompletionItem, _matching(_names(what, context, package), incomplete)))
+
+
+def _matching(names: Iterable[str], incomplete: str) -> list[str]:
+    mark = "!" if incomplete.startswith("!") else ""
+    return [mark + name for name in names if (mark + name).startswith(incomplete) and _HARMLESS.fullmatch(name)]
+
+
+def _names(what: str, context: click.Context, package: str = "") -> list[str]:
+    """Return the names in the configuration or in the repository of the command; empty if anything fails."""
+    from cachewatch.config.reading import find_config, read_config  # noqa: PLC0415
+
+    with suppress(CachewatchError, OSError):
+        if what in ("subscriptions", "channels"):
+            config = read_config(find_config(context.params.get("config_file")), with_secrets=False)
+            return list(getattr(config, what))
+        repository = open_as_fetched(context.params.get("repo"))
+        if repository is not None:
+            with closing(repository):
+                revision = resolve(repository, context.params.get("rev") or "HEAD")
+                tag = context.params.get("tag") or "develop"
+                chosen = replace(revision, tag=tag if isinstance(tag, str) else tag[0])
+                return _of_catalogue(what, repository, chosen, package)
+    return []
+
+
+def _of_catalogue(what: str, repository: Repository, revision: Revision, package: str) -> list[str]:
+    if what == "stacks":
+        return sorted({stack for stacks in stacks_of(repository, revision).values() for stack in stacks})
+    if what == "package_versions":
+        found = read_package(repository, revision, package)
+        known = parse(found.content, found.path).specs.counts
+        versions = sorted_versions({version for signature in known for version in signature.versions})
+        return [f"{package}@{version}" for version in reversed(versions)]
+    trees = tags_of(repository, revision).ids
+    if what == "packages":
+        tree = trees.get(revision.tag or "")
+        return sorted(folders(repository, tree).ids) if tree else []
+    tags = tag_names.in_order(trees)
+    if what == "tags":
+        return tags
+    refs = repository.run(["for-each-ref", "--format=%(refname:short)"]).decode("utf-8", "replace").split()
+    return ["HEAD", "HEAD~1", "yesterday", *refs, *(f"HEAD:{tag}" for tag in tags)]
+
+
+def in_full(_context: click.Context, _param: click.Parameter, address: str | None) -> str | None:
+    """Return the address of Spack's public catalogue for `public`, unless a folder has that name; else `address`."""
+    return PUBLIC_REPOSITORY if address == PUBLIC and not os.path.lexists(PUBLIC) else address
+
+
+def _note_layout(context: click.Context, _param: click.Parameter, pattern: str | None) -> None:
+    if pattern is not None:
+        context.meta[_LAYOUT] = Layout.parse(pattern)
+
+
+def layout_asked_for() -> Layout | None:
+    """Return the layout of documents given by the option --documents, or None."""
+    context = click.get_current_context(silent=True)
+    return context.meta.get(_LAYOUT) if context else None
+
+
+DOCUMENTS_OPTION = click.option(
+    "--documents",
+    metavar="PATTERN",
+    expose_value=False,
+    callback=_note_layout,
+    help="Where documents are, if not found by what they are: 'docs/{tag}/{package}.md'.",
+)
+REPO_OPTION = with_options(
+    click.option(
+        "--repo",
+        envvar=VARIABLE,
+        show_envvar=True,
+        show_default="the one you stand in, the configured one, or one in this folder",
+        metavar="PATH|URL",
+        callback=in_full,
+        help=f"Catalogue: a git repository or a folder of documents; `{PUBLIC}` is that of Spack's public cache.",
+    ),
+    DOCUMENTS_OPTION,
+)
+REV_OPTION = click.option(
+    "--rev", default="HEAD", metavar="REVISION", shell_complete=completing("revisions"), help="Revision or date."
+)
+
+
+def one_tag(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    """Return the value of an option that names one tag; raise UsageError for a glob."""
+    if value and not is_plain(value):
+        raise UsageError(
+            f"--tag {safe(value)}: takes one tag and no glob here; `cachewatch tags '{safe(value)}'` lists what matches"
+        )
+    return value
+
+
+TAG_OPTION = click.option(
+    "--tag",
+    default="develop",
+    metavar="TAG",
+    callback=one_tag,
+    shell_complete=completing("tags"),
+    help="Tag to read.",
+)
+
+
+class _Default(Struct, frozen=True):
+    """The repository to read if no option names one, and the sentence that tells the user so."""
+
+    address: str
+    sentence: str
+    layout: Layout = ANYWHERE
+
+
+def open_catalogue(repo: str | None, line: ProgressLine | None = None, *, asked: str = "") -> Repository:
+    """Open the repository `repo`, or else the first that exists: the working directory, the configured, one beside it.
+
+    Prints which one is read, unless the user named it or it is the working directory. The progress of cloning is drawn
+    on `line`. If there is none, raises UsageError with the ways to name one; that sentence begins with `asked`.
+    """
+    if repo is None and (here := _here()) is not None:
+        return here
+    if repo is None:
+        found = _default(asked)
+        why = "the repository here has no documents at HEAD; " if is_in_repository(Path()) else ""
+        say(f"{why}{found.sentence}")
+    elif is_url(repo) or os.path.lexists(repo):
+        found = _Default(repo, "")
+    else:
+        raise UsageError(f"{repo}: there is no such folder")
+    return _open(found, line)
+
+
+def open_as_fetched(repo: str | None) -> Repository | None:
+    """Open the repository of `open_catalogue` silently and without the network; None if it was never fetched."""
+    if repo is None and (here := _here()) is not None:
+        return here
+    found = _Default(repo, "") if repo is not None else _default()
+    if not is_url(found.address):
+        return _open(found)
+    folder = clone_folder(found.address)
+    return open_clone(folder, layout_asked_for() or found.layout) if folder.exists() else None
+
+
+def is_folder(address: str) -> bool:
+    """Tell whether `address` is a folder outside of any git repository."""
+    return Path(address).is_dir() and not is_in_repository(Path(address))
+
+
+def is_partial() -> bool:
+    """Tell whether some documents in a folder that this command opened could not be read."""
+    return bool(click.get_current_context().meta.get(_PARTIAL))
+
+
+def _open(found: _Default, line: ProgressLine | None = None) -> Repository:
+    """Open a repository, or a folder of documents, which is recorded as a temporary one."""
+    address, layout = found.address, layout_asked_for() or found.layout
+    if not is_folder(address):
+        return open_repository(address, report=line.git_report if line else None, layout=layout)
+    context = click.get_current_context()
+    made: dict[tuple[str, Layout], Path] = context.meta.setdefault(_MADE, {})
+    if (address, layout) not in made:
+        kept = context.find_root().with_resource(TemporaryDirectory(prefix="cachewatch-"))
+        path = Path(kept) / "folder.git"
+        try:
+            faults = record_folder(address, path, layout)
+        except UsageError as error:
+            raise UsageError(f"{error}; it is no git repository either") from error
+        warn_of(faults)
+        context.meta[_PARTIAL] = is_partial() or any(each.is_loss for each in faults)
+        made[address, layout] = path
+    return Repository(made[address, layout], layout, is_ours=True, folder=Path(address))
+
+
+def _here() -> Repository | None:
+    """Open the repository around the working directory if HEAD or HEAD~1 has documents; else return None."""
+    here = Path()
+    if not is_in_repository(here):
+        return None
+    layout = layout_asked_for()
+    repository = Repository(here, layout or ANYWHERE)
+    if layout is not None or _has_documents(repository):
+        return repository
+    repository.close()
+    return None
+
+
+def _has_documents(repository: Repository) -> bool:
+    with suppress(SourceError):  # of too many files, or of some that are not here
+        found = (repository.objects().get(f"{revision}^{{commit}}") for revision in ("HEAD", "HEAD~1"))
+        return any(catalogue_of(repository, commit.id) for commit in found if commit)
+    return False
+
+
+def _default(asked: str = "") -> _Default:
+    if found := _configured() or _beside():
+        return found
+    problem = "there is no catalogue here"
+    if is_in_repository(Path()):
+        with closing(Repository(Path())) as repository:
+            head = repository.objects().get("HEAD^{commit}")
+            said = "it has no commits yet"
+            if head is not None:
+                said = f"{nothing_found(repository, head.id, 'HEAD')}; `--repo .` reads its other revisions"
+        problem = f"the repository here is no catalogue: {said}"
+    elif not asked and any(map(holds_document, islice(Path().iterdir(), _MOST_LOOKED_AT))):
+        problem += "; `--repo .` reads the documents in this folder"
+    raise UsageError(_THREE_WAYS.format(problem=asked + problem, public=PUBLIC_REPOSITORY))
+
+
+def _configured() -> _Default | None:
+    """Return the first source of the configuration, or None if there is no configuration."""
+    from cachewatch.config.reading import find_config, read_config  # noqa: PLC0415
+
+    try:
+        file = find_config()
+    except ConfigError:
+        return None
+    config = read_config(file, with_secrets=False)
+    source = next(iter(config.sources.values()), None)
+    if source is None:
+        return None
+    address = source.address
+    folder = config.folder / "sources" / f"{source.name}.git"
+    if source.type != "git" or (is_folder(address) and folder.exists()):
+        # What was recorded of a build cache, or of a folder, is where the service keeps it.
+        if not folder.exists():
+            raise UsageError(
+                f"{file}: nothing has been recorded of the source {source.name} yet; "
+                "run `cachewatch once`, or name a repository with --repo"
+            )
+        address = str(folder)
+    return _Default(address, f"reading the source {source.name} of {file}: {address}", source.layout)
+
+
+def _beside() -> _Default | None:
+    """Return the catalogue that `record` or `demo` wrote in the working directory; raise UsageError for several."""
+    found: list[Path] = []
+    with suppress(OSError):
+        paths = (path for path in Path().iterdir() if path.name != ".git")
+        found = sorted(path for path in paths if (path / "HEAD").is_file() and (path / "objects").is_dir())
+    names = []
+    for path in found if len(found) <= _MOST_BESIDE else ():
+        with suppress(SourceError), closing(Repository(path)) as repository:
+            names += [f"./{path.name}"] if _has_documents(repository) else []
+    if len(names) > 1:
+        options = ", ".join(f"--repo {safe(name)}" for name in names)
+        raise UsageError(f"this folder has several catalogues; choose one: {options}")
+    return _Default(names[0], f"reading the catalogue {names[0]}") if names else None
+
+
+# The name of each filter's values in the facts of a document.
+FACTS = {"stack": "stacks", "target": "targets", "os": "oses", "compiler": "compilers", "versions": "versions"}
+
+Values = Mapping[str, set[str]]  # by filter, the values that exist
+Asked = Sequence[tuple[str, str]]  # pairs of a filter and one of its patterns
+
+
+def check_names(filters: Mapping[str, Sequence[str]], comparison: Comparison, done: Sequence[Changeset]) -> None:
+    """Warn of every pattern of `filters` that matches nothing on either side; raise UsageError if it is a plain name.
+
+    First the documents that were compared are searched; the whole catalogue is read only if that is not enough.
+    """
+    asked = [(name, pattern) for name in ("package", *FACTS) for pattern in filters[name]]
+    if not asked:
+        return
+    values = _seen(comparison, done)
+    left = unmatched(asked, values)
+    if any(name == "stack" for name, _ in left):  # the tags' own lists may have it
+        values["stack"].update(stack for ask in comparison.stacks for stacks in ask().values() for stack in stacks)
+        left = unmatched(left, values)
+    if not left:
+        return
+    is_read = any(name in FACTS for name, _ in left)
+    others = comparison.other_documents() if is_read else ()
+    values["package"].update(comparison.packages())
+    if is_read:
+        for blobs, reader in _documents(comparison, others or ()):
+            add_facts(values, blobs, reader)
+    has_losses = any(changeset.report.is_partial for changeset in done)
+    for name, pattern in unmatched(left, values):
+        # What could not be read, or was not, may have it.
+        is_unread = others is None and name in FACTS
+        where = "on either side"
+        if is_unread:
+            tags = first_of([safe_name(str(pair.after.tag)) for pair in comparison.pairs])
+            where = f"in {tags}; other tags did not change, and were not searched (--tag)"
+        said = f"--{name} {pattern}: {nothing_has(name, pattern, values, where)}"
+        is_name = is_plain(pattern) and name != "versions" and not pattern.startswith("!")
+        if is_name and not has_losses and not is_unread:
+            raise UsageError(said)
+        warn(said)
+
+
+def nothing_has(name: str, pattern: str, values: Values, where: str) -> str:
+    """Return the sentence that `pattern` matches none of `values`, with similar names; `where` was searched."""
+    known = values[name] | ({value.partition("@")[0] for value in values[name]} if name == "compiler" else set())
+    return f"no {'version' if name == 'versions' else name} matches {where}{did_you_mean(pattern, sorted(known), MOST_NAMES)}"
+
+
+def unmatched(asked: Asked, values: Values) -> Asked:
+    """Return the pairs of `asked` whose patterns match none of `values`."""
+    return [(name, pattern) for name, pattern in asked if not _is_among(name, pattern, values.get(name, set()))]
+
+
+def _is_among(name: str, pattern: str, values: Iterable[str]) -> bool:
+    own = pattern.removeprefix("!")
+    if name == "versions":
+        return any(map(Versions([own]), values))
+    patterns = every_compiler([own]) if name == "compiler" else (own,)
+    matchers = [matcher(each) for each in patterns]
+    return any(matches(value) for value in values for matches in matchers)
+
+
+def _seen(comparison: Comparison, done: Iterable[Changeset]) -> dict[str, set[str]]:
+    """Return the values that occur in documents that differ."""
+    values: dict[str, set[str]] = {name: set() for name in ("package", *FACTS)}
+    for pair in comparison.pairs:
+        values["package"].update(document.package for document in pair.difference.all_documents)
+    for changeset in done:
+        seen = changeset.tally.seen
+        values["stack"].update(*seen.traces)
+        for name, fact in FACTS.items():
+            values[name] |= {value for kind, value in seen.facts if kind == fact}
+    return values
+
+
+def _documents(comparison: Comparison, others: Iterable[Blob]) -> Iterator[tuple[list[Blob], Reader]]:
+    readers = comparison.readers
+    for pair in comparison.pairs:
+        documents = pair.difference.all_documents
+        yield [document.before for document in documents if document.before], readers.before
+        yield [document.after for document in documents if document.after], readers.after
+        yield list(pair.difference.unchanged()), readers.after
+    yield list(others), readers.after
+
+
+def add_facts(values: dict[str, set[str]], blobs: Sequence[Blob], reader: Reader) -> None:
+    """Add to `values` what each filter is compared with in these documents; those that cannot be read are skipped."""
+    for blob, content in zip(blobs, reader.read(blobs), strict=True):
+        if isinstance(content, bytes):
+            with suppress(DocumentError):
+                document = parse(content, blob.path)
+                for name, fact in FACTS.items():
+                    values[name] |= document.facts[fact]

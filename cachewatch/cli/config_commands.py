@@ -1,0 +1,404 @@
+"""Load the configuration, and its state, for the commands that need them; and `cachewatch config`.
+
+`cachewatch config` checks the file, shows what it means, prints its schema, says which subscriptions report a package,
+and sends a test message. The check also reads the sources, to find filters that match nothing there, and a `since:`
+that is no revision.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from datetime import UTC, datetime
+from functools import wraps
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import click
+from msgspec.structs import replace
+
+from cachewatch.channels import open_channel
+from cachewatch.cli.catalogue_and_filters import FACTS, Asked, Values, add_facts, completing, nothing_has, unmatched
+from cachewatch.cli.help_and_exit_codes import SuggestingGroup, examples
+from cachewatch.cli.sample_digests import sample_digest
+from cachewatch.cli.terminal import FORMAT_OPTION, say, warn, write, write_json, write_lines
+from cachewatch.config.general_settings import Config
+from cachewatch.config.reading import find_config, read_config
+from cachewatch.config.schedules_and_dates import duration_in_words, parse_when, quiet_until
+from cachewatch.config.showing_and_warnings import advise, channels_of, json_schema, show_config, shown_values
+from cachewatch.config.sources import GitSource, Source
+from cachewatch.config.subscriptions import Match, Subscription
+from cachewatch.config.value_types_and_secrets import parse_mail
+from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core.filters_and_default_kinds import Globs
+from cachewatch.core.names_and_escaping import did_you_mean, safe
+from cachewatch.environments import open_environment
+from cachewatch.errors import CachewatchError, ConfigError, DeliveryError, UnknownRevision, UsageError
+from cachewatch.git.local_repository import Repository
+from cachewatch.git.revision_names_and_times import resolve, resolve_upstream
+from cachewatch.git.tags_and_documents import list_revision, stacks_of, tags_of
+from cachewatch.git.trees import folders, nothing_found
+from cachewatch.operators.explaining_subscriptions import SubscriptionAnswer, explain_package, packages_now
+from cachewatch.report.digest_and_message_values import DeliveryOutcome, Notice
+from cachewatch.report.digest_rendering import render_digest, render_notice
+from cachewatch.runtime.log import open_log
+from cachewatch.service.context_and_source_copies import Context
+from cachewatch.sources.folders_and_unreadable_files import is_plain, list_path
+from cachewatch.store.schema import utc_now
+from cachewatch.store.sqlite_and_process_lock import has_state, open_database, open_to_read
+from cachewatch.store.transactions_and_upgrades import Database
+
+CONFIG_OPTION = click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help=(
+        "Configuration file. If omitted: $CACHEWATCH_CONFIG, ./cachewatch.yaml, the user's file, "
+        "or the system's file, whichever is found first."
+    ),
+)
+
+
+def load(file: Path | None, *, with_secrets: bool = True) -> Config:
+    """Find, read and check the configuration file; raises ConfigError with all mistakes."""
+    return read_config(find_config(file), with_secrets=with_secrets)
+
+
+def _configured(*, with_secrets: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that gives a command `--config`, and calls it with `config`, the checked configuration."""
+
+    def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
+        @CONFIG_OPTION
+        @wraps(command)
+        def with_config(*arguments: Any, config_file: Path | None, **options: Any) -> Any:
+            return command(*arguments, config=load(config_file, with_secrets=with_secrets), **options)
+
+        return with_config
+
+    return decorated
+
+
+configured = _configured(with_secrets=True)
+# For commands that neither send nor fetch, so that they need no access to secrets.
+configured_without_secrets = _configured(with_secrets=False)
+log_format = click.option(
+    "--log-format", type=click.Choice(["text", "json"]), default="text", help="Format of log events on standard error."
+)
+
+
+def working_on(config: Config) -> AbstractContextManager[Context]:
+    """Open the state of `config` for a command that changes it, also while the service works on it."""
+    return _with(config, open_database(config.database, must_exist=True))
+
+
+def reading(config: Config) -> AbstractContextManager[Context]:
+    """Open the state of `config` read-only; write permission is not needed."""
+    return _with(config, open_to_read(config.database))
+
+
+@contextmanager
+def elsewhere(config: Config) -> Iterator[Context]:
+    """Open an empty state in a temporary folder, so that the service's folder is never created by another user."""
+    with TemporaryDirectory(prefix="cachewatch-") as folder, _with(config, open_database(Path(folder))) as context:
+        yield context
+
+
+@contextmanager
+def _with(config: Config, database: Database) -> Iterator[Context]:
+    with closing(database):
+        yield Context(config=config, database=database, log=open_log())
+
+
+# The option of `diff` for each key of `match:`.
+_OPTION_OF = {
+    "tags": "tag",
+    "packages": "package",
+    "stacks": "stack",
+    "targets": "target",
+    "oses": "os",
+    "compilers": "compiler",
+}
+
+
+def unknown_filters(context: Context) -> Iterator[str]:
+    """Yield a sentence for each source that cannot be read, each unknown `since:`, and each filter without a match."""
+    matches = dict(_matches(context.config))
+    seen: dict[str, Values] = {}
+    for name, source in context.config.sources.items():
+        own = [match for match in matches.values() if Globs(match.sources)(name)]
+        asked = {(option, each) for match in own for key, option in _OPTION_OF.items() for each in getattr(match, key)}
+        try:
+            all_tags, seen[name] = _look(context, source, sorted(asked))
+        except CachewatchError as error:
+            yield f"sources.{name}: {_why_not(context, source, error)}; its filters were not checked"
+            continue
+        if source.since is not None:
+            try:
+                with closing(_open(context, source)) as repository:
+                    resolve_upstream(repository, source.since)
+            except CachewatchError as error:
+                yield f"sources.{name}.since: {error}"
+        yield from _unknown(f"sources.{name}.tags", "tag", source.tags, {name: {"tag": all_tags}})
+    for where, match in matches.items():
+        of_match = {name: values for name, values in seen.items() if Globs(match.sources)(name)}
+        for key, option in _OPTION_OF.items():
+            yield from _unknown(f"{where}.{key}", option, getattr(match, key), of_match)
+
+
+def _matches(config: Config) -> Iterator[tuple[str, Match]]:
+    for subscription in config.subscriptions.values():
+        yield f"subscriptions.{subscription.name}.match", subscription.match
+    for silence in config.silences:
+        yield f"silences.{silence.name}.match", silence.match
+
+
+def _why_not(context: Context, source: Source, error: CachewatchError) -> str:
+    """Return in words why a source cannot be read: why its folder has no documents, or that nothing was fetched yet."""
+    if context.clone_folder(source.name).exists() or _is_unfetched(context, source):
+        return str(error)
+    if source.address.startswith("/") and not Path(source.address).exists():
+        return f"there is nothing at {source.address}; correct `git:`, or `cachewatch once` fails"
+    why = ""
+    if source.type == "git" and is_plain(Path(source.address)):
+        try:
+            list_path(source.address, source.layout)
+        except CachewatchError as empty:
+            why = f"{empty}; "
+    return f"{why}nothing has been fetched yet; run `cachewatch once` first"
+
+
+def _open(context: Context, source: Source) -> Repository:
+    """Open the clone of a source; before it was first fetched, the repository itself if it is on this machine."""
+    if _is_unfetched(context, source):
+        return Repository(Path(source.address), source.layout)
+    return context.open_repository(source)
+
+
+def _is_unfetched(context: Context, source: Source) -> bool:
+    """Tell whether a source is a repository on this machine that was not fetched yet."""
+    path = Path(source.address)
+    is_repository = source.type == "git" and path.exists() and not is_plain(path)
+    return is_repository and not context.clone_folder(source.name).exists()
+
+
+def _unknown(where: str, option: str, patterns: Sequence[str], seen: Mapping[str, Values]) -> Iterator[str]:
+    """Yield a sentence for each of `patterns` that matches none of the values in these sources."""
+    values = {option: {value for each in seen.values() for value in each[option]}}
+    for _, pattern in unmatched([(option, each) for each in patterns], values) if seen else ():
+        said = nothing_has(option, pattern, values, f"in the newest revision of {', '.join(seen)}")
+        yield f"{where}: {pattern}: {said}"
+
+
+def _look(context: Context, source: Source, asked: Asked) -> tuple[set[str], Values]:
+    """Return all tags of the newest revision of a source, and the values in the tags that are watched.
+
+    Documents are read only until all filters match something, after what is faster to read.
+    """
+    with closing(_open(context, source)) as repository:
+        branch = source.branch if isinstance(source, GitSource) else None
+        revision = resolve(repository, branch if branch and _is_unfetched(context, source) else "HEAD")
+        trees = tags_of(repository, revision).ids
+        if not trees:
+            raise UnknownRevision(nothing_found(repository, revision.commit, "HEAD"))
+        watched = tag_names.in_order(filter(Globs(source.tags), trees))
+        declared = stacks_of(repository, revision)
+        values: dict[str, set[str]] = {name: set() for name in (*_OPTION_OF.values(), *FACTS)}
+        values["tag"].update(watched)
+        values["package"].update(package for tag in watched for package in folders(repository, trees[tag]).ids)
+        values["stack"].update(stack for tag in watched for stack in declared.get(tag, ()))
+        for tag in watched:
+            if not any(name in FACTS for name, _ in unmatched(asked, values)):
+                break
+            listing = list_revision(repository, replace(revision, tag=tag), lambda _: True)
+            add_facts(values, list(listing.blobs.values()), listing.reader)
+        return set(trees), values
+
+
+_NEXT = 3
+_UNASKED = "whether the sources have what `since:` and filters name was not checked; `cachewatch config check --source` does that"
+
+
+@click.group(cls=SuggestingGroup)
+def config() -> None:
+    """Check, show or try the configuration and templates."""
+
+
+@examples("cachewatch config check", "cachewatch config check --source --strict")
+@config.command
+@CONFIG_OPTION
+@click.option("--no-secrets", is_flag=True, help="Do not read secrets (for machines that do not have them).")
+@click.option(
+    "--source",
+    "is_source_asked",
+    is_flag=True,
+    help="Also warn about filters that match nothing in the sources, as fetched or on this machine, and a `since:` that is no revision.",
+)
+@click.option("--strict", is_flag=True, help="With --source, exit with 2 if there are warnings.")
+def check(*, config_file: Path | None, no_secrets: bool, is_source_asked: bool, strict: bool) -> int:
+    """Check the configuration file: list all mistakes, or summarize it.
+
+    The summary lists sources, channels and subscriptions, and when each digest is due next.
+    """
+    if strict and not is_source_asked:
+        raise UsageError("--strict requires --source")
+    now = datetime.now(UTC)
+    config = load(config_file, with_secrets=not no_secrets)
+    if config.templates_dir is not None:
+        # With sample data, to find undefined names before a digest is due.
+        for template in sorted({each.template or "digest.html.j2" for each in config.subscriptions.values()}):
+            render_digest(sample_digest(), templates_dir=config.templates_dir, template=template)
+    _check_environments(config)
+    write_lines(_report(config, now))
+    for advice in advise(config, now.astimezone(ZoneInfo(config.timezone)).date()):
+        say(f"note: {advice}")
+    if is_source_asked:
+        with elsewhere(config) as context:
+            found = list(unknown_filters(context))
+        for each in found:
+            warn(each)
+        if not found:
+            click.echo("filters: each matches something in the newest revisions")
+        return 2 if found and strict else 0
+    filtered = [getattr(match, key) for _, match in _matches(config) for key in _OPTION_OF]
+    if any(filtered) or any(source.tags or source.since for source in config.sources.values()):
+        say(f"note: {_UNASKED}")
+    return 0
+
+
+@examples("cachewatch config show", "cachewatch config show --config /etc/cachewatch/cachewatch.yaml")
+@config.command
+@configured_without_secrets
+@FORMAT_OPTION
+def show(*, config: Config, format_: str) -> None:
+    """Print the effective configuration, with defaults and with secrets masked."""
+    if format_ == "json":
+        write_json("config", {"config": shown_values(config)})
+        return
+    write([show_config(config).encode()], None, is_for_people=True)
+
+
+@examples("cachewatch config schema > cachewatch.schema.json", "cachewatch config schema | jq '.properties | keys'")
+@config.command
+def schema() -> None:
+    """Print the JSON Schema of the configuration file, for editors."""
+    click.echo(json_schema(), nl=False)
+
+
+def _check_environments(config: Config) -> None:
+    """Read the environments that are watched; raise ConfigError for those that cannot be read."""
+    mistakes = []
+    for subscription in config.subscriptions.values():
+        if subscription.match.environment is not None:
+            try:
+                open_environment(subscription.match.environment, config.environment_folders)
+            except UsageError as error:
+                mistakes.append(f"{config.path}: subscriptions.{subscription.name}.match.environment: {error}")
+    if mistakes:
+        raise ConfigError("\n".join(mistakes))
+
+
+def _report(config: Config, now: datetime) -> Iterator[str]:
+    yield f"{config.path}: no mistakes"
+    yield f"  state in {config.state}"
+    for source in config.sources.values():
+        yield f"source {source.name}: {source.address}, polled every {duration_in_words(source.poll.every)}"
+    for channel in config.channels.values():
+        users = [s.name for s in config.subscriptions.values() if channel.name in channels_of(s)]
+        users += ["operators"] if channel.name in config.operators.channels else []
+        yield f"channel {channel.name}: {channel.type}, for {', '.join(users) or 'nobody'}"
+    for subscription in config.subscriptions.values():
+        yield from _of_subscription(subscription, config, now)
+    for silence in config.silences:
+        yield f"silence {silence.name}: until {silence.until}"
+
+
+def _of_subscription(subscription: Subscription, config: Config, now: datetime) -> Iterator[str]:
+    schedule = parse_when(subscription.when, config.timezone)
+    to = f" to {', '.join(subscription.to)}" if subscription.to else ""
+    yield f"subscription {subscription.name}: {', '.join(subscription.channels)}{to}, {schedule.in_words()}"
+    dates, slot = list[str](), schedule.next_after(now)
+    while slot is not None and len(dates) < _NEXT:
+        times = (slot, quiet_until(config.quiet, slot))
+        due, sent = (f"{each.astimezone(ZoneInfo(config.timezone)):%a %Y-%m-%d %H:%M}" for each in times)
+        dates.append(due if due == sent else f"{due} (quiet, sent {sent})")
+        slot = schedule.next_after(slot)
+    if dates:
+        yield f"  next: {'; '.join(dates)}"
+    if subscription.urgent is not None:
+        kinds = ", ".join(sorted(subscription.urgent.changes))
+        yield f"  at once through {', '.join(subscription.urgent.channels)}: {kinds}"
+
+
+@examples("cachewatch config test mail", "cachewatch config test mail --to you@example.org")
+@click.command
+@configured
+@click.argument("channel", shell_complete=completing("channels"))
+@click.option(
+    "--to", multiple=True, metavar="ADDRESS", show_default="the operators", help="Recipient of a test mail; repeatable."
+)
+def test(*, config: Config, channel: str, to: tuple[str, ...]) -> None:
+    """Send a test message through CHANNEL, without retries."""
+    if channel not in config.channels:
+        raise UsageError(f"no channel {channel!r}; configured: {', '.join(config.channels)}")
+    for address in to:
+        try:
+            parse_mail(address)
+        except UsageError as error:
+            raise UsageError(f"--to {error}") from error
+    opened = open_channel(config.channels[channel])
+    now = utc_now()
+    notice = Notice(
+        key=f"test-{now:%Y%m%dT%H%M%S%f}",
+        title="this is a test",
+        is_test=True,
+        said=(f"The channel {channel} works.", "No action is required."),
+        created=now,
+        zone=config.timezone,
+    )
+    messages = opened.build_messages(render_notice(notice, to=to or config.operators.to))
+    if not messages:
+        raise UsageError(f"no recipients: use --to ADDRESS, or set `operators: to:` in {config.path}")
+    failed = []
+    with opened.open(lambda *_: ()) as transport:
+        for message in messages:
+            answer = transport.deliver(message)
+            click.echo(f"{message.target}: {answer.outcome}{': ' + safe(answer.detail) if answer.detail else ''}")
+            failed += [] if answer.outcome is DeliveryOutcome.SENT else [message.target]
+    if failed:
+        raise DeliveryError(
+            f"the test message did not reach {', '.join(failed)}, and is not tried again; fix `channels: {channel}:` in {config.path}"
+        )
+
+
+@examples(
+    "cachewatch config explain py-torch", "cachewatch config explain hdf5 --config /etc/cachewatch/cachewatch.yaml"
+)
+@click.command
+@configured_without_secrets
+@click.argument("package", shell_complete=completing("packages"))
+@FORMAT_OPTION
+def explain(*, config: Config, package: str, format_: str) -> None:
+    """Show which subscriptions report changes of PACKAGE.
+
+    Lists why, when and through which channels; and for the other subscriptions, why not.
+    """
+    # Before the first pass there is no state.
+    with (reading if has_state(config.database) else elsewhere)(config) as context:
+        found = list(explain_package(context, package))
+        names = packages_now(context)
+    if names and package not in names:
+        warn(f"no source has a package {package} now{did_you_mean(package, sorted(names))}")
+    if format_ == "json":
+        write_json("explain", found)
+        return
+    write_lines(safe(line) for each in found for line in _answer(each))
+
+
+def _answer(found: SubscriptionAnswer) -> Iterator[str]:
+    yield f"{found.subscription}  {'would be notified' if found.is_notified else 'would not be notified'}"
+    yield from (f"  {reason}" for reason in found.reasons)
+    if found.is_notified:
+        yield f"  {found.when}, through {'; '.join(found.where)}"
+    if found.urgent:
+        yield f"  at once through {'; '.join(found.urgent)}"

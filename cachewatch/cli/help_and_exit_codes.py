@@ -1,0 +1,205 @@
+"""Help for users who type a command line: `cachewatch help`, examples, and error messages that suggest the right names."""
+
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TypeVar
+
+import click
+from click.shell_completion import get_completion_class
+
+from cachewatch.cli.terminal import FORMAT_OPTION, write_json, write_lines
+from cachewatch.core.filters_and_default_kinds import GROUPS, MEANINGS
+from cachewatch.core.names_and_escaping import did_you_mean
+from cachewatch.hooks import Command, load
+from cachewatch.runtime.files_and_locks import shipped_schemas
+
+# The environment variable with which a shell asks for completions; click derives it from the program's name.
+COMPLETING = "_CACHEWATCH_COMPLETE"
+# A paragraph that begins with this keeps its lines in click.
+AS_IT_IS = "\b"
+
+
+C = TypeVar("C", bound=click.Command)
+
+
+def examples(*lines: str, title: str = "Examples:") -> Callable[[C], C]:
+    """Return a decorator that ends the help of a command with each of `lines` as an example."""
+
+    def add(command: C) -> C:
+        command.epilog = "\n".join([AS_IT_IS, title, *(f"  $ {line}" for line in lines)])
+        return command
+
+    return add
+
+
+_NOT_ONE = re.compile(r"'(.*)' is not one of ", re.DOTALL)
+
+
+class SuggestingGroup(click.Group):
+    """A group that loads a command when it is called, and suggests a name for one that does not exist."""
+
+    rows: Mapping[str, Command] = MappingProxyType({})
+
+    def get_rows(self) -> Mapping[str, Command]:
+        """Return the commands that are loaded when they are called, by name, also subcommands."""
+        return self.rows
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands of this group."""
+        return sorted({*super().list_commands(ctx), *(name for name in self.get_rows() if " " not in name)})
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Load a command of this group; a group also gets its own subcommands."""
+        row = self.get_rows().get(name)
+        command = load(row.object) if row else super().get_command(ctx, name)
+        if isinstance(command, SuggestingGroup) and row:
+            begin = f"{name} "
+            command.rows = {
+                key.removeprefix(begin): one for key, one in self.get_rows().items() if key.startswith(begin)
+            }
+        return command if isinstance(command, click.Command) else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the commands by section of the help, without loading those that are listed in rows."""
+        rows = {name: (row.section, row.summary) for name, row in self.get_rows().items() if " " not in name}
+        rows |= {name: ("", one.get_short_help_str(100)) for name, one in self.commands.items()}
+        width = max(map(len, rows), default=0)
+        for section in dict.fromkeys(section for section, _ in rows.values()):
+            with formatter.section(section or "Commands"):
+                own = [(name.ljust(width), said) for name, (where, said) in rows.items() if where == section]
+                formatter.write_dl(own if section else sorted(own))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or raise UsageError with a similar name; `help COMMAND` is `COMMAND --help`."""
+        name = args[0]
+        if name == "help" and (rows := self.get_rows()) and f"help {(args[1:] or [''])[0]}" not in rows:
+            return self.resolve_command(ctx, [*args[1:], "--help"])
+        if self.get_command(ctx, name) is None and not name.startswith("-") and not ctx.resilient_parsing:
+            moved = [key for key in self.get_rows() if key.endswith(f" {name}")]
+            hint = f"; did you mean {moved[0]}?" if moved else did_you_mean(name, self.list_commands(ctx))
+            raise click.UsageError(f"there is no command {name}{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+def explained(error: click.ClickException) -> str:
+    """Return the error message for `error`, with the form of the command if its arguments are wrong."""
+    context = getattr(error, "ctx", None)
+    if not isinstance(error, click.UsageError) or context is None:
+        return f"cachewatch: {_lowered(error.format_message())}"
+    lines = [f"cachewatch: {_sentence(error, context)}", f"See `{context.command_path} --help`."]
+    is_about_form = isinstance(error, click.MissingParameter) or type(error) is click.UsageError
+    if is_about_form and not isinstance(context.command, click.Group):  # an argument is missing or superfluous
+        lines.insert(1, context.command.get_usage(context))
+    return "\n".join(lines)
+
+
+def _sentence(error: click.UsageError, context: click.Context) -> str:
+    command = context.command_path.removeprefix("cachewatch ")
+    match error:
+        case click.NoSuchOption():
+            return f"{command} has no option {error.option_name}{_meant_option(error.option_name, context.command)}"
+        case click.MissingParameter() if error.param is not None:
+            return f"{command} needs {_named(error.param, context)}"
+        case click.BadParameter() if error.param is not None:
+            return _bad_value(error, error.param, context)
+    message = _lowered(error.format_message())
+    return message if message.startswith("there is") else f"{command}: {message}"
+
+
+def _lowered(message: str) -> str:
+    return f"{message[:1].lower()}{message[1:].rstrip('.')}"
+
+
+def _bad_value(error: click.BadParameter, param: click.Parameter, context: click.Context) -> str:
+    found = _NOT_ONE.match(error.message)
+    where = _named(param, context)
+    if found is None or not isinstance(param.type, click.Choice):
+        return f"{where}: {_lowered(error.message)}"
+    choices = list(map(str, param.type.choices))
+    shortened = re.compile(".*".join(map(re.escape, found[1])))  # md for markdown
+    meant = did_you_mean(found[1], choices) or did_you_mean(next(filter(shortened.match, choices), ""), choices)
+    return f"{where}: {found[0]}{', '.join(choices)}{meant}"
+
+
+def _named(param: click.Parameter, context: click.Context) -> str:
+    return param.opts[-1] if isinstance(param, click.Option) else param.make_metavar(context)
+
+
+def _meant_option(name: str, command: click.Command) -> str:
+    """Return the end of an error message that suggests the option meant by `name`, perhaps a --format."""
+    options = [param for param in command.params if isinstance(param, click.Option)]
+    form = next((option for option in options if "--format" in option.opts), None)
+    if form is not None and isinstance(form.type, click.Choice) and name.lstrip("-") in form.type.choices:
+        return f"; did you mean --format {name.lstrip('-')}?"
+    names = [opt for option in options for opt in option.opts]
+    if name == "--repo" and "--config" in names:
+        return "; it reads the sources of a configuration, which --config names"
+    return did_you_mean(name, names)
+
+
+@examples("cachewatch help diff", "cachewatch help config check", "cachewatch help kinds")
+@click.group(name="help", cls=SuggestingGroup)
+def help_() -> None:
+    """Show the help of a command, the kinds of change, JSON Schemas, or how commands are completed."""
+
+
+@examples("cachewatch help kinds", "cachewatch help kinds --format json")
+@click.command
+@FORMAT_OPTION
+def kinds(*, format_: str) -> None:
+    """List the kinds of change, worst first.
+
+    A + marks the kinds that digests report by default.
+    """
+    if format_ == "json":
+        write_json(
+            "kinds",
+            {
+                "kinds": [{"kind": kind, "meaning": said, "default": own} for kind, (said, own) in MEANINGS.items()],
+                "groups": {word: [kind for kind in MEANINGS if kind in group] for word, group in GROUPS.items()},
+            },
+        )
+        return
+    lines = ["Kinds of change, worst first; + marks those that digests report by default:", ""]
+    lines += [f"{'+' if is_default else ' '} {kind:<18} {meaning}" for kind, (meaning, is_default) in MEANINGS.items()]
+    lines += ["", "Groups of kinds, for `changes:` of a subscription and `diff --kind`:", ""]
+    for word, group in GROUPS.items():
+        if word not in ("default", "all"):
+            lines.append(f"  {word:<18} {', '.join(kind for kind in MEANINGS if kind in group)}")
+    lines += ["", "Lost places and machines with equal builds elsewhere are place-lost and machine-lost, but not lost."]
+    lines.append("Digests sum up the kinds that they do not report in their line Routine.")
+    write_lines(lines)
+
+
+_SCHEMAS = {name: file for name, file in shipped_schemas().items() if name != "cachewatch"}  # of `config schema`
+
+
+@examples("cachewatch help schema > changesets.schema.json", "cachewatch help schema digest")
+@click.command
+@click.argument("what", type=click.Choice([*_SCHEMAS]), default="changesets")
+def schema(*, what: str) -> None:
+    """Print the JSON Schema of `diff --format json`, of a digest, or of `why` or `impact` with `--format json`."""
+    click.echo(_SCHEMAS[what].read_text("utf-8"), nl=False)
+
+
+@examples(
+    'eval "$(cachewatch help completion bash)"',
+    "cachewatch help completion fish > ~/.config/fish/completions/cachewatch.fish",
+)
+@click.command
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, /, *, shell: str) -> None:
+    """Print the completion script of a shell.
+
+    Commands, options, tags, packages, stacks, kinds, subscriptions and channels are completed, those of the
+    catalogue as it was last fetched. For bash and zsh, put `eval "$(cachewatch help completion bash)"` into ~/.bashrc or
+    ~/.zshrc; for fish, write the script to ~/.config/fish/completions/cachewatch.fish.
+    """
+    found = get_completion_class(shell)
+    assert found is not None
+    root = context.find_root()
+    click.echo(found(root.command, {}, "cachewatch", COMPLETING).source())

@@ -1,0 +1,392 @@
+"""The commands that run the service: `once`, `daemon`, and `preview`, which prints what `once` would send now."""
+
+import logging
+import os
+import sys
+import webbrowser
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from datetime import datetime
+from email.message import EmailMessage
+from email.parser import BytesParser
+from email.policy import default
+from pathlib import Path
+from tempfile import NamedTemporaryFile, TemporaryDirectory
+from zoneinfo import ZoneInfo
+
+import click
+
+from cachewatch.channels import markup, plain_lines
+from cachewatch.cli.catalogue_and_filters import completing
+from cachewatch.cli.config_commands import configured, log_format, reading
+from cachewatch.cli.help_and_exit_codes import examples
+from cachewatch.cli.status_and_deliveries import when
+from cachewatch.cli.template_commands import TEMPLATES_OPTION
+from cachewatch.cli.terminal import format_option, is_on_terminal, say, warn, write_lines
+from cachewatch.config.channels import FileConfig, MailConfig, WebhookConfig
+from cachewatch.config.general_settings import Config
+from cachewatch.config.reading import read_config
+from cachewatch.config.schedules_and_dates import minute, quiet_until
+from cachewatch.config.sources import Source
+from cachewatch.core.names_and_escaping import safe
+from cachewatch.errors import AnotherInstance, SourceError, TemplateError, UsageError
+from cachewatch.git.remote_urls_and_fetching import is_url
+from cachewatch.operators.status_and_problems import ServiceStatus, find_problems, read_status
+from cachewatch.report.digest_and_message_values import Form
+from cachewatch.report.words import number
+from cachewatch.runtime.log import Log, open_log
+from cachewatch.service.context_and_source_copies import Context, copy_for_now
+from cachewatch.service.deciding_and_storing import is_left_out
+from cachewatch.service.digest_assembly import ChannelMessages, PendingDigest, build_messages, compose
+from cachewatch.service.passes_and_leadership import leading, ping, resume, run_pass
+from cachewatch.service.poll import poll
+from cachewatch.service.streams_and_silences import REGULAR, URGENT, Stream, StreamState, read_stream, streams_of
+from cachewatch.store import deliveries as outbox
+from cachewatch.store import digests_and_holds as digests
+from cachewatch.store import health_and_alerts as health
+from cachewatch.store.deliveries import OPEN
+from cachewatch.store.health_and_alerts import SourceHealth
+from cachewatch.store.schema import utc_now
+from cachewatch.store.sqlite_and_process_lock import has_state, only_one, open_database
+from cachewatch.store.transactions_and_upgrades import copy_rows
+
+_MOST_DELIVERIES = 500
+
+
+def _summary(context: Context, before: ServiceStatus, begun: datetime) -> Iterator[str]:
+    """Yield for a terminal what the pass did that began at `begun`; `before` is the status at that time."""
+    after, begun = read_status(context), begun.astimezone(ZoneInfo(context.config.timezone))
+    then = {source.name: source for source in before.sources}
+    yield "SOURCES"
+    for source in after.sources:
+        yield f"  {source.name}  {_source(source, then.get(source.name), begun)}"
+    yield "DIGESTS"
+    yield from _digests(context, before, after, begun)
+    for channel in after.channels:
+        if count := sum(channel.queue.get(state, 0) for state in OPEN):
+            blocked = channel.health.blocked_until
+            again = f"; next attempt {when(blocked, begun)}" if blocked else ""
+            yield f"  {channel.health.name}: {number(count, 'delivery', 'deliveries')} waiting{again}"
+    if problems := find_problems(after, context.config, context.clock()).all:
+        yield "PROBLEMS  (`cachewatch status` says more)"
+        yield from (f"  {problem.what}" for problem in problems)
+
+
+def _source(source: SourceHealth, then: SourceHealth | None, now: datetime) -> str:
+    if source.failures or source.revision is None:
+        return f"cannot be read: {source.error}" if source.failures else "nothing fetched yet"
+    what = "fetched for the first time"
+    if then is not None and then.revision is not None:
+        what = "unchanged" if then.revision == source.revision else "new"
+    return f"{source.revision[:10]} of {when(source.revision_time, now)}, {what}"
+
+
+def _digests(context: Context, before: ServiceStatus, after: ServiceStatus, begun: datetime) -> Iterator[str]:
+    """Yield the digests that the pass created or tried to deliver, then those that it did not, and why."""
+    with context.database.read() as connection:
+        newest = outbox.find(connection, limit=_MOST_DELIVERIES)
+        touched = [each for each in reversed(newest) if max(each.created, each.settled_at or each.created) >= begun]
+        found = {each.digest: digests.find(connection, each.digest) for each in touched}
+    for key, digest in found.items():
+        yield f"  {digest.subscription}: {digest.title}" if digest else "  an alert to the operators"
+        for each in touched:
+            if each.digest == key:
+                said = f": {each.said}" if each.said and each.state != "sent" else ""
+                yield f"    {each.channel} -> {each.target}: {each.state}{said}"
+    failed = {alert.name: alert.detail for alert in after.alerts if alert.kind == "digest-failed"}
+    yield from (f"  {name}: could not be created: {detail}" for name, detail in failed.items())
+    held = [each for each in after.held if each.since >= begun]
+    yield from (f"  {each.subscription}: held for the operators: {each.reason}" for each in held)
+    told = {digest.subscription for digest in found.values() if digest} | {each.subscription for each in held}
+    for stream in after.streams:
+        if stream.stream == "regular" and stream.subscription not in told | failed.keys():
+            due = f"next {when(stream.due, begun) if stream.due else stream.schedule}"
+            if any(source.revision is None for source in before.sources):
+                due = f"it begins here, {due} (`cachewatch preview {stream.subscription}` says how to see one now)"
+            yield f"  {stream.subscription}: nothing to send now; {due}"
+
+
+@examples("cachewatch once --config /etc/cachewatch/cachewatch.yaml", "cachewatch once --log-format json 2>> once.log")
+@click.command
+@configured
+@log_format
+def once(*, config: Config, log_format: str) -> int:
+    """Fetch, compare and deliver what is due, then exit.
+
+    For cron, CI or a systemd timer. Exits with 3 if a source could not be read, with 8 if a digest could not be
+    created, and with 7 if a delivery failed permanently, its address is suppressed, or a channel does not work until
+    it is repaired. On a terminal, it ends with a summary.
+    """
+    os.umask(0o077)
+    with only_one(config.folder), _pinged_if_it_fails(config), ExitStack() as stack:
+        service = _opened(config, log_format)
+        stack.enter_context(closing(service.database))
+        stack.enter_context(leading(service))
+        resume(service)
+        before, begun = read_status(service), utc_now()
+        new = ", ".join(safe(source.name) for source in before.sources if source.revision is None)
+        if new and is_on_terminal():
+            # The first fetch takes long, and the log has lines only for work that is finished.
+            click.echo(f"fetching {new} for the first time, which may take minutes ...", err=True)
+        result = run_pass(service)
+        if is_on_terminal():
+            write_lines(map(safe, _summary(service, before, begun)))
+        code = 3 if result.failed_sources else 8 if result.failed_digests else 7 if result.is_undelivered else 0
+        ping(config, service.log, is_whole=code == 0)
+    return code
+
+
+@contextmanager
+def _pinged_if_it_fails(config: Config) -> Iterator[None]:
+    """Ping the monitoring service about an exception in the block, but not if another process does the work."""
+    try:
+        yield
+    except AnotherInstance:
+        raise
+    except Exception:
+        ping(config, Log(), is_whole=False)
+        raise
+
+
+@examples("cachewatch daemon --config /etc/cachewatch/cachewatch.yaml", "cachewatch daemon --log-format json")
+@click.command
+@configured
+@log_format
+def daemon(*, config: Config, log_format: str) -> int:
+    """Fetch, compare and deliver whenever something is due.
+
+    Runs until it receives SIGTERM, which lets the current delivery finish. SIGHUP reloads the configuration.
+    """
+    from cachewatch.daemon import Daemon  # noqa: PLC0415  the scheduler is slow to load
+
+    os.umask(0o077)
+    with only_one(config.folder):
+        service = _opened(config, log_format)
+        with closing(service.database):
+            return Daemon(service, lambda: read_config(config.path)).run()
+
+
+def _opened(config: Config, form: str) -> Context:
+    """Open the state; this process must hold its lock on this host."""
+    database = open_database(config.database, is_checked=True)
+    # The clock by its name here, which the model and the crash tests replace.
+    return Context(config=config, database=database, log=open_log(form), clock=utc_now)
+
+
+# The tables of messages, which may be large and are not needed.
+_NOT_LOOKED_AT = ("bodies", "deliveries", "attempts")
+
+
+@examples(
+    "cachewatch preview my-packages",
+    "cachewatch preview my-packages --since 2025-06-01 --open",
+    "cachewatch preview my-packages --templates-dir templates --format html > preview.html",
+)
+@click.command
+@configured
+@click.argument("subscription", required=False, shell_complete=completing("subscriptions"))
+@click.option("--since", metavar="REVISION", help="Start at this revision or date, not at the last reported one.")
+@click.option("--urgent", is_flag=True, help="Preview the urgent digest, not the regular one.")
+@format_option("text", "html", "markdown", "json", "eml")
+@click.option(
+    "--channel",
+    metavar="NAME",
+    shell_complete=completing("channels"),
+    help="Preview the message for this channel, not for the first one that supports the format.",
+)
+@click.option("--open", "is_opened", is_flag=True, help="Show the HTML in a browser.")
+@TEMPLATES_OPTION
+def preview(
+    *,
+    config: Config,
+    subscription: str | None,
+    since: str | None,
+    urgent: bool,
+    format_: str,
+    channel: str | None,
+    is_opened: bool,
+    templates_dir: Path | None,
+) -> int:
+    """Print the digest that SUBSCRIPTION would receive from `cachewatch once` now.
+
+    SUBSCRIPTION may be left out if there is only one. The output is byte for byte what would be sent, and nothing if
+    nothing would be sent. Nothing is sent or stored. Repositories and folders on this machine are fetched into a copy of
+    the state, which is forgotten again. Sources on the network are shown as of the last fetch; `cachewatch once` fetches
+    first. Before the first `once`, those that do not begin at their newest revision are fetched into the copy, too.
+    Exits with 6 if a template of your own is wrong: then cachewatch's own are used, as `once` does.
+    """
+    if templates_dir is not None:
+        config = config.model_copy(update={"templates_dir": templates_dir.absolute()})
+    stream = _stream(config, subscription, URGENT if urgent else REGULAR)
+    with _state(config, stream, since) as service:
+        with service.database.read() as connection:
+            state = read_stream(connection, stream)
+        draft = compose(service, stream, state, since=since)
+        built = build_messages(config, stream, draft.digest, forms=frozenset(Form))
+        packed = tuple(each for each in built if channel in (None, each.channel))
+        if not packed:
+            names = ", ".join(each.channel for each in built)
+            raise UsageError(f"{channel} is not a channel of this subscription; its channels: {names}")
+        is_new = any(span.before.revision != span.after.revision for span in draft.digest.spans)
+        is_due = since is not None or is_new or not stream.is_each_revision
+        is_sent = is_due and not is_left_out(stream, state, draft, service.clock())
+        for note in _notes(config, service, stream, state, draft, since=since, is_sent=is_sent):
+            say(note)
+    problems = dict.fromkeys(each.problem for each in packed if each.problem)
+    for problem in problems:
+        say(f"cachewatch's own templates are used, because one of yours is wrong: {problem}")
+    code = TemplateError.exit_code if problems else 0
+    if is_sent and is_opened:
+        with NamedTemporaryFile(prefix="cachewatch-", suffix=".html", delete=False) as page:
+            page.write(_sent(config, packed, "html"))
+        is_shown = webbrowser.open(Path(page.name).as_uri())
+        none = "no browser can be opened: there is none, or no display"
+        say(f"opening {page.name}" if is_shown else f"{none}; the page is {page.name}")
+    elif is_sent:
+        sys.stdout.buffer.write(_sent(config, packed, format_))
+    return code
+
+
+def _stream(config: Config, subscription: str | None, name: str) -> Stream:
+    """Return a stream of a subscription, or of the only one; raise UsageError, with all names, if there is none."""
+    names = ", ".join(config.subscriptions) or "none"
+    if not subscription and len(config.subscriptions) != 1:
+        raise UsageError(f"preview needs a subscription; configured: {names}")
+    subscription = subscription or next(iter(config.subscriptions))
+    for stream in streams_of(config):
+        if stream.subscription.name == subscription and stream.name == name:
+            return stream
+    if subscription in config.subscriptions:
+        raise UsageError(f"{subscription} has no urgent digests; see `urgent:` in {config.path}")
+    raise UsageError(f"no subscription {subscription!r}; configured: {names}")
+
+
+@contextmanager
+def _state(config: Config, stream: Stream, since: str | None) -> Iterator[Context]:
+    """Open the state as the next pass would find it, with the newest revisions of the sources on this machine.
+
+    Before the first pass, it is empty except for the sources that this pass would fetch.
+    """
+    here = [each for each in stream.sources if _is_here(each)]
+    with ExitStack() as stack:
+        stored = stack.enter_context(reading(config)) if has_state(config.database) else None
+        if stored and not here:
+            yield stored
+            return
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="cachewatch-")))
+        own = config.model_copy(update={"state": folder})
+        # The log of the service does not belong to the output of a preview.
+        context = Context(config=own, database=open_database(folder), log=open_log(level=logging.CRITICAL))
+        stack.enter_context(closing(context.database))
+        if stored:
+            with stored.database.read() as old, context.database.write() as new:
+                copy_rows(old, new, but=_NOT_LOOKED_AT)
+            for source in stream.sources:
+                copy_for_now(stored.clone_folder(source.name), context.clone_folder(source.name))
+            for failed, error in _fetched(context, here):
+                warn(f"the source {failed} cannot be read: {error}")
+        else:
+            # Live build caches have no earlier revisions.
+            fetched = [each for each in stream.sources if (since or _begins_earlier(each)) and each.type == "git"]
+            if fetched:
+                names = ", ".join(each.name for each in fetched)
+                say(f"nothing was fetched yet; fetching {names} for this preview alone ...")
+            for failed, error in _fetched(context, [*fetched, *(each for each in here if each not in fetched)]):
+                raise SourceError(f"the source {failed}: {error}")
+        yield context
+
+
+def _fetched(context: Context, sources: Sequence[Source]) -> Iterator[tuple[str, str]]:
+    """Fetch sources one after the other, and yield those that cannot be read, with the error."""
+    for source in sources:
+        if not poll(context, source):
+            with context.database.read() as connection:
+                yield source.name, health.source(connection, source.name).error
+
+
+def _begins_earlier(source: Source) -> bool:
+    return source.since is not None or source.first_run == "report"
+
+
+def _is_here(source: Source) -> bool:
+    """Tell whether a source is a repository or folder on this machine, which is fast to fetch."""
+    return source.type == "git" and (not is_url(source.address) or source.address.startswith("file:"))
+
+
+def _notes(
+    config: Config,
+    service: Context,
+    stream: Stream,
+    state: StreamState,
+    draft: PendingDigest,
+    *,
+    since: str | None,
+    is_sent: bool,
+) -> Iterator[str]:
+    """Yield why there is no digest, when it is sent, or what is missing in it."""
+    name = stream.subscription.name
+    unfetched = [each for each in stream.sources if state.sources[each.name].revision is None]
+    is_silent = not since and not state.positions and not any(map(_begins_earlier, stream.sources))
+    if unfetched and not is_silent:
+        # Why not was just said of sources on this machine, which were tried.
+        failed = dict.fromkeys(state.sources[each.name].error for each in unfetched if not _is_here(each))
+        why = safe("; ".join(filter(None, failed)))
+        names = f"{', '.join(each.name for each in unfetched)}{f' ({why})' if why else ''}"
+        yield f"warning: nothing has been fetched yet of {names}; run `cachewatch once` first"
+    if draft.is_empty and (is_silent or len(unfetched) < len(stream.sources)):
+        why = f"no changes since {since or 'the last report'} match {name}"
+        why = f"{name} begins at the newest revision" if is_silent else why
+        what = "the digest says so" if is_sent else "nothing would be sent"
+        earlier = "an earlier --since" if since else f"`cachewatch preview {name} --since REVISION`"
+        yield f"{why}: {what}; {earlier} shows older changes"
+    for advance in draft.advances:
+        for tag in advance.tags:
+            for each in tag.unread:
+                unread = f"{each.package} of {tag.tag} cannot be read"
+                yield f"warning: {unread}; what changed in it is reported later: {safe(each.reason)}"
+    for source in stream.sources:
+        at = state.sources[source.name].succeeded_at
+        if at is not None and not _is_here(source) and has_state(config.database):
+            fetched = minute(at, config.timezone)
+            yield f"{source.name} as of the last fetch at {fetched}; `cachewatch once` fetches first"
+    if draft.hold:
+        yield f"this digest would be held for the operators: {draft.hold}"
+    elif is_sent and not since and (later := _later(service, stream)):
+        yield f"this digest is sent {later}, with what is new until then"
+
+
+def _later(service: Context, stream: Stream) -> str:
+    """Return in words when the digest is due; "" if that is now."""
+    now, config = service.clock(), service.config
+    streams = read_status(service).streams
+    planned = next(
+        each.due for each in streams if (each.subscription, each.stream) == (stream.subscription.name, stream.name)
+    )
+    due = quiet_until(config.quiet, max(planned or stream.schedule.next_after(now) or now, now))
+    return f"on {due.astimezone(ZoneInfo(config.timezone)):%A %Y-%m-%d at %H:%M %Z}" if due > now else ""
+
+
+def _sent(config: Config, packed: tuple[ChannelMessages, ...], form: str) -> bytes:
+    """Return the bytes that the first of these channels sends in the format `form`."""
+    first = packed[0]
+    channel, rendered = config.channels[first.channel], first.rendered
+    if form == "eml":
+        mails = [each for each in packed if isinstance(config.channels[each.channel], MailConfig)]
+        if not mails:
+            names = ", ".join(each.channel for each in packed)
+            raise UsageError(f"{names}: no mail channel; choose another form with --format")
+        for each in mails:
+            if each.messages:
+                return each.messages[0].payload
+        raise UsageError("the subscription has no recipients of mail; choose another form with --format")
+    if form == "json":
+        return first.messages[0].payload if isinstance(channel, WebhookConfig) else rendered.json
+    if isinstance(channel, MailConfig) and first.messages and form != "markdown":
+        # With the links for the first recipient.
+        mail = BytesParser(EmailMessage, policy=default).parsebytes(first.messages[0].payload)
+        part = mail.get_body(("plain" if form == "text" else "html",))
+        return str(part.get_content()).replace("\r\n", "\n").encode() if part is not None else b""
+    if form == "text":
+        return plain_lines(rendered.text).encode()
+    is_page = form == "html" and isinstance(channel, FileConfig)
+    return markup(rendered.page if is_page else getattr(rendered, form)).encode()

@@ -1,0 +1,491 @@
+"""The commands that list what is in a revision: `show`, `tags`, `stacks` and `packages`."""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, suppress
+from typing import Any
+
+import click
+from msgspec.structs import replace
+
+from cachewatch.cli.catalogue_and_filters import (
+    REPO_OPTION,
+    REV_OPTION,
+    TAG_OPTION,
+    Complete,
+    completing,
+    is_partial,
+    one_tag,
+    open_catalogue,
+)
+from cachewatch.cli.help_and_exit_codes import examples
+from cachewatch.cli.terminal import (
+    COLOR_OPTION,
+    FORMAT_OPTION,
+    OUTPUT_OPTION,
+    ProgressLine,
+    format_option,
+    palette,
+    warn_of,
+    width,
+    with_options,
+    write,
+)
+from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core.changesets import Listing
+from cachewatch.core.filters_and_default_kinds import (
+    Globs,
+    SpecCondition,
+    SpecPattern,
+    is_plain,
+    spec_texts,
+    variant_name,
+)
+from cachewatch.core.model import Diagnostic, Document, Signature, Specs
+from cachewatch.core.names_and_escaping import safe
+from cachewatch.core.versions_spellings_targets import sorted_versions
+from cachewatch.documents.parsing_and_recognition import parse
+from cachewatch.errors import CachewatchError, DocumentError, UnknownRevision, UnreadableDocument, UsageError
+from cachewatch.git.local_repository import Repository
+from cachewatch.git.revision_names_and_times import Revision, resolve
+from cachewatch.git.tags_and_documents import (
+    diagnostics_of,
+    list_revision,
+    no_documents,
+    read_documents,
+    read_package,
+    replaced_documents,
+    stacks_of,
+    tags_of,
+)
+from cachewatch.git.trees import folders as folders_of
+from cachewatch.git.trees import nothing_found
+from cachewatch.hooks import extensions
+from cachewatch.report import tables_and_listings as tables
+from cachewatch.report.report_blocks import Palette, fitted
+from cachewatch.report.words import first_of
+from cachewatch.sources import folders_and_unreadable_files as folders
+
+# A whole hash, or a slash and the beginning of one.
+_HASH = re.compile(r"/([a-z0-9]{1,64})|([a-z2-7]{32})")
+# What no name of a package looks like: the beginning of a hash without its slash.
+_PERHAPS_HASH = re.compile(r"(?=.*[2-7])[a-z2-7]{7,31}")
+_MOST_SPECS = 20
+_MOST_TAGS = 100  # in which a spec is searched that the chosen tag does not have
+
+
+@examples(
+    "cachewatch show zlib",
+    "cachewatch show 'py-*@3:' --rev 2025-06-01",
+    "cachewatch show -l hdf5@1.14:+mpi%gcc target=zen4",
+    "cachewatch show /22xqlomm",
+)
+@click.command
+@click.argument(
+    "packages", metavar="PACKAGE...", nargs=-1, required=True, shell_complete=completing("package_versions")
+)
+@REV_OPTION
+@click.option(
+    "--tag",
+    show_default="develop",
+    metavar="TAG",
+    callback=one_tag,
+    shell_complete=completing("tags"),
+    help="Tag to read.",
+)
+@click.option("-l", "--long", "is_long", is_flag=True, help="Print a line for each spec, with its hash.")
+@REPO_OPTION
+@FORMAT_OPTION
+@COLOR_OPTION
+@OUTPUT_OPTION
+def show(
+    *,
+    packages: tuple[str, ...],
+    is_long: bool,
+    rev: str,
+    tag: str | None,
+    repo: str | None,
+    format_: str,
+    color: str,
+    output: str | None,
+) -> None:
+    """Show the builds of packages by version, stack and target.
+
+    PACKAGE is a name or a glob ('py-*'), with what Spack writes behind a name: versions (hdf5@1.14:), a compiler
+    (%gcc@12, %c,cxx=gcc), variants (+mpi api=v112), target= (also zen2:), os=, platform=, arch= and /HASH; and
+    stack=. Without a name ('%gcc@12'), all packages are searched. It may also be the hash of a spec or what it begins
+    with (/22xqlomm), or the path of a document (a .md file).
+    """
+    pieces: Iterable[bytes]
+    with ExitStack() as stack:
+        line = stack.enter_context(closing(ProgressLine("reading")))
+        catalogue = _Catalogue(repo, f"{rev}:{tag}" if tag else rev, line, stack)
+        words = " ".join(packages).split()
+        names = words if all(map(_HASH.fullmatch, words)) else packages
+        if hashes := [found[1] or found[2] for name in names if (found := _HASH.fullmatch(name))]:
+            if len(hashes) < len(names):
+                raise UsageError("hashes and names of packages cannot be combined; show them one after the other")
+            specs = catalogue.specs(hashes)
+            pieces = [tables.specs_json(specs)] if format_ == "json" else _spec_lines(specs, palette(color, output))
+        else:
+            shown = [each for name in spec_texts(packages) for each in _packages(name, catalogue)]
+            warn_of(diagnostic for each in shown for diagnostic in each.document.diagnostics)
+            colours = palette(color, output)
+            if format_ == "json":
+                pieces = [tables.packages_json(shown)]
+            elif is_long:
+                pieces = tables.write_table(tables.specs_table(shown), "text", colours, width())
+            else:
+                pieces = _tables(shown, colours)
+        write(pieces, output, is_for_people=format_ == "text")
+
+
+def _packages(name: str, catalogue: "_Catalogue") -> list[tables.ShownPackage]:
+    if folders.is_documents(name):
+        return [_read_file(name)]
+    if name.strip():
+        folders.check_path(name)
+    asked = SpecPattern(name)
+    if not asked.package:
+        raise UsageError(f"{name!r} names no package; `cachewatch packages` lists them")
+    if is_plain(asked.package):
+        found = catalogue.package(asked)
+        kept = _chosen_specs(found, asked)
+        if not kept.document.specs:
+            where = f"{catalogue.until(asked)}{catalogue.elsewhere(asked)}"
+            raise UsageError(f"{name}: {_nothing_so(found.document, asked)}{where}")
+        return [kept]
+    some, signatures = [], set[Signature]()
+    for each in catalogue.packages(asked.package):
+        signatures |= each.document.specs.counts.keys()
+        if (kept := _chosen_specs(each, asked)).document.specs:
+            some.append(kept)
+    if not some:
+        unknown = _no_such_variant(signatures, asked) if signatures else "no package matches"
+        what = "such a version" if asked.says_only_versions else "such a spec"
+        raise UsageError(f"{name}: {unknown or f'no package that matches has {what}'}")
+    return some
+
+
+def _chosen_specs(shown: tables.ShownPackage, asked: SpecPattern) -> tables.ShownPackage:
+    """Return the package with only the specs that match `asked`."""
+    if not asked.conditions:
+        return shown
+    specs = {each: signature for each, signature in shown.document.specs.items() if asked(each, signature)}
+    return replace(shown, document=replace(shown.document, specs=Specs.of(specs)), counts=shown.document.specs.counts)
+
+
+def _nothing_so(document: Document, asked: SpecPattern) -> str:
+    """Return the sentence that a package has no such spec, with the values that it has of what was asked for."""
+    signatures = document.specs.counts
+    if unknown := _no_such_variant(signatures, asked):
+        return unknown
+    if asked.says_only_versions:
+        return f"no such version; there are {_values(asked.conditions[0], signatures)}"
+    nowhere = [one for one in asked.conditions if not any(one.test(*each) for each in document.specs.items())]
+    shown = dict.fromkeys(one.what for one in nowhere or asked.conditions)
+    listed = [next(one for one in asked.conditions if one.what == what) for what in shown if what != "hashes"]
+    there = "; ".join(f"{one.what} {_values(one, signatures)}" for one in listed)
+    return f"no such spec{'' if nowhere else ' with all of this'}{f'; there are {there}' if there else ''}"
+
+
+def _no_such_variant(signatures: Iterable[Signature], asked: SpecPattern) -> str:
+    """Return the sentence that no spec has a variant of a name that is asked for; "" where each has a spec."""
+    names = {variant_name(variant) for signature in signatures for variant in signature.variants}
+    unknown = dict.fromkeys(one.variant for one in asked.conditions if one.variant and one.variant not in names)
+    if not unknown:
+        return ""
+    known = f"there are {', '.join(sorted(names))}" if names else "there are no variants"
+    return f"no spec has a variant {' or '.join(unknown)}; {known}"
+
+
+def _values(asked: SpecCondition, signatures: Iterable[Signature]) -> str:
+    """Return what specs have of what is asked for, in order."""
+    found = {value for each in signatures for value in asked.values(each)}
+    if asked.what == "versions":
+        return ", ".join(sorted_versions(found))
+    if asked.variant:
+        found = {each for each in found if variant_name(each) == asked.variant}
+    return ", ".join(sorted(found))
+
+
+class _Catalogue:
+    """The repository of the catalogue, which is opened when it is first needed."""
+
+    def __init__(self, repo: str | None, revision: str, line: ProgressLine, stack: ExitStack) -> None:
+        self._repo, self._revision, self._line, self._stack = repo, revision, line, stack
+        self._opened: tuple[Repository, Revision] | None = None
+
+    def package(self, asked: SpecPattern) -> tables.ShownPackage:
+        """Return one package, with the revision since which it is unchanged."""
+        try:
+            found = read_package(*self._open(), asked.package)
+        except UnknownRevision as error:
+            if is_partial():
+                raise UnreadableDocument(f"{error}, unless it is in a document that could not be read") from None
+            meant = f"; for a hash, write /{asked.text}" if _PERHAPS_HASH.fullmatch(asked.text) else ""
+            raise UnknownRevision(f"{error}{self.until(asked)}{self.elsewhere(asked)}{meant}") from None
+        document = _parse(found.content, found.path, asked.package)
+        return tables.ShownPackage(document, found.side, found.unchanged_since)
+
+    def until(self, asked: SpecPattern) -> str:
+        """Return the last day on which the tag had a matching spec, as the end of a sentence; "" without an index."""
+        repository, revision = self._open()
+        tag = revision.tag or tag_names.DEFAULT_TAG
+        past = extensions().hook.past(repository=repository, log=None)
+        if past is None:
+            return ""
+        with closing(past):
+            day = past.until(asked.package, tag, asked)
+        return f"; in {safe(tag)} until {day}" if day else ""
+
+    def elsewhere(self, asked: SpecPattern) -> str:
+        """Return which other tags of the revision have a spec that matches `asked`, as the end of a sentence."""
+        repository, revision = self._open()
+        own = revision.tag or tag_names.DEFAULT_TAG
+        tags = tag_names.in_order(tags_of(repository, revision).ids)
+        found = []
+        for tag in tags[: _MOST_TAGS + 1] if own in tags else ():  # otherwise the error lists the tags
+            if tag == own:
+                continue
+            with suppress(CachewatchError):
+                document = read_package(repository, replace(revision, tag=tag), asked.package)
+                if any(asked(*each) for each in _parse(document.content, document.path).specs.items()):
+                    found.append(tag)
+        return f"; {first_of(found)} {'has' if len(found) == 1 else 'have'} it (--tag)" if found else ""
+
+    def packages(self, pattern: str) -> Iterator[tables.ShownPackage]:
+        """Yield all packages whose names match `pattern`."""
+        listing = list_revision(*self._open(), Globs([pattern]))
+        for document in _documents(listing, self._line):
+            yield tables.ShownPackage(document, listing.side)
+
+    def specs(self, beginnings: Sequence[str]) -> list[tables.ShownSpec]:
+        """Return the specs whose hashes begin with one of `beginnings`; raises UsageError if one has no spec."""
+        listing = list_revision(*self._open(), Globs())
+        wanted = [each.encode() for each in beginnings]
+        found = [
+            tables.ShownSpec(document.package, spec_hash, signature, listing.side)
+            for document in _documents(
+                listing, self._line, may_have=lambda content: any(map(content.__contains__, wanted))
+            )
+            for spec_hash, signature in document.specs.items()
+            if spec_hash.startswith(tuple(beginnings))
+        ]
+        for each in beginnings:
+            if not any(spec.hash.startswith(each) for spec in found):
+                raise UsageError(
+                    f"/{each}: no spec in {listing.side.tag} has a hash that begins so; `cachewatch history blame /{each}` looks in the past"
+                )
+        return found
+
+    def _open(self) -> tuple[Repository, Revision]:
+        if self._opened is None:
+            repository = self._stack.enter_context(closing(open_catalogue(self._repo, self._line)))
+            self._opened = repository, _resolved(repository, self._revision)
+        return self._opened
+
+
+def _tables(shown: Sequence[tables.ShownPackage], colours: Palette) -> Iterator[bytes]:
+    for number, each in enumerate(shown):
+        is_pruned = tag_names.is_mutable(each.side.tag)
+        yield b"\n" if number else b""
+        lines = tables.render_inventory(each, is_pruned=is_pruned, palette=colours, width=width())
+        yield from (f"{line}\n".encode() for line in lines)
+
+
+def _spec_lines(specs: Sequence[tables.ShownSpec], colours: Palette) -> Iterator[bytes]:
+    for number, each in enumerate(specs[:_MOST_SPECS]):
+        yield b"\n" if number else b""
+        yield from (f"{line}\n".encode() for line in fitted(tables.render_spec(each, colours), width()))
+    if len(specs) > _MOST_SPECS:
+        yield f"\nand {len(specs) - _MOST_SPECS:,} more specs; write more of the hash\n".encode()
+
+
+def _resolved(repository: Repository, name: str) -> Revision:
+    """Return a revision, and warn of files in it that look like documents but are none."""
+    revision = resolve(repository, name)
+    warn_of(no_documents(repository, revision))
+    return revision
+
+
+def _read_file(name: str) -> tables.ShownPackage:
+    listings = folders.list_path(name)
+    blobs = [(listing, blob) for listing in listings for blob in listing.blobs.values()]
+    if len(blobs) != 1:
+        raise UsageError(
+            f"{name}: has {len(blobs)} documents, and `show` takes one; `cachewatch show PACKAGE --repo {name}` shows one of them"
+        )
+    listing, blob = blobs[0]
+    content = next(listing.reader.read([blob]))
+    return tables.ShownPackage(_parse(content, name), listing.side)
+
+
+def _parse(content: bytes | str, path: str, package: str = "") -> Document:
+    if isinstance(content, str):
+        raise UnreadableDocument(f"{path}: {content}")
+    try:
+        return parse(content, path, package=package)
+    except DocumentError as error:
+        raise type(error)(f"{path}: {error}") from error
+
+
+def _listing(names: Complete) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that adds the options of all listings to a command; `names` completes its patterns."""
+    return with_options(
+        click.argument("patterns", metavar="[GLOB]...", nargs=-1, shell_complete=names),
+        REV_OPTION,
+        REPO_OPTION,
+        format_option("text", "names", "json", "csv", "markdown"),
+        OUTPUT_OPTION,
+    )
+
+
+@examples("cachewatch tags", "cachewatch tags 'develop-*' --format names")
+@click.command
+@_listing(completing("tags"))
+def tags(*, patterns: tuple[str, ...], rev: str, repo: str | None, **form: Any) -> int:
+    """List the tags of a catalogue: branches, releases and snapshots.
+
+    Each with its number of packages, and of the stacks that the file of tags
+    names; `cachewatch stacks` counts those of documents. !GLOB excludes. Exits
+    with 4 if a file is none that lies where a document should; of a file that
+    is only called like one, there is a warning. Others are not read.
+    """
+    with closing(ProgressLine()) as line, closing(open_catalogue(repo, line)) as repository:
+        revision = resolve(repository, rev)
+        faults = [
+            *diagnostics_of(repository, revision),
+            *replaced_documents(repository, revision),
+            *no_documents(repository, revision),
+        ]
+        trees = tags_of(repository, revision).ids
+        if not trees:
+            raise UnknownRevision(nothing_found(repository, revision.commit, rev))
+        declared = stacks_of(repository, revision)
+        found = [
+            tables.ListedTag(
+                tag,
+                len(folders_of(repository, trees[tag]).ids),
+                tuple(sorted(declared[tag])) if tag in declared else None,
+            )
+            for tag in _chosen("tag", tag_names.in_order(trees), patterns)
+        ]
+    _write(found, "tags", **form)
+    return _warn_and_end(faults)
+
+
+@examples(
+    "cachewatch stacks", "cachewatch stacks 'ml-*' --tag develop-2025-06-01", "cachewatch stacks --rev 2025-06-01"
+)
+@click.command
+@_listing(completing("stacks"))
+@TAG_OPTION
+def stacks(*, patterns: tuple[str, ...], rev: str, tag: str, repo: str | None, **form: Any) -> int:
+    """List the stacks of a tag, with their packages, specs and targets.
+
+    !GLOB excludes.
+    """
+    counts: dict[str, list[tuple[str, int, str]]] = defaultdict(list)
+    faults: list[Diagnostic] = []
+    with closing(ProgressLine("reading")) as line, closing(open_catalogue(repo, line)) as repository:
+        for document in _documents(_list(repository, f"{rev}:{tag}", Globs()), line, faults):
+            faults += document.diagnostics
+            for signature, count in document.specs.counts.items():
+                for stack in signature.stacks:
+                    counts[stack].append((document.package, count, signature.target))
+        # A stack in the list of tags is listed even if the tag has no specs of it now.
+        counts |= {name: [] for name in stacks_of(repository, resolve(repository, rev)).get(tag, ()) - counts.keys()}
+    found = [
+        tables.ListedStack(
+            name,
+            packages=len({package for package, _, _ in counts[name]}),
+            specs=sum(count for _, count, _ in counts[name]),
+            targets=tuple(sorted({target for _, _, target in counts[name]})),
+        )
+        for name in _chosen("stack", sorted(counts), patterns)
+    ]
+    _write(found, "stacks", **form)
+    return _warn_and_end(faults)
+
+
+@examples("cachewatch packages 'py-*'", "cachewatch packages --rev yesterday --format json")
+@click.command
+@_listing(completing("packages"))
+@TAG_OPTION
+def packages(*, patterns: tuple[str, ...], rev: str, tag: str, repo: str | None, **form: Any) -> int:
+    """List the packages of a tag, with their specs, versions and stacks.
+
+    The versions begin with the newest. !GLOB excludes. Exits with 4 if a
+    document could not be read; of a file that is only called like one, there is
+    a warning.
+    """
+    found: list[tables.ListedPackage] = []
+    faults: list[Diagnostic] = []
+    with closing(ProgressLine("reading")) as line, closing(open_catalogue(repo, line)) as repository:
+        listing = _list(repository, f"{rev}:{tag}", Globs(patterns))
+        for document in _documents(listing, line, faults):
+            faults += document.diagnostics
+            signatures = document.specs.counts
+            versions = sorted_versions({version for each in signatures for version in each.versions})
+            found.append(
+                tables.ListedPackage(
+                    document.package,
+                    specs=len(document.specs),
+                    versions=tuple(reversed(versions)),
+                    stacks=tuple(sorted({stack for each in signatures for stack in each.stacks})),
+                    targets=tuple(sorted({each.target for each in signatures})),
+                )
+            )
+    _write(found, "packages", **form)
+    return _warn_and_end(faults)
+
+
+def _list(repository: Repository, name: str, wanted: Globs) -> Listing:
+    """List the documents of the packages that match `wanted` in a revision; raise UsageError if none match."""
+    listing = list_revision(repository, _resolved(repository, name), wanted)
+    if not listing.blobs and not wanted.is_open:
+        everything = list_revision(repository, resolve(repository, name), lambda _: True).blobs
+        raise UsageError(nothing_named("package", wanted.patterns, sorted(everything)))
+    return listing
+
+
+def _documents(
+    listing: Listing,
+    line: ProgressLine,
+    faults: list[Diagnostic] | None = None,
+    may_have: Callable[[bytes], bool] = lambda _: True,
+) -> Iterator[Document]:
+    """Yield the documents of `listing`; those that cannot be read are added to `faults`, or else warned of at once."""
+    line.begin(sum(blob.size for blob in listing.blobs.values()))
+    for found in read_documents(listing, progress=line.advance, may_have=may_have):
+        if not isinstance(found, Diagnostic):
+            yield found
+        elif faults is None:
+            warn_of([found])
+        else:
+            faults.append(found)
+
+
+def _chosen(what: str, names: Sequence[str], patterns: Sequence[str]) -> list[str]:
+    found = list(filter(Globs(patterns), names))
+    if not found and patterns:
+        raise UsageError(nothing_named(what, patterns, names))
+    return found
+
+
+def nothing_named(what: str, patterns: Sequence[str], names: Sequence[str]) -> str:
+    """Return the sentence that no `what` matches `patterns`, with similar `names`."""
+    return f"no {what} matches {', '.join(patterns)}{Globs(patterns).meant(names)}"
+
+
+def _write(listed: Sequence[tables.Listed], what: str, *, format_: str, output: str | None) -> None:
+    pieces = tables.write_listing(listed, what, format_, palette("auto", output), width())
+    write(pieces, output, is_for_people=format_ in ("text", "names"))
+
+
+def _warn_and_end(faults: Sequence[Diagnostic]) -> int:
+    """Warn of every document that could not be read; return exit code 4 if one was lost, else 0."""
+    warn_of(faults)
+    return 4 if any(each.is_loss for each in faults) or is_partial() else 0

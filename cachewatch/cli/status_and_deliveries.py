@@ -1,0 +1,481 @@
+"""The commands with which an operator looks after the service: `status`, `deliveries`, `state` and `backup`."""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from zoneinfo import ZoneInfo
+
+import click
+
+from cachewatch.cli.config_commands import configured, configured_without_secrets, reading, working_on
+from cachewatch.cli.help_and_exit_codes import SuggestingGroup, examples
+from cachewatch.cli.terminal import FORMAT_OPTION, palette, width, with_options, write_json, write_lines
+from cachewatch.config.general_settings import Config
+from cachewatch.config.schedules_and_dates import minute, second
+from cachewatch.config.value_types_and_secrets import PostgresAddress, Secret, StatePlace, read_secret_file, state_named
+from cachewatch.core.names_and_escaping import safe
+from cachewatch.errors import AnotherInstance, StateError, UsageError
+from cachewatch.operators import alerts_summary_actions as operator_actions
+from cachewatch.operators.status_and_problems import (
+    ChannelStatus,
+    HeldDigestStatus,
+    Problem,
+    ProblemList,
+    ServiceStatus,
+    StreamStatus,
+    find_problems,
+    read_status,
+)
+from cachewatch.report.tables_and_listings import Table, text_lines
+from cachewatch.report.words import how_long
+from cachewatch.report.words import number as number_of
+from cachewatch.service.context_and_source_copies import Context
+from cachewatch.service.streams_and_silences import in_a_row
+from cachewatch.store import deliveries as outbox
+from cachewatch.store import digests_and_holds as digests
+from cachewatch.store.deliveries import OPEN, WAITING, Delivery, DeliveryState, all_suppressed
+from cachewatch.store.health_and_alerts import SourceHealth
+from cachewatch.store.schema import utc_now
+from cachewatch.store.sqlite_and_process_lock import NAME, has_state, only_one, open_database, open_to_read
+from cachewatch.store.transactions_and_upgrades import Database, check_same, copy_rows, has_rows
+
+
+@examples("cachewatch status", "cachewatch status --check --format json")
+@click.command
+@configured_without_secrets
+@click.option(
+    "--check", "is_check", is_flag=True, help="Print only problems and warnings; exit with 1 if there is a problem."
+)
+@FORMAT_OPTION
+def status(*, config: Config, is_check: bool, format_: str) -> int:
+    """Show the health of sources and channels, and what is due."""
+    with reading(config) as context:
+        found = read_status(context)
+    now = utc_now().astimezone(ZoneInfo(config.timezone))
+    problems = find_problems(found, config, now)
+    if format_ == "json":
+        write_json("problems" if is_check else "status", problems if is_check else found)
+    elif is_check:
+        grades = {"problem": problems.problems, "warning": problems.warnings}
+        lines = [f"{grade}: {': '.join(filter(None, (p.what, p.detail)))}" for grade in grades for p in grades[grade]]
+        failed = [f"{source.name} {in_a_row(source.failures)}" for source in found.sources if source.failures]
+        write_lines(map(safe, lines or ["; ".join(("no problems", *failed))]))
+    else:
+        write_lines(map(safe, _lines(found, problems, now)))
+    return int(is_check and not problems.is_ready)
+
+
+def _lines(found: ServiceStatus, problems: ProblemList, now: datetime) -> list[str]:
+    due = [f"  quiet hours until {when(found.quiet_until, now)}"] if found.quiet_until else []
+    for stream in found.streams:
+        next_due = f", next {when(stream.due, now)}" if stream.due else ""
+        due.append(f"  {_name(stream)}  {stream.schedule}{next_due}")
+    sections = {
+        "STATE": [f"  {found.leader} works on it"] if found.leader is not None else [],
+        "SOURCES": [line for source in found.sources for line in _source_lines(source, now)],
+        "NEXT": due,
+        "CHANNELS": [line for channel in found.channels for line in _channel(channel, now)],
+        "HELD": [line for held in found.held for line in _held(held, now)],
+        "SILENCES": [
+            f"  {each.name}  {f'until {each.until}' if each.is_active else f'ended on {each.until}, remove it'}: {each.reason}"
+            for each in found.silences
+        ],
+        "PROBLEMS": [line for problem in problems.problems for line in _problem(problem, now)],
+        "WARNINGS": [line for problem in problems.warnings for line in _problem(problem, now)],
+    }
+    shown = [(title, *lines) for title, lines in sections.items() if lines or title in ("SOURCES", "NEXT", "CHANNELS")]
+    return [line for section in shown for line in ("", *section)][1:]
+
+
+def _name(stream: StreamStatus | HeldDigestStatus) -> str:
+    return stream.subscription if stream.stream == "regular" else f"{stream.subscription} ({stream.stream})"
+
+
+def _source_lines(source: SourceHealth, now: datetime) -> list[str]:
+    if source.revision is None:
+        lines = [f"  {source.name}  nothing fetched yet"]
+    else:
+        lines = [f"  {source.name}  {source.revision[:10]} of {when(source.revision_time, now)}"]
+    lines.append(f"    polled {when(source.polled_at, now)}, last success {when(source.succeeded_at, now)}")
+    if source.failures:
+        lines.append(f"    {in_a_row(source.failures)}: {source.error}")
+    return lines
+
+
+def _channel(channel: ChannelStatus, now: datetime) -> list[str]:
+    counts = ", ".join(f"{count:,} {state}" for state, count in sorted(channel.queue.items())) or "nothing yet"
+    name = channel.health.name
+    lines = [f"  {name}  {counts}"]
+    if not channel.is_configured:
+        advice = f": configure it again, or drop the deliveries in `cachewatch deliveries list --open --channel {name}`"
+        lines.append(f"    no longer configured{advice if channel.oldest else ''}")
+    if channel.oldest is not None:
+        lines.append(f"    oldest delivery waiting since {when(channel.oldest, now)}")
+    if channel.health.blocked_until is not None and channel.health.blocked_until > now:
+        lines.append(f"    blocked, next attempt {when(channel.health.blocked_until, now)}")
+    error_at, sent_at = channel.health.error_at, channel.health.sent_at
+    if error_at is not None and (sent_at is None or sent_at <= error_at):
+        lines.append(f"    last error {when(error_at, now)}: {channel.health.error}")
+    return lines
+
+
+def _held(held: HeldDigestStatus, now: datetime) -> list[str]:
+    key = held.key[:12]
+    gone = "" if held.is_configured else ", a subscription that is no longer configured"
+    out = "not sent until it is released or dropped"
+    if held.goes_out_at is not None:
+        out = f"sent {when(held.goes_out_at, now)}, marked as not confirmed by the operators"
+    return [
+        f"  {_name(held)}  {held.title}{gone}",
+        f"    since {when(held.since, now)}: {held.reason}",
+        f"    {out}",
+        f"    `cachewatch deliveries release {key}`, or `drop {key} --reason '...'`",
+    ]
+
+
+def _problem(problem: Problem, now: datetime) -> list[str]:
+    lines = [f"  {problem.what}"]
+    lines += [f"    since {when(problem.since, now)}"] if problem.since else []
+    return [*lines, f"    {problem.detail}"] if problem.detail else lines
+
+
+def when(moment: datetime | None, now: datetime) -> str:
+    """Return a time in words: in the time zone of `now`, and how far it is from `now`."""
+    if moment is None:
+        return "never"
+    seconds = (now - moment).total_seconds()
+    span = how_long(abs(seconds))
+    return f"{moment.astimezone(now.tzinfo):%Y-%m-%d %H:%M %Z} ({f'{span} ago' if seconds >= 0 else f'in {span}'})"
+
+
+_MOST = 50
+_STATES = {"dead": (DeliveryState.DEAD, DeliveryState.SUPPRESSED), "open": OPEN, "held": (DeliveryState.HELD,)}
+# The states that `retry` and `drop` choose unless an option names one.
+_UNSENT = (DeliveryState.DEAD, DeliveryState.SUPPRESSED, *WAITING)
+# The options that choose deliveries.
+_FILTERS = with_options(
+    click.option("--dead", "state", flag_value="dead", help="Only deliveries that failed permanently."),
+    click.option("--open", "state", flag_value="open", help="Only deliveries that are waiting or being sent."),
+    click.option("--channel", metavar="NAME", help="Only deliveries through this channel."),
+    click.option("--target", metavar="ADDRESS", help="Only deliveries to this address, file or webhook."),
+)
+
+
+class _ListingGroup(SuggestingGroup):
+    """A group whose command `list` is called if no command is named; the options are then those of `list`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Insert `list` before the options if no command is named."""
+        is_named = any(not arg.startswith("-") for arg in args[:1]) or set(args) & set(ctx.help_option_names)
+        return super().parse_args(ctx, args if is_named or ctx.resilient_parsing else ["list", *args])
+
+
+@click.group(cls=_ListingGroup)
+def deliveries() -> None:
+    """List, retry, release or drop deliveries; without a command, list them.
+
+    There is one delivery for each digest and each of its recipients, files or webhooks; one Maildir takes one for all of
+    its recipients.
+    """
+
+
+@examples("cachewatch deliveries list --open", "cachewatch deliveries list --dead --channel mail --format json")
+@deliveries.command(name="list")
+@configured_without_secrets
+@_FILTERS
+@click.option("--held", "state", flag_value="held", help="Only deliveries held for an operator's decision.")
+@click.option("--all", "is_all", is_flag=True, help=f"All deliveries, not only the newest {_MOST}.")
+@FORMAT_OPTION
+def list_(*, config: Config, state: str | None, is_all: bool, format_: str, **filters: str | None) -> None:
+    """List deliveries, newest first."""
+    states, limit = _STATES.get(state or "", ()), None if is_all else _MOST
+    with reading(config) as context, context.database.read() as connection:
+        found = outbox.find(connection, states=states, limit=limit, **filters)
+    if format_ == "json":
+        write_json("deliveries", found)
+        return
+    if not found:
+        click.echo("no deliveries", err=True)
+        return
+    rows = []
+    for each in found:
+        number, created, own_state, where = _cells(each, config.timezone)
+        is_unknown = each.state in OPEN and each.channel not in config.channels
+        where += "  (the channel is no longer configured)" if is_unknown else ""
+        rows.append((number, created, own_state, where))
+    table = Table(("number", "created", "state", "channel -> target"), rows)
+    write_lines(text_lines(table, palette("auto", None), width()))
+
+
+@examples("cachewatch deliveries show 17", "cachewatch deliveries show 17 --raw > message.eml")
+@deliveries.command
+@configured_without_secrets
+@click.argument("number", type=int)
+@click.option("--raw", is_flag=True, help="Print only the message, byte for byte.")
+@FORMAT_OPTION
+def show(*, config: Config, number: int, raw: bool, format_: str) -> None:
+    """Show one delivery and its history."""
+    with reading(config) as context, context.database.read() as connection:
+        found = outbox.delivery(connection, number)
+        if found is None:
+            raise UsageError(f"no delivery {number}; see `cachewatch deliveries list`")
+        if raw:
+            sys.stdout.buffer.write(operator_actions.message_of(connection, context, number).payload)
+            return
+        stored = digests.find(connection, found.digest)
+        entries = outbox.history(connection, number)
+    if format_ == "json":
+        history = [{"at": at, "event": event, "detail": said} for at, event, said in entries]
+        write_json("delivery", {"delivery": found, "history": history})
+        return
+    lines = ["  ".join(map(str, _cells(found, config.timezone)))]
+    if stored is not None:
+        lines += [f"  {stored.title}"]
+        lines += [f"  digest {stored.key[:12]} of {stored.subscription}, {stored.period}, {stored.state}"]
+    lines += [f"  Message-ID {found.message_id}"] if found.message_id else []
+    expires = f", expires at {minute(found.give_up, config.timezone)}" if found.state in OPEN else ""
+    lines.append(f"  {number_of(found.attempts, 'attempt')}{expires}")
+    if found.state is DeliveryState.SENDING:
+        lines.append(f"  being sent by {found.claimed_by} since {minute(found.due, config.timezone)}")
+    lines += [f"  {second(at, config.timezone)} {event}{': ' + said if said else ''}" for at, event, said in entries]
+    write_lines(map(safe, lines))
+
+
+@examples("cachewatch deliveries retry 17 18 --force", "cachewatch deliveries retry --dead --channel mail")
+@deliveries.command
+@configured
+@click.argument("numbers", type=int, nargs=-1)
+@_FILTERS
+@click.option(
+    "--force", "is_forced", is_flag=True, help="Include deliveries that are being sent; they may arrive twice."
+)
+def retry(*, config: Config, numbers: tuple[int, ...], is_forced: bool, **filters: str | None) -> None:
+    """Retry deliveries that were not sent.
+
+    The same bytes are due now. Name deliveries by their numbers, or choose them by options.
+    """
+    act = partial(operator_actions.retry, is_forced=is_forced)
+    _each(config, numbers or _chosen(config, **filters), "due now", act)
+
+
+@examples("cachewatch deliveries resend 17", "cachewatch deliveries resend 17 18 19")
+@deliveries.command
+@configured
+@click.argument("numbers", type=int, nargs=-1, required=True)
+def resend(*, config: Config, numbers: tuple[int, ...]) -> None:
+    """Send delivered messages again.
+
+    Each goes out as a new message that refers to the old one.
+    """
+    _each(config, numbers, "queued again", operator_actions.resend)
+
+
+@examples("cachewatch deliveries release my-packages", "cachewatch deliveries release my-packages/urgent")
+@deliveries.command
+@configured_without_secrets
+@click.argument("names", nargs=-1, required=True, metavar="DIGEST|SUBSCRIPTION...")
+def release(*, config: Config, names: tuple[str, ...]) -> None:
+    """Release held digests for delivery.
+
+    Name each digest by its key or its subscription. If a subscription has several held digests, write
+    SUBSCRIPTION/regular or SUBSCRIPTION/urgent.
+    """
+    _each(config, names, "released", operator_actions.release)
+
+
+@examples(
+    "cachewatch deliveries drop my-packages --reason 'a test upstream'",
+    "cachewatch deliveries drop --dead --target kim@example.org --reason 'has left'",
+)
+@deliveries.command
+@configured_without_secrets
+@click.argument("names", nargs=-1, metavar="[DELIVERY|DIGEST|SUBSCRIPTION]...")
+@_FILTERS
+@click.option("--reason", required=True, help="Why; stored with the digest or delivery.")
+def drop(*, config: Config, names: tuple[str, ...], reason: str, **filters: str | None) -> None:
+    """Drop held digests or unsent deliveries.
+
+    Name digests as for `release`; a number names a delivery. Options choose deliveries.
+    """
+
+    def act(context: Context, name: str) -> None:
+        # A longer number is the key of a digest: nobody has so many deliveries.
+        if name.isdecimal() and len(name) < 10:
+            operator_actions.drop_delivery(context, int(name), reason)
+        else:
+            operator_actions.drop_digest(context, name, reason)
+
+    _each(config, names or tuple(map(str, _chosen(config, **filters))), "dropped", act)
+
+
+@examples("cachewatch deliveries restore mail kim@example.org", "cachewatch deliveries restore mail")
+@deliveries.command
+@configured_without_secrets
+@click.argument("channel")
+@click.argument("targets", nargs=-1, metavar="[TARGET]...")
+def restore(*, config: Config, channel: str, targets: tuple[str, ...]) -> None:
+    """Deliver again to suppressed addresses, and send what was kept for them.
+
+    An address is suppressed after it has refused digests for days. Without TARGET, all addresses of the channel are
+    restored.
+    """
+    with reading(config) as context, context.database.read() as connection:
+        suppressed = tuple(each.target for each in all_suppressed(connection) if each.channel == channel)
+    if not targets and not suppressed:
+        raise UsageError(f"no address is suppressed in {channel}")
+
+    def act(context: Context, target: str) -> None:
+        operator_actions.restore(context, channel, target)
+
+    _each(config, targets or suppressed, "receives digests again", act)
+
+
+def _chosen(config: Config, *, state: str | None, channel: str | None, target: str | None) -> tuple[int, ...]:
+    """Return the numbers of the deliveries that options choose, oldest first; raises UsageError if there are none."""
+    if not (state or channel or target):
+        raise UsageError("name a delivery by its number, or choose some by --dead, --open, --channel or --target")
+    with reading(config) as context, context.database.read() as connection:
+        states = _STATES[state] if state else _UNSENT
+        found = outbox.find(connection, states=states, channel=channel, target=target)
+    if not found:
+        raise UsageError("there is no such delivery; `cachewatch deliveries list` takes the same options")
+    return tuple(each.id for each in reversed(found))
+
+
+def _each(config: Config, items: tuple[object, ...], done: str, act: Callable[..., object]) -> None:
+    with working_on(config) as context:
+        for item in items:
+            act(context, item)
+            click.echo(f"{item}: {done}")
+
+
+def _cells(delivery: Delivery, zone: str) -> tuple[int, str, str, str]:
+    marks = f" digest {delivery.digest[:12]}" if delivery.state is DeliveryState.HELD else ""
+    marks += " maybe delivered" if delivery.may_have_arrived and delivery.state is not DeliveryState.SENT else ""
+    said = f"  ({delivery.said})" if delivery.said else ""
+    where = f"{delivery.channel} -> {delivery.target}{marks}{said}"
+    return delivery.id, minute(delivery.created, zone), str(delivery.state), where
+
+
+@click.group(cls=SuggestingGroup)
+def state() -> None:
+    """Check, back up or move the state: cursors, digests and deliveries."""
+
+
+@examples("cachewatch state check", "cachewatch state check --config /etc/cachewatch/cachewatch.yaml")
+@state.command
+@configured_without_secrets
+def check(*, config: Config) -> None:
+    """Look through the whole state for damage.
+
+    The service may keep running. Exits with 5 if anything is damaged. The service itself sets damaged rows aside
+    and reports them; a backup has what was stored.
+    """
+    with reading(config) as context:
+        context.database.check()
+        with context.database.read() as connection:
+            damage = list(digests.problems(connection))
+            of_digests, of_deliveries = digests.counts(connection)
+    if damage:
+        raise StateError("\n".join(map(safe, damage)))
+    said = f"{number_of(of_digests, 'digest')} and {number_of(of_deliveries, 'delivery', 'deliveries')}, no damage"
+    write_lines([f"{safe(str(config.database))}: {said}"])
+
+
+@examples(
+    "cachewatch state move /var/lib/cachewatch postgresql://cachewatch@db.example.org/cachewatch",
+    "cachewatch state move backup.db postgresql://cachewatch@db.example.org/cachewatch",
+    "cachewatch state move postgresql://cachewatch@db.example.org/cachewatch ./state",
+)
+@state.command
+@click.argument("source")
+@click.argument("target")
+@click.option("--password-file", metavar="FILE", help="File that contains the password for the database.")
+def move(*, source: str, target: str, password_file: str | None) -> None:
+    """Copy the state SOURCE into TARGET, which must be empty.
+
+    Each is the folder of a state, or the address of a PostgreSQL database; SOURCE can also be a backup. Stop the
+    service first. SOURCE stays as it is. All rows are compared at the end: TARGET has all of them, or none. Clones
+    are not copied; they are made again where they are missing.
+    """
+    os.umask(0o077)
+    password = Secret(read_secret_file(password_file, Path.cwd())) if password_file else None
+    here, there = (
+        PostgresAddress(place.url, password) if isinstance(place, PostgresAddress) else place
+        for place in (state_named(text, Path.cwd()) for text in (source, target))
+    )
+    with ExitStack() as stack:
+        _check_places(here, there)
+        old = _unused(stack.enter_context(closing(_source_state(here, stack))))
+        if isinstance(there, Path):
+            stack.enter_context(only_one(there))
+        new = _unused(stack.enter_context(closing(open_database(there))))
+        with old.read() as reader, new.write() as writer:
+            if has_rows(writer):
+                raise UsageError(f"{new.place}: is not empty; choose another database, or delete its tables")
+            count = copy_rows(reader, writer)
+            check_same(reader, writer, new.place)
+    click.echo(f"{safe(new.place)}: {count:,} rows copied and compared; name it in `state:`", err=True)
+
+
+def _check_places(source: StatePlace, target: StatePlace) -> None:
+    """Raise UsageError if `source` is not the place of a state, or if it is the same as `target`."""
+    if isinstance(source, Path) and not source.is_file() and not has_state(source):
+        raise UsageError(f"{source}: there is no such state")
+    folder = source.parent if isinstance(source, Path) and source.name == NAME else source
+    is_same = isinstance(folder, Path) and isinstance(target, Path) and folder.resolve() == target.resolve()
+    if target in (source, folder) or is_same:
+        raise UsageError(f"{target}: source and target are the same; choose another target")
+
+
+def _source_state(place: StatePlace, stack: ExitStack) -> Database:
+    """Open the state to copy, which no process may work on; a backup is copied and upgraded first."""
+    if isinstance(place, Path) and place.is_file():
+        folder, backup = Path(stack.enter_context(TemporaryDirectory(prefix="cachewatch-"))), place
+        shutil.copyfile(backup, folder / NAME)
+        try:
+            with closing(open_database(folder, is_checked=True)) as database:
+                if database.is_new:
+                    raise StateError(f"{backup}: is empty; name a state, or a backup of one")
+        except StateError as error:
+            raise StateError(str(error).replace(str(folder / NAME), str(backup))) from error
+        return open_to_read(folder)
+    if isinstance(place, Path) and has_state(place):
+        stack.enter_context(only_one(place))
+    return open_to_read(place)
+
+
+def _unused(database: Database) -> Database:
+    if (leader := database.leader()) is not None:
+        raise AnotherInstance(f"{database.place}: {leader} works on this state; stop it first")
+    return database
+
+
+@examples(
+    "cachewatch state backup /srv/backup/cachewatch.db",
+    "cachewatch state backup today.db --config /etc/cachewatch/cachewatch.yaml",
+)
+@click.command
+@configured_without_secrets
+@click.argument("file", type=click.Path(path_type=Path))
+def backup(*, config: Config, file: Path) -> None:
+    """Back up the state database to FILE, which must not exist.
+
+    The service may keep running. FILE is an SQLite database, also if the state is in PostgreSQL. To restore a backup,
+    stop the service, move `cachewatch.db` and all files whose names begin with `cachewatch.db` out of the state
+    folder, and copy FILE there as `cachewatch.db`. Into an empty PostgreSQL database, `cachewatch state move FILE
+    ADDRESS` restores it.
+    """
+    if os.path.lexists(file):
+        raise UsageError(f"{file}: already exists; choose another file name")
+    if not file.parent.is_dir():
+        raise UsageError(f"{file.parent}: no such folder")
+    os.umask(0o077)
+    with reading(config) as context:
+        context.database.back_up(file)

@@ -1,0 +1,290 @@
+"""The base of all sections of the configuration file: frozen pydantic models whose errors are plain sentences.
+
+A `ConfigNode` is a value of the file with its line. pydantic collects all errors of a section with their locations;
+reading.py finds the lines. The file is validated by alias, so that `from:` may fill the field `sender`; code makes
+values by the names of fields.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from msgspec import Struct, field
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    model_validator,
+)
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+
+from cachewatch.core.names_and_escaping import similar
+from cachewatch.errors import ConfigError, UsageError
+
+
+class Nothing:
+    """The value of a key without a value. It is not None, which optional keys would accept."""
+
+
+NOTHING = Nothing()
+_WANTED = {
+    "value": "give it one value, or remove the line",
+    "list": "give it a list: [one, two]",
+    "section": "it takes keys and values, indented below it",
+}
+
+
+class ConfigNode(Struct, frozen=True, kw_only=True):
+    """One value of the file with its line; every scalar is still text."""
+
+    value: "str | Mapping[str, ConfigNode] | tuple[ConfigNode, ...] | None"
+    file: Path
+    line: int
+    path: str  # of keys, such as sources.public.poll.every or subscriptions.ml.to[1]
+
+    def section(self) -> "Mapping[str, ConfigNode]":
+        """Return the keys and values of a section; raise ConfigError if it is no section."""
+        if isinstance(self.value, Mapping):
+            return self.value
+        raise ConfigError(holds(NOTHING if self.value is None else self.value, "section"))
+
+    def at(self, location: Iterable[int | str]) -> "ConfigNode":
+        """Return the value at the keys and indexes `location`, or the nearest section around it."""
+        node = self
+        for part in location:
+            if isinstance(node.value, Mapping) and part in node.value:
+                node = node.value[str(part)]
+            elif isinstance(node.value, tuple) and isinstance(part, int):
+                node = node.value[part]
+        return node
+
+
+class Mistake(Struct, frozen=True, order=True):
+    """A mistake in the configuration file."""
+
+    file: str
+    line: int
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{where}: {self.path}: {self.message}" if self.path else f"{where}: {self.message}"
+
+
+class Broken(ConfigError):
+    """A value is unusable; its mistakes were already recorded in the context."""
+
+
+class ConfigContext(Struct, kw_only=True):
+    """What is known about the file while it is read, and the mistakes found so far."""
+
+    file: Path
+    zone: str = "UTC"
+    with_secrets: bool = True  # False leaves all secrets empty; they need not exist
+    sources: frozenset[str] = frozenset()
+    subscriptions: frozenset[str] = frozenset()
+    channels: Mapping[str, str] = {}  # the type of each
+    templates: Path | None = None
+    mistakes: list[Mistake] = field(default_factory=list)
+
+    @property
+    def folder(self) -> Path:
+        """The folder to which paths in the file are relative."""
+        return self.file.absolute().parent
+
+    def note(self, node: ConfigNode, message: str) -> None:
+        """Record a mistake at the line of `node`."""
+        self.mistakes.append(Mistake(str(node.file), node.line, node.path, message))
+
+    def raise_mistakes(self) -> None:
+        """Raise ConfigError with all recorded mistakes, if there are any."""
+        found = sorted(set(self.mistakes))
+        if found:
+            count = f"{found[0].file}: {len(found)} mistakes\n" if len(found) > 1 else ""
+            raise ConfigError(count + "\n".join(map(str, found)))
+
+
+def plain(node: ConfigNode, known: dict[int, Any] | None = None) -> Any:
+    """Return the value of `node` as plain Python values, without lines; values of a YAML alias are converted once."""
+    known, value = {} if known is None else known, node.value
+    if id(node) not in known:
+        if isinstance(value, Mapping):
+            known[id(node)] = {key: plain(each, known) for key, each in value.items()}
+        elif isinstance(value, tuple):
+            known[id(node)] = [plain(each, known) for each in value]
+        else:
+            known[id(node)] = NOTHING if value is None else value
+    return known[id(node)]
+
+
+def holds(value: object, wanted: str) -> str:
+    """Return the message that `value` was found where a `wanted` ("value", "list" or "section") is needed."""
+    if value is NOTHING:
+        found = "nothing"
+    else:
+        found = "text" if isinstance(value, str) else "a list" if isinstance(value, list | tuple) else "a section"
+    return f"holds {found}; {_WANTED[wanted]}"
+
+
+def unknown(word: str, known: Iterable[str]) -> str:
+    """Return the end of a message that `word` is unknown: a similar word of `known`, or all of them."""
+    known = sorted(known)
+    close = similar(word, known, 1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"there are {', '.join(known)}" if known else "there are none"
+
+
+T = TypeVar("T")
+
+# The alias of fields that no key of the file fills, such as the name of an entry. YAML cannot contain it.
+NOT_A_KEY = "\0"
+_OURS = "cachewatch"
+_QUOTED = re.compile("'([^']*)'")
+_FOLLOWS_ANOTHER = "default_factory_not_called"  # the field that it depends on has an error of its own
+_WANTED_TYPE = {
+    "model_type": "section",
+    "dict_type": "section",
+    "model_attributes_type": "section",
+    "tuple_type": "list",
+}
+
+
+def key(about: str | Mapping[str, str], default: Any = ..., *, name: str = "", if_left_out: str = "") -> Any:
+    """Declare a key; `about` describes it, or maps each of several keys for the same field to its description.
+
+    `name` is the key if it differs from the field's name; `if_left_out` describes in the documentation what applies
+    without the key, if that is no plain value.
+    """
+    keys = {} if isinstance(about, str) else dict(about)
+    options: dict[str, Any] = {
+        "default_factory" if callable(default) else "default": default,
+        "validation_alias": AliasChoices(*keys) if keys else name or None,
+        "description": None if keys else about,
+        "json_schema_extra": {"if_left_out": if_left_out, "keys": keys},
+    }
+    return Field(**options)
+
+
+def not_in_file() -> Any:
+    """Declare a field that no key of the file fills."""
+    return Field(validation_alias=NOT_A_KEY)
+
+
+class ConfigSection(BaseModel):
+    """A section with fixed keys."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", arbitrary_types_allowed=True, validate_by_name=True, validate_by_alias=True
+    )
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _describe(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return handler(data)
+        except ValidationError as error:
+            described = [
+                InitErrorDetails(type=mistake(sentence), loc=each["loc"], input=None)
+                for each in error.errors(include_url=False)
+                if (sentence := _sentence(cls, each, data))
+            ]
+            raise ValidationError.from_exception_data(cls.__name__, described) from None
+
+
+class ConfigKey(Struct, frozen=True):
+    """One key of a section, and the field that it fills."""
+
+    name: str
+    names: list[str]  # all keys that fill the same field
+    attribute: str
+    field: FieldInfo
+
+    @property
+    def about(self) -> str:
+        """The description of the key."""
+        return str(self._extra.get("keys", {}).get(self.name) or self.field.description)
+
+    @property
+    def if_left_out(self) -> str:
+        """A description of what applies without the key, if that is no plain value."""
+        return str(self._extra.get("if_left_out", ""))
+
+    @property
+    def is_required(self) -> bool:
+        """Whether the section must have this very key."""
+        return bool(self._extra.get("required")) or (self.field.is_required() and len(self.names) == 1)
+
+    @property
+    def _extra(self) -> dict[str, Any]:
+        return self.field.json_schema_extra if isinstance(self.field.json_schema_extra, dict) else {}
+
+
+def keys_of(section: type[ConfigSection]) -> dict[str, ConfigKey]:
+    """Return the keys of a section, by name."""
+    keys: dict[str, ConfigKey] = {}
+    for attribute, own in section.model_fields.items():
+        alias = own.validation_alias
+        names = list(map(str, alias.choices if isinstance(alias, AliasChoices) else [alias or attribute]))
+        keys |= {name: ConfigKey(name, names, attribute, own) for name in names if name != NOT_A_KEY}
+    return keys
+
+
+def mistake(message: object) -> PydanticCustomError:
+    """Return a pydantic error with this message."""
+    return PydanticCustomError(_OURS, "{message}", {"message": str(message)})
+
+
+def checked(parse: Callable[..., T], *values: Any) -> T:
+    """Return `parse(*values)`; its UsageError becomes a pydantic error of the key."""
+    try:
+        return parse(*values)
+    except UsageError as error:
+        raise mistake(error) from None
+
+
+def mistake_at(location: tuple[str, ...], message: str) -> ValidationError:
+    """Return an error for the value at `location`, inside the value that is being validated."""
+    return ValidationError.from_exception_data("", [InitErrorDetails(type=mistake(message), loc=location, input=None)])
+
+
+def _sentence(section: type[ConfigSection], error: ErrorDetails, data: Any) -> str | None:
+    kind, value = error["type"], error["input"]
+    if kind == _OURS:
+        return error["msg"]
+    if kind == _FOLLOWS_ANOTHER:
+        return None
+    if kind == "missing":
+        return _missing(section, str(error["loc"][-1]), data)
+    if kind == "extra_forbidden":
+        return _extra(section, str(error["loc"][-1]))
+    if kind == "literal_error" and isinstance(value, str):
+        return f"{value!r} is not one of its values; {unknown(value, _QUOTED.findall(error['ctx']['expected']))}"
+    # Values that code passed get pydantic's own message.
+    is_of_file = isinstance(value, str | list | dict | Nothing)
+    return holds(value, _WANTED_TYPE.get(kind, "value")) if is_of_file else error["msg"]
+
+
+def _missing(section: type[ConfigSection], name: str, data: Any) -> str | None:
+    keys = keys_of(section)
+    if name not in keys:
+        return f"lacks {name}"
+    names = keys[name].names
+    if len(names) == 1:
+        return f"lacks `{name}:` ({keys[name].about.partition(';')[0]})"
+    if isinstance(data, dict) and data.keys() - keys.keys() - {NOT_A_KEY}:
+        return None  # one of them is probably misspelt, which is another mistake
+    return f"lacks `{names[1]}:` (or `{names[2]}:`)"
+
+
+def _extra(section: type[ConfigSection], name: str) -> str:
+    keys = keys_of(section)
+    if name in keys:
+        return f"set only one: one of {', '.join(keys[name].names)}"
+    return f"there is no such key; {unknown(name, keys)}"

@@ -1,0 +1,332 @@
+"""Which binaries of an environment a build cache has.
+
+An environment needs binaries by their hashes, for its own operating systems and targets. `cover` compares them with the
+specs of a cache; `compare_coverage` tells what changed for them between two states of a cache, or what moving from one
+snapshot to another would gain and lose. Stacks do not matter here: binaries are installed whichever stack built them.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.core import versions_spellings_targets as spack
+from cachewatch.core.graphs_and_attribution import Cause
+from cachewatch.core.model import LossClass, Machine, Signature
+from cachewatch.core.versions_spellings_targets import NO_COMPILER, Versions, is_newer, sorted_versions, that_matter
+
+# The specs of each package, by hash.
+Holdings = Mapping[str, Mapping[str, Signature]]
+
+
+class Nearest(StrEnum):
+    """What a cache has that is nearest to a binary: the first of these that applies."""
+
+    SAME = "same"  # the same hash
+    EQUAL = "equal"  # a build with another hash, equal in all attributes
+    SIMILAR = "similar"  # another build of the same version that these machines run
+    NONE = "none"  # no such build
+
+
+class Need(Struct, frozen=True, kw_only=True):
+    """One binary that an environment needs, or an abstract spec."""
+
+    package: str
+    version: str  # of an abstract spec, the range that it allows: 1.2:1.4
+    hash: str = ""  # empty for an abstract spec
+    platform: str = ""
+    os: str = ""
+    target: str = ""
+    compiler: str = ""  # empty if unknown
+    variants: tuple[str, ...] | None = None  # None if unknown
+    is_root: bool = False
+
+    @property
+    def sort_key(self) -> tuple[str, str, str]:
+        """A key that sorts by package, then version and hash."""
+        return (self.package, self.version, self.hash)
+
+
+class Environment(Struct, frozen=True, kw_only=True):
+    """The binaries that an environment needs; externals are only counted."""
+
+    name: str
+    needs: tuple[Need, ...]  # sorted
+    externals: int = 0
+
+    @property
+    def hashes(self) -> frozenset[str]:
+        """The hashes of all needed binaries."""
+        return frozenset(need.hash for need in self.needs if need.hash)
+
+    @property
+    def versions(self) -> frozenset[tuple[str, str]]:
+        """The packages and versions of all needed binaries."""
+        return frozenset((need.package, need.version) for need in self.needs)
+
+    @property
+    def packages(self) -> frozenset[str]:
+        """The packages of all needed binaries."""
+        return frozenset(need.package for need in self.needs)
+
+    @property
+    def oses(self) -> frozenset[str]:
+        """The operating systems of its machines; empty if any may do, because one is unknown."""
+        found = frozenset(need.os for need in self.needs)
+        return frozenset() if "" in found else found
+
+    @property
+    def targets(self) -> frozenset[str]:
+        """The targets whose binaries its machines run; empty if any may do, because one is unknown."""
+        found = frozenset(need.target for need in self.needs)
+        return frozenset() if "" in found else frozenset().union(*map(spack.runnable, found))
+
+
+class Resolution(Struct, frozen=True):
+    """A need, and how the cache provides it."""
+
+    need: Need
+    nearest: Nearest
+    after_prune: Nearest | None = None  # what is nearest without the specs that no stack builds, if that is worse
+    others: tuple[str, ...] = ()  # hashes of other usable builds of the version, the most similar first
+    differs: tuple[str, ...] = ()  # attributes of the most similar one that differ from the need
+    lacks_compiler: bool = False  # no compiler is known of it, but of the other builds
+    versions: tuple[str, ...] = ()  # other versions for the same machines, oldest first; only if nearest is none
+    elsewhere: tuple[str, ...] = ()  # other systems with the version, as linux-rhel8-zen4; likewise
+    # Causes of another hash, each with the path of packages to what differs; only if equal and recorded.
+    causes: tuple[tuple[Cause, tuple[str, ...]], ...] = ()
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the needed binary is there; for an abstract spec, whether any build of its versions is."""
+        return self.nearest is Nearest.SAME or (not self.need.hash and self.nearest is not Nearest.NONE)
+
+    @property
+    def loss_class(self) -> LossClass:
+        """The word of `cachewatch coverage` for it, which also describes losses of places and machines."""
+        if self.is_met and self.after_prune is None:
+            return LossClass.KEPT
+        if self.is_met or self.after_prune is Nearest.NONE:
+            return LossClass.GOING
+        if self.nearest is Nearest.NONE:
+            return LossClass.OTHER if self.has_newer else LossClass.GONE
+        has_other_variants = any(text.startswith("variants ") for text in self.differs)
+        return LossClass.OTHER if has_other_variants else LossClass.EQUAL
+
+    @property
+    def left(self) -> Nearest:
+        """What is nearest without the specs that no stack builds."""
+        return self.after_prune or self.nearest
+
+    @property
+    def has_newer(self) -> bool:
+        """Whether a newer version is left."""
+        return bool(self.suggestion) and is_newer(self.suggestion, self.need.version)
+
+    @property
+    def suggestion(self) -> str:
+        """The newest other version for the same machines; empty if there is none."""
+        return self.versions[-1] if self.versions else ""
+
+
+class Coverage(Struct, frozen=True):
+    """An environment, and how a cache provides each of its needs."""
+
+    environment: Environment
+    needs: tuple[Resolution, ...]
+
+    @property
+    def met(self) -> int:
+        """The number of needs that are met."""
+        return sum(covered.is_met for covered in self.needs)
+
+    def of_class(self, wanted: LossClass) -> tuple[Resolution, ...]:
+        """Return the needs in one class."""
+        return tuple(covered for covered in self.needs if covered.loss_class is wanted)
+
+
+class CoverageChange(Struct, frozen=True):
+    """The changes for the binaries of an environment between two states; each list has the most important first.
+
+    `before.met - len(removed) + len(came) == after.met`.
+    """
+
+    before: Coverage
+    after: Coverage
+    removed: tuple[Resolution, ...]  # no longer met, as in the later state
+    came: tuple[Resolution, ...]  # newly met
+    newly_lost: tuple[Resolution, ...]  # not met before either, but then had another build
+    restored: tuple[Resolution, ...]  # still not met, but now have another build
+    newly_going: tuple[Resolution, ...]  # no stack builds them any more, or all that would do in their place
+
+    def __bool__(self) -> bool:
+        return any((self.removed, self.came, self.newly_lost, self.restored, self.newly_going))
+
+
+def cover(environment: Environment, holdings: Holdings, *, is_pruned: bool = True) -> Coverage:
+    """Compare the needs of `environment` with the specs of a cache.
+
+    `is_pruned` tells whether specs that no stack builds will be removed, as happens in branches.
+    """
+    return Coverage(
+        environment,
+        tuple(_covered(need, holdings.get(need.package, {}), is_pruned=is_pruned) for need in environment.needs),
+    )
+
+
+def compare_coverage(before: Coverage, after: Coverage) -> CoverageChange:
+    """Return what changed for the binaries of one environment between two states of a cache."""
+    nothing = {covered.need: covered for covered in cover(after.environment, {}).needs}
+    had = nothing | {covered.need: covered for covered in before.needs}
+    pairs = [(had[covered.need], covered) for covered in after.needs]
+    unmet = [(old, new) for old, new in pairs if not old.is_met and not new.is_met]
+    return CoverageChange(
+        before,
+        after,
+        removed=_worst_first(new for old, new in pairs if old.is_met and not new.is_met),
+        came=_worst_first(new for old, new in pairs if new.is_met and not old.is_met),
+        newly_lost=_worst_first(new for old, new in unmet if _is_lost(new) and not _is_lost(old)),
+        restored=_worst_first(new for old, new in unmet if _is_lost(old) and not _is_lost(new)),
+        newly_going=_worst_first(new for old, new in pairs if _is_going(new) and not _is_going(old)),
+    )
+
+
+def better(one: Resolution | None, other: Resolution) -> Resolution:
+    """Return how two caches together provide one need."""
+    if one is None:
+        return other
+    best, rest = sorted((one, other), key=lambda covered: (_place(covered.nearest), len(covered.differs)))
+    left = min(one.left, other.left, key=_place)
+    after_prune = None if left is best.nearest else left
+    if best.nearest is not rest.nearest:
+        return replace(best, after_prune=after_prune)
+    return replace(
+        best,
+        after_prune=after_prune,
+        others=tuple(dict.fromkeys((*best.others, *rest.others))),
+        versions=tuple(sorted_versions({*best.versions, *rest.versions})),
+        elsewhere=tuple(sorted({*best.elsewhere, *rest.elsewhere})),
+    )
+
+
+def best(one: Coverage, other: Coverage) -> Coverage:
+    """Return how two caches together provide one environment."""
+    return Coverage(one.environment, tuple(map(better, one.needs, other.needs)))
+
+
+def _place(nearest: Nearest) -> int:
+    return list(Nearest).index(nearest)
+
+
+def _is_lost(covered: Resolution) -> bool:
+    return covered.nearest is Nearest.NONE
+
+
+def _is_going(covered: Resolution) -> bool:
+    return covered.loss_class is LossClass.GOING
+
+
+def _worst_first(found: Iterable[Resolution]) -> tuple[Resolution, ...]:
+    # Roots, which the user named, come before their dependencies.
+    return tuple(sorted(found, key=lambda c: (-_place(c.left), not c.need.is_root, c.need.sort_key)))
+
+
+def _covered(need: Need, specs: Mapping[str, Signature], *, is_pruned: bool) -> Resolution:
+    found = _found(need, specs, is_pruned=is_pruned)
+    if not is_pruned or found.nearest is Nearest.NONE or not any(spec.is_unreferenced for spec in set(specs.values())):
+        return found
+    built = {spec_hash: spec for spec_hash, spec in specs.items() if not spec.is_unreferenced}
+    left = _found(need, built, is_pruned=True)
+    if left.nearest is found.nearest:
+        return found
+    return replace(found, after_prune=left.nearest, versions=left.versions)
+
+
+def _found(need: Need, specs: Mapping[str, Signature], *, is_pruned: bool) -> Resolution:
+    if need.hash and need.hash in specs:
+        return Resolution(need, Nearest.SAME)
+    is_wanted = _wanted(need)
+    signatures = set(specs.values())  # of which there are far fewer than specs
+    builds = {spec for spec in signatures if any(map(is_wanted, spec.versions))}
+    usable = {spec for spec in builds if is_runnable(need, spec)}
+    if not usable:
+        return _lost(need, signatures, builds, is_pruned=is_pruned)
+    equal = {spec for spec in usable if need.hash and not _differences(need, spec)}
+    if equal:
+        return Resolution(
+            need,
+            Nearest.EQUAL,
+            others=tuple(sorted(h for h, spec in specs.items() if spec in equal)),
+            lacks_compiler=_lacks_compiler(need, equal),
+        )
+    distances = {spec: _distance(need, spec) for spec in usable}
+    others = sorted((distances[spec], spec_hash) for spec_hash, spec in specs.items() if spec in usable)
+    nearest = specs[others[0][1]]
+    return Resolution(
+        need,
+        Nearest.SIMILAR,
+        others=tuple(spec_hash for _, spec_hash in others),
+        differs=_differences(need, nearest),
+        lacks_compiler=_lacks_compiler(need, usable),
+    )
+
+
+def _lost(need: Need, specs: Iterable[Signature], builds: Iterable[Signature], *, is_pruned: bool) -> Resolution:
+    # What may be pruned at any time is not suggested.
+    built = (spec for spec in specs if is_runnable(need, spec) and not (is_pruned and spec.is_unreferenced))
+    versions = {version for spec in built for version in spec.versions}
+    elsewhere = {f"{spec.platform}-{spec.os}-{spec.target}" for spec in builds}
+    return Resolution(need, Nearest.NONE, versions=tuple(sorted_versions(versions)), elsewhere=tuple(sorted(elsewhere)))
+
+
+def _wanted(need: Need) -> Versions:
+    if need.hash:
+        return Versions([f"={need.version}"])
+    return Versions([need.version] if need.version else [])
+
+
+def is_runnable(need: Need, spec: Signature | Machine) -> bool:
+    """Tell whether the machine of a need runs what is built for another; what is not known may be any."""
+    return (
+        need.platform in ("", spec.platform)
+        and need.os in ("", spec.os)
+        and (not need.target or spack.runs(need.target, spec.target))
+    )
+
+
+def _differences(need: Need, spec: Signature) -> tuple[str, ...]:
+    """Return the attributes in which a build differs from a need; an unknown attribute is no difference."""
+    found = []
+    if need.target not in ("", spec.target):
+        found.append(f"target {spec.target}")
+    if _has_another_compiler(need, spec):
+        found.append(f"compiler {spec.compiler}")
+    if need.variants is not None and (others := _other_variants(need.variants, spec.variants)):
+        found.append(f"variants {' '.join(others)}")
+    return tuple(found)
+
+
+def _has_another_compiler(need: Need, spec: Signature) -> bool:
+    return need.compiler not in ("", NO_COMPILER, spec.compiler) and spec.compiler != NO_COMPILER
+
+
+def _lacks_compiler(need: Need, specs: Iterable[Signature]) -> bool:
+    return need.compiler in ("", NO_COMPILER) and all(spec.compiler != NO_COMPILER for spec in specs)
+
+
+def _other_variants(needed: Iterable[str], there: Iterable[str]) -> list[str]:
+    """Return the variants that differ from the needed ones, and `no NAME` for those that are missing."""
+    needed, there = that_matter(needed), that_matter(there)
+    lacking = {_name(variant) for variant in needed} - {_name(variant) for variant in there}
+    return [*sorted(there - needed, key=_name), *(f"no {name}" for name in sorted(lacking))]
+
+
+def _name(variant: str) -> str:
+    return variant.lstrip("+~").partition("=")[0]
+
+
+def _distance(need: Need, spec: Signature) -> tuple[int, bool, int]:
+    """Return how different a build is from a need: by variants, then compiler, then target."""
+    others = that_matter(spec.variants) ^ that_matter(spec.variants if need.variants is None else need.variants)
+    return (len(others), _has_another_compiler(need, spec), -spack.closeness(spec.target))

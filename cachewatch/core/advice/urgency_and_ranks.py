@@ -1,0 +1,301 @@
+"""Decide what readers should do and why, before any word of a digest is chosen.
+
+Subject, body, colours, JSON and headers of mail all show what is decided here. The rules are in docs/laws.md.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+
+from msgspec.structs import replace
+
+from cachewatch.core.advice.actions import (
+    ENVIRONMENT,
+    dated,
+    divided,
+    environment_actions,
+    is_compared_with,
+    joined,
+    not_asked_yet,
+    pin_actions,
+    pruned_as_announced,
+    still_to_do,
+    things_to_look_after,
+    waits_for,
+    while_waiting,
+)
+from cachewatch.core.advice.environment_coverage import CoverageChange, Need, Resolution
+from cachewatch.core.advice.verbs_and_reasons import (
+    Action,
+    Alternative,
+    AssessedLoss,
+    Assessment,
+    Because,
+    ComparedTag,
+    EnvironmentState,
+    Fact,
+    Home,
+    Known,
+    Level,
+    Pinned,
+    Rank,
+    Verb,
+    key_of,
+)
+from cachewatch.core.model import LOSS_ORDER, MISSED, LossClass
+from cachewatch.core.names_and_escaping import is_snapshot
+from cachewatch.core.statement_kinds import (
+    Statement,
+    StatementKind,
+)
+from cachewatch.core.versions_spellings_targets import version_key
+
+_VALUES = (StatementKind.MIGRATION, StatementKind.BESIDE, StatementKind.NO_LONGER)
+_RANKS = {
+    StatementKind.SUSPICIOUS: Rank.SUSPICION,
+    StatementKind.TAG_REMOVED: Rank.GONE,
+    StatementKind.PACKAGE_REMOVED: Rank.GONE,
+    StatementKind.STACK_REMOVED: Rank.HARMLESS,  # unless it has worse losses
+    StatementKind.PLACE_LOST: Rank.HARMLESS,
+    StatementKind.MACHINE_LOST: Rank.HARMLESS,
+    StatementKind.STACK_MERGED: Rank.MERGED,
+    StatementKind.DOWNGRADED: Rank.DOWNGRADED,
+    **dict.fromkeys(_VALUES, Rank.VALUES),
+    StatementKind.RETURNED: Rank.RETURNED,
+    StatementKind.REBUILD_WAVE: Rank.WAVE,
+    StatementKind.UPGRADED: Rank.UPGRADED,
+    StatementKind.TAG_ADDED: Rank.ADDED,
+    StatementKind.STACK_ADDED: Rank.ADDED,
+    StatementKind.PACKAGE_ADDED: Rank.ADDED,
+    StatementKind.TURNOVER: Rank.TURNOVER,
+    StatementKind.PRUNE: Rank.PRUNE,
+    StatementKind.PRUNED: Rank.PRUNE,
+    StatementKind.SURPLUS: Rank.PRUNE,
+    StatementKind.EXTRA_COPY: Rank.PRUNE,
+    StatementKind.REBUILT: Rank.PRUNE,
+}
+_VERBS, _CAUSES = list(Verb), list(Because)
+_ABSENT = (LossClass.GONE, LossClass.OTHER)
+_NOTICED = (StatementKind.DOWNGRADED, StatementKind.NO_LONGER, StatementKind.TURNOVER, StatementKind.UNREFERENCED)
+
+
+def assess(
+    tags: Sequence[ComparedTag],
+    *,
+    environment: CoverageChange | None = None,
+    pins: Sequence[Pinned] = (),
+    known: Known | None = None,
+    alternative: Alternative | None = None,
+    is_unknown: bool = False,
+) -> Assessment:
+    """Decide what readers should do about the changes in `tags`.
+
+    The statements of `tags` are those that are reported, without silenced ones. `is_unknown` means that the changes in
+    some source are unknown. `known` has the facts of earlier digests, and `alternative` the best snapshot for the
+    environment.
+    """
+    known = known or Known()
+    compared = {(tag.source, tag.base): tag.statements for tag in tags}
+    pins = [
+        replace(pin, statements=compared.get((pin.source, pin.tag))) if pin.statements is None else pin for pin in pins
+    ]
+    suspicious = {
+        (tag.source, tag.tag): one.packages
+        for tag in tags
+        for one in tag.statements
+        if one.kind is StatementKind.SUSPICIOUS and (tag.source, tag.tag) not in known.confirmed
+    }
+    waiting = frozenset(package for found in (*suspicious.values(), *known.waiting.values()) for package in found)
+    own = None if environment is None else state_of(environment, known.met, waiting)
+    waits = list(waits_for(suspicious, known))
+    gone_pins = [pin for pin in pins if pin.is_gone]
+    facts = [
+        *(Fact(rank=Rank.PIN_GONE, kind="pin-gone", pin=pin) for pin in gone_pins),
+        *([Fact(rank=Rank.ENVIRONMENT, kind="environment")] if own and own.is_news and not waits else []),
+        *_facts(tags, known, {pin.tag for pin in gone_pins}, has_environment=own is not None),
+    ]
+    facts.sort(key=lambda one: (one.rank, -LOSS_ORDER.index(one.worst) if one.worst else 0))
+    places = {(one.source, one.tag) for one in waits}
+    # What publishing may have failed for is neither settled nor pruned, whatever the subscription selects.
+    absent = {key for key, found in known.left.items() if key[:2] in places and found.loss_class in _ABSENT}
+    known = replace(known, left={key: found for key, found in known.left.items() if key not in absent})
+    missing = {*waiting, *(need.package for *_, need in absent)}
+    tasks = [one for task in known.tasks if (one := still_to_do(task, known, tags)).names or not task.names]
+    quiet = (still_to_do(one, known) for one in known.quiet)
+    pruned = list(pruned_as_announced((*known.tasks, *known.quiet), known))
+    actions = [*environment_actions(own, tags, is_new=False), *pin_actions(pins), *pruned]
+    looks = list(
+        things_to_look_after([one for one in facts if not is_compared_with(one, pins)], has_environment=own is not None)
+    )
+    looks = [part for one in looks for part in divided(one, tags)]
+    actions += not_asked_yet(looks, [*tasks, *(replace(one, because=Because.GONE, tag="") for one in pruned)])
+    actions = [each for action in actions for each in dated(action, known)]
+    actions += environment_actions(own, tags, is_new=True)  # not dated, because these became worse now
+    asked = {each for one in actions for each in one.subjects}
+    actions += joined(one for one in tasks if asked.isdisjoint(one.subjects))
+    actions, paused = while_waiting(actions, places, missing) if waits else (actions, [])
+    actions = sorted([*waits, *actions], key=_order)
+    return Assessment(
+        actions=tuple(actions),
+        paused=tuple(paused),
+        quiet=tuple(one for one in quiet if one.names),
+        level=Level.ALARM
+        if waits
+        else _level(
+            facts,
+            own,
+            is_notice=is_unknown
+            or any(tag.is_incomplete for tag in tags)
+            or any(pin.is_ending for pin in pins)
+            or any(one.because is Because.PRUNED for one in actions),
+        ),
+        facts=tuple(facts),
+        losses=tuple(
+            AssessedLoss(tag=tag, statement=one, lost=lost)
+            for tag in tags
+            for one in tag.statements
+            for lost in one.losses
+            if lost.loss is not None
+        ),
+        environment=own,
+        alternative=alternative if own is not None and any(map(own.for_cause, ENVIRONMENT)) else None,
+        is_wait_over=not waits and any(verb is Verb.WAIT for _, verb, _ in known.since),
+        required=_required(actions, own, known.kept),
+    )
+
+
+def _required(actions: Iterable[Action], own: EnvironmentState | None, kept: Mapping[Need, Home]) -> dict[str, str]:
+    """Return what to require, with the snapshots that still have it; newer will do where older is there: openmpi@5.8.0:.
+
+    Where no snapshot has that version, but all have an older one that will do, it is that one.
+    """
+    needed: dict[str, list[Need]] = {}
+    for each in own.of(LossClass.GONE) if own is not None else ():
+        spec = f"{each.need.package}@{each.need.version}{':' if each.suggestion else ''}"
+        needed.setdefault(spec, []).append(each.need)
+    for one in actions if own is None else ():
+        is_gone = one.because is Because.PRUNED or (one.because is Because.GONE and one.is_everywhere)
+        if (is_gone or one.because is Because.DOWNGRADED) and not is_snapshot(one.tag):
+            for version in one.versions:
+                spec = version if is_gone else f"{version}:"
+                needed.setdefault(spec, []).extend(one.only([version.partition("@")[0]]).needs)
+    found: dict[str, str] = {}
+    for spec, needs in needed.items():
+        homes = [kept[need] for need in needs if need in kept]
+        if not homes or len(homes) < len(needs):
+            found[spec] = ""
+            continue
+        name, _, version = spec.partition("@")
+        oldest = min((home.version for home in homes), key=version_key)
+        found[f"{name}@{oldest}:" if version.endswith(":") else spec] = min(home.tag for home in homes)
+    return found
+
+
+def _order(action: Action) -> tuple[object, ...]:
+    """Return a key that sorts actions by urgency; what readers should copy is more urgent than what they should keep."""
+    is_open = action.verb is Verb.LOOK and bool(action.since)
+    cause = _CAUSES.index(action.because)
+    return (_VERBS.index(action.verb), is_open, not action.is_copy, cause, action.since)
+
+
+def _facts(tags: Sequence[ComparedTag], known: Known, gone: Set[str], *, has_environment: bool) -> Iterator[Fact]:
+    """Yield the facts of all tags; equal statements in several tags are one fact. Of pins that are `gone` is one."""
+    same: dict[object, tuple[Statement, list[ComparedTag]]] = {}
+    for tag in tags:
+        if tag.base:
+            yield Fact(rank=Rank.SNAPSHOT, kind="snapshot", tags=(tag,), worst=_worst(tag.statements))
+        for one in tag.statements:
+            if tag.base and one.kind is StatementKind.TAG_ADDED and one.name == tag.tag:
+                continue
+            if one.kind is StatementKind.TAG_REMOVED and one.name in gone:
+                continue
+            if has_environment and one.kind is StatementKind.TURNOVER:
+                continue  # its binaries are reported one by one
+            key = (one.kind, one.name, one.before, one.after, one.packages, bool(tag.base))
+            same.setdefault(key, (one, []))[1].append(tag)
+    for one, found in same.values():
+        rank = _rank(one, found, known, has_environment=has_environment)
+        yield Fact(rank=rank, kind=_kind_of(one, found[0]), statement=one, worst=one.worst, tags=tuple(found))
+
+
+def _kind_of(one: Statement, tag: ComparedTag) -> str:
+    """Return the kind of a statement, or a special one for packages missing for long and for more new snapshots."""
+    if one.kind is StatementKind.PACKAGE_REMOVED and not one.name:
+        return "missing"
+    return "snapshot-named" if one.kind is StatementKind.TAG_ADDED and one.name != tag.tag else one.kind
+
+
+def _rank(one: Statement, tags: Sequence[ComparedTag], known: Known, *, has_environment: bool) -> Rank:
+    """Rank a statement by its kind and its worst loss. With an environment, losses count by its binaries instead."""
+    rank = _RANKS.get(one.kind, Rank.REST)
+    if one.kind is StatementKind.SUSPICIOUS:
+        return Rank.GONE if all((tag.source, tag.tag) in known.confirmed for tag in tags) else rank
+    if one.kind in (StatementKind.TAG_REMOVED, StatementKind.TAG_ADDED):
+        # The deletion of an old snapshot is routine.
+        of_snapshot = {StatementKind.TAG_REMOVED: Rank.PRUNE, StatementKind.TAG_ADDED: Rank.SNAPSHOT}
+        return of_snapshot[one.kind] if is_snapshot(one.name) else rank
+    if has_environment:
+        is_loss = rank in (Rank.GONE, Rank.HARMLESS, Rank.DOWNGRADED)
+        return Rank.REST if is_loss and one.worst not in (LossClass.KEPT, LossClass.EQUAL) else rank
+    if one.worst in MISSED:
+        rank = min(rank, Rank.GONE if one.worst is LossClass.GONE else Rank.MISSED)
+    # What a new snapshot lacks is not an alarm.
+    return max(rank, Rank.MISSED) if tags[0].base else rank
+
+
+def _worst(statements: Iterable[Statement]) -> LossClass | None:
+    found = [one.worst for one in statements if one.worst is not None]
+    found += [LossClass.GONE for one in statements if one.kind is StatementKind.PACKAGE_REMOVED]
+    return max(found, key=LOSS_ORDER.index, default=None)
+
+
+def state_of(
+    change: CoverageChange, met: frozenset[str] = frozenset(), waiting: frozenset[str] = frozenset()
+) -> EnvironmentState:
+    """Return what the cache has of each binary; `met` are the hashes that were ever present.
+
+    Missing binaries of packages in `waiting`, which publishing may have failed for, are left out.
+    """
+    was_met = {key_of(one) for one in change.before.needs if one.is_met}
+    was_there = was_met | met
+    had_build = {key_of(one) for one in (*change.newly_lost, *change.newly_going)}
+    by_class: dict[LossClass, list[Resolution]] = {}
+    not_here = []
+    for one in change.after.needs:
+        if not one.is_met and one.need.package in waiting:
+            continue
+        if one.is_met or key_of(one) in was_there or key_of(one) in had_build:
+            by_class.setdefault(one.loss_class, []).append(one)
+        else:
+            not_here.append(one)
+    gone = {key_of(one) for one in change.before.needs if one.loss_class is LossClass.GONE}
+    worse = (one for one in by_class.get(LossClass.GONE, ()) if key_of(one) not in gone)  # they had a newer version
+    became = (*change.removed, *change.newly_lost, *change.newly_going, *worse)
+    new = frozenset(key_of(one) for one in became if one.is_met or one.need.package not in waiting)
+    return EnvironmentState(
+        change=change,
+        by_class={name: tuple(found) for name, found in by_class.items()},
+        new=new,
+        again=(new & met) - was_met,
+        not_here=tuple(not_here),
+    )
+
+
+def _level(facts: Sequence[Fact], own: EnvironmentState | None, *, is_notice: bool) -> Level:
+    if any(one.rank in (Rank.SUSPICION, Rank.PIN_GONE) or (own is None and one.rank is Rank.GONE) for one in facts):
+        return Level.ALARM
+    if own is not None and own.of(LossClass.GONE, is_new=True):
+        return Level.ALARM
+    if own is not None and (own.of(LossClass.OTHER, is_new=True) or own.of(LossClass.GOING, is_new=True)):
+        return Level.NOTICE
+    if is_notice or any(_is_noticed(one, has_environment=own is not None) for one in facts):
+        return Level.NOTICE
+    return Level.CALM
+
+
+def _is_noticed(fact: Fact, *, has_environment: bool) -> bool:
+    if fact.rank is Rank.MISSED or (fact.rank is Rank.SNAPSHOT and fact.worst in MISSED):
+        return not has_environment
+    if fact.kind == StatementKind.REBUILD_WAVE and fact.statement is not None:
+        return fact.statement.counts.beside > 0
+    if fact.kind == StatementKind.DOWNGRADED:
+        return not has_environment
+    return fact.kind in _NOTICED

@@ -1,0 +1,299 @@
+"""What an assessment consists of: what readers should do, for what cause, and what it is derived from."""
+
+from collections.abc import Collection, Mapping
+from enum import IntEnum, StrEnum
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from cachewatch.core.advice.environment_coverage import CoverageChange, Nearest, Need, Resolution
+from cachewatch.core.model import LossClass
+from cachewatch.core.statement_kinds import LOSSES, OwnedLoss, Statement, packages_of
+
+
+class Verb(StrEnum):
+    """What readers should do, the most urgent first."""
+
+    WAIT = "wait"
+    BUILD = "build"
+    COPY = "copy"
+    RECONCRETIZE = "reconcretize"
+    STAY = "stay"
+    MOVE = "move"
+    LOOK = "look"
+
+
+OF_LOCK_FILE = (Verb.BUILD, Verb.COPY, Verb.RECONCRETIZE)  # that a changed lock file settles
+
+
+class Level(StrEnum):
+    """How bad the news of a digest is; colours depend on it."""
+
+    ALARM = "alarm"
+    NOTICE = "notice"
+    CALM = "calm"
+
+
+class Rank(IntEnum):
+    """The order in which a digest reports facts."""
+
+    SUSPICION = 0
+    PIN_GONE = 1
+    ENVIRONMENT = 2
+    GONE = 3
+    SNAPSHOT = 4
+    MERGED = 5
+    MISSED = 6
+    DOWNGRADED = 7
+    VALUES = 8
+    RETURNED = 9
+    WAVE = 10
+    UPGRADED = 11
+    ADDED = 12
+    TURNOVER = 13
+    REST = 14
+    HARMLESS = 15
+    PRUNE = 16
+
+
+class Because(StrEnum):
+    """The reason why readers should do something; each has its words in templates/words.toml."""
+
+    SUSPICIOUS = "suspicious"
+    CONFIRMED = "confirmed"  # it was suspicious, and operators confirmed it
+    ENVIRONMENT_GONE = "environment-gone"
+    ENVIRONMENT_LAST = "environment-last"  # it may be pruned at any time, and nothing as new is there
+    ENVIRONMENT_LAST_OTHER = "environment-last-other"  # likewise, but it is another build: its own is gone
+    ENVIRONMENT_OTHER = "environment-other"
+    ENVIRONMENT_EQUAL = "environment-equal"
+    ENVIRONMENT_GOING = "environment-going"
+    PIN_GONE = "pin-gone"
+    PIN_ENDING = "pin-ending"  # it is among the oldest snapshots, which are deleted first
+    SNAPSHOT_LACKS = "snapshot-lacks"
+    SNAPSHOT = "snapshot"
+    TAG_REMOVED = "tag-removed"
+    PRUNED = "pruned"  # as readers were warned
+    STACK_REMOVED = "stack-removed"
+    GONE = "gone"
+    GOING = "going"
+    OTHER = "other"
+    DOWNGRADED = "downgraded"
+    NO_LONGER = "no-longer"
+    OLD_BUILDS = "old-builds"  # lock files name builds that may be pruned at any time
+    PRUNED_BUILDS = "pruned-builds"  # these were pruned; until then, Spack may have reused them in newer lock files
+    TURNOVER = "turnover"  # lock files name builds that are gone
+
+
+class ComparedTag(Struct, frozen=True, kw_only=True):
+    """One tag of one source with the statements that a digest reports."""
+
+    source: str
+    tag: str
+    base: str = ""  # the snapshot that this new one is compared with
+    since: str = ""  # the day of the earlier revision: 2026-11-20
+    day: str = ""  # of the later one
+    statements: tuple[Statement, ...] = ()
+    is_incomplete: bool = False  # some documents cannot be read
+
+
+class Pinned(Struct, frozen=True, kw_only=True):
+    """A snapshot that readers stay with, and what moving to the newest one of its series would gain and lose."""
+
+    tag: str
+    source: str = ""  # empty where no source has it, or anything of its series
+    is_gone: bool = False
+    newest: str = ""  # newest snapshot of the series, if it is another one
+    others: tuple[str, ...] = ()  # those between, the newest first
+    best: str = ""  # the newest of these that lacks nothing, if it is gone and the newest of all lacks something
+    newer: int = 0  # number of newer ones of the series
+    older: int = 0  # number of older ones: where old ones are deleted, these are deleted before it
+    is_ending: bool = False  # it may be deleted soon
+    move: CoverageChange | None = None  # the comparison with the newest for the environment, if there is one
+    statements: tuple[Statement, ...] | None = None  # the comparison with the newest without an environment
+    is_news: bool = False  # since the last digest it is gone or among the oldest, or there is a newer one
+
+
+class Alternative(Struct, frozen=True):
+    """The snapshot that has most binaries of an environment, with their number and the number of all."""
+
+    tag: str
+    has: int
+    of: int
+
+
+class Home(Struct, frozen=True):
+    """A snapshot that still has a build that is gone, or else the version nearest to it that is left."""
+
+    tag: str
+    version: str
+
+
+class Known(Struct, frozen=True, kw_only=True):
+    """What is remembered of earlier digests of the same subscription."""
+
+    since: Mapping[tuple[str, Verb, str], str] = field(default_factory=dict)  # day by source, verb and name
+    met: frozenset[str] = frozenset()  # hashes of the environment that were ever present
+    confirmed: frozenset[tuple[str, str]] = frozenset()  # source and tag of which operators confirmed a suspicion
+    waiting: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)  # what is missing while that lasts
+    tasks: tuple["Action", ...] = ()  # that earlier digests asked for, and that nobody sees done
+    quiet: tuple["Action", ...] = ()  # likewise, of what may be pruned, but said for long enough
+    # What their tags have of the builds that they are about, by source and tag.
+    left: Mapping[tuple[str, str, Need], Resolution] = field(default_factory=dict)
+    kept: Mapping[Need, Home] = field(default_factory=dict)  # where builds that are gone are left
+
+
+class Action(Struct, frozen=True, kw_only=True):
+    """Something that readers should do."""
+
+    verb: Verb
+    because: Because
+    source: str = ""
+    tag: str = ""  # that it is about; the one to stay with or to move to
+    name: str = ""  # of the stack or the other snapshot; or the day before which lock files are outdated
+    names: tuple[str, ...] = ()  # packages
+    needs: tuple[Need, ...] = ()  # builds of the packages that were lost, may be lost, or became older
+    versions: tuple[str, ...] = ()  # that the packages had last, as openmpi@5.8.0
+    machine: str = ""  # target that lost the packages, if it is one alone, and others still have them
+    is_everywhere: bool = False  # the packages are gone everywhere, in all versions
+    # Other suitable snapshots; or packages that were not pruned yet; or versions, `zlib 3.4.0`, that lock files name.
+    others: tuple[str, ...] = ()
+    count: int = 0  # number of packages, or of binaries of an environment
+    worst: LossClass | None = None  # of what went with a stack
+    since: str = ""  # day on which its cause was first reported; empty if in this digest
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """The names under which it is remembered: packages, the cause and a snapshot or tag, or the lock files of a tag."""
+        if self.because in (Because.PIN_GONE, Because.PIN_ENDING):
+            return (f"{self.because} {self.name}",)
+        if self.because in LOCK_FILES:
+            return (f"lock-files {self.tag}",)
+        if self.because in LASTING:
+            return tuple(f"{self.because} {self.tag} {self.name} {package}" for package in self.names)
+        if self.verb in (Verb.WAIT, Verb.LOOK):
+            return (f"{self.because} {self.tag} {self.name}",)
+        return self.names or (self.name,)
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether readers without an environment should copy what may be pruned."""
+        return self.because is Because.GOING or (
+            self.because is Because.STACK_REMOVED and self.worst is LossClass.GOING
+        )
+
+    def only(self, names: Collection[str]) -> "Action":
+        """Return this for some of its packages alone."""
+        kept = tuple(name for name in self.names if name in names)
+        needs = tuple(one for one in self.needs if one.package in kept)
+        versions = tuple(one for one in self.versions if one.partition("@")[0] in kept)
+        return replace(self, names=kept, needs=needs, versions=versions, count=len(kept))
+
+
+class Fact(Struct, frozen=True, kw_only=True):
+    """One event to report, such as a statement, with the tags in which it occurred."""
+
+    rank: Rank
+    kind: str  # of the statement, or else: environment, pin-gone, snapshot
+    statement: Statement | None = None
+    worst: LossClass | None = None  # the worst class of its losses
+    tags: tuple[ComparedTag, ...] = ()
+    pin: Pinned | None = None
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The packages that it is about; of losses, those with the worst class."""
+        if self.statement is None:
+            return ()
+        if self.worst is None or self.statement.kind not in LOSSES:
+            return self.statement.packages
+        return packages_of(self.statement.losses, self.worst)
+
+
+class AssessedLoss(Struct, frozen=True, kw_only=True):
+    """A lost place or machine, with the statement that reports it."""
+
+    tag: ComparedTag
+    statement: Statement
+    lost: OwnedLoss
+
+    @property
+    def loss_class(self) -> LossClass:
+        """The class of the loss."""
+        assert self.lost.loss is not None
+        return self.lost.loss.loss_class
+
+
+class EnvironmentState(Struct, frozen=True, kw_only=True):
+    """The binaries of an environment, by what the cache still has of them."""
+
+    change: CoverageChange
+    by_class: Mapping[LossClass, tuple[Resolution, ...]]  # of those that were ever present
+    new: frozenset[str]  # keys of those that became worse since the last digest
+    again: frozenset[str]  # of these, those that were already missed before
+    not_here: tuple[Resolution, ...]  # that were never present
+
+    @property
+    def is_news(self) -> bool:
+        """Whether anything changed for the environment."""
+        return bool(self.new or self.change.came or self.change.restored)
+
+    def of(self, wanted: LossClass, *, is_new: bool | None = None) -> tuple[Resolution, ...]:
+        """Return the binaries in one class; `is_new` keeps only those that became worse lately, or only the others."""
+        found = self.by_class.get(wanted, ())
+        return tuple(one for one in found if is_new is None or (key_of(one) in self.new) is is_new)
+
+    def for_cause(self, wanted: Because, *, is_new: bool | None = None) -> tuple[Resolution, ...]:
+        """Return those with which something is to be done for one cause, likewise."""
+        return tuple(one for name in self.by_class for one in self.of(name, is_new=is_new) if cause_of(one) is wanted)
+
+
+class Assessment(Struct, frozen=True, kw_only=True):
+    """What readers should do, how bad the news is, and why."""
+
+    actions: tuple[Action, ...]  # worst first
+    paused: tuple[Action, ...] = ()  # that are due when readers need not wait any longer
+    quiet: tuple[Action, ...] = ()  # that are not said any more, but what becomes of them is
+    level: Level
+    facts: tuple[Fact, ...]  # in the order of the report
+    losses: tuple[AssessedLoss, ...]
+    environment: EnvironmentState | None = None
+    alternative: Alternative | None = None
+    is_wait_over: bool = False  # readers who were told to wait need not do so any longer
+    # What to require, as openmpi@5.8.0, or Spack may choose another version; each with a snapshot that has it, or "".
+    required: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether readers are to wait."""
+        return any(one.verb is Verb.WAIT for one in self.actions)
+
+    @property
+    def due(self) -> tuple[Action, ...]:
+        """The actions that this digest is the first to ask for."""
+        return tuple(one for one in self.actions if not one.since)
+
+    @property
+    def still_open(self) -> tuple[Action, ...]:
+        """The actions that earlier digests already asked for."""
+        return tuple(one for one in self.actions if one.since)
+
+
+# What makes lock files outdated that were made before a day.
+LOCK_FILES = (Because.OLD_BUILDS, Because.PRUNED_BUILDS, Because.TURNOVER)
+# What is asked of those who have no environment that is watched, and remembered: whether they did it cannot be seen.
+# Each package is remembered by itself, until its tag has other builds than it had then.
+LASTING = (Because.STACK_REMOVED, Because.GOING, Because.GONE, Because.DOWNGRADED)
+
+
+def cause_of(covered: Resolution) -> Because | None:
+    """Return for what cause something is to be done about a binary of an environment; None if nothing is."""
+    is_last = covered.left is Nearest.NONE and not covered.has_newer
+    if covered.loss_class is LossClass.GOING and is_last:
+        return Because.ENVIRONMENT_LAST if covered.is_met else Because.ENVIRONMENT_LAST_OTHER
+    return None if covered.loss_class is LossClass.KEPT else Because(f"environment-{covered.loss_class}")
+
+
+def key_of(covered: Resolution) -> str:
+    """Return a key for a binary of an environment: its hash, or else package and version."""
+    need = covered.need
+    return need.hash or f"{need.package}@{need.version}"

@@ -1,0 +1,259 @@
+"""Facts that a subscription keeps, beside its cursors, for later digests: what vanished, what was reported of it."""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import ClassVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core.advice.verbs_and_reasons import OF_LOCK_FILE, Action, Because
+
+
+class DepartureKind(StrEnum):
+    """What can vanish and return."""
+
+    TAG = "tag"
+    STACK = "stack"
+    PACKAGE = "package"
+    PLACE = "place"
+
+
+class Point(Struct, frozen=True):
+    """A tag in one revision, with the day of the revision (UTC)."""
+
+    revision: str
+    tag: str
+    day: str = ""
+
+
+class Departure(Struct, frozen=True, kw_only=True, tag="departure"):
+    """A tag, stack, packages or a place of them that vanished from a tag in one revision, reported or not."""
+
+    source: str
+    tag: str  # for snapshots, their series
+    kind: DepartureKind
+    name: str = ""  # of the tag, the stack, the package or the place, e4s (zen4); empty for several packages
+    last: Point  # the last revision that had it
+    first: Point  # the first revision without it
+    packages: tuple[str, ...]
+    is_suspicious: bool = False  # publishing may have failed
+    is_confirmed: bool = False  # operators confirmed that publishing did not fail
+    is_settled: bool = False  # it was suspicious for so long that it is reported as a loss
+    back: tuple[tuple[str, tuple[str, ...]], ...] = ()  # streams, with the packages that each reported as back
+    # Streams with the state that each had reported before, and with packages for which it was another state.
+    told: tuple[tuple[str, str, Point], ...] = ()
+
+    @property
+    def key(self) -> str:
+        """The unique key among the facts of a subscription."""
+        return f"departure {self.source} {self.tag} {self.kind} {self.name} {self.last.revision} {self.first.revision}"
+
+    @property
+    def revision(self) -> str | None:
+        """The revision that must be kept for it."""
+        return self.last.revision
+
+    def missing(self, stream: str) -> tuple[str, ...]:
+        """Return the packages that a stream has not reported as back."""
+        told = frozenset(dict(self.back).get(stream, ()))
+        return tuple(package for package in self.packages if package not in told)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether readers are asked to wait, because publishing may have failed and most packages are not back."""
+        is_back = len(self.packages) - len(self.left) >= BACK_SHARE * len(self.packages)
+        return self.is_suspicious and not (self.is_confirmed or self.is_settled or is_back)
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """The packages that no stream has told as back."""
+        there = {package for _, told in self.back for package in told}
+        return tuple(package for package in self.packages if package not in there)
+
+    def joined(self, later: "Departure") -> "Departure":
+        """Return this fact combined with the same fact from a later digest."""
+        back: dict[str, set[str]] = {}
+        for stream, packages in (*self.back, *later.back):
+            back.setdefault(stream, set()).update(packages)
+        return replace(
+            later,
+            packages=tuple(sorted({*self.packages, *later.packages})),
+            is_suspicious=self.is_suspicious or later.is_suspicious,
+            is_confirmed=self.is_confirmed or later.is_confirmed,
+            is_settled=self.is_settled or later.is_settled,
+            back=tuple((stream, tuple(sorted(back[stream]))) for stream in sorted(back)),
+            told=tuple({of[:2]: of for of in (*later.told, *self.told)}.values()),
+        )
+
+
+class OpenAction(Struct, frozen=True, kw_only=True, tag="action"):
+    """An action that readers were asked to take, for as long as its cause lasts."""
+
+    source: str = ""
+    stream: str
+    verb: str
+    subject: str
+    since: str  # the day of the revision of its cause
+    last_said: datetime
+    lock: str = ""  # checksum of the environment's lock file; if it changes, somebody acted
+    task: Action | None = None  # of which nobody sees whether it was done
+    revision: ClassVar[str | None] = None
+
+    @property
+    def key(self) -> str:
+        """The unique key among the facts of a subscription."""
+        return f"action {self.stream} {self.source} {self.verb} {self.subject}"
+
+    def is_said(self, now: datetime) -> bool:
+        """Tell whether a task is still said: for a month, as nobody sees whether it was done; what to require, until it ends."""
+        is_lasting = self.task is not None and self.task.because is Because.DOWNGRADED
+        return is_lasting or self.last_said >= now - A_MONTH
+
+
+class AnnouncedWave(Struct, frozen=True, kw_only=True, tag="wave"):
+    """Old builds that were announced to be removed by the next prune."""
+
+    source: str
+    tag: str
+    revision: str  # in which they were announced
+    day: str
+    count: int
+
+    @property
+    def key(self) -> str:
+        """The unique key among the facts of a subscription."""
+        return f"wave {self.source} {self.tag}"
+
+
+class SeenPin(Struct, frozen=True, kw_only=True, tag="pin"):
+    """A pinned snapshot that was present."""
+
+    source: str
+    tag: str
+    revision: str  # the last one with the snapshot
+    is_told_gone: bool = False
+
+    @property
+    def key(self) -> str:
+        """The unique key among the facts of a subscription."""
+        return f"pin {self.source} {self.tag}"
+
+
+class StillMissing(Struct, frozen=True, kw_only=True, tag="still-missing"):
+    """How many snapshots in a row a stream reported what is still missing from earlier ones."""
+
+    source: str
+    series: str
+    stream: str
+    packages: tuple[str, ...]
+    times: int
+    revision: ClassVar[str | None] = None
+
+    @property
+    def key(self) -> str:
+        """The unique key among the facts of a subscription."""
+        return f"still-missing {self.source} {self.series} {self.stream}"
+
+
+class MetBinaries(Struct, frozen=True, kw_only=True, tag="met"):
+    """The hashes of all binaries of the environment that were ever present."""
+
+    hashes: tuple[str, ...]
+    revision: ClassVar[str | None] = None
+    key: ClassVar[str] = "met"
+
+
+A_MONTH = timedelta(days=28)
+BACK_SHARE = 0.9  # of the packages that vanished; if as many returned, it counts as back
+Fact = Departure | OpenAction | AnnouncedWave | SeenPin | StillMissing | MetBinaries
+
+
+class Remembered(Struct, frozen=True):
+    """All facts that a subscription remembers, sorted by key."""
+
+    facts: tuple[Fact, ...] = ()
+
+    def departures(self, source: str, tag: str) -> Iterator[Departure]:
+        """Yield what vanished from a tag, or from the series of a snapshot, the latest first."""
+        name = series_or_tag(tag)
+        found = [one for one in self.facts if isinstance(one, Departure) and (one.source, one.tag) == (source, name)]
+        yield from sorted(found, key=lambda one: (one.first.day, one.key), reverse=True)
+
+    @property
+    def suspicions(self) -> tuple[Departure, ...]:
+        """The departures for which readers wait, because publishing may have failed."""
+        return tuple(one for one in self.facts if isinstance(one, Departure) and one.is_waiting)
+
+    @property
+    def confirmed(self) -> frozenset[tuple[str, str]]:
+        """The sources and tags whose last suspicious departure was confirmed by operators."""
+        last: dict[tuple[str, str], Departure] = {}
+        for one in self.facts:
+            if isinstance(one, Departure) and one.is_suspicious:
+                place = one.source, one.tag
+                last[place] = max(last.get(place, one), one, key=lambda found: found.first.day)
+        return frozenset(place for place, one in last.items() if one.is_confirmed)
+
+    @property
+    def actions(self) -> tuple[OpenAction, ...]:
+        """The actions that readers were asked to take."""
+        return tuple(one for one in self.facts if isinstance(one, OpenAction))
+
+    @property
+    def met(self) -> frozenset[str]:
+        """The hashes of the environment that were ever present."""
+        return frozenset(name for one in self.facts if isinstance(one, MetBinaries) for name in one.hashes)
+
+    def wave(self, source: str, tag: str) -> AnnouncedWave | None:
+        """Return the announced old builds of a tag, or None."""
+        found = (one for one in self.facts if isinstance(one, AnnouncedWave))
+        return next((one for one in found if (one.source, one.tag) == (source, tag)), None)
+
+    def pin(self, source: str, tag: str) -> SeenPin | None:
+        """Return the pinned snapshot `tag` of `source` as last seen, or None if it was never seen."""
+        found = (one for one in self.facts if isinstance(one, SeenPin))
+        return next((one for one in found if (one.source, one.tag) == (source, tag)), None)
+
+    def still_missing(self, source: str, tag: str, stream: str) -> StillMissing | None:
+        """Return how often a stream reported what is missing from snapshots of the series of `tag`, or None."""
+        found = (one for one in self.facts if isinstance(one, StillMissing))
+        wanted = source, series_or_tag(tag), stream
+        return next((one for one in found if (one.source, one.series, one.stream) == wanted), None)
+
+    def of_lock(self, stream: str, lock: str) -> "Remembered":
+        """Return all facts except actions of other streams, or about the binaries of another lock file."""
+        kept = (
+            one
+            for one in self.facts
+            if not isinstance(one, OpenAction)
+            or (one.stream == stream and (one.lock == lock or one.verb not in OF_LOCK_FILE))
+        )
+        return Remembered(tuple(kept))
+
+    def learned(self, facts: Iterable[Fact]) -> "Remembered":
+        """Return all facts together with those of a digest."""
+        known = {one.key: one for one in self.facts}
+        for one in facts:
+            known[one.key] = merged(known.get(one.key), one)
+        return Remembered(tuple(known[key] for key in sorted(known)))
+
+
+def confirmed(facts: Iterable[Fact]) -> tuple[Fact, ...]:
+    """Return facts with all suspicious departures marked as confirmed by operators."""
+    return tuple(
+        replace(one, is_confirmed=True) if isinstance(one, Departure) and one.is_suspicious else one for one in facts
+    )
+
+
+def series_or_tag(tag: str) -> str:
+    """Return the name under which departures from a tag are stored: for a snapshot that of its series, develop-*."""
+    own = tag_names.series(tag) if tag_names.is_snapshot(tag) else None
+    return f"{own}-*" if own else tag
+
+
+def merged(known: Fact | None, later: Fact) -> Fact:
+    """Return the fact to store from an earlier one and one of the same key from a later digest."""
+    return known.joined(later) if isinstance(known, Departure) and isinstance(later, Departure) else later

@@ -1,0 +1,282 @@
+"""Find compilers, operating systems, targets and variants that replaced others in many packages of a stack.
+
+A package went from A to B in a stack if that had A and not B before, and has B and not A now; it has B beside A if A is
+still there; it is no longer with A if it keeps other builds only. What at least five packages of a stack did, and four
+fifths of those that had A, is one change of the tag, in one statement for all packages and stacks that did the same.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import chain, product
+from typing import NamedTuple
+
+from msgspec import Struct, field
+
+from cachewatch.core.model import Kind, MatchKind, PackageChange, Signature, Status, versions_by_stack
+from cachewatch.core.statement_kinds import Attribute, StatementKind
+from cachewatch.core.versions_spellings_targets import NO_COMPILER, that_matter
+
+# With fewer packages than this, each has a statement of its own.
+FEW_PACKAGES = 5
+_SHARE = 0.8  # of the packages of a stack that had the old value
+_MOST = 100  # changes of one comparison, and pairs of an old and a new value of a package in a stack
+
+
+# The kinds of values of a stack, in the order of `_Held`.
+_KINDS = (Kind.COMPILER, Kind.OS, Kind.TARGET, Kind.VARIANT)
+_NOT_GIVEN = ("", NO_COMPILER)
+
+# The compilers, operating systems, targets and variants of a package in one stack.
+_Held = tuple[frozenset[str], ...]
+_Steps = Mapping[str, tuple["Step", ...]]
+
+
+class Step(NamedTuple):
+    """One change of a value of a package in a stack; without a new value (`after`), the old one is just gone."""
+
+    kind: StatementKind
+    before: Attribute
+    after: Attribute | None
+
+
+class PackageValues(Struct, frozen=True):
+    """The values (compilers, systems, targets, variants) of one package that changed, by stack."""
+
+    had: Mapping[str, _Held] = {}  # in the earlier state
+    gone: Mapping[str, frozenset[Attribute]] = {}
+    new: Mapping[str, frozenset[Attribute]] = {}
+    steps: _Steps = {}
+
+    def gone_with(self, signature: Signature) -> frozenset[Attribute]:
+        """Return the values of a vanished spec that its stacks no longer have."""
+        return _with(signature, self.gone)
+
+    def new_with(self, signature: Signature) -> frozenset[Attribute]:
+        """Return the values of a new spec that its stacks did not have before."""
+        return _with(signature, self.new)
+
+
+def _with(signature: Signature, found: Mapping[str, frozenset[Attribute]]) -> frozenset[Attribute]:
+    if not found:
+        return frozenset()
+    own = ((signature.compiler,), (signature.os,), (signature.target,), signature.variants)
+    values = (Attribute(kind, text) for kind, texts in zip(_KINDS, own, strict=True) for text in texts)
+    return frozenset(value for value in values if any(value in found.get(stack, ()) for stack in signature.stacks))
+
+
+def values_of(change: PackageChange) -> PackageValues:
+    """Return the changes of the values of a package."""
+    if not _is_touched(change):
+        return PackageValues()
+    versions = [versions_by_stack(side.counts) for side in (change.specs_before, change.specs_after)]
+    kept = {stack: versions[0][stack] & versions[1][stack] for stack in versions[0].keys() & versions[1].keys()}
+    had, has = (_by_stack(side.counts, kept) for side in (change.specs_before, change.specs_after))
+    gone, new, steps = {}, {}, {}
+    for stack in kept:
+        if had[stack] != has[stack]:
+            gone[stack], new[stack] = _differing(had[stack], has[stack]), _differing(has[stack], had[stack])
+            steps[stack] = tuple(_steps(had[stack], gone[stack], new[stack]))
+    return PackageValues(had, gone, new, steps)
+
+
+# Specs matched in these ways differ only in hash or version.
+_SAME_VALUES = (MatchKind.REBUILT, MatchKind.UPGRADED, MatchKind.DOWNGRADED)
+
+
+def _is_touched(change: PackageChange) -> bool:
+    """Tell whether any stack may have other values than before."""
+    return change.status is Status.CHANGED and (
+        bool(change.gone or change.new or change.restacked)
+        or any(match.kind not in _SAME_VALUES for match in change.matches)
+    )
+
+
+def _by_stack(signatures: Iterable[Signature], kept: Mapping[str, Set[str]]) -> Mapping[str, _Held]:
+    """Return all values by stack, but the variants only of versions that the stack has in both states (`kept`)."""
+    together: defaultdict[tuple[tuple[str, ...], tuple[str, ...]], tuple[set[str], ...]] = defaultdict(
+        lambda: (set(), set(), set(), set())
+    )
+    for one in signatures:
+        compilers, oses, targets, variants = together[one.stacks, one.versions]
+        compilers.add(one.compiler)
+        oses.add(one.os)
+        targets.add(one.target)
+        variants.update(one.variants)
+    parts: defaultdict[str, list[tuple[set[str], ...]]] = defaultdict(list)
+    for (stacks, versions), held in together.items():
+        for stack in stacks:
+            if stack in kept:
+                is_kept = not versions or not kept[stack].isdisjoint(versions)
+                parts[stack].append(held if is_kept else (*held[:3], set()))
+    return {
+        stack: tuple(frozenset[str]().union(*sets) for sets in zip(*own, strict=True)) for stack, own in parts.items()
+    }
+
+
+def _differing(one: _Held, other: _Held) -> frozenset[Attribute]:
+    """Return the values that only `one` has, of attributes that both sides give."""
+    return frozenset(
+        Attribute(kind, text)
+        for kind, mine, theirs in zip(_KINDS, one, other, strict=True)
+        if mine.isdisjoint(_NOT_GIVEN) and theirs.isdisjoint(_NOT_GIVEN)
+        for text in (that_matter(mine - theirs) if kind is Kind.VARIANT else mine - theirs)
+    )
+
+
+def _steps(had: _Held, gone: Set[Attribute], new: Set[Attribute]) -> Iterator[Step]:
+    old, left, came = (
+        _by_name(side)
+        for side in ((Attribute(k, t) for k, texts in zip(_KINDS, had, strict=True) for t in texts), gone, new)
+    )
+    for name in left.keys() | came.keys():
+        if name not in came:
+            yield from (Step(StatementKind.NO_LONGER, before, None) for before in left[name])
+            continue
+        kind = StatementKind.MIGRATION if name in left else StatementKind.BESIDE
+        pairs = left.get(name) or old.get(name, ()), came[name]
+        # with so many values, none can be said to have replaced another one
+        if len(pairs[0]) * len(pairs[1]) <= _MOST:
+            yield from (Step(kind, before, after) for before, after in product(*pairs))
+
+
+def _by_name(values: Iterable[Attribute]) -> Mapping[tuple[Kind, str], Sequence[Attribute]]:
+    found: defaultdict[tuple[Kind, str], list[Attribute]] = defaultdict(list)
+    for value in values:
+        found[value.kind, value.name].append(value)
+    return found
+
+
+class ValueChange(Struct, frozen=True, kw_only=True):
+    """The same change of values in several packages."""
+
+    kind: StatementKind
+    before: tuple[Attribute, ...]
+    after: tuple[Attribute, ...]
+    packages: frozenset[str]
+    stacks: frozenset[str]
+    exceptions: tuple[tuple[str, str], ...] = ()  # packages that still have the old values, each with a stack
+
+    @property
+    def name(self) -> str:
+        """A name that is unique among the changes of one tag."""
+        sides = (" ".join(value.text for value in side) for side in (self.before, self.after))
+        return " -> ".join(filter(None, sides))
+
+    def explains(self, package: str, stacks: Set[str], gone: Set[Attribute], new: Set[Attribute]) -> bool:
+        """Tell whether it is why specs of a package with the values `gone` left `stacks`, or with `new` joined them."""
+        return (
+            package in self.packages
+            and not stacks.isdisjoint(self.stacks)
+            and not (gone.isdisjoint(self.before) and new.isdisjoint(self.after))
+        )
+
+
+class SeenValues(Struct):
+    """The observed changes of values of the packages of one tag."""
+
+    had: dict[str, Mapping[str, _Held]] = field(default_factory=dict)  # earlier values by package and stack
+    documents: dict[str, tuple[Signature, ...]] = field(default_factory=dict)  # of packages that still have all values
+    steps: dict[Step, dict[str, list[str]]] = field(default_factory=dict)  # packages by stack
+
+    def add(self, change: PackageChange, values: PackageValues) -> None:
+        """Add one package that changed."""
+        if values.had:
+            self.had[change.package] = values.had
+        elif not _is_touched(change) and change.status is Status.CHANGED:
+            self.documents[change.package] = tuple(change.specs_before.counts)
+        for stack, steps in values.steps.items():
+            for step in steps:
+                self.steps.setdefault(step, {}).setdefault(stack, []).append(change.package)
+
+    def join(self, other: "SeenValues") -> None:
+        """Add the observations of other packages."""
+        self.had |= other.had
+        self.documents |= other.documents
+        for step, stacks in other.steps.items():
+            own = self.steps.setdefault(step, {})
+            for stack, packages in stacks.items():
+                own.setdefault(stack, []).extend(packages)
+
+
+def judge_values(
+    seen: SeenValues, unchanged: Callable[[], Mapping[str, Collection[Signature]]]
+) -> tuple[ValueChange, ...]:
+    """Return the changes of values that concern the whole tag, most packages first.
+
+    `unchanged` reads the documents that did not change, whose packages still have what they had.
+    """
+    widespread = {
+        step: stacks
+        for step, stacks in seen.steps.items()
+        if any(len(packages) >= FEW_PACKAGES for packages in stacks.values())
+    }
+    if not widespread:
+        return ()
+    had = _had(seen, unchanged(), {step.before for step in widespread})
+    alike: dict[tuple[StatementKind, frozenset[str], frozenset[str]], list[Step]] = {}
+    for step, stacks in widespread.items():
+        if any(
+            len(packages) >= FEW_PACKAGES and len(packages) >= _SHARE * len(had[stack, step.before])
+            for stack, packages in stacks.items()
+        ):
+            packages = frozenset(package for names in stacks.values() for package in names)
+            alike.setdefault((step.kind, packages, frozenset(stacks)), []).append(step)
+    found = [
+        ValueChange(
+            kind=kind,
+            before=tuple(sorted({step.before for step in steps})),
+            after=tuple(sorted({step.after for step in steps if step.after is not None})),
+            packages=packages,
+            stacks=stacks,
+            exceptions=() if kind is StatementKind.BESIDE else _exceptions(stacks, steps, seen, had),
+        )
+        for (kind, packages, stacks), steps in alike.items()
+    ]
+    return tuple(sorted(found, key=lambda one: (-len(one.packages), one.name))[:_MOST])
+
+
+_Had = Mapping[tuple[str, Attribute], Sequence[str]]
+
+
+def _had(seen: SeenValues, unchanged: Mapping[str, Collection[Signature]], wanted: Set[Attribute]) -> _Had:
+    """Return the packages that had each of the wanted values in a stack that they are still in."""
+    found: defaultdict[tuple[str, Attribute], list[str]] = defaultdict(list)
+    by_kind = [{value.text: value for value in wanted if value.kind is kind} for kind in _KINDS]
+    for package, stacks in seen.had.items():
+        for stack, held in stacks.items():
+            for texts, named in zip(held, by_kind, strict=True):
+                for text in named.keys() & texts:
+                    found[stack, named[text]].append(package)
+    compilers, oses, targets, variants = by_kind
+    for package, signatures in chain(seen.documents.items(), unchanged.items()):
+        values: dict[tuple[str, ...], set[Attribute]] = {}
+        for one in signatures:
+            own = (compilers.get(one.compiler), oses.get(one.os), targets.get(one.target))
+            values.setdefault(one.stacks, set()).update(
+                filter(None, own), (variants[v] for v in one.variants if v in variants)
+            )
+        for stack, value in {(stack, value) for stacks, all_ in values.items() for stack in stacks for value in all_}:
+            found[stack, value].append(package)
+    return found
+
+
+def _exceptions(stacks: Set[str], steps: Iterable[Step], seen: SeenValues, had: _Had) -> tuple[tuple[str, str], ...]:
+    """Return the packages that still have any of the old values in these stacks, and in which."""
+    before = {step.before for step in steps}
+    left = {
+        (stack, step.before, package)
+        for step, by_stack in seen.steps.items()
+        if step.before in before and step.kind is not StatementKind.BESIDE
+        for stack in by_stack.keys() & stacks
+        for package in by_stack[stack]
+    }
+    return tuple(
+        sorted(
+            {
+                (package, stack)
+                for stack, value in product(stacks, before)
+                for package in had.get((stack, value), ())
+                if (stack, value, package) not in left
+            }
+        )
+    )

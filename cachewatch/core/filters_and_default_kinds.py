@@ -1,0 +1,516 @@
+"""Select specs and kinds of change by patterns.
+
+Patterns are globs or `/regular expressions/`. The patterns of one list are alternatives, lists for different things
+must all match, and a pattern that begins with `!` excludes and takes precedence.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from fnmatch import translate
+from functools import lru_cache
+
+import re2
+from msgspec import Struct, field
+
+from cachewatch.core.model import Kind, Signature
+from cachewatch.core.names_and_escaping import is_snapshot, similar
+from cachewatch.core.statement_kinds import Statement, StatementKind
+from cachewatch.core.versions_spellings_targets import Versions, compiler, runs, variants
+from cachewatch.errors import UsageError
+
+# The meaning of each kind, and whether digests report it by default; worst first.
+MEANINGS: Mapping[Kind, tuple[str, bool]] = {
+    Kind.TAG_ADDED: ("a tag appeared; it is compared with the one before it in its series", True),
+    Kind.TAG_REMOVED: ("a tag is gone", True),
+    Kind.STACK_EVENT: (
+        "a stack of at least five packages, or of half of a small tag, joined or left the whole tag",
+        True,
+    ),
+    Kind.STACK_LOST: ("a stack of at least five packages, or of half of a small tag, left the whole tag", True),
+    Kind.STACK_MERGED: ("such a stack was renamed, or nine tenths of its packages are in stacks that joined", True),
+    Kind.BESIDE: (
+        "five or more packages of a stack have another compiler, system, target or variant beside the old",
+        True,
+    ),
+    Kind.NO_LONGER: (
+        "five or more packages of a stack are no longer built with a compiler, system, target or variant",
+        True,
+    ),
+    Kind.RETURNED: ("what was reported gone is back", True),
+    Kind.PRUNE: ("a prune removed old builds: a twentieth of the specs or more, of five packages or more", True),
+    Kind.TURNOVER: ("more than half of the hashes are gone, of five packages or more and a fifth of all", True),
+    Kind.SUSPICIOUS: (
+        "over half of a tag is gone in one revision, of five packages or more: publishing may have failed",
+        True,
+    ),
+    Kind.UNREADABLE: ("a document could not be compared; digests name it beside other changes, never alone", True),
+    Kind.PACKAGE_REMOVED: ("a package's document is gone", True),
+    Kind.PACKAGE_ADDED: ("a package appeared", True),
+    Kind.PLACE_LOST: ("a stack no longer has a build of the package for a target", True),
+    Kind.MACHINE_LOST: ("a stack no longer has a build of the package for an operating system", True),
+    Kind.GONE: ("of what a stack lost, there is nothing that these machines run, or only older versions", True),
+    Kind.GOING: ("of what a stack lost, no stack builds the binary any more: it may be pruned; see unreferenced", True),
+    Kind.OTHER: ("of what a stack lost, there is a newer version, or one with other variants", True),
+    Kind.PLACE_GAINED: ("a stack has its first build of the package for a target", True),
+    Kind.UNREFERENCED: ("no stack builds a spec any longer: it may be pruned at any time", True),
+    Kind.VERSION_REMOVED: ("a version is gone from the package", True),
+    Kind.VERSION_ADDED: ("a version appeared in the package", True),
+    Kind.DOWNGRADED: ("a stack, or specs, went to an older version", True),
+    Kind.UPGRADED: ("a stack, or specs, went to a newer version", True),
+    Kind.RETIRED: ("an older version left a stack that keeps its newest", True),
+    Kind.EXTENDED: ("an older version was added to a stack that keeps its newest", True),
+    Kind.NARROWED: ("a stack lost a compiler, system or variants of a version that it keeps", False),
+    Kind.WIDENED: ("a stack gained a compiler, system or variants of a version that it had", False),
+    Kind.STACK_REMOVED: ("a stack no longer builds the package, or specs of it", True),
+    Kind.STACK_ADDED: ("a stack now builds the package, or specs of it", True),
+    Kind.COMPILER: ("another compiler", True),
+    Kind.OS: ("another operating system or platform", True),
+    Kind.TARGET: ("another target", True),
+    Kind.VARIANT: ("variants that were added or removed", False),
+    Kind.RECONFIGURED: ("specs replaced by specs with other variants", False),
+    Kind.MOVED: ("specs rebuilt for other stacks", False),
+    Kind.SPEC_ADDED: ("added specs that replace nothing", False),
+    Kind.SPEC_REMOVED: ("removed specs that nothing replaces", False),
+    Kind.REBUILT: ("the same thing built again: only the hash is new", False),
+}
+
+DEFAULT = frozenset(kind for kind, (_, is_default) in MEANINGS.items() if is_default)
+
+_ORDER = tuple(MEANINGS)
+_WHOLE_PACKAGE = (Kind.PACKAGE_ADDED, Kind.PACKAGE_REMOVED)
+
+# Names of groups of kinds, for `changes:` in the configuration.
+GROUPS: Mapping[str, frozenset[Kind]] = {
+    "default": DEFAULT,
+    "all": frozenset(Kind),
+    "added": frozenset({Kind.TAG_ADDED, Kind.PACKAGE_ADDED, Kind.VERSION_ADDED}),
+    "lost": frozenset({Kind.GONE, Kind.GOING, Kind.OTHER}),
+    "removed": frozenset({Kind.TAG_REMOVED, Kind.PACKAGE_REMOVED, Kind.GONE, Kind.GOING, Kind.OTHER}),
+    "tag": frozenset({Kind.TAG_ADDED, Kind.TAG_REMOVED}),
+    "place": frozenset({Kind.PLACE_GAINED, Kind.PLACE_LOST}),
+    "package": frozenset({Kind.PACKAGE_ADDED, Kind.PACKAGE_REMOVED}),
+    "version": frozenset({Kind.VERSION_ADDED, Kind.VERSION_REMOVED, Kind.UPGRADED, Kind.DOWNGRADED}),
+    "stack": frozenset({Kind.STACK_ADDED, Kind.STACK_REMOVED, Kind.STACK_EVENT}),
+    "spec": frozenset({Kind.SPEC_ADDED, Kind.SPEC_REMOVED}),
+    "rebuild": frozenset({Kind.REBUILT}),
+}
+
+# The kinds that are reported to everybody.
+ALWAYS_REPORTED = frozenset({Kind.SUSPICIOUS, Kind.TURNOVER})
+# The kinds that can be urgent: what is gone, whatever it is called, and what is suspicious.
+CAN_BE_URGENT = frozenset(
+    {
+        Kind.GONE,
+        Kind.PLACE_LOST,
+        Kind.STACK_LOST,
+        Kind.STACK_REMOVED,
+        Kind.PACKAGE_REMOVED,
+        Kind.TAG_REMOVED,
+        Kind.SUSPICIOUS,
+    }
+)
+
+
+def is_urgent(statement: Statement, tag: str) -> bool:
+    """Tell whether a statement on a tag is urgent; what snapshots lack is not."""
+    if statement.kind is StatementKind.SUSPICIOUS:
+        return True
+    if statement.kind is StatementKind.PACKAGE_REMOVED and not statement.name:
+        return False  # it has been missing for long
+    removed = (StatementKind.PACKAGE_REMOVED, StatementKind.TAG_REMOVED)
+    return (Kind.GONE in statement.kinds or statement.kind in removed) and not is_snapshot(tag)
+
+
+def kinds_named(word: str) -> frozenset[Kind]:
+    """Return the kinds that a word names: a kind or a group of kinds. Raises UsageError for any other word."""
+    if word in GROUPS:
+        return GROUPS[word]
+    if word in tuple(Kind):
+        return frozenset({Kind(word)})
+    close = similar(word, [*GROUPS, *Kind], 1)
+    hint = f"did you mean {close[0]}?" if close else "see `cachewatch help kinds`"
+    raise UsageError(f"{word!r} is not a kind of change; {hint}")
+
+
+def chosen_kinds(words: Iterable[str]) -> frozenset[Kind]:
+    """Return the kinds that a list such as `[default, -compiler, +rebuilt]` selects.
+
+    A list whose first word has a sign changes the default; any other list starts with nothing.
+    """
+    words = tuple(words)
+    chosen = DEFAULT if not words or words[0].startswith(("+", "-")) else frozenset()
+    for word in words:
+        kinds = kinds_named(word.removeprefix("+").removeprefix("-"))
+        chosen = chosen - kinds if word.startswith("-") else chosen | kinds
+    return chosen
+
+
+Matches = Callable[[str], object]
+
+
+class Globs:
+    """Case-sensitive patterns; without any, everything matches."""
+
+    def __init__(self, patterns: Iterable[str] = ()) -> None:
+        self.patterns = tuple(patterns)
+        self.is_open = not self.patterns
+        self._included = _matchers(tuple(p for p in self.patterns if not p.startswith("!")))
+        self._excluded = _matchers(tuple(p[1:] for p in self.patterns if p.startswith("!")))
+
+    def __reduce__(self) -> tuple[type["Globs"], tuple[tuple[str, ...]]]:
+        """Pickle only the patterns, which are compiled again."""
+        return Globs, (self.patterns,)
+
+    def __call__(self, name: str) -> bool:
+        """Tell whether the patterns select `name`."""
+        if self.is_open:
+            return True
+        if self.excludes(name):
+            return False
+        return not self._included or any(matches(name) for matches in self._included)
+
+    def excludes(self, name: str) -> bool:
+        """Tell whether a pattern with ! matches `name`."""
+        return any(matches(name) for matches in self._excluded)
+
+    def deciding(self, name: str) -> str | None:
+        """Return the pattern that decides on `name`: one that excludes it, else the first that includes it, if any."""
+        excluding = (p for p in self.patterns if p.startswith("!") and matcher(p[1:])(name))
+        including = (p for p in self.patterns if not p.startswith("!") and matcher(p)(name))
+        return next(excluding, None) or next(including, None)
+
+    def meant(self, names: Iterable[str]) -> str:
+        """Return the end of a message that suggests names similar to the patterns, none of which matched, or ""."""
+        allowed = [name for name in names if not self.excludes(name)]
+        included = [pattern for pattern in self.patterns if not pattern.startswith("!")]
+        near = dict.fromkeys(name for pattern in included for name in similar(pattern, allowed))
+        return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+def is_expression(pattern: str) -> bool:
+    """Tell whether `pattern` is a regular expression rather than a glob."""
+    return len(pattern) > 1 and pattern[0] == pattern[-1] == "/"
+
+
+def is_plain(pattern: str) -> bool:
+    """Tell whether `pattern` (without !) is a plain name."""
+    return not is_expression(pattern) and not re.search(r"[*?\[]", pattern)
+
+
+def matcher(pattern: str) -> Matches:
+    """Compile a pattern (without !). A regular expression matches anywhere unless it has ^ or $.
+
+    It is compiled with RE2, which never backtracks, because it is applied to untrusted names.
+    """
+    if not is_expression(pattern):
+        return re.compile(translate(pattern)).fullmatch
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        search = re2.compile(pattern[1:-1], options=options).search
+    except (re2.error, UnicodeError) as error:
+        problem = error.args[0].decode() if error.args and isinstance(error.args[0], bytes) else error
+        raise UsageError(
+            f"{pattern!r} is not a regular expression that RE2 knows (it has no look-around and no references back): {problem}"
+        ) from error
+    # RE2 takes UTF-8, which cannot encode surrogates.
+    return lambda name: search(name.encode("utf-8", "replace").decode())
+
+
+@lru_cache(maxsize=4096)
+def _matchers(patterns: tuple[str, ...]) -> Sequence[Matches]:
+    """Return functions of which one matches if any of `patterns` does; all globs are compiled into one."""
+    globs = "|".join(translate(pattern) for pattern in patterns if not is_expression(pattern))
+    expressions = [matcher(pattern) for pattern in patterns if is_expression(pattern)]
+    return [re.compile(globs).fullmatch, *expressions] if globs else expressions
+
+
+class Selection(Struct, frozen=True, kw_only=True):
+    """The specs and packages to look at, and the kinds of change to report."""
+
+    tags: Globs = field(default_factory=Globs)
+    packages: Globs = field(default_factory=Globs)
+    stacks: Globs = field(default_factory=Globs)
+    targets: Globs = field(default_factory=Globs)
+    oses: Globs = field(default_factory=Globs)
+    compilers: Globs = field(default_factory=Globs)
+    versions: Versions = field(default_factory=Versions)
+    kinds: Globs = field(default_factory=Globs)
+
+    @property
+    def takes_all_specs(self) -> bool:
+        """Whether every spec of a selected package is selected."""
+        return all(key.is_open for key in (self.stacks, self.targets, self.oses, self.compilers, self.versions))
+
+    @property
+    def of_specs(self) -> tuple[tuple[str, ...], ...]:
+        """The patterns that select specs of a package, for comparing selections."""
+        return tuple(key.patterns for key in (self.stacks, self.targets, self.oses, self.compilers, self.versions))
+
+    def chooses(self, signature: Signature) -> bool:
+        """Tell whether specs of this signature are selected."""
+        return (
+            self.targets(signature.target)
+            and self.oses(signature.os)
+            and self.compilers(signature.compiler)
+            and (self.stacks.is_open or any(map(self.stacks, signature.stacks)))
+            and self.sees_version(signature)
+        )
+
+    @property
+    def narrows_builds(self) -> bool:
+        """Whether only some compilers or operating systems are selected."""
+        return not (self.compilers.is_open and self.oses.is_open)
+
+    @property
+    def narrows_versions(self) -> bool:
+        """Whether only some versions are selected."""
+        return not self.versions.is_open
+
+    def sees_build(self, signature: Signature) -> bool:
+        """Tell whether a spec has a selected compiler and operating system; its stacks and target do not matter."""
+        return self.compilers(signature.compiler) and self.oses(signature.os)
+
+    def sees_version(self, signature: Signature) -> bool:
+        """Tell whether a spec has a selected version."""
+        return self.versions.is_open or any(map(self.versions, signature.versions))
+
+    @property
+    def sees_stack(self) -> Globs | None:
+        """The patterns of the stacks to report; None means all."""
+        return None if self.stacks.is_open else self.stacks
+
+    def wants(self, kinds: Set[Kind]) -> bool:
+        """Tell whether a change of these kinds is reported; never if an added or removed package is excluded."""
+        if (worst := min(kinds, key=_ORDER.index, default=_ORDER[-1])) in _WHOLE_PACKAGE and self.kinds.excludes(worst):
+            return False
+        return self.kinds.is_open or any(map(self.kinds, kinds))
+
+
+def select(
+    *,
+    tags: Iterable[str] = (),
+    packages: Iterable[str] = (),
+    stacks: Iterable[str] = (),
+    targets: Iterable[str] = (),
+    oses: Iterable[str] = (),
+    compilers: Iterable[str] = (),
+    versions: Iterable[str] = (),
+    kinds: Iterable[str] = (),
+) -> Selection:
+    """Return the selection by these patterns; without any, everything is selected."""
+    return Selection(
+        tags=Globs(tags),
+        packages=Globs(packages),
+        stacks=Globs(stacks),
+        targets=Globs(targets),
+        oses=Globs(oses),
+        compilers=Globs(every_compiler(compilers)),
+        versions=Versions(versions),
+        kinds=Globs(every_kind(kinds)),
+    )
+
+
+def every_kind(patterns: Iterable[str]) -> Iterator[str]:
+    """Yield the patterns with groups replaced by their kinds. Raises UsageError for a pattern that matches no kind."""
+    for pattern in patterns:
+        name = pattern.removeprefix("!")
+        mark = pattern.removesuffix(name)
+        if name in GROUPS:
+            yield from (f"{mark}{kind}" for kind in sorted(GROUPS[name]))
+        elif any(map(Globs([name]), Kind)):
+            yield pattern
+        else:
+            near = similar(name, [*GROUPS, *Kind], 2)
+            hint = f"did you mean {' or '.join(near)}?" if near else "see `cachewatch help kinds`"
+            raise UsageError(f"{pattern}: unknown kind of change; {hint}")
+
+
+def every_compiler(patterns: Iterable[str]) -> Iterator[str]:
+    """Yield the patterns in the spelling of Spack 1.0; a name without a version also means all its versions."""
+    for pattern in patterns:
+        name = pattern.removeprefix("!")
+        mark = pattern.removesuffix(name)
+        if not is_plain(name):
+            yield pattern
+            continue
+        spelt = compiler(name)
+        yield mark + spelt
+        if "@" not in spelt:
+            yield f"{mark}{spelt}@*"
+
+
+# A name, perhaps behind that of its repository, as Spack prints it (builtin.hdf5).
+_NAME = re.compile(r"(?:[a-z_][\w.]*\.)?([^@%+~^/\s=]*)(?![^@%+~^/\s=]*=)")
+_SPEC_PART = re.compile(
+    r"""\s*(?:
+    (?P<versions>@[^@%+~^/\s]+)
+    |%%?(?:(?P<languages>[\w,-]+)=)?(?P<compiler>[^@%+~^/\s=]+)(?P<compiler_versions>@[^@%+~^/\s]+)?
+    |(?P<sign>\+\+?|~~?|(?<=\s)--?)(?P<switch>\w[\w-]*)
+    |/(?P<hash>[a-z0-9]+)
+    |(?P<key>[\w-]+)(?P<equals>:?==?)(?P<value>"[^"]*"|'[^']*'|[^\s"']+)
+    )""",
+    re.VERBOSE,
+)
+# What a word means, in the words of people, and what a spec has of it.
+_FIELDS: Mapping[str, tuple[str, Callable[[Signature], tuple[str, ...]]]] = {
+    "platform": ("platforms", lambda signature: (signature.platform,)),
+    "os": ("operating systems", lambda signature: (signature.os,)),
+    "target": ("targets", lambda signature: (signature.target,)),
+    "stack": ("stacks", lambda signature: signature.stacks),
+}
+_LANGUAGES = ("c", "cxx", "fortran")  # a spec has one compiler: that of the first that it needs
+
+
+# The beginnings of words that continue the spec before them, as on Spack's command line.
+_CONTINUES = re.compile(r"[+~%@^-]|[\w-]+:?=")
+
+
+def spec_texts(words: Iterable[str]) -> list[str]:
+    """Return the specs in the words of a command line, joining each with the words that continue it."""
+    specs: list[str] = []
+    for word in words:
+        if specs and _CONTINUES.match(word):
+            specs[-1] += f" {word}"
+        else:
+            specs.append(word)
+    return specs
+
+
+class SpecCondition(Struct, frozen=True):
+    """One thing that a spec must have: `what` that is (versions, ...), its test, and what a spec has of it."""
+
+    what: str
+    test: Callable[[str, Signature], bool]
+    values: Callable[[Signature], tuple[str, ...]] = lambda _: ()
+    variant: str = ""  # its name
+
+
+class SpecPattern:
+    """A filter for specs in Spack's syntax: NAME@VERSIONS%COMPILER+VARIANT KEY=VALUE target=T os=O arch=A /HASH.
+
+    Without a name, it is for all packages.
+    """
+
+    def __init__(self, text: str) -> None:
+        begin = _NAME.match(text)
+        self.text, self.package, end = text, begin[1] if begin else "", begin.end() if begin else 0
+        self.conditions: list[SpecCondition] = []
+        compilers: list[tuple[int, SpecCondition]] = []
+        while text[end:].strip():
+            part = _SPEC_PART.match(text, end)
+            if part is None:
+                raise UsageError(f"{text}: {_why_not(text[end:])}")
+            if part["compiler"]:
+                compilers.append((_language(part, text), _compiler_condition(part)))
+            else:
+                self.conditions += _conditions(part, text)
+            end = part.end()
+        first = min((language for language, _ in compilers), default=0)
+        self.conditions += [condition for language, condition in compilers if language == first]
+        if self.conditions and not self.package:
+            self.package = "*"
+
+    def __call__(self, spec_hash: str, signature: Signature) -> bool:
+        """Tell whether a spec matches; its package is not checked."""
+        return all(condition.test(spec_hash, signature) for condition in self.conditions)
+
+    @property
+    def says_only_versions(self) -> bool:
+        """Whether nothing but versions is asked for."""
+        return all(condition.what == "versions" for condition in self.conditions)
+
+
+def _why_not(rest: str) -> str:
+    if rest.lstrip().startswith("^"):
+        return f"a catalogue does not say what a spec depends on; leave out {rest.strip()}"
+    return f"{rest!r} cannot be understood; write NAME@1.2:%gcc@12+mpi api=v1 target=zen4: os=rhel9 arch=linux-rhel9-zen4 /HASH"
+
+
+def _language(part: re.Match[str], text: str) -> int:
+    """Return which language a compiler is for, as a number; raises UsageError for what is no language."""
+    languages = (part["languages"] or "c").split(",")
+    if not set(languages) <= set(_LANGUAGES):
+        raise UsageError(
+            f"{text}: a catalogue does not say what a spec depends on, only its compiler: write %gcc or %c,cxx=gcc"
+        )
+    return min(map(_LANGUAGES.index, languages))
+
+
+def _compiler_condition(part: re.Match[str]) -> SpecCondition:
+    own, chosen = Globs(every_compiler([part["compiler"]])), Versions(filter(None, [part["compiler_versions"]]))
+    return SpecCondition(
+        "compilers",
+        lambda _, signature: own(signature.compiler) and chosen(signature.compiler.partition("@")[2]),
+        lambda signature: (signature.compiler,),
+    )
+
+
+def _conditions(part: re.Match[str], text: str) -> Iterator[SpecCondition]:
+    if part["versions"]:
+        ranges = Versions([part["versions"]])
+        yield SpecCondition(
+            "versions", lambda _, signature: any(map(ranges, signature.versions)), lambda signature: signature.versions
+        )
+    elif part["hash"]:
+        yield SpecCondition("hashes", lambda spec_hash, _: spec_hash.startswith(part["hash"]))
+    elif part["switch"]:
+        yield _variant_condition(part["switch"], "~" if "-" in part["sign"] else part["sign"][0])
+    else:
+        key, value = part["key"], part["value"].strip("\"'")
+        if key == "arch":
+            if len(names := value.split("-", 2)) < len(("platform", "os", "target")):
+                raise UsageError(f"{text}: write arch=PLATFORM-OS-TARGET, such as arch=linux-rhel9-zen4")
+            wanted = [each for each in zip(_FIELDS, names, strict=False) if each[1] != "None"]
+            yield from (_field_condition(field, name) for field, name in wanted)
+        elif key in _FIELDS:
+            yield _field_condition(key, value)
+        elif value.lower() in ("true", "false"):
+            yield _variant_condition(key, "+" if value.lower() == "true" else "~")
+        else:
+            yield _value_condition(key, value, is_exact=part["equals"].startswith(":"))
+
+
+def _field_condition(key: str, listed: str) -> SpecCondition:
+    """Return the condition for one of these values, globs, or ranges of targets (zen2:, :zen4)."""
+    what, of = _FIELDS[key]
+    names = [each for each in listed.split(",") if key != "target" or ":" not in each]
+    ranges = [each.partition(":") for each in listed.split(",") if each not in names]
+    matches = Globs(names)
+
+    def test(_: str, signature: Signature) -> bool:
+        return bool(names and any(map(matches, of(signature)))) or any(
+            (not low or runs(signature.target, low)) and (not high or runs(high, signature.target))
+            for low, _, high in ranges
+        )
+
+    return SpecCondition(what, test, of)
+
+
+def _variant_condition(name: str, sign: str) -> SpecCondition:
+    def test(_: str, signature: Signature) -> bool:
+        return f"{sign}{name}" in signature.variants or f"{sign}{sign}{name}" in signature.variants
+
+    return SpecCondition("variants", test, lambda signature: signature.variants, name)
+
+
+def _value_condition(name: str, value: str, *, is_exact: bool) -> SpecCondition:
+    """Return the condition that a variant has these values among its own, or exactly these."""
+    wanted = _values_of(next(iter(variants((f"{name}={value}",)))))
+
+    def test(_: str, signature: Signature) -> bool:
+        own = next((_values_of(each) for each in signature.variants if variant_name(each) == name), None)
+        return own is not None and (value == "*" or (own == wanted if is_exact else own >= wanted))
+
+    return SpecCondition("variants", test, lambda signature: signature.variants, name)
+
+
+def _values_of(variant: str) -> frozenset[str]:
+    """Return the values of a variant, or the words of compiler flags, in which commas have another meaning."""
+    value = variant.partition("=")[2]
+    return frozenset(value.split() if value.startswith("-") else value.split(","))
+
+
+def variant_name(variant: str) -> str:
+    """Return the name of a variant as a spec has it (`+mpi`, `api=v1`)."""
+    return variant.lstrip("+~").partition("=")[0]

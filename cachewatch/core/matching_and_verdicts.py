@@ -1,0 +1,510 @@
+"""Match vanished with new specs, and derive from that the verdict of each place, the class of each spec, and the kinds.
+
+Nearly every hash changes when a dependency is rebuilt, so a new hash means little. Specs are matched by what they were
+built as, with fewer fields from step to step: if all are equal, a spec was rebuilt; if all but the version are,
+upgraded; and so on. Specs with equal keys can only be counted, so matches are counts of signatures, never pairs of
+hashes. Matching never crosses operating systems and targets; `matched_across` finds migrations afterwards. A place is
+one stack and one target, and gets the first verdict that applies.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import product
+from operator import attrgetter
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.core.model import (
+    REGRADED,
+    Kind,
+    Loss,
+    Machine,
+    MatchKind,
+    PackageChange,
+    Place,
+    PlaceChange,
+    Signature,
+    SignatureCount,
+    SpecClass,
+    SpecCounts,
+    SpecMatch,
+    StackChange,
+    Status,
+    Verdict,
+)
+from cachewatch.core.statement_kinds import TOLD_AS
+from cachewatch.core.versions_spellings_targets import (
+    NO_COMPILER,
+    Prerelease,
+    Segment,
+    is_newer,
+    newest,
+    sorted_versions,
+    version_key,
+)
+
+Counts = Counter[Signature]
+Key = Callable[[Signature], Hashable]
+# What versions are sorted by, without references and spellings.
+_Age = list[tuple[bool, tuple[Segment, ...], Prerelease]]
+
+# What must be equal: all but what changed. Specs for different machines never match.
+_KEYS: tuple[tuple[MatchKind, Key], ...] = (
+    (MatchKind.MOVED, attrgetter("os", "platform", "target", "versions", "compiler", "variants")),
+    (MatchKind.UPGRADED, attrgetter("os", "platform", "target", "compiler", "variants", "stacks")),
+    (MatchKind.RECOMPILED, attrgetter("os", "platform", "target", "versions", "variants", "stacks")),
+    (MatchKind.RECONFIGURED, attrgetter("os", "platform", "target", "versions", "compiler", "stacks")),
+)
+
+
+class _Order(Struct, frozen=True):
+    """The order in which all steps take signatures, and the age of versions; computed once for all steps."""
+
+    ranks: Mapping[Signature, int]
+    ages: Mapping[tuple[str, ...], _Age]  # by the versions of a signature
+
+    def of(self, signatures: Iterable[Signature]) -> list[Signature]:
+        """Return `signatures`, newest versions first."""
+        return sorted(signatures, key=self.ranks.__getitem__)
+
+    def rest(self, counts: Counts) -> tuple[tuple[Signature, int], ...]:
+        """Return the remaining `counts`, newest versions first."""
+        return tuple([(signature, counts[signature]) for signature in self.of(counts)])
+
+
+class Account(Struct, frozen=True):
+    """The result of matching: each vanished and each new spec is counted once, as matched or not."""
+
+    matches: tuple[SpecMatch, ...]
+    gone: tuple[tuple[Signature, int], ...]  # not matched, newest versions first
+    new: tuple[tuple[Signature, int], ...]
+
+
+def account(vanished: Counts, new: Counts, *, is_compiler_unknown: bool = False) -> Account:
+    """Match `vanished` with `new` specs; both counts are modified.
+
+    With `is_compiler_unknown`, one of the two documents writes compilers as before Spack 1.0 and the other does not: a
+    spec without compiler then matches any compiler.
+    """
+    matches = [
+        SpecMatch(MatchKind.REBUILT, signature, signature, min(vanished[signature], new[signature]))
+        for signature in sorted(vanished.keys() & new.keys())
+    ]
+    for match in matches:
+        _subtract(match, vanished, new)
+    if not vanished and not new:
+        return Account(tuple(matches), (), ())
+    order = _order(vanished.keys() | new.keys())
+    if is_compiler_unknown:
+        matches += _take_without_compiler(MatchKind.REBUILT, vanished, new, lambda s: s, order)
+    for kind, key in _KEYS:
+        if not vanished or not new:
+            break
+        matches += _take(kind, vanished, new, (key, key), order)
+        if is_compiler_unknown:
+            matches += _take_without_compiler(kind, vanished, new, key, order)
+    return Account(tuple(matches), order.rest(vanished), order.rest(new))
+
+
+def _subtract(match: SpecMatch, vanished: Counts, new: Counts) -> None:
+    for counts, signature in ((vanished, match.before), (new, match.after)):
+        counts[signature] -= match.count
+        if not counts[signature]:
+            del counts[signature]
+
+
+def _take(kind: MatchKind, vanished: Counts, new: Counts, keys: tuple[Key, Key], order: _Order) -> list[SpecMatch]:
+    """Match signatures with equal keys, newest versions first, and subtract them from both counts.
+
+    `keys` are the key functions for the vanished and for the new signatures.
+    """
+    key, key_of_new = keys
+    queues: defaultdict[Hashable, list[Signature]] = defaultdict(list)
+    for after in reversed(order.of(new)):
+        queues[key_of_new(after)].append(after)
+    ages = order.ages
+    matches = []
+    for before in order.of(vanished):
+        queue = queues.get(key(before), [])
+        place = len(queue)
+        while place and vanished[before]:
+            place -= 1
+            after = queue[place]
+            judged = _regraded(ages[before.versions], ages[after.versions]) if kind is MatchKind.UPGRADED else kind
+            if judged is None:
+                continue  # another reference of the same number, or no version, is neither newer nor older
+            matches.append(SpecMatch(judged, before, after, min(vanished[before], new[after])))
+            _subtract(matches[-1], vanished, new)
+            if not new[after]:
+                del queue[place]
+    return matches
+
+
+def _take_without_compiler(kind: MatchKind, vanished: Counts, new: Counts, key: Key, order: _Order) -> list[SpecMatch]:
+    """Match specs without a known compiler with those that have one, and subtract them from both counts."""
+
+    def blind(signature: Signature) -> Hashable:
+        return key(replace(signature, compiler=NO_COMPILER))
+
+    keys = (
+        lambda before: (before.compiler == NO_COMPILER, blind(before)),
+        lambda after: (after.compiler != NO_COMPILER, blind(after)),
+    )
+    return _take(kind, vanished, new, keys, order)
+
+
+def _order(signatures: Iterable[Signature]) -> _Order:
+    # The newest version first, so that an upgrade starts from the version that it replaces;
+    # then by everything else, so that the order of a document never matters.
+    of_versions: defaultdict[tuple[str, ...], list[Signature]] = defaultdict(list)
+    for signature in signatures:
+        of_versions[signature.versions].append(signature)
+    newest_first = {versions: sorted(map(version_key, versions), reverse=True) for versions in sorted(of_versions)}
+    ranked = [
+        signature
+        for versions in sorted(newest_first, key=newest_first.__getitem__, reverse=True)
+        for signature in sorted(of_versions[versions])
+    ]
+    # Without the reference of a git version, and without its spelling.
+    ages = {versions: [key[:3] for key in keys] for versions, keys in newest_first.items()}
+    return _Order({signature: rank for rank, signature in enumerate(ranked)}, ages)
+
+
+def _regraded(before: _Age, after: _Age) -> MatchKind | None:
+    """Return whether the versions were upgraded or downgraded; None if neither is newer, or one side gives none."""
+    if before == after or not before or not after:
+        return None
+    return MatchKind.UPGRADED if after > before else MatchKind.DOWNGRADED
+
+
+# Whether target, operating system and compiler must be equal: first all of them, last none.
+_EQUAL = sorted(product((True, False), repeat=3), key=lambda equal: -sum(equal))
+
+
+def matched_across(
+    gone: Sequence[SignatureCount], new: Sequence[SignatureCount]
+) -> tuple[tuple[SignatureCount, ...], tuple[SignatureCount, ...]]:
+    """Return both sides with the counterpart of each spec that has one, even for another machine.
+
+    Counterparts share a stack, their versions and their variants; those that differ least come first.
+    """
+    if not gone or not new:
+        return tuple(gone), tuple(new)
+    free = _Free(new, {_built(alike.signature): number for number, alike in enumerate(gone)})
+    vanished: list[SignatureCount] = []
+    found: defaultdict[int, list[SignatureCount]] = defaultdict(list)
+    for alike in gone:
+        count = alike.count
+        for number, taken in free.take(alike.signature, count):
+            count -= taken
+            vanished.append(replace(alike, count=taken, counterpart=new[number].signature))
+            found[number].append(replace(new[number], count=taken, counterpart=alike.signature))
+        if count:
+            vanished.append(replace(alike, count=count))
+    came = [
+        part
+        for number, alike in enumerate(new)
+        for part in (*found[number], *([replace(alike, count=free.left[number])] if free.left[number] else []))
+    ]
+    return tuple(vanished), tuple(came)
+
+
+class _Free:
+    """The new specs without a counterpart yet, indexed by all keys under which they can be found."""
+
+    def __init__(self, new: Sequence[SignatureCount], wanted: Mapping[tuple[object, ...], int]) -> None:
+        self.left = [alike.count for alike in new]
+        self._wanted = wanted  # a number stands for versions and variants, which are long
+        self._queues: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
+        for number in reversed(range(len(new))):
+            signature = new[number].signature
+            if (built := wanted.get(_built(signature))) is not None:
+                for equal in _EQUAL:
+                    for key in _keys(signature, built, equal):
+                        self._queues[key].append(number)
+
+    def take(self, signature: Signature, count: int) -> Iterator[tuple[int, int]]:
+        """Take up to `count` counterparts of `signature`, and yield the index of each in `new` with their number."""
+        built = self._wanted[_built(signature)]
+        for differing in range(4):
+            keys = [key for equal in _EQUAL if sum(equal) == 3 - differing for key in _keys(signature, built, equal)]
+            queues = [self._queues[key] for key in keys if key in self._queues]
+            while count and (number := self._first(queues)) is not None:
+                taken = min(count, self.left[number])
+                self.left[number] -= taken
+                count -= taken
+                yield number, taken
+
+    def _first(self, queues: Iterable[list[int]]) -> int | None:
+        """Return the lowest index in the queues with specs left, and remove used ones from the queues."""
+        for queue in queues:
+            while queue and not self.left[queue[-1]]:
+                queue.pop()
+        return min((queue[-1] for queue in queues if queue), default=None)
+
+
+def _built(signature: Signature) -> tuple[object, ...]:
+    return signature.versions, signature.variants
+
+
+def _keys(signature: Signature, built: int, equal: Iterable[bool]) -> Iterator[tuple[object, ...]]:
+    values = (signature.target, signature.os, signature.compiler)
+    same = tuple(value if is_equal else None for value, is_equal in zip(values, equal, strict=True))
+    return ((stack, built, *same) for stack in signature.stacks)
+
+
+class Combination(NamedTuple):
+    """The properties of a spec that matter to those who install it in a place."""
+
+    version: str  # empty if the spec has none
+    compiler: str
+    os: str
+    platform: str
+    variants: tuple[str, ...]
+
+
+Contents = Set[Combination]
+
+# The kind of change if these fields of combinations differ.
+_ATTRIBUTES = {"compiler": Kind.COMPILER, "os": Kind.OS, "platform": Kind.OS, "variants": Kind.VARIANT}
+
+
+class PlaceJudgement(Struct, frozen=True):
+    """The verdict on one place, with its combinations on both sides and those that it lost and gained."""
+
+    verdict: Verdict
+    before: Contents
+    after: Contents
+    left: Contents
+    came: Contents
+    versions_left: Set[str]
+    versions_came: Set[str]
+
+    @property
+    def kinds(self) -> frozenset[Kind]:
+        """The kinds of change of this verdict."""
+        kinds = {Kind(TOLD_AS[self.verdict])}
+        if self.verdict in (Verdict.NARROWED, Verdict.WIDENED):
+            kinds |= {
+                kind
+                for name, kind in _ATTRIBUTES.items()
+                if {getattr(c, name) for c in self.before} != {getattr(c, name) for c in self.after}
+            }
+        return frozenset(kinds)
+
+
+def combinations_of(signature: Signature, *, is_compiler_unknown: bool) -> list[Combination]:
+    """Return the combination of a spec for each of its versions, without compiler if that is unknown on one side."""
+    compiler = NO_COMPILER if is_compiler_unknown else signature.compiler
+    rest = (compiler, signature.os, signature.platform, signature.variants)
+    return [Combination(version, *rest) for version in signature.versions or ("",)]
+
+
+def judge_places(
+    touched: frozenset[Place], before: Iterable[Signature], after: Iterable[Signature], *, is_compiler_unknown: bool
+) -> dict[Place, PlaceJudgement]:
+    """Return the verdict on each of the `touched` places that changed."""
+    if not touched:
+        return {}
+    had, has = (_contents(touched, side, is_compiler_unknown=is_compiler_unknown) for side in (before, after))
+    judged = ((place, _judge(had.get(place, set()), has.get(place, set()))) for place in sorted(touched))
+    return {place: judgement for place, judgement in judged if judgement.verdict is not Verdict.SAME}
+
+
+def place_changes(judged: Mapping[Place, PlaceJudgement], losses: Mapping[Place, Loss]) -> tuple[PlaceChange, ...]:
+    """Return the verdicts for reports: with versions, oldest first, and with the losses of lost places."""
+    return tuple(
+        PlaceChange(
+            stack=place.stack,
+            target=place.target,
+            before=_named(judgement.before),
+            after=_named(judgement.after),
+            verdict=judgement.verdict,
+            kinds=judgement.kinds | loss_kinds(losses.get(place)),
+            loss=losses.get(place),
+            machines=frozenset(Machine(one.platform, one.os, place.target) for one in _moved(judgement)),
+        )
+        for place, judgement in judged.items()
+    )
+
+
+def loss_kinds(loss: Loss | None) -> frozenset[Kind]:
+    """Return the kind of change for the class of a loss; none if readers need not know about it."""
+    return frozenset({Kind(loss.loss_class)} if loss is not None and loss.is_missed else ())
+
+
+def _moved(judgement: PlaceJudgement) -> Contents:
+    """Return all combinations of a place that was lost or gained; none for another verdict."""
+    if judgement.verdict is Verdict.LOST:
+        return judgement.before
+    return judgement.after if judgement.verdict is Verdict.GAINED else frozenset()
+
+
+def _contents(
+    touched: frozenset[Place], signatures: Iterable[Signature], *, is_compiler_unknown: bool
+) -> Mapping[Place, set[Combination]]:
+    # Many specs are built for the same places, so those come together first.
+    together: defaultdict[frozenset[Place], list[Combination]] = defaultdict(list)
+    for signature in signatures:
+        combinations = combinations_of(signature, is_compiler_unknown=is_compiler_unknown)
+        together[signature.places] += combinations
+    contents: defaultdict[Place, set[Combination]] = defaultdict(set)
+    for places, combinations in together.items():
+        for place in touched & places:
+            contents[place].update(combinations)
+    return contents
+
+
+def _judge(before: Contents, after: Contents) -> PlaceJudgement:
+    old, new = ({combination.version for combination in side} for side in (before, after))
+    left, came = before - after, after - before
+    verdict = verdict_of(old, new, left, came)
+    return PlaceJudgement(verdict, before, after, left, came, old - new - {""}, new - old - {""})
+
+
+def verdict_of(old: Set[str], new: Set[str], left: Contents = frozenset(), came: Contents = frozenset()) -> Verdict:
+    """Return the verdict from the versions of both sides, and from the combinations that a place lost and gained."""
+    if not old or not new:
+        return Verdict.GAINED if new else Verdict.LOST
+    if is_newer(newest(new), newest(old)):
+        return Verdict.UPGRADED
+    if is_newer(newest(old), newest(new)):
+        return Verdict.DOWNGRADED
+    # What is left is neither newer nor older: another git reference of the same number, or no version.
+    for verdict, is_so in (
+        (Verdict.RETIRED, old - new - {""}),
+        (Verdict.EXTENDED, new - old - {""}),
+        (Verdict.NARROWED, left),
+        (Verdict.WIDENED, came),
+    ):
+        if is_so:
+            return verdict
+    return Verdict.SAME
+
+
+def _named(contents: Contents) -> tuple[str, ...]:
+    return tuple(sorted_versions({combination.version for combination in contents if combination.version}))
+
+
+# The classes of specs without a match, in the order in which they are tried.
+_CLASSES = {
+    Verdict.LOST: (
+        SpecClass.PRUNED,
+        SpecClass.LOST,
+        SpecClass.REPLACED,
+        SpecClass.RETIRED,
+        SpecClass.DROPPED,
+        SpecClass.SURPLUS,
+    ),
+    Verdict.GAINED: (
+        SpecClass.UNREFERENCED_NEW,
+        SpecClass.GAINED,
+        SpecClass.SUCCESSOR,
+        SpecClass.EXTENDED,
+        SpecClass.NEW_COMBINATION,
+        SpecClass.EXTRA_COPY,
+    ),
+}
+
+
+def class_of(
+    signature: Signature, judged: Mapping[Place, PlaceJudgement], whole: Verdict, *, is_compiler_unknown: bool
+) -> SpecClass:
+    """Return the class of a vanished spec without a match (`whole` is LOST) or of a new one (GAINED)."""
+    no_stack, of_place, of_regraded, of_version, of_combination, of_copies = _CLASSES[whole]
+    if not signature.stacks:
+        return no_stack
+    found = [judged[place] for place in signature.places if place in judged]
+    if any(judgement.verdict is whole for judgement in found):
+        return of_place
+    is_vanished = whole is Verdict.LOST
+    versions = [judgement.versions_left if is_vanished else judgement.versions_came for judgement in found]
+    moved = [
+        judgement for judgement, own in zip(found, versions, strict=True) if not own.isdisjoint(signature.versions)
+    ]
+    if moved:
+        return of_regraded if any(judgement.verdict in REGRADED for judgement in moved) else of_version
+    combinations = combinations_of(signature, is_compiler_unknown=is_compiler_unknown)
+    contents = (judgement.left if is_vanished else judgement.came for judgement in found)
+    return of_copies if all(own.isdisjoint(combinations) for own in contents) else of_combination
+
+
+def count_specs(
+    matches: Iterable[SpecMatch],
+    gone: Sequence[SignatureCount],
+    new: Sequence[SignatureCount],
+    restacked: Sequence[StackChange] = (),
+    *,
+    before: int,
+    after: int,
+    unreferenced: int,
+) -> SpecCounts:
+    """Count specs by kind of match and by class; `before`, `after` and `unreferenced` are only passed on."""
+    by_kind: Counter[str] = Counter()
+    by_class: Counter[str] = Counter()
+    entered, left = (sum(getattr(kept, name) for kept in restacked) for name in ("entered", "left"))
+    for match in matches:
+        if match.entered:
+            entered += match.count
+        elif match.left:
+            left += match.count
+        else:
+            by_kind[match.kind] += match.count
+    for alike in (*gone, *new):
+        by_class[alike.spec_class] += alike.count
+    gone_specs, new_specs = (sum(alike.count for alike in side) for side in (gone, new))
+    added, removed = by_kind.total() + new_specs + entered, by_kind.total() + gone_specs + left
+    return SpecCounts(
+        before=before,
+        after=after,
+        added=added,
+        removed=removed,
+        new=new_specs,
+        gone=gone_specs,
+        net_added=added - by_kind[MatchKind.REBUILT],
+        net_removed=removed - by_kind[MatchKind.REBUILT],
+        unreferenced=unreferenced,
+        entered=entered,
+        left=left,
+        **by_kind,
+        **by_class,
+    )
+
+
+def kinds_of(change: PackageChange) -> frozenset[Kind]:
+    """Return every kind of change of a package, from all else that is known of it; kinds are determined nowhere else.
+
+    An added or removed package has versions that are added or removed, but no other compilers, systems, targets or
+    variants than before.
+    """
+    status, facts, counts = change.status, change.facts, change.counts
+    matched = {match.kind for match in change.matches}
+    # The specs that other stacks build now, each before and after.
+    moves = [(match.before, match.after) for match in change.matches if match.kind is MatchKind.MOVED]
+    moves += [(kept.before, kept.after) for kept in change.restacked]
+    has_both = status is Status.CHANGED
+    claims = {
+        Kind.PACKAGE_ADDED: status is Status.ADDED,
+        Kind.PACKAGE_REMOVED: status is Status.REMOVED,
+        Kind.UNREFERENCED: change.newly_unreferenced,
+        Kind.VERSION_ADDED: facts["versions"].added,
+        Kind.VERSION_REMOVED: facts["versions"].removed,
+        Kind.UPGRADED: MatchKind.UPGRADED in matched,
+        Kind.DOWNGRADED: MatchKind.DOWNGRADED in matched,
+        Kind.STACK_ADDED: facts["stacks"].added or any(set(a.stacks) - set(b.stacks) for b, a in moves),
+        Kind.STACK_REMOVED: facts["stacks"].removed or any(set(b.stacks) - set(a.stacks) for b, a in moves),
+        Kind.COMPILER: has_both and (MatchKind.RECOMPILED in matched or facts["compilers"]),
+        Kind.OS: has_both and (facts["oses"] or facts["platforms"]),
+        Kind.TARGET: has_both and facts["targets"],
+        Kind.VARIANT: has_both and facts["variants"],
+        Kind.RECONFIGURED: MatchKind.RECONFIGURED in matched,
+        Kind.MOVED: MatchKind.MOVED in matched,
+        Kind.SPEC_ADDED: counts.new,
+        Kind.SPEC_REMOVED: counts.gone,
+        Kind.REBUILT: MatchKind.REBUILT in matched,
+    }
+    kinds = {kind for kind, holds in claims.items() if holds}
+    of_machines = [loss_kinds(lost.loss) | {Kind.MACHINE_LOST} for lost in change.machines_lost]
+    return frozenset(kinds.union(*(place.kinds for place in change.places), *of_machines))

@@ -1,0 +1,404 @@
+"""Statements as values, each on one cause with all items that it explains, and the order of their kinds.
+
+An item is a vanished spec, a new spec, or a kept one whose stacks changed; the two of a pair stay together. Every item
+is in exactly one statement. The rules are in docs/laws.md.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from cachewatch.core.graphs_and_attribution import Cause
+from cachewatch.core.model import (
+    LOSS_ORDER,
+    Kind,
+    Loss,
+    LossClass,
+    Machine,
+    MatchKind,
+    Outside,
+    Place,
+    SpecClass,
+    Verdict,
+)
+
+
+class StatementKind(StrEnum):
+    """The kinds of statements, in the order in which they take their items."""
+
+    TAG_REMOVED = "tag-removed"
+    TAG_ADDED = "tag-added"
+    STACK_MERGED = "stack-merged"
+    STACK_REMOVED = "stack-removed"
+    STACK_ADDED = "stack-added"
+    SUSPICIOUS = "suspicious"
+    MIGRATION = "migration"
+    BESIDE = "beside"
+    NO_LONGER = "no-longer"
+    RETURNED = "returned"
+    PRUNE = "prune"
+    REBUILD_WAVE = "rebuild-wave"
+    TURNOVER = "turnover"
+    PACKAGE_REMOVED = "package-removed"
+    PACKAGE_ADDED = "package-added"
+    PLACE_LOST = "place-lost"
+    MACHINE_LOST = "machine-lost"
+    DOWNGRADED = "downgraded"
+    UPGRADED = "upgraded"
+    PLACE_GAINED = "place-gained"
+    RETIRED = "retired"
+    EXTENDED = "extended"
+    NARROWED = "narrowed"
+    WIDENED = "widened"
+    RECONFIGURED = "reconfigured"
+    MOVED = "moved"
+    UNREFERENCED = "unreferenced"
+    PRUNED = "pruned"
+    SURPLUS = "surplus"
+    EXTRA_COPY = "extra-copy"
+    REBUILT = "rebuilt"
+
+    __hash__ = str.__hash__  # faster than that of an enumeration; it is hashed with every story
+
+
+class Severity(StrEnum):
+    """Whether readers must act on a statement, want to know about it, or may ignore it."""
+
+    ATTENTION = "attention"
+    NEWS = "news"
+    ROUTINE = "routine"
+
+
+RANKS = {kind: rank for rank, kind in enumerate(StatementKind)}
+
+Told = MatchKind | SpecClass | Verdict
+
+
+class _KindRow(NamedTuple):
+    severity: Severity
+    of: tuple[Told, ...] = ()  # the matches, classes and verdicts for this kind, unless an earlier kind takes them
+
+
+# The properties of each kind of statement but its words (report/words.py).
+_ROWS = {
+    StatementKind.TAG_REMOVED: _KindRow(Severity.ATTENTION),
+    StatementKind.TAG_ADDED: _KindRow(Severity.NEWS),
+    StatementKind.STACK_MERGED: _KindRow(Severity.NEWS),
+    StatementKind.STACK_REMOVED: _KindRow(Severity.ATTENTION),
+    StatementKind.STACK_ADDED: _KindRow(Severity.NEWS),
+    StatementKind.SUSPICIOUS: _KindRow(Severity.ATTENTION),
+    StatementKind.MIGRATION: _KindRow(Severity.NEWS),
+    StatementKind.BESIDE: _KindRow(Severity.NEWS),
+    StatementKind.NO_LONGER: _KindRow(Severity.ATTENTION),
+    StatementKind.RETURNED: _KindRow(Severity.NEWS),
+    StatementKind.PRUNE: _KindRow(Severity.ROUTINE),
+    StatementKind.REBUILD_WAVE: _KindRow(Severity.NEWS),
+    StatementKind.TURNOVER: _KindRow(Severity.NEWS),
+    StatementKind.PACKAGE_REMOVED: _KindRow(Severity.ATTENTION),
+    StatementKind.PACKAGE_ADDED: _KindRow(Severity.NEWS),
+    StatementKind.MACHINE_LOST: _KindRow(Severity.ATTENTION),
+    StatementKind.DOWNGRADED: _KindRow(Severity.ATTENTION, (MatchKind.DOWNGRADED, Verdict.DOWNGRADED)),
+    StatementKind.UPGRADED: _KindRow(Severity.NEWS, (MatchKind.UPGRADED, Verdict.UPGRADED)),
+    StatementKind.PLACE_LOST: _KindRow(Severity.ATTENTION, (SpecClass.LOST, Verdict.LOST)),
+    StatementKind.PLACE_GAINED: _KindRow(Severity.NEWS, (SpecClass.GAINED, Verdict.GAINED)),
+    StatementKind.RETIRED: _KindRow(Severity.NEWS, (SpecClass.REPLACED, SpecClass.RETIRED, Verdict.RETIRED)),
+    StatementKind.EXTENDED: _KindRow(Severity.NEWS, (SpecClass.SUCCESSOR, SpecClass.EXTENDED, Verdict.EXTENDED)),
+    StatementKind.NARROWED: _KindRow(Severity.NEWS, (SpecClass.DROPPED, Verdict.NARROWED)),
+    StatementKind.WIDENED: _KindRow(Severity.NEWS, (SpecClass.NEW_COMBINATION, Verdict.WIDENED)),
+    StatementKind.RECONFIGURED: _KindRow(Severity.NEWS, (MatchKind.RECOMPILED, MatchKind.RECONFIGURED)),
+    StatementKind.MOVED: _KindRow(Severity.NEWS, (MatchKind.MOVED,)),
+    StatementKind.UNREFERENCED: _KindRow(Severity.NEWS, (SpecClass.UNREFERENCED_NEW,)),
+    StatementKind.PRUNED: _KindRow(Severity.ROUTINE, (SpecClass.PRUNED,)),
+    StatementKind.SURPLUS: _KindRow(Severity.ROUTINE, (SpecClass.SURPLUS,)),
+    StatementKind.EXTRA_COPY: _KindRow(Severity.ROUTINE, (SpecClass.EXTRA_COPY,)),
+    StatementKind.REBUILT: _KindRow(Severity.ROUTINE, (MatchKind.REBUILT,)),
+}
+# The kind of statement for each match, class and verdict.
+TOLD_AS: Mapping[Told, StatementKind] = {told: kind for kind, row in _ROWS.items() for told in row.of}
+
+
+# Statements on lost places and machines, and those on compilers, systems, targets or variants of many packages.
+LOSSES = (StatementKind.PLACE_LOST, StatementKind.MACHINE_LOST)
+OF_VALUES = (StatementKind.MIGRATION, StatementKind.BESIDE, StatementKind.NO_LONGER)
+
+
+def is_of_tag(kind: StatementKind) -> bool:
+    """Tell whether statements of this kind are about the whole tag."""
+    return RANKS[kind] < RANKS[StatementKind.PACKAGE_REMOVED]
+
+
+def severity_of(kind: StatementKind) -> Severity:
+    """Return the severity of statements of this kind."""
+    return _ROWS[kind].severity
+
+
+class Attribute(NamedTuple):
+    """A value of a compiler, operating system, target or variant."""
+
+    kind: Kind
+    text: str
+
+    @property
+    def name(self) -> str:
+        """The kind of the value, or the name of its variant; values with the same name exclude each other."""
+        return self.text.lstrip("+~-").partition("=")[0] if self.kind is Kind.VARIANT else self.kind
+
+
+class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
+    """What happened to some items of one package: the contents of one line of a report."""
+
+    kind: StatementKind
+    before: tuple[str, ...] = ()  # versions, or parts of a configuration
+    after: tuple[str, ...] = ()
+    places: frozenset[Place] = frozenset()  # where it happened
+    stays: frozenset[Place] = frozenset()  # of these, where the older of the two versions still is, or was before
+    behind: tuple[str, ...] = ()  # stacks whose newest version of the package is older than the new one
+    of_stacks: int = 0  # number of stacks that have the package now
+    pairs: tuple[tuple[str, str], ...] = ()  # of an upgrade or a downgrade: newest versions before and after
+    machine: Machine | None = None  # of a lost machine
+    is_system: bool = False  # `before` and `after` are platforms, operating systems and targets
+    # Of these specs, if `before` and `after` are systems; of a gained place, those that are new to the package.
+    versions: tuple[str, ...] = ()
+    # What other such specs in these stacks have on both sides: systems and targets, compilers and variants, or versions.
+    remaining: tuple[str, ...] = ()
+
+
+class Counts(Struct, frozen=True, gc=False):
+    """The numbers of items."""
+
+    vanished: int = 0
+    new: int = 0
+    kept: int = 0
+    entered: int = 0  # of `kept`, those that came into the selection
+    left: int = 0  # of `kept`, those that left it
+    unbuilt: int = 0  # of the others of `kept`, those that no stack builds any more
+    alone: int = 0  # new specs less vanished ones, of pairs of which the other spec is not in the selection
+
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(
+            self.vanished + other.vanished,
+            self.new + other.new,
+            self.kept + other.kept,
+            self.entered + other.entered,
+            self.left + other.left,
+            self.unbuilt + other.unbuilt,
+            self.alone + other.alone,
+        )
+
+    @property
+    def total(self) -> int:
+        """The number of all items; a pair counts as two."""
+        return self.vanished + self.new + self.kept
+
+    @property
+    def stayed(self) -> int:
+        """The number of kept specs that neither came into the selection nor left it."""
+        return self.kept - self.entered - self.left
+
+    @property
+    def beside(self) -> int:
+        """The number of new specs that are not paired with an old one."""
+        return self.new - self.vanished - self.alone
+
+    @property
+    def specs(self) -> int:
+        """The number of specs; a pair counts as one."""
+        return max(self.vanished, self.new) + self.kept
+
+
+class Items(Struct, frozen=True, kw_only=True, gc=False):
+    """Items of one package with the same change."""
+
+    package: str
+    stories: tuple[Story, ...]  # possible descriptions; the first that no other statement explains is used
+    left: frozenset[str] = frozenset()  # stacks that they left
+    joined: frozenset[str] = frozenset()  # stacks that they joined
+    staying: frozenset[str] = frozenset()  # of these stacks, those that have the version before and after
+    stacks: frozenset[str] = frozenset()  # all that have or had them
+    gone_values: frozenset[Attribute] = frozenset()  # of vanished specs, that their stacks no longer have
+    new_values: frozenset[Attribute] = frozenset()  # of new specs, that their stacks did not have before
+    is_again: bool = False  # the same build was added again, in place of the old one or beside it
+    is_prunable: bool = False  # only a copy, an older version, or what no stack built is removed
+    counts: Counts = Counts()
+    kinds: frozenset[Kind] = frozenset()
+    # Only with the first items of a package: the losses of its places, and its up- and downgrades in others.
+    losses: tuple["OwnedLoss", ...] = ()
+    regraded: tuple[Story, ...] = ()
+
+
+class Stay(Struct, frozen=True, kw_only=True):
+    """How long something that was removed had been present without interruption."""
+
+    day: str  # 2026-03-02, UTC
+    or_before: bool = False
+    days: float | None = None  # until it was removed; None if unknown
+    is_least: bool = False  # `days` ends at the revision reported last, as the removal is not dated
+
+
+def name_of(place: Place, machine: Machine | None = None) -> str:
+    """Return the name of a place, `e4s (zen4)`, or of a machine there, `e4s (rhel8, zen4)`."""
+    return f"{place.stack} ({', '.join((*([machine.os] if machine else []), place.target or 'no target'))})"
+
+
+class OwnedLoss(Struct, frozen=True, kw_only=True):
+    """A lost place or machine of a package."""
+
+    package: str
+    place: Place
+    machine: Machine | None = None  # that the place lost while it keeps others
+    versions: tuple[str, ...] = ()  # lost versions, oldest first
+    loss: Loss | None  # None if the whole tag is lost
+    outside: Outside | None = None  # what the place has that is not selected
+    moved_to: tuple[str, ...] = ()  # targets for which the stack has the package now and had not before
+    # The operating systems of a lost place; of Linux only if others have builds of its target.
+    systems: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of the place or machine."""
+        return name_of(self.place, self.machine)
+
+    @property
+    def machine_name(self) -> str:
+        """The target that lost it, and its operating systems where these are named: `sequoia, aarch64`."""
+        systems = (self.machine.os,) if self.machine else self.systems
+        return ", ".join(filter(None, (*systems, self.place.target)))
+
+    @property
+    def sort_key(self) -> tuple[object, ...]:
+        """A key that sorts by package, place and machine; the place itself comes first."""
+        return (self.package, self.place, self.machine is not None, self.machine)
+
+
+class Turnover(Struct, frozen=True):
+    """The number of hashes of the earlier state that are gone, by what happened to their binaries."""
+
+    before: int
+    rebuilt: int
+    pruned: int
+    others: int
+
+    @property
+    def gone(self) -> int:
+        """The number of all hashes that are gone."""
+        return self.rebuilt + self.pruned + self.others
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """One line of a statement: a change of one package with its items and kinds."""
+
+    package: str
+    story: Story
+    left: frozenset[str] = frozenset()
+    joined: frozenset[str] = frozenset()
+    staying: frozenset[str] = frozenset()  # of these stacks, as in Items
+    is_move: bool = False  # the same specs left stacks and joined others
+    stacks: frozenset[str] = frozenset()
+    counts: Counts
+    here: Counts = Counts()  # of a lost place or machine: all that it lost, also what is counted in another line
+    kinds: frozenset[Kind]
+    values: tuple[str, ...] = ()  # compilers and the like to which its packages changed at the same time
+    stay: Stay | None = None  # how long removed specs had been present, if the history is indexed
+
+
+class Effect(Struct, frozen=True, gc=False):
+    """A consequence of a statement, which is not counted again elsewhere."""
+
+    kind: StatementKind
+    packages: tuple[str, ...]
+
+
+class CauseCount(Struct, frozen=True):
+    """A cause, with the number of rebuilt specs attributed to it and their packages; each spec counts once."""
+
+    cause: Cause
+    specs: int
+    packages: tuple[str, ...]
+
+
+class Statement(Struct, frozen=True, kw_only=True):
+    """One cause with everything that it explains.
+
+    kind: what happened.  name: that of the tag, stack, package or place.  id: unique among the statements of a tag.
+    before, after: the values of which one replaced the other, such as compilers or versions.
+    packages, places, stacks: what it concerns.  counts: the numbers of specs.
+    elsewhere: the number of specs of a new or removed stack that other statements count.
+    of: specs of the whole tag, if only some are selected.
+    of_packages: packages of the whole tag before, if it is about the whole tag.
+    exceptions: packages to which the same could have happened, but did not.
+    effects: consequences that no other statement counts.
+    causes: of rebuilds, most specs first; empty without a recorded graph.
+    lines: what happened to each package.  kinds: the kinds of changes.
+    losses: lost places and machines that it explains.  worst: the worst class of them, or None.
+    turnover: how many hashes are gone, or None.  severity: how much it matters to readers.
+    is_harmless: whether it is about a lost place or machine whose lost specs the tag still has, or equal ones.
+    """
+
+    kind: StatementKind
+    name: str = ""
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    places: tuple[Place, ...] = ()
+    stacks: tuple[str, ...] = ()
+    counts: Counts = Counts()
+    elsewhere: int = 0
+    of: int | None = None
+    of_packages: int = 0
+    exceptions: tuple[str, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    causes: tuple[CauseCount, ...] = ()
+    lines: tuple[Line, ...] = ()
+    kinds: frozenset[Kind] = frozenset()
+    losses: tuple[OwnedLoss, ...] = ()
+    turnover: Turnover | None = None
+
+    @property
+    def id(self) -> str:
+        """A name that is unique among the changes of one tag, for JSON."""
+        return ":".join(filter(None, (self.kind, self.name or "+".join((*self.before, "", *self.after)).strip("+"))))
+
+    @property
+    def worst(self) -> LossClass | None:
+        """The worst class of its losses, or None."""
+        return max((one.loss.loss_class for one in self.losses if one.loss), key=LOSS_ORDER.index, default=None)
+
+    @property
+    def is_harmless(self) -> bool:
+        """Whether it is about a lost place or machine whose lost specs the tag still has, or equal ones."""
+        return self.kind in LOSSES and self.worst in (None, LossClass.KEPT, LossClass.EQUAL)
+
+    @property
+    def severity(self) -> Severity:
+        """How much it matters to readers: that of its kind, or less if it is harmless."""
+        return Severity.NEWS if self.is_harmless else severity_of(self.kind)
+
+
+def packages_of(losses: Iterable[OwnedLoss], wanted: LossClass) -> tuple[str, ...]:
+    """Return the packages whose worst loss has the class `wanted`."""
+    worst: dict[str, int] = {}
+    for one in losses:
+        if one.loss is not None:
+            worst[one.package] = max(worst.get(one.package, 0), LOSS_ORDER.index(one.loss.loss_class))
+    return tuple(sorted(package for package, found in worst.items() if found == LOSS_ORDER.index(wanted)))
+
+
+def lacking(statements: Iterable[Statement], wanted: LossClass = LossClass.GONE) -> tuple[str, ...]:
+    """Return the packages whose worst loss in any of the statements has the class `wanted`."""
+    statements = list(statements)
+    return packages_of((lost for one in statements for lost in one.losses), wanted)
+
+
+def lost_packages(statements: Iterable[Statement]) -> tuple[str, ...]:
+    """Return the packages that a new snapshot lacks in some place."""
+    statements = list(statements)
+    return tuple(sorted({*lacking(statements), *removed_packages(statements)}))
+
+
+def removed_packages(statements: Iterable[Statement]) -> frozenset[str]:
+    """Return the packages that a tag has nowhere any more."""
+    return frozenset(
+        package for one in statements if one.kind is StatementKind.PACKAGE_REMOVED for package in one.packages
+    )

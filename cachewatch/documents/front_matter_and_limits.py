@@ -1,0 +1,426 @@
+"""The front matter of a document: split it into its lines, or read it as YAML, check limits, and write it.
+
+The limits are far above any real document and low enough to compare one in seconds (docs/limits.md lists them).
+A document above a limit is unreadable, with the reason; all others are compared. `write_document` writes documents
+byte for byte as the generator of cache.spack.io has written them since April 2025.
+
+Where the lines are not as the generator writes them, they are read as careful JSON or as YAML. PyYAML's C composer
+recurses and crashes on a deeply nested document, so its events are checked first: they come one by one without
+recursion. All scalars stay text as written: 1.10 is a version, not a number. Also `_data/tags.yaml` is read and written.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import Any, NoReturn
+
+import yaml
+from msgspec import Struct
+from msgspec.structs import astuple
+
+from cachewatch.core.model import Facts, Signature
+from cachewatch.core.names_and_escaping import in_order
+from cachewatch.core.versions_spellings_targets import UNION_STACK
+from cachewatch.errors import UnreadableDocument
+
+# The largest real document has 333 kB. Beyond this something else was committed.
+MAX_BYTES = 32 * 2**20
+# A document in another form than the generator's takes up to 200 times its size in memory while it is read.
+MAX_PATIENT_BYTES = 2**20
+MAX_EVENTS = 100_000  # of YAML: each mapping, list and value is one or two
+
+MAX_UNLIKE = 5_000  # signatures: real documents have tens
+MAX_STACKS = 1_000
+MAX_IN_RECORD = 1_000  # variants, or versions, of one spec
+MAX_PLACES = 20_000  # versions times stacks, of all signatures: real documents have hundreds
+MAX_VALUE = 1024  # characters
+MAX_VARIANT = 4096  # one variant may list the checksums of dozens of patches
+MAX_MESSAGE = 300
+
+
+def check(signatures: Mapping[Signature, int], facts: Facts) -> None:
+    """Raise UnreadableDocument, which names the limit, if the specs of a document exceed a limit."""
+    places = 0
+    if len(signatures) * len(facts["versions"]) * len(facts["stacks"]) > MAX_PLACES:
+        places = sum(len(signature.versions) * len(signature.stacks) for signature in signatures)
+    counts = [
+        (len(signatures), MAX_UNLIKE, "has {} specs that differ in more than their hash"),
+        (places, MAX_PLACES, "has {} versions in stacks"),
+        (len(facts["stacks"]), MAX_STACKS, "names {} stacks"),
+    ]
+    for name, values in facts.items():
+        most = MAX_VARIANT if name == "variants" else MAX_VALUE
+        counts.append((max(map(len, values), default=0), most, f"names one of its {name} with {{}} characters"))
+    for kind in ("variants", "versions"):
+        longest = max((len(getattr(signature, kind)) for signature in signatures), default=0)
+        counts.append((longest, MAX_IN_RECORD, f"has a spec of {{}} {kind}"))
+    for count, most, problem in counts:
+        if count > most:
+            raise UnreadableDocument(f"{problem.format(f'{count:,}')}; the limit is {most:,}")
+
+
+def brief(message: str) -> str:
+    """Return the message, cut to 300 characters."""
+    return message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 3] + "..."
+
+
+_MAX_DEPTH = 64
+_MANY_KEYS = 1_000  # documents have ten, and each costs as much as a small document
+# The start of a key's first line; all other lines continue a value. In quotes, only our keys count: members of broken
+# JSON look like keys, too.
+_KEY = re.compile(r"""(?:([\w.-]+)|(["'])(title|layout|categories|meta|spec_details)\2) *:(?= |$)""")
+_COMMENT = re.compile("^#.*", re.MULTILINE)
+_TOO_MUCH = f"is not written as the generator writes documents; of such the limit is {MAX_PATIENT_BYTES // 2**20} MiB"
+_NOT_NUMBERS = {"nan", ".nan", "infinity", "-infinity", "inf", ".inf", "-.inf", "+.inf"}
+_BOM = b"\xef\xbb\xbf"
+_LFS_POINTER = b"version https://git-lfs"
+_PLAIN_TITLE = re.compile(r'"([^"\\]*)"|([^"\'&*!|>{\[%@`#,:][^#:]*)')
+_PLAIN_CATEGORIES = re.compile(r"\[([A-Za-z0-9._+@ ,-]*)\]")
+_MARKERS = ("<<<<<<<", ">>>>>>>")
+_USUAL_KEYS = {"title", "layout", "categories", "meta", "spec_details"}
+
+
+class NotPlain(Exception):
+    """The front matter does not have one `key: value` in each line, so it has to be read as YAML."""
+
+
+class FrontMatter(Struct, frozen=True):
+    """The values of a document's front matter that are used.
+
+    `details` and `meta` are JSON text if the front matter was split by lines, and Python values (with all scalars as
+    text) if it was read as YAML.
+    """
+
+    title: str
+    tag: str
+    details: Any
+    meta: Any
+    is_legacy: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether `meta` of the document states that it has no specs."""
+        if isinstance(self.meta, str):
+            return re.search(r'"num_specs": *0\b', self.meta) is not None
+        return isinstance(self.meta, dict) and self.meta.get("num_specs") == "0"
+
+
+def split(data: bytes) -> FrontMatter:
+    """Split the front matter of `data` by lines.
+
+    Raises NotPlain if it has to be read as YAML, and UnreadableDocument if that would fail as well.
+    """
+    values: dict[str, str] = {}
+    for line in front_lines(data):
+        if not line or line.isspace():
+            continue
+        end = line.find(":")
+        key = line[:end]
+        if key not in _USUAL_KEYS or not (line.startswith(" ", end + 1) or len(line) == end + 1):
+            raise NotPlain
+        if key in values:
+            raise UnreadableDocument(f"the key {key!r} stands twice")
+        values[key] = line[end + 2 :].strip(" ")  # one line is nearly all of the document: it is copied once
+    return FrontMatter(
+        title=_title(values.get("title", "")),
+        tag=_tag(values.get("categories", "[]")),
+        details=_json(values.get("spec_details"), "["),
+        meta=_json(values.get("meta"), "{"),
+    )
+
+
+def front_lines(data: bytes) -> list[str]:
+    """Return the lines between the two `---`, without line ends; raise UnreadableDocument if there are none."""
+    if data.startswith(_LFS_POINTER):
+        raise UnreadableDocument("a Git LFS pointer, not the document; fetch the content with git lfs")
+    try:
+        text = data.removeprefix(_BOM).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UnreadableDocument("is not UTF-8") from error
+    lines, start = [], 0
+    # `str.split` looks at each character, `find` is faster on the one line that is nearly all of the text.
+    while (end := text.find("\n", start)) >= 0:
+        lines.append(text[start:end])
+        start = end + 1
+    lines.append(text[start:])
+    if lines[0].endswith("\r"):
+        lines = [line.removesuffix("\r") for line in lines]
+    if any(line.startswith(_MARKERS) for line in lines):
+        raise UnreadableDocument("holds the markers of an unresolved merge conflict")
+    if not text or text.isspace():
+        raise UnreadableDocument("is empty")
+    if lines[0].rstrip() != "---":
+        raise UnreadableDocument("does not begin with the line --- that opens a document")
+    for number, line in enumerate(lines[1:], 1):
+        if line.startswith("---") and line.rstrip() == "---":
+            return lines[1:number]
+    raise UnreadableDocument("ends before the line --- that closes it; it was cut off")
+
+
+def _title(value: str) -> str:
+    match = _PLAIN_TITLE.fullmatch(value)
+    if value and match is None:
+        raise NotPlain
+    return (match[1] if match and match[1] is not None else value).strip()
+
+
+def _tag(value: str) -> str:
+    match = _PLAIN_CATEGORIES.fullmatch(value)
+    if match is None:
+        raise NotPlain
+    return match[1].split(",")[1].strip() if "," in match[1] else ""
+
+
+def _json(value: str | None, opening: str) -> str | None:
+    if value is not None and not value.startswith(opening):
+        raise NotPlain
+    return value
+
+
+class _TextLoader(yaml.CSafeLoader):
+    """The safe loader of PyYAML, but every scalar stays a text."""
+
+
+_TextLoader.yaml_implicit_resolvers = {}
+
+
+def read_yaml(data: bytes) -> FrontMatter:
+    """Read the front matter of `data`, in any form; raise UnreadableDocument with the reason if it cannot be read."""
+    if len(data) > MAX_PATIENT_BYTES:
+        raise UnreadableDocument(_TOO_MUCH)
+    lines = front_lines(data)
+    values = _values_by_key(lines)
+    if values is None:
+        values = load_yaml("\n".join(lines))
+    if not isinstance(values, dict):
+        raise UnreadableDocument("the front matter is not a mapping")
+    _refuse_bad_text(values)
+    categories = values.get("categories")
+    return FrontMatter(
+        title=str(values.get("title", "")),
+        tag=str(categories[1]) if isinstance(categories, list) and len(categories) > 1 else "",
+        details=values.get("spec_details"),
+        meta=values.get("meta"),
+        is_legacy="spec_files" in values,
+    )
+
+
+def load_yaml(text: str) -> Any:
+    """Load untrusted YAML; refuse anchors, aliases, tags, repeated keys, great depth and size with UnreadableDocument."""
+    if len(text) > MAX_PATIENT_BYTES:
+        raise UnreadableDocument(_TOO_MUCH)
+    try:
+        _check_events(text)
+        return yaml.load(text, Loader=_TextLoader)  # noqa: S506  a subclass of the safe loader
+    except yaml.YAMLError as error:
+        problem = getattr(error, "problem", None) or str(error).split("\n", 1)[0]
+        mark = getattr(error, "problem_mark", None)
+        where = f" (line {mark.line + 2}, column {mark.column + 1})" if mark else ""
+        raise UnreadableDocument(f"cannot be read as YAML: {problem}{where}") from error
+
+
+def _values_by_key(lines: list[str]) -> dict[str, Any] | None:
+    """Read the value of each key from its own lines, if possible as JSON.
+
+    None if the lines cannot be assigned to keys without parsing YAML as a whole.
+    """
+    texts: list[list[str]] = []
+    for line in lines:
+        if _KEY.match(line):
+            texts.append([line])
+        elif texts:
+            texts[-1].append(line)
+        elif line and not line.isspace() and not line.startswith("#"):
+            return None
+    if len(texts) > _MANY_KEYS:
+        return None
+    values: dict[str, Any] = {}
+    for text in map("\n".join, texts):
+        key = _KEY.match(text)
+        found = _value(key[1] or key[3], text[key.end() :].strip(" "), text) if key else None
+        if found is None:
+            return None
+        for name in values.keys() & found.keys():
+            raise UnreadableDocument(f"the key {name!r} stands twice")
+        values |= found
+    return values
+
+
+def _value(name: str, value: str, text: str) -> dict[str, Any] | None:
+    """Return a mapping of key `name` to its value; None if `text`, all lines of the key, is no mapping in YAML."""
+    if value.startswith(("{", "[")):
+        value = _COMMENT.sub("", value)
+    if name == "meta" and value.startswith("{"):
+        return {name: value}  # its errors do not make the document unreadable: parsing_and_recognition.py reports them
+    try:
+        if value.startswith(("{", "[")):
+            how: dict[str, Any] = {"parse_constant": _refuse_constant, "parse_float": str, "parse_int": str}
+            return {name: json.loads(value, object_pairs_hook=_unique, **how)}
+    except RecursionError as error:
+        raise UnreadableDocument("is nested too deeply") from error
+    except json.JSONDecodeError:
+        pass
+    try:
+        found = load_yaml(text)
+    except UnreadableDocument:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
+        twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        raise UnreadableDocument(f"the key {twice[:60]!r} stands twice in one record")
+    return mapping
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise UnreadableDocument(f"holds {name}, which is not a number that JSON knows")
+
+
+def _check_events(text: str) -> None:
+    depth = 0
+    for number, event in enumerate(yaml.parse(text, Loader=yaml.CSafeLoader)):
+        if number > MAX_EVENTS:
+            raise UnreadableDocument(f"holds more than {MAX_EVENTS:,} values in YAML, which no document does")
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            raise UnreadableDocument("uses YAML anchors or aliases, which no document needs")
+        if tag := getattr(event, "tag", None):
+            raise UnreadableDocument(f"uses the YAML tag {tag}, which no document needs")
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        if isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > _MAX_DEPTH:
+            raise UnreadableDocument(f"is nested more than {_MAX_DEPTH} levels deep")
+        if isinstance(event, yaml.ScalarEvent) and event.implicit[0] and event.value.lower() in _NOT_NUMBERS:
+            _refuse_constant(event.value)
+
+
+def _construct_unique(loader: _TextLoader, node: yaml.MappingNode) -> dict[str, Any]:
+    pairs = [
+        (loader.construct_object(key, deep=True), loader.construct_object(value, deep=True))
+        for key, value in node.value
+    ]
+    if not all(isinstance(name, str) for name, _ in pairs):
+        raise UnreadableDocument("has a key that is not text")
+    return _unique(pairs)
+
+
+_TextLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _construct_unique)
+
+
+def _refuse_bad_text(value: Any) -> None:
+    """Raise UnreadableDocument if a text in `value` has lone surrogates, which cannot be stored or shown."""
+    waiting: list[Any] = [value]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, dict):
+            waiting += [*found.keys(), *found.values()]
+        elif isinstance(found, list):
+            waiting += found
+        elif isinstance(found, str) and any("\ud800" <= character <= "\udfff" for character in found):
+            raise UnreadableDocument("holds half a character (a lone surrogate)")
+
+
+_TEMPLATE = """---
+title: "{package}"
+layout: cache
+categories: [package, {tag}]
+meta: {meta}
+spec_details: {details}
+---"""
+
+# The text of an unknown size.
+NO_SIZE = "-"
+
+
+class Binary(Struct, frozen=True):
+    """One built spec, with values spelled as in documents."""
+
+    package: str
+    hash: str
+    version: str
+    compiler: str
+    os: str
+    platform: str
+    target: str
+    variants: tuple[str, ...]
+
+
+class ListedSpec(Struct, frozen=True):
+    """A binary in the catalogue, with the stacks that build it."""
+
+    binary: Binary
+    stacks: tuple[str, ...]
+
+
+def write_document(package: str, tag: str, specs: Collection[ListedSpec]) -> bytes:
+    """Return the text of the document of `package`; its specs are sorted by hash, and all get the union stack as well."""
+    known: dict[tuple[object, ...], tuple[str, str]] = {}  # of specs that differ only in their hash
+    records = []
+    for spec in sorted(specs, key=lambda spec: spec.binary.hash):
+        _, spec_hash, *rest = astuple(spec.binary)
+        kind = (*rest, spec.stacks)
+        if kind not in known:
+            known[kind] = _parts(spec)
+        before, after = known[kind]
+        records.append(f"{before}{json.dumps(spec_hash)}{after}")
+    text = _TEMPLATE.format(package=package, tag=tag, meta=json.dumps(_meta(specs)), details=f"[{', '.join(records)}]")
+    return text.encode()
+
+
+def _parts(spec: ListedSpec) -> tuple[str, str]:
+    """Return the text before and after the hash in the record of a spec."""
+    binary = spec.binary
+    after = {
+        "os": binary.os,
+        "platform": binary.platform,
+        "size": NO_SIZE,
+        "stacks": sorted({*spec.stacks, UNION_STACK}),
+        "target": binary.target,
+        "variants": list(binary.variants),
+        "versions": [binary.version],
+    }
+    return f'{{"compiler": {json.dumps(binary.compiler)}, "hash": ', f", {json.dumps(after)[1:]}"
+
+
+def _meta(specs: Collection[ListedSpec]) -> dict[str, object]:
+    by_stack: Counter[str] = Counter()
+    for stacks, count in Counter(spec.stacks for spec in specs).items():
+        by_stack.update(dict.fromkeys({*stacks, UNION_STACK}, count))
+    return {
+        "compilers": sorted({spec.binary.compiler for spec in specs}),
+        "num_specs": len(specs),
+        "num_specs_by_stack": dict(sorted(by_stack.items())),
+        "oss": sorted({spec.binary.os for spec in specs}),
+        "platforms": sorted({spec.binary.platform for spec in specs}),
+        "stacks": sorted(by_stack),
+        "targets": sorted({spec.binary.target for spec in specs}),
+        "versions": sorted({spec.binary.version for spec in specs}),
+    }
+
+
+def read_tags_file(data: bytes) -> Mapping[str, frozenset[str]]:
+    """Return the stacks of each tag from the text of a tags file; empty if it cannot be read."""
+    try:
+        listed = load_yaml(data.decode("utf-8", "replace"))
+    except UnreadableDocument:
+        return {}
+    if isinstance(listed, dict):
+        listed = listed.get("tags")
+    if not isinstance(listed, list):
+        return {}
+    return {
+        entry["name"]: frozenset(map(str, entry["stacks"])) - {UNION_STACK}
+        for entry in listed
+        if isinstance(entry, dict) and isinstance(entry.get("name"), str) and isinstance(entry.get("stacks"), list)
+    }
+
+
+def write_tags_file(stacks: Mapping[str, Collection[str]]) -> bytes:
+    """Return the text of a tags file: the tags in the catalogue's order, each with its stacks and the union stack."""
+    listed = [{"name": tag, "stacks": sorted({*stacks[tag], UNION_STACK})} for tag in in_order(stacks)]
+    return yaml.safe_dump(listed, sort_keys=False, width=1000).encode() if listed else b""

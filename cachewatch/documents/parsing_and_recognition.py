@@ -1,0 +1,456 @@
+"""Parse the bytes of a `specs.md` to a Document, and check its `meta`.
+
+Most documents are seven lines, two of which hold JSON: the fast parser reads those (records.py). Any other form is read
+as YAML (front_matter_and_limits.py), a hundred times slower. Both give the same result; `tests/documents/test_documents.py` tests that.
+`meta` repeats the specs, so it is checked against them and never compared. The two documents of a package are read and
+parsed together, and what is wrong with them is collected.
+
+Where documents do not lie in `_cache/`, `recognize` finds them among the text files that git (`git/trees.py`) and
+folders (`sources/folders_and_unreadable_files.py`) list: documents are those whose front matter has `spec_details`.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from operator import attrgetter
+from pathlib import PurePosixPath
+from typing import Any, Generic, TypeGuard, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from cachewatch.core import versions_spellings_targets as spack
+from cachewatch.core.changesets import Blob, Content, DocumentPair, Readers
+from cachewatch.core.model import (
+    CompilerForm,
+    Diagnostic,
+    DiagnosticKind,
+    Document,
+    Facts,
+    Unreadable,
+    facts_of,
+    known_hash,
+)
+from cachewatch.core.names_and_escaping import Layout, is_name, safe_name
+from cachewatch.core.package_changes import Pair
+from cachewatch.documents.front_matter_and_limits import (
+    MAX_BYTES,
+    MAX_PATIENT_BYTES,
+    FrontMatter,
+    NotPlain,
+    brief,
+    check,
+    load_yaml,
+    read_yaml,
+    split,
+)
+from cachewatch.documents.records import KnownRecords, Records, read_records, records_of
+from cachewatch.errors import DocumentError, NotComparableDocument, UnreadableDocument
+from cachewatch.runtime.worker import Piece
+
+
+class _Meta(msgspec.Struct):
+    num_specs: int | None = None
+    versions: set[str] | None = None
+    compilers: set[str | None] | None = None
+    oss: set[str] | None = None
+    platforms: set[str] | None = None
+    targets: set[str] | None = None
+    stacks: set[str] | None = None
+
+
+_decode_meta = msgspec.json.Decoder(_Meta, strict=False).decode
+
+
+def disagreements(meta: Any, records: Records, facts: Facts) -> Iterator[str]:
+    """Yield a message for each value of `meta` (JSON, decoded or None) that differs from the records or their facts."""
+    if meta is None or records.repeated:
+        return  # repeated hashes are reported by another message
+    if isinstance(meta, str) and len(meta) > MAX_PATIENT_BYTES:
+        yield f"meta is larger than {MAX_PATIENT_BYTES // 2**20} MiB; the specs are used"
+        return
+    try:
+        read_meta = _read(meta)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        yield f"meta cannot be read ({error}); the specs are used"
+        return
+    listed = len(records.specs)
+    if read_meta.num_specs is not None and read_meta.num_specs != listed:
+        yield f"meta says {read_meta.num_specs} specs, there are {listed}; the specs are used"
+    for name, values, found in _pairs(read_meta, records.compiler_form, facts):
+        if values is not None and (differing := (values ^ found) - {""}):
+            more = f" and {len(differing) - 5} more" if len(differing) > 5 else ""
+            yield f"meta and the specs name different {name} ({', '.join(sorted(differing)[:5])}{more}); the specs are used"
+
+
+def _read(meta: Any) -> _Meta:
+    if not isinstance(meta, str):
+        return msgspec.convert(meta, _Meta, strict=False)
+    try:
+        return _decode_meta(meta)
+    except msgspec.MsgspecError:
+        # A version without quotes is the text that it was written as.
+        return msgspec.convert(json.loads(meta, parse_float=str), _Meta, strict=False)
+
+
+def _pairs(meta: _Meta, form: CompilerForm, facts: Facts) -> Iterator[tuple[str, set[str] | None, frozenset[str]]]:
+    yield "versions", meta.versions, facts["versions"]
+    unnamed = {spack.NO_COMPILER} if form is CompilerForm.MISSING else set()
+    compilers = None if meta.compilers is None else set(map(spack.compiler, meta.compilers)) - unnamed
+    yield "compilers", compilers, facts["compilers"] - unnamed
+    yield "operating systems", meta.oss, facts["oses"]
+    yield "platforms", meta.platforms, facts["platforms"]
+    yield "targets", meta.targets, facts["targets"]
+    yield "stacks", None if meta.stacks is None else meta.stacks - {spack.UNION_STACK}, facts["stacks"]
+
+
+TOO_LARGE = f"larger than {MAX_BYTES // 2**20} MiB, which no document is"
+
+
+def parse(data: bytes, path: str, known: KnownRecords | None = None, *, package: str = "") -> Document:
+    """Parse one document, in any form since 2022; raise a DocumentError with the reason if it cannot be read.
+
+    `path` is only used in diagnostics. If documents share `known`, equal signatures become one object. With `package`,
+    it is the document of that package, by its path; if its title names another one, there is a diagnostic.
+    """
+    try:
+        return _parse(data, path, known or KnownRecords(), package)
+    except DocumentError as error:
+        raise type(error)(brief(str(error))) from error
+
+
+def _parse(data: bytes, path: str, known: KnownRecords, package: str) -> Document:
+    if len(data) > MAX_BYTES:
+        raise UnreadableDocument(TOO_LARGE)
+    front, records = None, None
+    with suppress(NotPlain):
+        front = split(data)
+        records = read_records(front.details, known) if isinstance(front.details, str) else None
+    if front is None or records is None:
+        front = read_yaml(data)
+        if front.details is None and front.is_legacy:
+            raise NotComparableDocument("written in 2022, before documents named hashes")
+        if front.details is None and not front.is_empty:
+            raise UnreadableDocument("has no spec_details")
+        records = records_of([] if front.details is None else front.details, known)
+    facts = facts_of(records.specs.counts)
+    check(records.specs.counts, facts)
+    return Document(
+        package=package or front.title,
+        tag=front.tag,
+        specs=records.specs,
+        facts=facts,
+        compiler_form=records.compiler_form,
+        has_hashes=not records.unnamed,
+        diagnostics=(*_renamed(path, front.title, package), *_diagnostics(path, front, records, facts)),
+    )
+
+
+def _renamed(path: str, title: str, package: str) -> Iterator[Diagnostic]:
+    if package and title and title != package:
+        message = brief(f"its title is {safe_name(title)}; by its path it counts as the package {safe_name(package)}")
+        yield Diagnostic(path, DiagnosticKind.INCONSISTENT, message, is_loss=False)
+
+
+def _diagnostics(path: str, front: FrontMatter, records: Records, facts: Facts) -> list[Diagnostic]:
+    diagnostics = [
+        Diagnostic(path, DiagnosticKind.INCONSISTENT, f"hash {spec_hash} is listed {count} times; the first is used")
+        for spec_hash, count in sorted(records.repeated.items())
+    ]
+    diagnostics += [
+        Diagnostic(path, DiagnosticKind.INCONSISTENT, brief(message), is_loss=False) for message in _oddities(records)
+    ]
+    diagnostics += [
+        # That all specs were removed is believed only if `meta` of the document agrees.
+        Diagnostic(path, DiagnosticKind.INCONSISTENT, brief(message), is_loss=not records.specs)
+        for message in disagreements(front.meta, records, facts)
+    ]
+    return diagnostics
+
+
+# What every spec has, with a function that returns it. Documents of another form may lack the others in all specs.
+_EXPECTED = {"a version": attrgetter("versions"), "a target": attrgetter("target")}
+_USUAL = {"an operating system": attrgetter("os"), "a platform": attrgetter("platform")}
+
+
+def _oddities(records: Records) -> Iterator[str]:
+    """Yield messages on unusual records, which are compared nevertheless."""
+    if records.unnamed:
+        yield "specs without a hash: binaries cannot be told apart, so records are compared"
+    if records.odd:
+        yield f"hashes that are not 32 small letters and digits: {len(records.odd):,}, first {records.odd[0][:7]}"
+    if records.without_compiler and records.compiler_form is not CompilerForm.MISSING:
+        yield f"specs without a compiler: {records.without_compiler:,}"
+    for what, value in (_EXPECTED | _USUAL).items():
+        without = [signature for signature in records.specs.counts if not value(signature)]
+        if without and (what in _EXPECTED or len(without) < len(records.specs.counts)):
+            unnamed = [spec_hash for spec_hash, signature in records.specs.in_order() if not value(signature)]
+            first = f", first {unnamed[0][:7]}" if known_hash(unnamed[0]) else ""
+            yield f"specs without {what}: {len(unnamed):,}{first}"
+
+
+Documents = Sequence[DocumentPair]
+# A pair of documents with the contents of both; a content is None if there is no document or it is too large.
+Read = tuple[DocumentPair, Content | None, Content | None]
+
+
+def read(documents: Documents, readers: Readers) -> Iterator[Read]:
+    """Yield each pair of documents with the contents of both; None if there is no document or it is too large."""
+    if readers.before is readers.after:
+        blobs = [blob for pair in documents for blob in (pair.before, pair.after) if is_readable(blob)]
+        old_contents = new_contents = readers.before.read(blobs)
+    else:
+        old_contents = readers.before.read([pair.before for pair in documents if is_readable(pair.before)])
+        new_contents = readers.after.read([pair.after for pair in documents if is_readable(pair.after)])
+    for pair in documents:
+        before = next(old_contents) if is_readable(pair.before) else None
+        after = next(new_contents) if is_readable(pair.after) else None
+        yield pair, before, after
+
+
+def is_readable(blob: Blob | None) -> TypeGuard[Blob]:
+    """Tell whether there is a document and it is not too large."""
+    return blob is not None and blob.size <= MAX_BYTES
+
+
+def parse_side(
+    blob: Blob | None, content: Content | None, known: KnownRecords, package: str = ""
+) -> Document | Diagnostic | None:
+    """Return the parsed document, or a diagnostic if it cannot be read or compared; None if there is no document.
+
+    `package` is the package that it is of, by its path.
+    """
+    if blob is None:
+        return None
+    if content is None:
+        return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, TOO_LARGE)
+    if isinstance(content, str):
+        return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, content)
+    try:
+        return parse(content, blob.path, known, package=package or blob.package)
+    except NotComparableDocument as error:
+        return Diagnostic(blob.path, DiagnosticKind.NOT_COMPARABLE, str(error))
+    except DocumentError as error:
+        return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, str(error))
+
+
+def about_pair(pair: Read) -> Piece:
+    """Return the package, object ids and size of a pair of documents, for the worker."""
+    documents, *contents = pair
+    names = tuple(blob.name if blob else "" for blob in (documents.before, documents.after))
+    return Piece(documents.package, names, sum(len(content) for content in contents if isinstance(content, bytes)))
+
+
+def about_content(read: tuple[Blob, Content | None]) -> Piece:
+    """Return the package, object id and size of one document, for the worker."""
+    blob, content = read
+    return Piece(blob.package, (blob.name,), len(content) if isinstance(content, bytes) else 0)
+
+
+class Problems:
+    """The problems of the documents of requested packages; those of `others` are ignored."""
+
+    def __init__(self, others: frozenset[str]) -> None:
+        self._others = others
+        self.by_package: list[tuple[str, Diagnostic]] = []
+        self.unreadable: list[Unreadable] = []
+        self.half_read: set[str] = set()  # stacks of documents, of any package, that cannot be read on the other side
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """The diagnostics of all requested packages."""
+        return tuple(diagnostic for _, diagnostic in self.by_package)
+
+    def note(self, package: str, before: Document | Diagnostic | None, after: Document | Diagnostic | None) -> None:
+        """Add the problems of the two documents of a package; one that is the same on both sides once."""
+        for one, other in ((before, after), (after, before)):
+            if isinstance(one, Document) and isinstance(other, Diagnostic):
+                self.half_read.update(one.facts["stacks"])
+        if package in self._others:
+            return
+        bad = [(side, name) for side, name in ((after, "after"), (before, "before")) if isinstance(side, Diagnostic)]
+        found = [msgspec.structs.replace(side, side=name) for side, name in reversed(bad)]
+        if len(found) == 2 and found[0].message == found[1].message:
+            found = [msgspec.structs.replace(found[1], side="both")]
+        if not bad:
+            old, new = (side.diagnostics if isinstance(side, Document) else () for side in (before, after))
+            found = [*new, *(diagnostic for diagnostic in old if diagnostic not in new)]
+        self.by_package += ((package, diagnostic) for diagnostic in found)
+        # It must be compared later, unless its documents were and are in the old form without hashes.
+        was_comparable = isinstance(before, Document)
+        unread = {name for side, name in bad if side.kind is DiagnosticKind.UNREADABLE}
+        if unread or (bad and was_comparable):
+            is_after = isinstance(after, Diagnostic) and (was_comparable or "after" in unread)
+            self.unreadable.append(
+                Unreadable(package=package, reason=bad[0][0].message, before="before" in unread, after=is_after)
+            )
+
+    def remark(self, documents: DocumentPair, kind: DiagnosticKind, message: str) -> None:
+        """Add a remark on the two documents of a package, which are still compared; none if `message` is empty."""
+        if message and documents.package not in self._others and documents.after is not None:
+            diagnostic = Diagnostic(documents.after.path, kind, message, is_loss=False)
+            self.by_package.append((documents.package, diagnostic))
+
+
+def parse_pair(
+    pair: DocumentPair,
+    old_content: Content | None,
+    new_content: Content | None,
+    problems: Problems,
+) -> Pair | None:
+    """Parse both documents of a package and add their problems to `problems`; return None if one cannot be compared."""
+    known = KnownRecords()
+    before = parse_side(pair.before, old_content, known, pair.package)
+    after = parse_side(pair.after, new_content, known, pair.package)
+    problems.note(pair.package, before, after)
+    if isinstance(before, Diagnostic) or isinstance(after, Diagnostic):
+        return None
+    return Pair(pair.package, before, after)
+
+
+_BOM = b"\xef\xbb\xbf"
+_CLOSING = re.compile(rb"^---[ \t\r]*$", re.MULTILINE)
+_KEY = re.compile(rb"^[\"']?([A-Za-z_][A-Za-z0-9_]*)[\"']?[ \t]*:", re.MULTILINE)
+_PLAIN = re.compile(rb'"(?P<text>[A-Za-z0-9._+@-]*)"|\[(?P<list>[A-Za-z0-9._+@ ,-]*)\]')
+_DETAILS = re.compile(rb"^[\"']?spec_details[\"']?[ \t]*:", re.MULTILINE)
+# How much of a file is read to recognize a document; the records, which may be long, come last in it.
+MOST_BYTES = 2**20
+NO_DOCUMENT = "no front matter with spec_details"
+_MOST_OF_KEY = 4096  # that the title, or the categories, take
+
+Key = TypeVar("Key")
+
+
+class Claim(Struct, frozen=True):
+    """The title (package) and category (tag) in the front matter of a document, "" if it names none."""
+
+    title: str = ""
+    category: str = ""
+
+
+class Recognized(Struct, Generic[Key], frozen=True):
+    """The documents that were recognized among some files."""
+
+    documents: Mapping[str, Mapping[str, tuple[str, Key]]]  # by tag and package: path and key of the file
+    contested: Mapping[str, Mapping[str, tuple[str, ...]]]  # the same: the paths of several files
+    replaced: Mapping[str, Mapping[str, tuple[str, Key]]]  # the same: a file that lies where a document would
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def claim_of(content: bytes) -> Claim | None:
+    """Return the claim in the front matter of `content`; None if `content` is no document."""
+    content = content.removeprefix(_BOM)
+    if not content.startswith(b"---"):
+        return None
+    start = content.find(b"\n") + 1
+    closing = _CLOSING.search(content, start) if start else None
+    end = closing.start() if closing else len(content)
+    if not start or _DETAILS.search(content, start, end) is None:
+        return None
+    title, categories = (_value(content[start:end], key) for key in (b"title", b"categories"))
+    names = categories if isinstance(categories, list) else []
+    category = next((str(name).strip() for name in names if name != "package"), "")
+    return Claim(str(title).strip() if isinstance(title, str | int | float) else "", category)
+
+
+def recognize(
+    layout: Layout, files: Iterable[tuple[str, Key]], claims: Callable[[Sequence[Key]], Iterable[Claim | None]]
+) -> Recognized[Key]:
+    """Return the documents among `files`, which are pairs of the path from the root and a key.
+
+    `claims` reads the files with the given keys and returns the claim of each, None for one that is no document.
+    Invalid names of packages or tags become diagnostics; several files for one package and tag are returned as
+    contested. A file that is no document, where one would be that other tags have, is returned as replaced.
+    """
+    candidates = [(path, key) for path, key in files if layout.may_be(path)]
+    keys = [key for _, key in candidates]
+    claimed = list(claims(keys) if layout.reads_contents else (Claim() for _ in keys))
+    found: dict[str, dict[str, list[tuple[str, Key]]]] = {}
+    diagnostics: list[Diagnostic] = []
+
+    def add(path: str, key: Key, claim: Claim) -> None:
+        tag, package = layout.names(path, claim.title, claim.category)
+        odd = [name for name in (tag, package) if not is_name(name.encode("utf-8", "replace"))]
+        if odd:
+            message = f"ignored: {odd[0][:60]!r} cannot be the name of a {'tag' if odd[0] == tag else 'package'}"
+            diagnostics.append(Diagnostic(path, DiagnosticKind.UNREADABLE, message))
+        else:
+            found.setdefault(tag, {}).setdefault(package, []).append((path, key))
+
+    for (path, key), claim in zip(candidates, claimed, strict=True):
+        if claim is not None:
+            add(path, key, claim)
+    no_documents = [place for place, claim in zip(candidates, claimed, strict=True) if claim is None]
+    replaced = _replaced(found, no_documents)
+    if layout.pattern:
+        placed = {path for packages in replaced.values() for path, _ in packages.values()}
+        for path, key in no_documents:
+            if path not in placed:
+                add(path, key, Claim())
+    documents = {
+        tag: {package: places[0] for package, places in packages.items() if len(places) == 1}
+        for tag, packages in found.items()
+    }
+    contested = {
+        tag: {package: tuple(path for path, _ in places) for package, places in packages.items() if len(places) > 1}
+        for tag, packages in found.items()
+    }
+    return Recognized(documents, contested, replaced, tuple(diagnostics))
+
+
+def _replaced(
+    found: Mapping[str, Mapping[str, Sequence[tuple[str, Key]]]], no_documents: Iterable[tuple[str, Key]]
+) -> Mapping[str, Mapping[str, tuple[str, Key]]]:
+    """Return those of `no_documents` that lie where a tag would have the document of a package, by tag and package.
+
+    A tag has its documents at places such as `docs/v1/*.md`; a package counts if another tag has it and this one not.
+    """
+    if len(found) < 2 or not no_documents:
+        return {}
+    tags: dict[str, set[str]] = {}  # by place, in which "*" stands for the package
+    for tag, packages in found.items():
+        for package, [(path, _), *_] in packages.items():
+            tags.setdefault(_without(package, path), set()).add(tag)
+    known = {package for packages in found.values() for package in packages}
+    replaced: dict[str, dict[str, tuple[str, Key]]] = {}
+    for path, key in no_documents:
+        stem = PurePosixPath(path).stem
+        names = {*path.split("/"), stem, *(stem.replace(tag, "").strip("-_.") for tag in found if tag in stem)}
+        for package in sorted(names & known):
+            owners = tags.get(_without(package, path), set())
+            for tag in owners if len(owners) == 1 else ():
+                if package not in found[tag]:
+                    replaced.setdefault(tag, {})[package] = path, key
+    return replaced
+
+
+def _without(package: str, path: str) -> str:
+    """Return `path` with "*" for the package, but not within other words."""
+    return re.sub(rf"(?<![A-Za-z0-9]){re.escape(package)}(?![A-Za-z0-9])", "*", path)
+
+
+def no_documents(paths: Iterable[str]) -> tuple[Diagnostic, ...]:
+    """Return a note on files that are named like packages and are no documents; README.md and the like are not meant."""
+    found = sorted(path for path in paths if PurePosixPath(path).stem.islower())
+    are = f"this and {len(found) - 1:,} more are no documents" if found[1:] else "is no document"
+    message = f"{are}: {NO_DOCUMENT}"
+    return tuple(Diagnostic(path, DiagnosticKind.INCONSISTENT, message, is_loss=False) for path in found[:1])
+
+
+def _value(front: bytes, key: bytes) -> object:
+    """Return the value of one key of the front matter, without reading the values of others, which are long."""
+    found = next((match for match in _KEY.finditer(front) if match[1] == key), None)
+    if found is None:
+        return None
+    after = _KEY.search(front, found.end())
+    text = front[found.end() : min(after.start() if after else len(front), found.end() + _MOST_OF_KEY)]
+    plain = _PLAIN.fullmatch(text.strip())
+    if plain is not None:
+        listed = plain["list"]
+        return plain["text"].decode() if listed is None else [name.strip() for name in listed.decode().split(",")]
+
+    try:
+        return load_yaml(text.decode("utf-8", "replace").strip())
+    except DocumentError:
+        return None

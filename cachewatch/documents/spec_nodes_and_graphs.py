@@ -1,0 +1,349 @@
+"""Read the node of one spec, in every form since Spack 0.10, for the comparison and for the dependency graph.
+
+In form 1 the key around the node is the name of its package, and dependencies are listed by name; forms 2 and 3 have
+lists of dependencies, form 4 puts their types and virtuals under `parameters`, form 5 has no compiler of its own: its
+compiler is a dependency with the virtual `c`, `cxx` or `fortran`. Caches that were migrated mix the forms, so
+each part is recognized by itself and no code asks for the form.
+
+Also the files with the dependency graph of a recorded build cache. `graph.json` of a package holds details of its specs
+that documents lack: one group for specs that differ only in which specs they depend on, and one line for each spec,
+so that git stores small deltas. `.graph.json` of a tag has the specs that are no binaries: externals, and dependencies
+that are only needed for builds.
+"""
+
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from functools import lru_cache
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from cachewatch.core import versions_spellings_targets as spack
+from cachewatch.core.graphs_and_attribution import (
+    LANGUAGES,
+    NAME_LETTERS,
+    Dependency,
+    GraphNode,
+    Ingredients,
+    Use,
+    name_of,
+    shared_names,
+)
+from cachewatch.core.versions_spellings_targets import NO_COMPILER
+from cachewatch.documents.front_matter_and_limits import MAX_BYTES
+from cachewatch.errors import UnreadableDocument
+
+_FLAGS = frozenset({"cflags", "cppflags", "cxxflags", "fflags", "ldflags", "ldlibs"})
+_PLAIN = re.compile(r"[a-zA-Z0-9,/_.\-\[\]]+")
+
+
+class Arch(Struct, frozen=True):
+    """The platform, operating system and target of a spec."""
+
+    platform: str
+    platform_os: str
+    target: str | dict[str, Any]
+
+    @property
+    def target_name(self) -> str:
+        """The name of the target: newer clients write it alone, older ones with all features of the processor."""
+        if isinstance(self.target, str):
+            return self.target
+        name = self.target.get("name")
+        return name if isinstance(name, str) else ""
+
+
+class Node(Struct, frozen=True):
+    """The needed values of a spec in an index or a lock file."""
+
+    version: str
+    name: str = ""
+    hash: Any = None
+    arch: Arch | None = None
+    compiler: Any = None
+    parameters: msgspec.Raw = msgspec.Raw(b"{}")
+    patches: tuple[str, ...] = ()
+    propagate: tuple[str, ...] = ()
+    dependencies: msgspec.Raw = msgspec.Raw(b"null")
+    external: Any = None
+    annotations: Any = None
+    namespace: Any = None
+    package_hash: Any = None
+    build_spec: Any = None
+
+    @property
+    def has_parameters(self) -> bool:
+        """Whether the node lists its variants; nodes that Spack writes have flags at least."""
+        return bytes(self.parameters) != b"{}"
+
+
+_decode_node = msgspec.json.Decoder(Node).decode
+_decode_any = msgspec.json.Decoder().decode
+_decode_wrapped = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_parameters = msgspec.json.Decoder(dict[str, Any]).decode
+
+# The ingredients of a spec (recipe, flags and the like), and the hashes, or short names, of the specs it depends on.
+MadeOf = tuple[Ingredients, tuple[str, ...]]
+
+# Returns name and version of the spec with a given hash; None if it is unknown.
+Lookup = Callable[[str], tuple[str, str] | None]
+
+
+def read_node(data: bytes | msgspec.Raw) -> Node:
+    """Decode one node; raises msgspec's own errors."""
+    try:
+        node = _decode_node(data)
+    except msgspec.ValidationError:
+        wrapped = _decode_wrapped(data)
+        if len(wrapped) != 1:
+            raise
+        ((name, inner),) = wrapped.items()
+        return msgspec.structs.replace(_decode_node(inner), name=name)
+    return node
+
+
+def compiler_of(node: Node, lookup: Lookup, dependencies: Sequence[Dependency]) -> str:
+    """Return the compiler of `node`: from its own key, its dependencies (found by `lookup`) or annotations, or `none`."""
+    return (
+        _spelled(node.compiler)
+        or _compiler_edge(dependencies, lookup)
+        or _spelled(_member(node.annotations, "compiler"))
+        or NO_COMPILER
+    )
+
+
+def _spelled(compiler: Any) -> str:
+    if isinstance(compiler, str):
+        return "" if compiler in ("", NO_COMPILER) else compiler.replace("@=", "@")
+    if not isinstance(compiler, dict) or not isinstance(compiler.get("name"), str):
+        return ""
+    version = compiler.get("version")
+    return f"{compiler['name']}@{version.removeprefix('=')}" if isinstance(version, str) else compiler["name"]
+
+
+def _compiler_edge(dependencies: Sequence[Dependency], lookup: Lookup) -> str:
+    """Return the compiler among the `dependencies`: that of C, or else of C++, or else of Fortran; "" without one."""
+    provided = [edge for edge in reversed(dependencies) if edge.virtuals]
+    for language in LANGUAGES:
+        for edge in provided:
+            if language in edge.virtuals:
+                found = lookup(edge.hash)
+                return f"{found[0]}@{found[1]}" if found else edge.name
+    return ""
+
+
+def dependencies_of(node: Node) -> list[Dependency]:
+    """Return the dependencies of `node`, in whichever form they are listed."""
+    listed = _decode_any(bytes(node.dependencies))
+    if isinstance(listed, dict):
+        listed = [{"name": name, **edge} for name, edge in listed.items() if isinstance(edge, dict)]
+    found = []
+    for edge in listed if isinstance(listed, list) else ():
+        if isinstance(edge, dict) and isinstance(edge.get("name"), str) and isinstance(edge.get("hash"), str):
+            parameters = edge.get("parameters")
+            used = parameters if isinstance(parameters, dict) else edge
+            types, virtuals = used.get("deptypes", used.get("type")), used.get("virtuals")
+            found.append(Dependency(edge["name"], edge["hash"], _texts(types), _texts(virtuals)))
+    return found
+
+
+def _texts(listed: Any) -> tuple[str, ...]:
+    return tuple(sorted(text for text in listed if isinstance(text, str))) if isinstance(listed, list) else ()
+
+
+def variants_of(node: Node) -> tuple[str, ...]:
+    """Return the variants in the spelling of cache.spack.io, sorted by name."""
+    return _parameters(bytes(node.parameters), node.patches, node.propagate)[0]
+
+
+def flags_of(node: Node) -> tuple[str, ...]:
+    """Return the compiler flags that are set, such as `cflags=-O2`, sorted by name."""
+    return _parameters(bytes(node.parameters), node.patches, node.propagate)[1]
+
+
+@lru_cache(maxsize=65536)
+def _parameters(
+    parameters: bytes, patches: tuple[str, ...], propagated: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    values: Mapping[str, Any] = _decode_parameters(parameters)
+    if patches and "patches" not in values:
+        values = {**values, "patches": list(patches)}
+    variants = (
+        _variant(name, value, is_propagated=name in propagated)
+        for name, value in sorted(values.items(), key=itemgetter(0))
+        if name not in _FLAGS
+    )
+    flags = (
+        f"{name}={_quoted(' '.join(map(str, values[name])))}"
+        for name in sorted(_FLAGS & values.keys())
+        if isinstance(values[name], list) and values[name]
+    )
+    return tuple(variants), tuple(flags)
+
+
+def _variant(name: str, value: Any, *, is_propagated: bool) -> str:
+    if isinstance(value, bool):
+        return ("+" if value else "~") * (1 + is_propagated) + name
+    equals = "==" if is_propagated else "="
+    if isinstance(value, list | tuple):
+        texts = [str(v)[: spack.PATCH_DIGITS] if name == "patches" else str(v) for v in value]
+        return f"{name}:{equals}{_quoted(','.join(texts))}"
+    return f"{name}{equals}{_quoted(str(value))}"
+
+
+def _quoted(text: str) -> str:
+    if _PLAIN.fullmatch(text):
+        return text
+    return f'"{text}"' if "'" in text else f"'{text}'"
+
+
+def graph_node_of(spec_hash: str, node: Node, lookup: Lookup, shared: Set[str]) -> GraphNode:
+    """Return `node` for the dependency graph, spelled as in documents; hashes that begin as one in `shared` stay whole."""
+    arch = node.arch or Arch("", "", "")
+    dependencies = dependencies_of(node)
+    compiler = spack.compiler(compiler_of(node, lookup, dependencies))
+    ingredients, below = ingredients_of(node, dependencies)
+    return GraphNode(
+        hash=spec_hash,
+        name=node.name,
+        version=node.version,
+        compiler="" if compiler == NO_COMPILER else compiler,
+        os=arch.platform_os,
+        target=arch.target_name,
+        variants=spack.variants(variants_of(node)),
+        ingredients=ingredients,
+        below=tuple([name_of(each, shared) for each in below]),
+    )
+
+
+def ingredients_of(node: Node, dependencies: Iterable[Dependency]) -> MadeOf:
+    """Return the ingredients of `node` (details that documents lack) and the hashes of its `dependencies`."""
+    edges = sorted(dependencies)
+    made_of = Ingredients(
+        recipe=_text(node.package_hash),
+        namespace=_text(node.namespace),
+        external=_external(node.external),
+        flags=flags_of(node),
+        spliced=_text(_member(node.build_spec, "hash")),
+        uses=tuple([edge.use for edge in edges]),
+    )
+    return made_of, tuple([edge.hash for edge in edges])
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _external(value: Any) -> str:
+    """Return the location of an external: its path, or else its modules; "" if it is none."""
+    if not isinstance(value, dict):
+        return ""
+    modules = value.get("module")
+    named = ",".join(map(str, modules)) if isinstance(modules, list) else _text(modules)
+    return _text(value.get("path")) or named or "unknown"
+
+
+def _member(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else None
+
+
+to_json = msgspec.json.Encoder(order="deterministic").encode
+
+
+class EncodedIngredients(NamedTuple):
+    """A spec's ingredients, and the names of its dependencies, both as JSON."""
+
+    made_of: bytes
+    dependencies: bytes
+
+
+class _Group(Ingredients, frozen=True, gc=False):
+    """Ingredients that several specs share, and for each spec the names of its dependencies, in the order of `uses`."""
+
+    specs: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+
+
+_decode_groups = msgspec.json.Decoder(list[_Group]).decode
+_decode_tag = msgspec.json.Decoder(dict[str, GraphNode]).decode
+
+
+def encode_ingredients(made_of: MadeOf, shared: frozenset[str] = frozenset()) -> EncodedIngredients:
+    """Encode ingredients for `write_package_graph`; hashes that begin with one of `shared` are not shortened."""
+    ingredients, below = made_of
+    names = [spec_hash[:NAME_LETTERS] for spec_hash in below]
+    if not shared.isdisjoint(names):
+        names = [name_of(spec_hash, shared) for spec_hash in below]
+    return EncodedIngredients(to_json(ingredients), to_json(names))
+
+
+def write_package_graph(specs: Mapping[str, EncodedIngredients]) -> bytes:
+    """Return the text of a `graph.json` with the specs of a package, given by hash; groups and specs are sorted."""
+    shared = shared_names(specs)
+    groups: defaultdict[bytes, list[bytes]] = defaultdict(list)
+    for spec_hash in sorted(specs):
+        made_of, dependencies = specs[spec_hash]
+        groups[made_of].append(b'"%s":%s' % (name_of(spec_hash, shared).encode(), dependencies))
+    written = []
+    for made_of, lines in sorted(groups.items()):
+        start = made_of[:-1] + (b"," if len(made_of) > len(b"{}") else b"")
+        written.append(start + b'"specs":{\n' + b",\n".join(lines) + b"\n}}")
+    return b"[\n" + b",\n".join(written) + b"\n]\n"
+
+
+def write_tag_graph(nodes: Mapping[str, bytes]) -> bytes:
+    """Return the text of a `.graph.json` with these encoded nodes, sorted by hash."""
+    lines = [to_json(spec_hash) + b": " + nodes[spec_hash] for spec_hash in sorted(nodes)]
+    return b"{\n" + b",\n".join(lines) + b"\n}\n"
+
+
+def read_package_graph(content: bytes, path: str) -> Mapping[str, MadeOf]:
+    """Read a `graph.json`, by short name or hash of the specs; raise UnreadableDocument, with `path`, if it is invalid."""
+    found: dict[str, MadeOf] = {}
+    with _reading(content, path):
+        for group in _decode_groups(content):
+            ingredients = _interned(group)
+            for name, below in group.specs.items():
+                _check(name, ingredients, below)
+                found[name] = ingredients, below
+    return found
+
+
+def read_tag_graph(content: bytes, path: str) -> Mapping[str, GraphNode]:
+    """Read a `.graph.json`, by hash; raise UnreadableDocument, which names `path`, if it is invalid."""
+    found: dict[str, GraphNode] = {}
+    with _reading(content, path):
+        for spec_hash, node in _decode_tag(content).items():
+            _check(spec_hash, node.ingredients, node.below)
+            found[spec_hash] = msgspec.structs.replace(node, ingredients=_interned(node.ingredients))
+    return found
+
+
+@contextmanager
+def _reading(content: bytes, path: str) -> Iterator[None]:
+    if len(content) > MAX_BYTES:
+        raise UnreadableDocument(f"{path}: larger than {MAX_BYTES // 2**20} MiB, which no recorded graph is")
+    try:
+        yield
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise UnreadableDocument(f"{path}: is not a recorded graph ({error})") from error
+
+
+def _check(name: str, made_of: Ingredients, below: tuple[str, ...]) -> None:
+    if len(below) != len(made_of.uses):
+        raise ValueError(f"{name!a} has {len(below)} dependencies, and {len(made_of.uses)} uses")
+
+
+def _interned(made_of: Ingredients) -> Ingredients:
+    return Ingredients(
+        recipe=sys.intern(made_of.recipe),
+        namespace=sys.intern(made_of.namespace),
+        external=made_of.external,
+        flags=made_of.flags,
+        spliced=made_of.spliced,
+        uses=tuple([Use(sys.intern(use.name), use.types, use.virtuals) for use in made_of.uses]),
+    )

@@ -1,0 +1,480 @@
+"""Where build caches are, and how their indexes are fetched: settings of sources, addresses, mirrors and registries.
+
+A mirror, in a folder or on a web server, has layout 3 (content-addressed, since Spack 1.0) or else layout 2. In a
+registry, the index is the first layer of the tag `index.spack`, whatever its media type.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from urllib.parse import quote, unquote, urlencode, urljoin, urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from cachewatch.config.sections_and_mistakes import key
+from cachewatch.config.sources import Address, LiveSource
+from cachewatch.config.value_types_and_secrets import Size, Text
+from cachewatch.errors import HttpError, RefusedAddress, SourceError, TooLarge
+from cachewatch.http.allowed_addresses import check_url, origin, shown
+from cachewatch.http.client import Answer, Client, RequestLimits
+from cachewatch.runtime.files_and_locks import LargeFile, NotInflated, TooMuch, inflate, read_inside
+
+# The public index of develop has hundreds of megabytes.
+LARGEST_INDEX = 4 * 2**30
+
+
+class CatalogueSource(LiveSource):
+    """A catalogue of several build caches, as cache.spack.io has one."""
+
+    address: Address = key("URL or path of the catalogue of build caches, as cache.spack.io has one", name="url")
+    max_index: Size | None = key(
+        "maximum unpacked size of an index; a larger index is not read, nor is one that unpacks to more than 200 times"
+        " its size",
+        None,
+        if_left_out="`4GiB`",
+    )
+
+
+class BuildCacheSource(CatalogueSource):
+    """A live build cache."""
+
+    address: Address = key("URL or path of the build cache", name="url")
+    tag: Text | None = key("name for the tag", None, if_left_out="`develop`")
+    stack: Text | None = key("name for the stack", None, if_left_out="`cache`")
+    view: Text | None = key("named index to read", None, if_left_out="the main index")
+
+
+_OCI = {"oci": "https", "oci+https": "https", "oci+http": "http"}
+_INSIDE = re.compile(r"/(build_cache(/index\.json)?|v3(/manifests/index/index\.manifest\.json)?)/?$")
+_IMAGE = re.compile(r"[a-z0-9]+([._/-]+[a-z0-9]+)*")
+
+
+class Registry(Struct, frozen=True):
+    """A container image in a registry that holds a build cache."""
+
+    base: str  # https://host
+    image: str
+
+
+def root_of(address: str) -> str:
+    """Return the address of the mirror if `address` is the address of its index or of the folder of the index."""
+    return _INSIDE.sub("", address)
+
+
+def parse_address(address: str) -> Path | str | Registry:
+    """Return the location that `address` names: a folder, a URL of http or https, or an image in a registry.
+
+    Raises RefusedAddress for every other address, and for a URL that contains a password.
+    """
+    if not address.isprintable() or not address.strip():
+        raise RefusedAddress(f"{address!a}: an address is one line of plain text")
+    scheme, separator, rest = address.partition("://")
+    if not separator:
+        return Path(address)
+    if scheme in ("http", "https"):
+        check_url(address)
+        if urlsplit(address).query or urlsplit(address).fragment:
+            raise RefusedAddress(f"{shown(address)}: the address of a build cache has no ? and no #")
+        return address.rstrip("/")
+    if scheme == "file":
+        parts = urlsplit(address)
+        if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
+            raise RefusedAddress(f"{address}: a file:// address names a folder of this machine: file:///path")
+        return Path(unquote(parts.path))
+    if scheme in _OCI:
+        host, _, image = rest.strip("/").partition("/")
+        if _IMAGE.fullmatch(image) is None:
+            raise RefusedAddress(f"{shown(address)}: write oci://HOST/IMAGE, without a tag")
+        base = f"{_OCI[scheme]}://{host}"
+        check_url(base)
+        return Registry(base, image)
+    if scheme == "s3":
+        raise RefusedAddress(f"{shown(address)}: s3:// is not supported; use the bucket's address of https")
+    raise RefusedAddress(f"{shown(address)}: a build cache is a folder, file://, http://, https:// or oci://")
+
+
+class Validator(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What identifies an index, so that an unchanged index need not be read again."""
+
+    layout: str = ""  # v2, v3 or oci
+    etag: str = ""  # of the file that is requested first
+    digest: str = ""  # sha256 of the index, in hex
+
+
+class IndexFile(Struct, frozen=True):
+    """The bytes of an index, checked against its checksum if the layout has one."""
+
+    content: bytes
+    where: str  # address, for messages
+    fresh: Validator  # of this index, to be remembered
+
+
+class MirrorFile(Struct, frozen=True):
+    """A file from a mirror, or the answer that it is unchanged."""
+
+    content: bytes
+    etag: str = ""
+    is_unchanged: bool = False  # since the version with the etag that was sent along; there is no content then
+
+
+class FolderMirror:
+    """A mirror in a folder of this machine."""
+
+    def __init__(self, path: Path, max_index: int = LARGEST_INDEX) -> None:
+        self._path = path
+        self.where = str(path)  # for messages
+        self.max_index = max_index
+        if not path.is_dir():
+            raise SourceError(f"{path}: there is no such folder")
+
+    def get(self, path: str, *, etag: str = "", size: int | None = None) -> MirrorFile | None:  # noqa: ARG002
+        """Return the file at `path`, or None if there is none; `etag` is ignored.
+
+        Raises TooLarge if it has more than `size` bytes, by default `max_index`.
+        """
+        try:
+            return MirrorFile(read_inside(self._path, _relative(path), most=size or self.max_index))
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+        except LargeFile as error:
+            raise _too_large(f"{self._path / path}: {error.strerror}", size, self.max_index) from error
+        except OSError as error:
+            raise SourceError(f"{self._path / path}: {error.strerror}") from error
+
+    def close(self) -> None:
+        """Do nothing: a folder needs no closing."""
+
+
+class WebMirror:
+    """A mirror behind a web server."""
+
+    # Object stores answer with 403 instead of 404 if the client may not list files.
+    _missing: tuple[int, ...] = (403, 404)
+
+    def __init__(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        limits: RequestLimits | None = None,
+        *,
+        max_index: int = LARGEST_INDEX,
+    ) -> None:
+        """Send `headers` with every request."""
+        self._url = url
+        self._headers = dict(headers)
+        self._client = Client(limits or request_limits())
+        self.where = shown(url)  # for messages
+        self.max_index = max_index
+
+    def get(self, path: str, *, etag: str = "", size: int | None = None) -> MirrorFile | None:
+        """Return the file at `path`, or None if the server gives none.
+
+        If the file still has the given `etag`, the result has no content and `is_unchanged` is true. Raises TooLarge
+        if it has more than `size` bytes, by default `max_index`.
+        """
+        headers, expected = ({"If-None-Match": etag}, (*self._missing, 304)) if etag else ({}, self._missing)
+        url = f"{self._url}/{quote(_relative(path), safe='/:')}"
+        try:
+            answer = self._ask(url, headers, expected, size or self.max_index)
+        except HttpError as error:
+            if error.is_too_large:
+                raise _too_large(str(error), size, self.max_index) from error
+            raise
+        if answer.status in self._missing:
+            return None
+        return MirrorFile(answer.body, answer.headers.get("etag", ""), is_unchanged=answer.status == 304)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _ask(self, url: str, headers: Mapping[str, str], expected: Collection[int], size: int) -> Answer:
+        return self._client.get(url, headers={**self._headers, **headers}, expected=expected, size=size)
+
+
+_LARGEST_CHALLENGE = 4096  # characters
+_CHALLENGE = re.compile(r'\b(\w{1,100})="([^"]*)"')
+_ACCEPT = "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json"
+
+
+class _Token(Struct):
+    token: str = ""
+    access_token: str = ""
+
+
+_decode_token = msgspec.json.Decoder(_Token).decode
+
+
+class Image(WebMirror):
+    """A container image in a registry. Obtains an access token if the registry requires one."""
+
+    _missing = (404,)
+
+    def __init__(
+        self,
+        registry: Registry,
+        headers: Mapping[str, str],
+        limits: RequestLimits | None = None,
+        *,
+        max_index: int = LARGEST_INDEX,
+    ) -> None:
+        """Send `headers` with every request, until the registry requires a token instead."""
+        url = f"{registry.base}/v2/{registry.image}"
+        super().__init__(url, {"Accept": _ACCEPT, **headers}, limits, max_index=max_index)
+        self.where = f"{registry.base}/{registry.image}"
+        self._base = registry.base
+        self._own = dict(headers)
+
+    def _ask(self, url: str, headers: Mapping[str, str], expected: Collection[int], size: int) -> Answer:
+        """Send the request, and repeat it once with a token if the registry demands one."""
+        answer = super()._ask(url, headers, (*expected, 401), size)
+        if answer.status == 401:
+            if origin(answer.url) != origin(self._base):  # which could name itself as the realm
+                raise SourceError(
+                    f"{self.where}: redirects to {shown(answer.url)}, which wants credentials; "
+                    "only the server that was asked may ask for a login; name the other one in the address if you trust it"
+                )
+            self._headers["Authorization"] = f"Bearer {self._token(answer.headers.get('www-authenticate', ''))}"
+            answer = super()._ask(url, headers, expected, size)
+        return answer
+
+    def _token(self, challenge: str) -> str:
+        scheme, _, rest = challenge[:_LARGEST_CHALLENGE].partition(" ")
+        said = dict(_CHALLENGE.findall(rest))
+        if scheme.lower() != "bearer" or "realm" not in said:
+            raise SourceError(f"{self.where}: the registry wants credentials; give it a file with a token or a login")
+        realm = urljoin(self._base, said["realm"])
+        query = {name: said[name] for name in ("service", "scope") if name in said}
+        url = f"{realm}{'&' if urlsplit(realm).query else '?'}{urlencode(query)}"
+        # As every client of registries does, credentials go to whom the registry names, but never in the clear
+        # to another server.
+        is_safe = realm.startswith("https:") or origin(realm) == origin(self._base)
+        headers = self._own if is_safe else {}
+        answer = self._client.get(url, headers=headers, size=_LARGEST_MANIFEST, named_by=self._base)
+        try:
+            found = _decode_token(answer.body)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise SourceError(f"{self.where}: the registry's token cannot be read") from error
+        if not (token := found.token or found.access_token) or not token.isascii() or not token.isprintable():
+            raise SourceError(f"{self.where}: the registry gave no token")
+        return token
+
+
+CacheMirror = FolderMirror | WebMirror  # or an Image
+
+
+def open_mirror(
+    place: Path | str | Registry,
+    headers: Mapping[str, str],
+    limits: RequestLimits | None = None,
+    *,
+    max_index: int = LARGEST_INDEX,
+) -> CacheMirror:
+    """Open the mirror in a folder, at a URL or in a registry; `headers` are sent with every request."""
+    if isinstance(place, Path):
+        return FolderMirror(place, max_index)
+    if isinstance(place, Registry):
+        return Image(place, headers, limits, max_index=max_index)
+    return WebMirror(place, headers, limits, max_index=max_index)
+
+
+def request_limits(seconds: float = 3600.0) -> RequestLimits:
+    """Return the limits of one request to a cache: at most `seconds`, and no file larger than LARGEST_INDEX."""
+    return RequestLimits(seconds=seconds, size=LARGEST_INDEX)
+
+
+def _relative(path: str) -> str:
+    """Return `path`, which a file of the mirror may have named; raise SourceError if it leads out of the mirror."""
+    parts = PurePosixPath(path).parts
+    if not parts or parts[0] == "/" or ".." in parts or not path.isprintable():
+        raise SourceError(f"{path!a}: leads out of the mirror")
+    return path
+
+
+def _too_large(said: str, size: int | None, max_index: int) -> TooLarge:
+    return TooLarge(said if size else f"{said}; if that is right, raise `max_index`, which is {max_index:,} bytes")
+
+
+_INDEX_V3 = "v3/manifests/index/{view}index.manifest.json"
+_INDEX_V2 = "build_cache/index.json"
+_INDEX_OCI = "manifests/index.spack"
+_INDEX_MEDIA_TYPE = "application/vnd.spack.db"
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_VIEW = re.compile(r"[A-Za-z0-9._+-]+(/[A-Za-z0-9._+-]+)*")
+_LARGEST_MANIFEST = 4 * 2**20
+_SIGNED = b"-----BEGIN PGP SIGNED MESSAGE-----"
+_SIGNATURE = b"-----BEGIN PGP SIGNATURE-----"
+_GZIP = b"\x1f\x8b"
+
+
+class BlobOf(Struct, frozen=True, rename="camel"):
+    """An entry for one blob in a manifest of layout 3."""
+
+    checksum: str
+    checksum_algorithm: str = "sha256"
+    media_type: str = ""
+    compression: str = "none"
+
+
+class BlobManifest(Struct, frozen=True):
+    """A manifest of layout 3: JSON that names blobs by their checksums."""
+
+    data: tuple[BlobOf, ...]
+    version: int = 3
+
+
+class Layer(Struct, frozen=True):
+    """A blob that a manifest of an image lists."""
+
+    digest: str
+
+
+class ImageManifest(Struct, frozen=True):
+    """The manifest of an image."""
+
+    layers: tuple[Layer, ...]
+
+
+_decode_manifest = msgspec.json.Decoder(BlobManifest).decode
+_decode_image = msgspec.json.Decoder(ImageManifest).decode
+
+
+class _NotThere(SourceError):
+    """A mirror does not have the files of this layout."""
+
+
+def fetch_index(mirror: CacheMirror, known: Validator, *, view: str = "") -> IndexFile | None:
+    """Return the index of a mirror, or None if it is still the one with the validator `known`.
+
+    With `view`, it is the index of this name, which only layout 3 has. Raises SourceError if there is no index.
+    """
+    if isinstance(mirror, Image):
+        return _fetch_listed(mirror, "oci", _INDEX_OCI, known, _layer_of)
+    if view and (_VIEW.fullmatch(view) is None or ".." in view):
+        raise SourceError(f"{mirror.where}: {view!a} is not the name of a view")
+    path = _INDEX_V3.format(view=f"{view}/" if view else "")
+    with suppress(_NotThere):
+        return _fetch_listed(mirror, "v3", path, known, _blob_of)
+    if not view:
+        with suppress(_NotThere):
+            return fetch_v2_at(mirror, _INDEX_V2, known)
+    raise SourceError(
+        f"{mirror.where}: there is no index here, or none that may be read (HTTP 403 or 404), neither {path} nor {_INDEX_V2}; "
+        "is this a build cache, and was `spack buildcache update-index` run?"
+    )
+
+
+# A blob: its path, its sha256 and its compression; without one, its first bytes tell whether it is gzip.
+_Blob = tuple[str, str, str]
+
+
+def _fetch_listed(
+    mirror: CacheMirror, layout: str, path: str, known: Validator, blob_of: Callable[[bytes, str], _Blob]
+) -> IndexFile | None:
+    """Return the index that the manifest at `path` lists, or None if it is still the one with the validator `known`."""
+    known = known if known.layout == layout else Validator()
+    file = mirror.get(path, etag=known.etag, size=_LARGEST_MANIFEST)
+    if file is None:
+        raise _NotThere(
+            f"{mirror.where}: has no tag index.spack; is this a build cache, and was `spack buildcache update-index` run?"
+        )
+    if file.is_unchanged:
+        return None
+    place, checksum, compression = blob_of(file.content, f"{mirror.where}/{path}")
+    if checksum == known.digest:
+        return None
+    content = fetch_blob(mirror, place, checksum, compression)
+    return IndexFile(content, mirror.where, Validator(layout=layout, etag=file.etag, digest=checksum))
+
+
+def _blob_of(content: bytes, where: str) -> _Blob:
+    listed = read_manifest(content, where).data
+    blob = next((each for each in listed if each.media_type.startswith(_INDEX_MEDIA_TYPE)), None)
+    if blob is None:
+        raise SourceError(f"{where}: names no index")
+    if blob.checksum_algorithm != "sha256" or not _SHA256.fullmatch(blob.checksum):
+        raise SourceError(f"{where}: names a blob by {blob.checksum_algorithm!a}, not by sha256")
+    return f"blobs/sha256/{blob.checksum[:2]}/{blob.checksum}", blob.checksum, blob.compression or "none"
+
+
+def _layer_of(content: bytes, where: str) -> _Blob:
+    try:
+        layers = _decode_image(content).layers
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise SourceError(f"{where}: the registry answered with what is no manifest ({error})") from error
+    algorithm, _, digest = (layers[0].digest if layers else "").partition(":")
+    if algorithm != "sha256" or not _SHA256.fullmatch(digest):
+        raise SourceError(f"{where}: names no layer by its sha256")
+    return f"blobs/sha256:{digest}", digest, ""
+
+
+def read_manifest(content: bytes, where: str) -> BlobManifest:
+    """Decode a manifest, signed or not. Signatures are not checked, because nothing is installed from here."""
+    if content.lstrip().startswith(_SIGNED):
+        content = content.partition(b"{")[1] + content.partition(b"{")[2].partition(_SIGNATURE)[0]
+    try:
+        return _decode_manifest(content)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise SourceError(f"{where}: is not a manifest of a build cache ({error})") from error
+
+
+def fetch_blob(mirror: CacheMirror, path: str, checksum: str, compression: str = "") -> bytes:
+    """Return the content of the blob at `path`, checked against its sha256 `checksum` and decompressed.
+
+    Without `compression`, the first bytes of the blob tell whether it is compressed with gzip.
+    """
+    where = f"{mirror.where}/{path}"
+    file = mirror.get(path)
+    if file is None:
+        raise SourceError(f"{where}: is not there, though it is listed; it may be half published")
+    content, found = file.content, hashlib.sha256(file.content).hexdigest()
+    if found != checksum:
+        raise SourceError(
+            f"{where}: is damaged or cut off: its sha256 is {found[:12]}..., not {checksum[:12]}... ({len(content):,} bytes)"
+        )
+    compression = compression or ("gzip" if content.startswith(_GZIP) else "none")
+    if compression == "none":
+        return content
+    if compression != "gzip":
+        raise SourceError(f"{where}: the index is packed with {compression[:20]!a}, which is not known")
+    try:
+        return inflate(content, most=mirror.max_index)
+    except TooMuch as error:
+        raise _too_large(f"{where}: the index {error}", None, mirror.max_index) from error
+    except NotInflated as error:
+        raise SourceError(f"{where}: the index {error}") from error
+    except MemoryError as error:
+        raise out_of_memory(where) from error
+
+
+def out_of_memory(where: str) -> TooLarge:
+    """Return the error for an index that takes more memory than there is."""
+    return TooLarge(f"{where}: the index takes more memory than there is; a lower `max_index` refuses it")
+
+
+def fetch_v2_at(mirror: CacheMirror, path: str, known: Validator) -> IndexFile | None:
+    """Return the index of layout 2 at `path`, or None if it is still the one with the validator `known`."""
+    known = known if known.layout == "v2" else Validator()
+    said = ""
+    if (listed := mirror.get(f"{path}.hash", size=_LARGEST_MANIFEST)) is not None:
+        said = listed.content.decode("ascii", "replace").strip().lower()
+        if _SHA256.fullmatch(said) is None:
+            raise SourceError(f"{mirror.where}/{path}.hash: does not hold a sha256")
+    if said and said == known.digest:
+        return None
+    file = mirror.get(path, etag="" if said else known.etag)
+    if file is None:
+        raise _NotThere(f"{mirror.where}/{path}: is not there, though it is listed; it may be half published")
+    if file.is_unchanged:
+        return None
+    digest = hashlib.sha256(file.content).hexdigest()
+    if not said and digest == known.digest:
+        return None
+    if said not in ("", digest):  # both files are written one after the other
+        raise SourceError(
+            f"{mirror.where}/{path}: does not have the sha256 that {path}.hash says; it may be half published"
+        )
+    return IndexFile(file.content, f"{mirror.where}/{path}", Validator(layout="v2", etag=file.etag, digest=digest))

@@ -1,0 +1,394 @@
+"""Explain why a spec of a recorded build cache has another hash than its nearest predecessor: for `cachewatch why`.
+
+The user names a hash, or a package with or without a version; the revision that added the spec is compared with the one
+before. The dependency graph of a tag is read package by package when it is needed.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from contextlib import suppress
+from functools import cached_property
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.core.changesets import Blob
+from cachewatch.core.graphs_and_attribution import (
+    NAME_LETTERS,
+    NOT_RECORDED,
+    Cause,
+    Explanation,
+    GraphNode,
+    Ingredients,
+    What,
+    by_name,
+)
+from cachewatch.core.model import Document, Signature, Specs
+from cachewatch.core.names_and_escaping import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH, similar
+from cachewatch.core.package_changes import compare
+from cachewatch.core.versions_spellings_targets import NO_COMPILER, Versions
+from cachewatch.documents.front_matter_and_limits import MAX_BYTES
+from cachewatch.documents.parsing_and_recognition import parse
+from cachewatch.documents.spec_nodes_and_graphs import MadeOf, read_package_graph, read_tag_graph
+from cachewatch.errors import DocumentError, UnknownRevision, UsageError
+from cachewatch.extensions.causes.predecessors_and_causes import (
+    Impact,
+    PackageNodes,
+    Walk,
+    attribute_causes,
+    explain_spec,
+    find_impact,
+)
+from cachewatch.git.local_repository import Repository
+from cachewatch.git.revision_names_and_times import Revision, resolve
+from cachewatch.git.tags_and_documents import document_in, tree_of
+from cachewatch.git.trees import catalogue_of, folder_of, folders, locations_of
+
+_NOTHING: MadeOf = (Ingredients(), ())
+
+
+class RecordedGraph:
+    """The specs of a tag with their dependencies, as recorded in a commit; packages are read when they are needed."""
+
+    def __init__(self, repository: Repository, commit: str, tag: str) -> None:
+        self._repository = repository
+        self.commit = commit
+        self.tag = tag
+        self.unreadable: dict[str, str] = {}  # packages that others depend on, with the error
+        self._folder = f"{commit}:{CATALOGUE}/{tag}"
+        self._packages: dict[str, Mapping[str, GraphNode]] = {}
+        self._named: dict[str, Mapping[str, GraphNode]] = {}
+        self._documents: dict[str, Document | None] = {}
+        others = self._file(f"{self._folder}/{TAG_GRAPH}")
+        self.is_recorded = others is not None
+        # The specs without a binary, such as externals.
+        self.others = read_tag_graph(others, f"{CATALOGUE}/{tag}/{TAG_GRAPH}") if others is not None else {}
+        self._named_others = by_name(self.others)
+
+    def require(self) -> None:
+        """Raise UsageError if the revision has no dependency graph."""
+        if not self.is_recorded:
+            raise UsageError(
+                f"{self.tag} at {self.commit[:7]} has no dependency graph (Spack's public catalogue has none);"
+                " `cachewatch record URL --into REPO` keeps the graph of a build cache from now on:"
+                " then ask with --repo REPO"
+            )
+
+    @cached_property
+    def folders(self) -> Mapping[str, str]:
+        """The tree ids of all packages, wherever their documents lie; equal ids mean equal specs and dependencies."""
+        tree = catalogue_of(self._repository, self.commit)
+        tag = folders(self._repository, tree).ids.get(self.tag) if tree else None
+        return folders(self._repository, tag).ids if tag else {}
+
+    def find(self, package: str, name: str) -> GraphNode | None:
+        """Return the spec with that hash, or its first letters; None if the graph lacks it or cannot be read."""
+        if package not in self._named:
+            self._named[package] = {}
+            try:
+                self._named[package] = by_name(self.nodes(package))
+            except DocumentError as error:
+                self.unreadable[package] = str(error)
+        return self._named[package].get(name) or self._named_others.get(name)
+
+    def nodes(self, package: str) -> Mapping[str, GraphNode]:
+        """Return the binaries of a package by hash. Raises DocumentError if its files cannot be read."""
+        if package not in self._packages:
+            self._packages[package] = self._read_nodes(package)
+        return self._packages[package]
+
+    def hashes(self, package: str) -> frozenset[str]:
+        """Return the hashes of a package; none if its document cannot be read."""
+        with suppress(DocumentError):
+            if (document := self.document(package)) is not None:
+                return document.specs.hashes
+        return frozenset()
+
+    def document(self, package: str) -> Document | None:
+        """Return the document of a package, or None if there is none. Raises DocumentError if it cannot be read."""
+        if package not in self._documents:
+            found = document_in(self._repository, self.commit, self.tag, package)
+            if isinstance(found, str):
+                raise DocumentError(f"{package}: {found}")
+            content = self._file(found.name) if found else None
+            try:
+                self._documents[package] = None if content is None else parse(content, f"{package}/{DOCUMENT}")
+            except DocumentError as error:
+                raise DocumentError(f"the document of {package} at {self.commit[:7]} {error}") from error
+        return self._documents[package]
+
+    def _read_nodes(self, package: str) -> Mapping[str, GraphNode]:
+        document = self.document(package)
+        if document is None:
+            return {}
+        # By the id of the folder: from the commit, git would search for it each time.
+        folder = self.folders.get(package)
+        content = None if folder is None else self._file(f"{folder}:{PACKAGE_GRAPH}")
+        made_of = {} if content is None else read_package_graph(content, f"{package}/{PACKAGE_GRAPH}")
+        return {
+            h: _node(h, package, s, made_of.get(h[:NAME_LETTERS]) or made_of.get(h, _NOTHING))
+            for h, s in document.specs.items()
+        }
+
+    def _file(self, name: str) -> bytes | None:
+        found = self._repository.objects().get(name, most=MAX_BYTES)
+        return found.content if found is not None and found.type == "blob" else None
+
+
+def recorded_impact(graph: RecordedGraph, asked: str) -> Impact:
+    """Return the dependents of a package, or of package@version. Raises UsageError if the revision has no graph."""
+    graph.require()
+    package, _, versions = asked.partition("@")
+    chosen = Versions([versions] if versions else [])
+    nodes = [*graph.others.values(), *(node for name in sorted(graph.folders) for node in graph.nodes(name).values())]
+    hashes = {node.hash for node in nodes if node.name == package and chosen(node.version)}
+    if not hashes:
+        near = similar(package, {node.name for node in nodes})
+        hint = f"did you mean {', '.join(near)}?" if near else "`cachewatch packages` lists what there is"
+        raise UsageError(f"{asked}: no spec of this revision is or uses it; {hint}")
+    stacks = {h: s.stacks for name in sorted(graph.folders) if (d := graph.document(name)) for h, s in d.specs.items()}
+    return find_impact(nodes, hashes, stacks)
+
+
+def _node(spec_hash: str, package: str, signature: Signature, made_of: MadeOf) -> GraphNode:
+    return GraphNode(
+        hash=spec_hash,
+        name=package,
+        version=signature.versions[0] if signature.versions else "",
+        compiler="" if signature.compiler == NO_COMPILER else signature.compiler,
+        os=signature.os,
+        target=signature.target,
+        variants=signature.variants,
+        ingredients=made_of[0],
+        below=made_of[1],
+    )
+
+
+class GraphStep:
+    """Two states to compare, the older one first: two revisions of a tag, or two tags."""
+
+    def __init__(self, before: RecordedGraph, after: RecordedGraph) -> None:
+        self.before = before
+        self.after = after
+        self._left_out: dict[str, str] = {}
+        self._walk = Walk(before, after)
+
+    @classmethod
+    def between(cls, repository: Repository, before: tuple[str, str], after: tuple[str, str]) -> "GraphStep":
+        """Return the comparison of two states, each a commit and the name of a tag."""
+        return cls(RecordedGraph(repository, *before), RecordedGraph(repository, *after))
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether both states have a dependency graph."""
+        return self.before.is_recorded and self.after.is_recorded
+
+    def require_graphs(self, found: Iterable[Explanation]) -> None:
+        """Raise UsageError if `found` has a spec that only a graph could explain, and one of the states has none."""
+        if any(NOT_RECORDED in one.causes for one in found):
+            self.before.require()
+            self.after.require()
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The packages of the newer state whose specs or dependencies may differ."""
+        had = self.before.folders
+        return tuple(sorted(name for name, tree in self.after.folders.items() if had.get(name) != tree))
+
+    def explain_packages(self, wanted: Callable[[str], bool]) -> Iterator[Explanation]:
+        """Yield an explanation of each new spec of the wanted packages; packages that cannot be read are left out."""
+        for package in filter(wanted, self.packages):
+            try:
+                yield from self.explain_all(package)
+            except DocumentError as error:
+                self._left_out[package] = str(error)
+
+    @property
+    def unreadable(self) -> tuple[str, ...]:
+        """The errors about packages that could not be read so far."""
+        found = self.before.unreadable | self.after.unreadable | self._left_out
+        return tuple(found[package] for package in sorted(found))
+
+    def explain(self, asked: "SpecQuestion") -> Iterator[Explanation]:
+        """Yield an explanation, with the paths to the causes, of each new spec that the user asked about."""
+        wanted = self.after.hashes(asked.package) if asked.hashes is None else asked.hashes
+        for one in self.explain_all(asked.package):
+            if one.spec.hash in wanted:
+                yield self.with_paths(one)
+
+    def explain_all(self, package: str) -> Iterator[Explanation]:
+        """Yield an explanation of each new spec of a package: its predecessor, and the causes of its other hash."""
+        old, new = (graph.nodes(package) for graph in (self.before, self.after))
+        nodes = PackageNodes(old, new, self._matches(package))
+        for spec_hash in sorted(nodes.new):
+            found = explain_spec(nodes, spec_hash, self._walk)
+            yield found if self.is_recorded or found.predecessor is None else replace(found, causes=(NOT_RECORDED,))
+
+    def with_paths(self, one: Explanation) -> Explanation:
+        """Return an explanation with the shortest path to each cause."""
+        if one.predecessor is None:
+            return one
+        own = dict.fromkeys(one.causes, (one.spec.name,))
+        paths = self._walk.paths(one.spec.name, one.predecessor.hash, one.spec.hash) if self.is_recorded else own
+        return replace(one, paths=paths)
+
+    def _matches(self, package: str) -> Mapping[str, Set[str]]:
+        """Return the vanished hashes that each new hash may have replaced, as the comparison pairs signatures."""
+        old, new = (graph.document(package) for graph in (self.before, self.after))
+        change = compare(package, old, new) if old is not None and new is not None else None
+        if change is None or old is None or new is None:
+            return {}
+        vanished, came = _by_signature(old.specs, new.specs), _by_signature(new.specs, old.specs)
+        found: defaultdict[str, set[str]] = defaultdict(set)
+        for match in change.matches:
+            for spec_hash in came.get(match.after, ()):
+                found[spec_hash] |= vanished.get(match.before, set())
+        return found
+
+
+def _by_signature(specs: Specs, others: Specs) -> Mapping[Signature, set[str]]:
+    """Return the hashes that `specs` has and `others` has not, by signature."""
+    found: defaultdict[Signature, set[str]] = defaultdict(set)
+    for spec_hash, signature in specs.items():
+        if spec_hash not in others.hashes:
+            found[signature].add(spec_hash)
+    return found
+
+
+_HASH = re.compile(r"/?(?P<hash>[a-z0-9]{7,64})")
+_PACKAGE = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._+-]*)(?:@(?P<versions>[^\s]+))?")
+_SHORTEST_HASH = 7
+_MOST_NAMES = 3
+_MOST_LOOKED_AT = 20  # revisions that added or removed a hash
+
+
+class SpecQuestion(Struct, frozen=True, kw_only=True):
+    """The specs that the user asked about: those of `hashes`, or all new ones of the package if that is None."""
+
+    package: str
+    hashes: frozenset[str] | None = None
+    before: Revision | None  # None if the first revision already has them
+    after: Revision
+
+
+def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, str] | None, rev: str) -> SpecQuestion:
+    """Find the specs that the user means by `text`, and the two revisions to compare.
+
+    Raises UnknownRevision if the tag never had such a package or hash.
+    """
+    after = resolve(repository, between[1] if between else rev)
+    tag = after.tag or tag
+    graph = RecordedGraph(repository, after.commit, tag)
+    found = _meaning(graph, text)
+    if found is None and between is None and (last := _last_seen(repository, after, tag, text)) is not None:
+        after, graph = last, RecordedGraph(repository, last.commit, tag)
+        found = _meaning(graph, text)
+    if found is None:
+        tree_of(repository, after, tag)
+        graph.require()
+        name, at, versions = text.partition("@")
+        near = similar(name, graph.folders, _MOST_NAMES)
+        hint = f"did you mean {' or '.join(f'{one}{at}{versions}' for one in near)}? Or " if near else ""
+        raise UnknownRevision(
+            f"{after.name}: {tag} has no package and no hash {text!r}; {hint}"
+            f"name a package, package@version or a hash of at least {_SHORTEST_HASH} characters"
+            " (cachewatch show PACKAGE lists what there is)"
+        )
+    package, hashes = found
+    if between:
+        return SpecQuestion(package=package, hashes=hashes, before=resolve(repository, between[0]), after=after)
+    before, after = _birth(repository, after, tag, package, hashes)
+    if before is None:
+        RecordedGraph(repository, after.commit, tag).require()
+    return SpecQuestion(package=package, hashes=hashes, before=before, after=after)
+
+
+def explain_two(
+    repository: Repository, revision: Revision, tag: str, texts: tuple[str, str]
+) -> tuple[GraphStep, Explanation]:
+    """Return the differences between the specs of two hashes of a package; one that was removed is read as it last was.
+
+    Raises UsageError if a hash is unknown or ambiguous.
+    """
+    found = []
+    for text in texts:
+        graph = RecordedGraph(repository, revision.commit, tag)
+        package, hashes = (_meaning(graph, text) if _HASH.fullmatch(text) else None) or ("", None)
+        if hashes is None and (last := _last_seen(repository, revision, tag, text)) is not None:
+            graph = RecordedGraph(repository, last.commit, tag)
+            package, hashes = _meaning(graph, text) or ("", None)
+        if hashes is None or len(hashes) > 1:
+            if len(text.removeprefix("/")) < _SHORTEST_HASH:
+                raise UsageError(f"{text}: write at least {_SHORTEST_HASH} characters of the hash")
+            said = "several specs have hashes" if hashes else "no spec has, or had, a hash"
+            raise UsageError(f"{text}: in {tag}, {said} that begins so")
+        found += [(graph, graph.nodes(package)[each]) for each in hashes]
+    (before, old), (after, new) = found
+    if old.name != new.name:
+        raise UsageError(f"{texts[0]} is of the package {old.name}, {texts[1]} of {new.name}; name two of one package")
+    step = GraphStep(before, after)
+    compilers = [node.compiler or NO_COMPILER for node in (old, new)]
+    compiled = Cause(package=new.name, what=What.COMPILER, before=compilers[0], after=compilers[1])
+    one = Explanation(
+        spec=new,
+        predecessor=old,
+        is_beside=before.commit == after.commit,
+        is_paired=(old.os, old.target) == (new.os, new.target),
+        causes=(*attribute_causes(old, new), *([compiled] if compilers[0] != compilers[1] else []), NOT_RECORDED),
+    )
+    return step, step.with_paths(one)
+
+
+def _last_seen(repository: Repository, until: Revision, tag: str, text: str) -> Revision | None:
+    """Return the last revision that had a hash that was removed before `until`; None if `text` is not such a hash."""
+    match = _HASH.fullmatch(text)
+    if match is None or repository.is_folder:
+        return None
+    is_stored = locations_of(repository.layout).stored(repository, until.commit)
+    names = f":(glob){folder_of(repository, tag)}/*/{DOCUMENT}" if is_stored else "."
+    most = f"-{_MOST_LOOKED_AT}"  # elsewhere than in `_cache/`, other files and other tags may name the hash, too
+    arguments = ["log", "--first-parent", most, "--format=%P", f"-S{match['hash']}", until.commit, "--", names]
+    for line in repository.run(arguments).splitlines():
+        for parent in line.decode().split()[:1]:
+            if _meaning(RecordedGraph(repository, parent, tag), text):
+                return resolve(repository, parent)
+    return None
+
+
+def _meaning(graph: RecordedGraph, text: str) -> tuple[str, frozenset[str] | None] | None:
+    """Return the package that `text` means, with the hashes that it means unless it is the whole package; or None."""
+    match = _PACKAGE.fullmatch(text)
+    if match is not None and match["name"] in graph.folders:
+        package, versions = match.groups()
+        if versions is None:
+            return package, None
+        chosen = Versions([versions])
+        if not (found := frozenset(h for h, node in graph.nodes(package).items() if chosen(node.version))):
+            raise UsageError(f"{package}@{versions}: has no specs; `cachewatch show {package}` lists its versions")
+        return package, found
+    if (asked := _HASH.fullmatch(text)) is not None:
+        for package in sorted(graph.folders):
+            if found := frozenset(h for h in graph.hashes(package) if h.startswith(asked["hash"])):
+                return package, found
+    return None
+
+
+def _birth(
+    repository: Repository, until: Revision, tag: str, package: str, hashes: frozenset[str] | None
+) -> tuple[Revision | None, Revision]:
+    """Return the newest revision that added any of `hashes`, or changed the package, as a pair (parent, revision)."""
+    document = document_in(repository, until.commit, tag, package)
+    path = document.path if isinstance(document, Blob) else f"{folder_of(repository, tag)}/{package}/{DOCUMENT}"
+    printed = repository.run(["rev-list", "--first-parent", until.commit, "--", path]).decode().split()
+    if not printed:
+        return None, until
+    after = printed[0]
+    if hashes is not None:  # the first that has all of them, of those that follow each other
+        for newer, older in zip(printed, [*printed[1:], ""], strict=True):
+            found = repository.objects().get(f"{older}:{path}") if older else None
+            if found is None or any(spec_hash.encode() not in found.content for spec_hash in hashes):
+                after = newer
+                break
+    parents = repository.run(["rev-list", "--parents", "-1", after]).decode().split()[1:2]
+    return (resolve(repository, parents[0]) if parents else None), resolve(repository, after)

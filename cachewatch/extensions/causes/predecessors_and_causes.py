@@ -1,0 +1,434 @@
+"""Compare two dependency graphs: find the older spec to compare a new one with, and the causes of its other hash.
+
+A spec that differs in itself is a cause, and so is every difference in the specs below it; a spec that differs only in
+its dependencies is none. Which spec replaced which cannot be known, only which is nearest: its predecessor. In the
+other direction, the dependents of a spec are what would be rebuilt if it changed.
+"""
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.core.graphs_and_attribution import (
+    LANGUAGES,
+    NAME_LETTERS,
+    RUNTIMES,
+    SPACK,
+    TOO_MANY,
+    Cause,
+    Causes,
+    Dependency,
+    Explanation,
+    Graph,
+    GraphNode,
+    What,
+)
+
+# The most causes of one spec that are told apart. Real ones have hundreds at most.
+MOST_CAUSES = 1_000
+
+# A package, and the names of two of its specs, one of each graph.
+SpecPair = tuple[str, str, str]
+
+
+class _GraphSpec(NamedTuple):
+    """A spec with its dependencies, and the graph that it belongs to."""
+
+    node: GraphNode
+    edges: Sequence[Dependency]
+    graph: Graph
+
+    def label(self, edge: Dependency) -> str:
+        """Return the name and version of a dependency (zlib@1.3.1), or only its name if the graph does not describe it."""
+        found = self.graph.find(edge.name, edge.hash)
+        return edge.name if found is None else f"{edge.name}@{found.version}"
+
+    def use(self, edge: Dependency) -> str:
+        """Return a dependency with how it is used: `mpich@4.3 (build, link) as mpi`."""
+        virtuals = f" as {','.join(edge.virtuals)}" if edge.virtuals else ""
+        return f"{self.label(edge)} ({', '.join(edge.types)}){virtuals}"
+
+    @property
+    def compiler_edges(self) -> Sequence[Dependency]:
+        """The dependencies that are compilers."""
+        return [edge for edge in self.edges if edge.virtuals and edge.languages]
+
+    @property
+    def compilers(self) -> Mapping[str, str]:
+        """The compilers of the spec by language, or under "" if its node only names one."""
+        found = {language: self.label(edge) for edge in self.compiler_edges for language in edge.languages}
+        return found or ({"": self.node.compiler} if self.node.compiler else {})
+
+    @property
+    def names_its_compiler(self) -> bool:
+        """Whether the node names the compiler, as before Spack 1.0, where newer nodes have it as a dependency.
+
+        Packages that come with a compiler (runtime, wrapper, libc) are also written differently then.
+        """
+        return bool(self.node.compiler) and not self.compiler_edges
+
+
+def _compare_specs(
+    old: GraphNode, new: GraphNode, before: Graph, after: Graph
+) -> tuple[Sequence[Cause], Sequence[tuple[Dependency, Dependency]]]:
+    """Compare two specs of a package, each in its graph; return the causes in the specs themselves.
+
+    Also return the pairs of their dependencies, those of equal ones included.
+    """
+    had, has = _GraphSpec(old, old.dependencies, before), _GraphSpec(new, new.dependencies, after)
+    compilers = _compiler_changes(had, has)
+    is_rewritten = had.names_its_compiler is not has.names_its_compiler
+    edges = [had.edges, has.edges]
+    if compilers or is_rewritten:  # to which compilers among the dependencies, and their runtimes, belong
+        edges = [[e for e in some if not e.languages and e.name not in RUNTIMES] for some in edges]
+    both, removed, added = _paired(*edges)
+    if is_rewritten:
+        compiler = (had if had.names_its_compiler else has).node.compiler
+        removed, added = (
+            [edge for edge in found if "libc" not in edge.virtuals and side.label(edge) != compiler]
+            for found, side in ((removed, had), (added, has))
+        )
+    name = new.name
+    own = [
+        *attribute_causes(old, new),
+        *(Cause(package=name, what=What.DEPENDENCY_REMOVED, before=had.label(edge)) for edge in removed),
+        *(Cause(package=name, what=What.DEPENDENCY_ADDED, after=has.label(edge)) for edge in added),
+    ]
+    for one, other in both:
+        if one.use != other.use:
+            uses = had.use(one), has.use(other)
+            own.append(Cause(package=name, what=What.DEPENDENCY_CHANGED, before=uses[0], after=uses[1]))
+    own += [*compilers, *([SPACK] if is_rewritten else [])]
+    # The recipe counts only if nothing else in the spec itself differs: a new version has another recipe anyway.
+    recipes = old.ingredients.recipe, new.ingredients.recipe
+    if not own and all(recipes) and recipes[0] != recipes[1]:
+        own = [Cause(package=name, what=What.RECIPE, before=recipes[0], after=recipes[1])]
+    return own, both
+
+
+def _paired(
+    old: Sequence[Dependency], new: Sequence[Dependency]
+) -> tuple[Sequence[tuple[Dependency, Dependency]], Sequence[Dependency], Sequence[Dependency]]:
+    """Pair dependencies on the same package: first by equal hash, then by equal use, then in order.
+
+    Return the pairs, and what is left on each side.
+    """
+    pairs: list[tuple[Dependency, Dependency]] = []
+    keys: tuple[Callable[[Dependency], Hashable], ...] = (lambda e: (e.name, e.hash), lambda e: e.use, lambda e: e.name)
+    for key in keys:
+        waiting: defaultdict[Hashable, deque[Dependency]] = defaultdict(deque)
+        for edge in new:
+            waiting[key(edge)].append(edge)
+        left: list[Dependency] = []
+        for edge in old:
+            if others := waiting[key(edge)]:
+                pairs.append((edge, others.popleft()))
+            else:
+                left.append(edge)
+        old, new = left, [edge for others in waiting.values() for edge in others]
+    return pairs, old, new
+
+
+def attribute_causes(old: GraphNode, new: GraphNode) -> Iterator[Cause]:
+    """Yield the differences of two specs except recipe, compiler and dependencies."""
+    made, now = old.ingredients, new.ingredients
+    # Spack before 1.0 describes externals as if it had compiled them.
+    is_rewritten = bool(old.compiler) is not bool(new.compiler)
+    is_same_external = is_rewritten and old.is_external and made.external == now.external
+    singles = [
+        (What.VERSION, old.version, new.version),
+        (What.EXTERNAL, made.external, now.external),
+        (What.NAMESPACE, made.namespace, now.namespace),
+        (What.SPLICE, made.spliced, now.spliced),
+    ]
+    if not is_same_external:
+        singles += [(What.OS, old.os, new.os), (What.TARGET, old.target, new.target)]
+    for what, before, after in singles:
+        if before != after:
+            yield Cause(package=new.name, what=what, before=before, after=after)
+    if is_same_external or (old.variants == new.variants and made.flags == now.flags):
+        return
+    options = [{*node.variants, *node.ingredients.flags} for node in (old, new)]
+    patches = [{each for each in some if each.partition("=")[0].rstrip(":=") == "patches"} for some in options]
+    for what, (had, has) in (
+        (What.VARIANTS, (options[0] - patches[0], options[1] - patches[1])),
+        (What.PATCHES, patches),
+    ):
+        if had != has:
+            yield Cause(package=new.name, what=what, before=tuple(sorted(had - has)), after=tuple(sorted(has - had)))
+
+
+def _compiler_changes(old: _GraphSpec, new: _GraphSpec) -> list[Cause]:
+    """Return the changes of the compiler, one for all languages with the same change."""
+    if old.node.is_external or new.node.is_external:
+        return []
+    if old.node.compiler == new.node.compiler and old.compiler_edges == new.compiler_edges:
+        return []
+    had, has = old.compilers, new.compilers
+    changed: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    if "" in had or "" in has:
+        # Old Spack names a compiler even for what is not compiled, such as bundles; newer Spack names none for these.
+        one, other = (
+            next((side[language] for language in ("", *LANGUAGES) if language in side), "") for side in (had, has)
+        )
+        if one and other:
+            changed[one, other] = []
+    else:
+        for language in LANGUAGES:
+            changed[had.get(language, ""), has.get(language, "")].append(language)
+    return [
+        Cause(package=new.node.name, what=What.COMPILER, before=one, after=other, languages=tuple(languages))
+        for (one, other), languages in changed.items()
+        if one != other
+    ]
+
+
+class _Compared(NamedTuple):
+    """The causes in a spec itself, and the pairs of its dependencies that differ."""
+
+    own: frozenset[Cause]
+    below: Sequence[SpecPair]
+
+
+_SPACK, _TOO_MANY = frozenset([SPACK]), frozenset([TOO_MANY])
+
+
+class Walk:
+    """Finds why specs have different hashes, and keeps the results for pairs, because specs share dependencies."""
+
+    def __init__(self, before: Graph, after: Graph) -> None:
+        self._graphs = before, after
+        self._found: dict[SpecPair, frozenset[Cause]] = {}
+
+    def causes(self, package: str, before: str, after: str) -> tuple[Cause, ...]:
+        """Return why the specs `before` and `after` of `package` have different hashes; nothing if they are equal."""
+        return tuple(sorted(self._find(self._pair(package, before, after)), key=lambda cause: cause.sort_key))
+
+    def fewest(self, package: str, before: Iterable[str], after: str) -> str:
+        """Return the hash in `before` whose spec differs from `after` by the fewest causes; the first of several."""
+        best, fewest = "", (0, False)
+        for each in before:
+            found = self._find(self._pair(package, each, after))
+            # Another version of Spack is a weaker difference than any other.
+            count = MOST_CAUSES + 1 if found == _TOO_MANY else len(found - _SPACK), SPACK in found
+            if not best or count < fewest:
+                best, fewest = each, count
+            if not fewest[0]:  # no other one is nearer
+                break
+        return best
+
+    def paths(self, package: str, before: str, after: str) -> Causes:
+        """Return the causes, each with the shortest path to it: the packages from `package` down to what differs."""
+        asked = self._pair(package, before, after)
+        left = self._find(asked)
+        if left == _TOO_MANY:
+            return {TOO_MANY: (package,)}
+        paths: dict[Cause, tuple[str, ...]] = {}
+        above: dict[SpecPair, SpecPair | None] = {asked: None}
+
+        def path_to(pair: SpecPair | None) -> Iterator[str]:
+            while pair is not None:
+                yield pair[0]
+                pair = above[pair]
+
+        level = [asked]
+        while level and left:
+            below: list[SpecPair] = []
+            for pair in level:
+                compared = self._compare(pair)
+                own = _SPACK if self._found[pair] == _SPACK else compared.own
+                paths |= {cause: tuple(path_to(pair))[::-1] for cause in own & left}
+                left -= own
+                for each in compared.below:
+                    if each not in above:
+                        above[each] = pair
+                        below.append(each)
+            level = below
+        return paths
+
+    def _compare(self, pair: SpecPair) -> _Compared:
+        package, before, after = pair
+        old, new = (graph.find(package, name) for graph, name in zip(self._graphs, (before, after), strict=True))
+        if old is None or new is None:
+            return _Compared(frozenset([Cause(package=package, what=What.NOT_DESCRIBED)]), ())
+        own, both = _compare_specs(old, new, *self._graphs)
+        below = [(one.name, one.hash, other.hash) for one, other in both if one.hash != other.hash]
+        return _Compared(frozenset(own), [each for each in below if self._is_other(each)])
+
+    def _is_other(self, pair: SpecPair) -> bool:
+        """Tell whether two names are of different specs: one may be a whole hash, and the other its first letters."""
+        package, before, after = pair
+        if len(before) == len(after) or before[:NAME_LETTERS] != after[:NAME_LETTERS]:
+            return True
+        old, new = self._graphs[0].find(package, before), self._graphs[1].find(package, after)
+        return old is None or new is None or old.hash != new.hash
+
+    def _pair(self, package: str, before: str, after: str) -> SpecPair:
+        """Return the pair in the form in which dependents name both specs, so that it is compared only once."""
+        old, new = (self._name(side, package, h) for side, h in enumerate((before, after)))
+        return (package, before, after) if old == new and before != after else (package, old, new)
+
+    def _name(self, side: int, package: str, spec_hash: str) -> str:
+        """Return the first letters of a hash, or the whole hash if other specs have the same letters."""
+        name = spec_hash[:NAME_LETTERS]
+        return spec_hash if self._graphs[side].find(package, name) is None else name
+
+    def _find(self, asked: SpecPair) -> frozenset[Cause]:
+        """Return the causes of a pair, which are computed at the first call."""
+        if asked[1] == asked[2]:
+            return frozenset()
+        if asked not in self._found:
+            self._explore(asked)
+        return self._found[asked]
+
+    def _explore(self, asked: SpecPair) -> None:
+        """Find the causes of a pair and of all pairs below it, depth first, without recursion, as graphs may be deep.
+
+        Pairs that reach each other have the same causes (Tarjan's strongly connected components). Only a damaged graph
+        has such cycles.
+        """
+        order, earliest, compared = {asked: 0}, {asked: 0}, {asked: self._compare(asked)}
+        is_open = [asked]
+        path = [(asked, iter(compared[asked].below))]
+        while path:
+            pair, below = path[-1]
+            for each in below:
+                if each in self._found:
+                    continue
+                if each not in order:
+                    order[each] = earliest[each] = len(order)
+                    compared[each] = self._compare(each)
+                    is_open.append(each)
+                    path.append((each, iter(compared[each].below)))
+                    break
+                earliest[pair] = min(earliest[pair], order[each])
+            else:
+                path.pop()
+                if path:
+                    above = path[-1][0]
+                    earliest[above] = min(earliest[above], earliest[pair])
+                if earliest[pair] == order[pair]:
+                    component = [is_open.pop()]
+                    while component[-1] != pair:
+                        component.append(is_open.pop())
+                    self._close({each: compared.pop(each) for each in component})
+
+    def _close(self, component: Mapping[SpecPair, _Compared]) -> None:
+        """Store the causes of pairs that reach each other; usually it is a single pair."""
+        found: set[Cause] = set()
+        for own, below in component.values():
+            found |= own
+            for each in below:
+                found |= self._found.get(each, frozenset())
+        # If the hash differs but nothing that is recorded, here or below, another version of Spack wrote it.
+        causes = _TOO_MANY if TOO_MANY in found or len(found) > MOST_CAUSES else frozenset(found) or _SPACK
+        self._found |= dict.fromkeys(component, causes)
+
+
+class PackageNodes:
+    """The specs of one package in two revisions by hash, with those that are kept, vanished and new."""
+
+    def __init__(
+        self, before: Mapping[str, GraphNode], after: Mapping[str, GraphNode], matches: Mapping[str, Set[str]]
+    ) -> None:
+        """Take the specs of both revisions; `matches` has the vanished hashes that each new hash may have replaced."""
+        self.before = before
+        self.after = after
+        self.matches = matches
+        self.kept = before.keys() & after.keys()
+        self.vanished = before.keys() - after.keys()
+        self.new = after.keys() - before.keys()
+        # The hashes that both revisions have, by version, compiler, operating system, target and variants.
+        self.kept_by_identity: defaultdict[tuple[object, ...], list[str]] = defaultdict(list)
+        for spec_hash in self.kept:
+            self.kept_by_identity[_identity(before[spec_hash])].append(spec_hash)
+        # The dependencies that some of the older specs have, but not all; and those of each.
+        all_below = {h: frozenset(node.below) for h, node in before.items()}
+        together = frozenset[str]().union(*all_below.values())
+        self.some_had = together - together.intersection(*all_below.values())
+        self.dependencies_before = {h: names & self.some_had for h, names in all_below.items()}
+
+
+def explain_spec(package: PackageNodes, spec_hash: str, walk: Walk) -> Explanation:
+    """Return the nearest predecessor of a new spec (an older spec of its package), and why their hashes differ."""
+    new = package.after[spec_hash]
+
+    def candidates() -> Iterator[tuple[Collection[str], Explanation]]:
+        """Yield sets of old hashes, the most likely first, with what holds for such a predecessor."""
+        yield package.matches.get(spec_hash, set()), Explanation(spec=new)
+        yield package.kept_by_identity.get(_identity(new), ()), Explanation(spec=new, is_beside=True)
+        for is_paired in (True, False):
+            for hashes, is_beside in ((package.vanished, False), (package.kept, True)):
+                old = ((each, package.before[each]) for each in hashes)
+                near = [each for each, node in old if ((node.os, node.target) == (new.os, new.target)) is is_paired]
+                yield near, Explanation(spec=new, is_beside=is_beside, is_paired=is_paired, is_match=False)
+
+    for hashes, found in candidates():
+        if hashes:
+            nearest = _nearest(package, new, hashes, walk)
+            causes = walk.causes(new.name, nearest, spec_hash)
+            return replace(found, predecessor=package.before[nearest], causes=causes)
+    return Explanation(spec=new)
+
+
+def _identity(node: GraphNode) -> tuple[object, ...]:
+    return (node.version, node.compiler, node.os, node.target, node.variants)
+
+
+def _nearest(package: PackageNodes, new: GraphNode, candidates: Collection[str], walk: Walk) -> str:
+    """Return the candidate that shares most direct dependencies with `new`; of several, that with fewest causes."""
+    if len(candidates) == 1:
+        return next(iter(candidates))
+    own = package.some_had.intersection(new.below)
+    shared = {old: len(own & package.dependencies_before[old]) if own else 0 for old in candidates}
+    most = max(shared.values())
+    best = sorted(old for old, count in shared.items() if count == most)
+    return walk.fewest(new.name, best, new.hash) if len(best) > 1 else best[0]
+
+
+class Impact(Struct, frozen=True, kw_only=True):
+    """The dependents of some specs in a cache. A spec counts once in each of its stacks."""
+
+    asked: tuple[str, ...]  # hashes
+    specs: int  # number of dependents, without the specs `asked` themselves
+    of_specs: int  # number of all specs in the cache
+    packages: Mapping[str, int]  # number of dependent specs by package
+    stacks: Mapping[str, tuple[int, int]]  # numbers of dependent specs and packages by stack; "" is no stack
+    direct: frozenset[str]  # packages with a direct dependency on the asked specs
+
+
+def find_impact(nodes: Iterable[GraphNode], asked: Set[str], stacks_of: Mapping[str, tuple[str, ...]]) -> Impact:
+    """Return the direct and indirect dependents of `asked` in `nodes`; `stacks_of` has the stacks of each binary."""
+    names: dict[str, str] = {}
+    by_dependency: defaultdict[str, list[str]] = defaultdict(list)
+    for node in nodes:
+        names[node.hash] = node.name
+        for name in node.below:
+            by_dependency[name].append(node.hash)
+
+    def dependents(spec_hash: str) -> Iterator[str]:
+        for name in {spec_hash[:NAME_LETTERS], spec_hash}:
+            yield from by_dependency.get(name, ())
+
+    reached, waiting = set(asked), list(asked)
+    while waiting:
+        found = set(dependents(waiting.pop())) - reached
+        reached |= found
+        waiting += found
+    affected = [spec_hash for spec_hash in reached - asked if spec_hash in stacks_of]
+    packages = Counter(names[spec_hash] for spec_hash in affected)
+    by_stack: defaultdict[str, list[str]] = defaultdict(list)  # the package of each spec
+    for spec_hash in affected:
+        for stack in stacks_of[spec_hash] or ("",):
+            by_stack[stack].append(names[spec_hash])
+    return Impact(
+        asked=tuple(sorted(asked)),
+        specs=len(affected),
+        of_specs=len(stacks_of),
+        packages=dict(sorted(packages.items(), key=lambda one: (-one[1], one[0]))),
+        stacks={s: (len(p), len({*p})) for s, p in sorted(by_stack.items(), key=lambda one: (-len(one[1]), one[0]))},
+        direct=frozenset(names[h] for one in asked for h in dependents(one) if h in stacks_of and h not in asked),
+    )

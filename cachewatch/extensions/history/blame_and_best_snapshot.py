@@ -1,0 +1,369 @@
+"""The life of one hash, and the tag and revision that had most of a set of hashes at the same time.
+
+A life is when the spec was born, which stacks it joined and left, and when it died, with what happened then.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core.filters_and_default_kinds import Globs, Selection
+from cachewatch.core.model import Signature
+from cachewatch.core.names_and_escaping import in_order
+from cachewatch.core.package_changes import NOTHING, describe_changes, is_same_spec, not_written
+from cachewatch.errors import UsageError
+from cachewatch.extensions.history.index_lookup import Index, IndexPoint
+from cachewatch.extensions.history.package_questions import Span, baseline_of, facts_of, joined
+from cachewatch.extensions.history.restored_documents import held_at
+from cachewatch.extensions.history.schema_and_location import UNUSUAL, members, pack, prefix_of, prefix_range, unpack
+from cachewatch.report.tables_and_listings import Row, Table
+from cachewatch.report.words import number
+
+_BLAME = """
+    SELECT tag.name, package.name, i.build, i.stacks, i.first, nullif(min(ifnull(i.last, :open), :open), :open), i.hashes
+    FROM (
+        SELECT interval AS id FROM spec WHERE prefix BETWEEN :low AND :high
+        UNION SELECT interval FROM spec WHERE prefix = :unusual
+    ) JOIN interval i USING (id) JOIN tag ON tag.id = i.tag JOIN package ON package.id = i.package
+    WHERE i.first < :open
+"""
+_FEWEST_LETTERS = 4
+_MOST_NAMED = 20
+
+
+class SpecStay(Struct, frozen=True, kw_only=True):
+    """A period in which the same stacks of a tag had a spec."""
+
+    life: int  # the position in `lives` of the life that this period is part of
+    tag: str
+    package: str
+    stacks: tuple[str, ...]
+    first: IndexPoint
+    last: IndexPoint | None  # the first revision after the period; None while it lasts
+
+
+class Life(Struct, frozen=True, kw_only=True):
+    """One spec in one document. A hash has several lives if its package is renamed or it names another spec later."""
+
+    tag: str
+    package: str
+    spec: Signature  # as the document had it last
+    born: IndexPoint
+    baseline: bool  # it was born in the revision `born` or before
+    died: IndexPoint | None
+    facts: tuple[str, ...] = ()  # changes to its package in its stacks in the revision in which it died
+    stays: tuple[str, ...] = ()  # stacks that had the same version of the package afterwards
+
+
+class Blame(Struct, frozen=True, kw_only=True):
+    """The answer to `cachewatch history blame`. `died` is when the last document lost the hash; None if any has it."""
+
+    schema: str = "cachewatch.blame/2"
+    indexed: IndexPoint
+    hash: str
+    package: str
+    spec: Signature
+    intervals: tuple[SpecStay, ...]
+    lives: tuple[Life, ...]
+    died: IndexPoint | None
+
+
+class _IndexRow(NamedTuple):
+    tag: str
+    package: str
+    build: int
+    stacks: int
+    first: int
+    last: int | None  # None while it is there, as far as is indexed
+
+
+def find_blame(index: Index, beginning: str, tags: Sequence[str] = ()) -> Blame:
+    """Return the life of the hash that begins with `beginning`, in `tags` or in all tags.
+
+    Raises UsageError if no hash, or several, begin with it.
+    """
+    beginning = beginning.lower().removeprefix("/")
+    found = _rows(index, beginning)
+    for name in tags:
+        index.known_id("tag", name)  # it is a mistake if there is none
+    if tags:
+        found = {h: kept for h, rows in found.items() if (kept := [row for row in rows if row.tag in tags])}
+    if len(found) != 1:
+        raise UsageError(_not_one(index, beginning, found, tags))
+    ((spec_hash, rows),) = found.items()
+    return _blame(index, spec_hash, rows)
+
+
+def _rows(index: Index, beginning: str) -> dict[str, list[_IndexRow]]:
+    """Return the intervals of each hash that begins with `beginning`."""
+    if len(beginning) < _FEWEST_LETTERS:
+        raise UsageError(f"/{beginning}: write at least {_FEWEST_LETTERS} letters of the hash; 7 are usually enough")
+    low, high = prefix_range(beginning)
+    found: defaultdict[str, list[_IndexRow]] = defaultdict(list)
+    values = {"low": low, "high": high, "unusual": UNUSUAL, "open": index.newest + 1}
+    for *row, hashes in index.rows(_BLAME, values):
+        for spec_hash in unpack(hashes):
+            if spec_hash.startswith(beginning):
+                found[spec_hash].append(_IndexRow(*row))
+    return found
+
+
+def _not_one(index: Index, beginning: str, found: dict[str, list[_IndexRow]], tags: Sequence[str]) -> str:
+    if not found:
+        where = " or ".join(tags) or "the history index"
+        up_to = f"up to {index.indexed.revision[:10]}"
+        return (
+            f"/{beginning}: no hash of {where} begins with it, {up_to}; `cachewatch log {beginning}` tells of a package"
+        )
+    lines = []
+    for spec_hash in sorted(found)[:_MOST_NAMED]:
+        row = found[spec_hash][-1]
+        spec = index.signature(row.build, row.stacks)
+        lines.append(f"  /{spec_hash}  {row.package} {', '.join(spec.versions)}  {spec.target}")
+    more = f"\n  and {len(found) - _MOST_NAMED:,} more" if len(found) > _MOST_NAMED else ""
+    return f"/{beginning}: {len(found):,} hashes begin with it; write more of the hash:\n{chr(10).join(lines)}{more}"
+
+
+def _blame(index: Index, spec_hash: str, rows: Sequence[_IndexRow]) -> Blame:
+    lives: list[Life] = []
+    stays: list[SpecStay] = []
+    ends: dict[tuple[str, str], int | None] = {}  # of each document
+    for own in _lives(index, rows):
+        stays += _stays(index, len(lives), own)
+        lives.append(_life(index, own))
+        ends[own[0].tag, own[0].package] = own[-1].last
+    latest = max(rows, key=lambda row: row.first)
+    died = None if None in ends.values() else max(end for end in ends.values() if end is not None)
+    return Blame(
+        indexed=index.indexed,
+        hash=spec_hash,
+        package=latest.package,
+        spec=index.signature(latest.build, latest.stacks),
+        intervals=tuple(stays),
+        lives=tuple(lives),
+        died=_point(index, died),
+    )
+
+
+def _point(index: Index, number: int | None) -> IndexPoint | None:
+    return None if number is None else index.point(number)
+
+
+def _lives(index: Index, rows: Iterable[_IndexRow]) -> Iterator[Sequence[_IndexRow]]:
+    """Yield the rows of each life, oldest first: of one document, as long as the hash names the same spec there.
+
+    The tags are in the order of the catalogue.
+    """
+    documents: defaultdict[tuple[str, str], list[_IndexRow]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: row.first):
+        documents[row.tag, row.package].append(row)
+    tags = list(in_order({tag for tag, _ in documents}))
+    for own in sorted(documents.values(), key=lambda own: (tags.index(own[0].tag), own[0].first, own[0].package)):
+        starts = [0, *(n for n in range(1, len(own)) if not _goes_on(index, own[n - 1], own[n]))]
+        for start, end in pairwise([*starts, len(own)]):
+            yield own[start:end]
+
+
+def _goes_on(index: Index, before: _IndexRow, after: _IndexRow) -> bool:
+    """Tell whether a hash names the same spec in two rows of a document, one after the other."""
+    old, new = (index.signature(row.build, row.stacks) for row in (before, after))
+    if is_same_spec(old, new, NOTHING):
+        return True
+    # What the whole document did not give then, or does not give now, is no difference.
+    last = (after.first if before.last is None else before.last) - 1
+    sides = (held_at(index, after.tag, number, after.package) for number in (last, after.first))
+    had, has = ({part.signature for part in side.get(after.package, ())} for side in sides)
+    query = """
+        SELECT sum(compilers_differ) FROM step WHERE tag = :tag AND package = :package AND revision > :last
+        AND revision <= :first
+    """
+    ids = {"tag": index.id_of("tag", after.tag), "package": index.id_of("package", after.package)}
+    ((differ,),) = index.rows(query, {**ids, "last": last, "first": after.first})
+    unwritten = not_written(had, has, is_compiler_unknown=bool(differ))
+    return is_same_spec(old, new, unwritten)
+
+
+def _stays(index: Index, life: int, rows: Sequence[_IndexRow]) -> Iterator[SpecStay]:
+    """Yield the periods in which the spec was in the same stacks; another spelling of the spec ends no period."""
+    start = rows[0]
+    for row, after in zip(rows, [*rows[1:], None], strict=True):
+        if after is not None and after.first == row.last and after.stacks == row.stacks:
+            continue
+        yield SpecStay(
+            life=life,
+            tag=row.tag,
+            package=row.package,
+            stacks=index.stacks(row.stacks),
+            first=index.point(start.first),
+            last=_point(index, row.last),
+        )
+        start = after or row
+
+
+def _life(index: Index, rows: Sequence[_IndexRow]) -> Life:
+    first, last = rows[0], rows[-1]
+    facts: tuple[str, ...] = ()
+    stays: set[str] = set()
+    spec = index.signature(last.build, last.stacks)
+    if last.last is not None:
+        # Which other spec took its place cannot be known: what happened to its package in its stacks is told.
+        asked = Selection(packages=Globs([last.package]), stacks=Globs(spec.stacks), targets=Globs([spec.target]))
+        facts, _ = facts_of(index, last.tag, last.last, asked)
+        held = held_at(index, last.tag, last.last, last.package).get(last.package, ())
+        stays = {stack for one in held if one.signature.versions == spec.versions for stack in one.signature.stacks}
+    baseline = baseline_of(index, index.id_of("package", first.package), index.id_of("tag", first.tag))
+    return Life(
+        tag=first.tag,
+        package=first.package,
+        spec=spec,
+        born=index.point(first.first),
+        baseline=first.first == baseline,
+        died=_point(index, last.last),
+        facts=facts,
+        stays=tuple(sorted(stays)),
+    )
+
+
+def blame_table(answer: Blame) -> Table:
+    """Return a table with a row for each event in the life of a hash."""
+    spec = answer.spec
+    title = (
+        f"/{answer.hash}  {answer.package} {', '.join(spec.versions)}  {spec.compiler}  "
+        f"{spec.platform}-{spec.os}-{spec.target}  {' '.join(spec.variants)}"
+    ).rstrip()
+    rows: list[Row] = []
+    for place, life in enumerate(answer.lives):
+        for point, event in _events(life, [s for s in answer.intervals if s.life == place], answer.lives[:place]):
+            day, revision = (point.day, point.revision[:10]) if point else (None, None)
+            rows.append((life.tag, life.package, day, revision, event))
+    columns = ("tag", "package", "date", "revision", "event")
+    return Table(columns, rows, (title, ""), ("", answer.indexed.as_last))
+
+
+def _events(life: Life, stays: Sequence[SpecStay], earlier: Sequence[Life]) -> Iterator[tuple[IndexPoint | None, str]]:
+    """Yield when something happened to a spec, and what; `earlier` are the lives before this one."""
+
+    def where(stacks: Sequence[str]) -> str:
+        return f"in {', '.join(stacks)}" if stacks else "in no stack"
+
+    other = "".join(
+        f"; another spec than before: {describe_changes(one.spec, life.spec)}"
+        for one in earlier[-1:]
+        if (one.tag, one.package) == (life.tag, life.package)
+    )
+    yield life.born, f"{'born then or before' if life.baseline else 'born'} {where(stays[0].stacks)}{other}"
+    for before, after in pairwise(stays):
+        if before.last != after.first:
+            yield before.last, "gone"
+            yield after.first, f"back {where(after.stacks)}"
+            continue
+        old, new = set(before.stacks), set(after.stacks)
+        moves = [
+            f"{moved} {', '.join(sorted(some))}" for moved, some in (("joined", new - old), ("left", old - new)) if some
+        ]
+        yield after.first, "; ".join(moves) + ("" if new else "; no stack builds it any more")
+    if life.died is not None:
+        stay = "no stack has this version any more"
+        if life.stays:
+            stay = f"{life.package} {', '.join(life.spec.versions)} stays in {number(len(life.stays), 'stack')}"
+        yield life.died, "; ".join(("gone", *life.facts, stay))
+
+
+_HOLDERS = """
+    SELECT tag.name, i.first, min(ifnull(i.last, :end), :end), i.hashes
+    FROM spec s JOIN interval i ON i.id = s.interval JOIN tag ON tag.id = i.tag WHERE s.prefix = :prefix AND i.first < :end
+"""
+
+
+class Snapshot(Struct, frozen=True, kw_only=True):
+    """A tag in the newest of the revisions in which it had most of the hashes."""
+
+    tag: str
+    revision: str
+    time: str | None
+    since: IndexPoint  # the first of these revisions without interruption up to `revision`
+    is_current: bool  # the newest indexed revision has as many, so that they can be installed now
+    found: int
+    of: int
+    missing: tuple[str, ...]  # hashes, sorted
+
+
+class BestSnapshots(Struct, frozen=True, kw_only=True):
+    """The answer to `cachewatch history best`: every tag that ever had any of the hashes, best first."""
+
+    schema: str = "cachewatch.best-snapshot/1"
+    indexed: IndexPoint
+    snapshots: tuple[Snapshot, ...]
+    others: int = 0  # number of tags that were left out
+
+
+def find_best(
+    index: Index, hashes: Collection[str], *, most: int | None = None, takes_tag: Callable[[str], bool] | None = None
+) -> BestSnapshots:
+    """Return the tags by how many of `hashes` they had at the same time, at most `most` tags that `takes_tag` accepts.
+
+    Of equal ones, those come first that have as many now, then those that never change, then the newest.
+    """
+    spans: defaultdict[str, defaultdict[str, list[Span]]] = defaultdict(lambda: defaultdict(list))
+    for spec_hash in set(hashes):
+        stored, values = pack([spec_hash]), {"prefix": prefix_of(spec_hash), "end": index.newest + 1}
+        for tag, first, last, held in index.rows(_HOLDERS, values):
+            if stored in members(held) and (takes_tag is None or takes_tag(tag)):
+                spans[tag][spec_hash].append((first, last))
+    found = [_best(index, tag, of_tag, frozenset(hashes)) for tag, of_tag in spans.items()]
+    mutable = tag_names.is_mutable
+    found.sort(key=lambda s: (-s.found, not s.is_current, mutable(s.tag), -index.number_of(s.revision), s.tag))
+    left = found[most:] if most else []
+    return BestSnapshots(indexed=index.indexed, snapshots=tuple(found[:most]), others=len(left))
+
+
+def _best(index: Index, tag: str, spans: dict[str, list[Span]], wanted: frozenset[str]) -> Snapshot:
+    count, (first, last) = _most(spans.values(), index.newest + 1)
+    there = {h for h, found in spans.items() if any(start < last <= end for start, end in found)}
+    newest = index.point(last - 1)
+    return Snapshot(
+        tag=tag,
+        revision=newest.revision,
+        time=newest.time,
+        since=index.point(first),
+        is_current=last > index.newest,
+        found=count,
+        of=len(wanted),
+        missing=tuple(sorted(wanted - there)),
+    )
+
+
+def _most(spans: Iterable[list[Span]], end: int) -> tuple[int, Span]:
+    """Return the greatest number of hashes present at the same time, and the last span in which there were that many.
+
+    Each list in `spans` is of one hash; open spans end at `end`.
+    """
+    changes: defaultdict[int, int] = defaultdict(int)
+    for of_hash in spans:
+        for first, last in joined(of_hash):
+            changes[first] += 1
+            changes[last] -= 1
+    places = sorted(changes)
+    count, best, best_span = 0, 0, (0, end)
+    for place, after in zip(places, [*places[1:], end], strict=True):
+        count += changes[place]
+        if count > best or (count == best and best_span[1] != place < end):
+            best, best_span = count, (place, after)
+        elif count == best:
+            best_span = (best_span[0], after)
+    return best, best_span
+
+
+def snapshots_table(answer: BestSnapshots) -> Table:
+    """Return a table with a row for each tag, best first."""
+    rows = [
+        (one.tag, one.found, one.of, one.revision[:10], (one.time or "unknown")[:10], "yes" if one.is_current else "no")
+        for one in answer.snapshots
+    ]
+    columns = ("tag", "found", "of", "revision", "date", "now")
+    more = (f"and {answer.others:,} more; --most N shows more",) if answer.others else ()
+    return Table(columns, rows, after=(*more, "", answer.indexed.as_last))

@@ -1,0 +1,225 @@
+"""Open the history index for a question: look up names, revisions and times."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Self
+
+from msgspec import MsgspecError, Struct
+from msgspec.json import decode
+
+from cachewatch.config.schedules_and_dates import as_datetime
+from cachewatch.core.model import Signature
+from cachewatch.core.names_and_escaping import safe, similar
+from cachewatch.errors import CachewatchError, UnknownRevision, UsageError
+from cachewatch.extensions.history.schema_and_location import (
+    BUSY_MILLISECONDS,
+    MALFORMED,
+    damaged,
+    is_damaged,
+    open_for_reading,
+    translating_errors,
+)
+
+_COMMIT = re.compile(r"[0-9a-f]{4,64}")
+_YEAR = re.compile(r"(19|20)\d\d")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}.*")
+_HEAD = re.compile(r"HEAD(?:~(\d{1,9})|(\^*))")
+
+
+class IndexPoint(Struct, frozen=True):
+    """A revision and its committer's time."""
+
+    revision: str
+    time: str | None  # RFC 3339, UTC; None if git has no valid one
+
+    @property
+    def day(self) -> str:
+        """The date, or `unknown`."""
+        return (self.time or "unknown")[:10]
+
+    @property
+    def named(self) -> str:
+        """The revision and its minute, for people."""
+        minute = f"{self.time[:10]} {self.time[11:16]} UTC" if self.time else "date unknown"
+        return f"{safe(self.revision[:10])}, {minute}"
+
+    @property
+    def as_last(self) -> str:
+        """The line that ends every answer, about the last indexed revision."""
+        return f"indexed up to {self.named}"
+
+
+class Index:
+    """The history index in a file, as it was when it was opened: what is added afterwards is not seen.
+
+    As a context manager it closes the file, and raises DamagedIndex for errors that come from a damaged file.
+    """
+
+    def __init__(self, path: Path, *, busy_milliseconds: int = BUSY_MILLISECONDS) -> None:
+        """Open the index at `path`; raises NoHistoryIndex if there is none. Waits so long at most for a writer."""
+        self.path = path
+        self.connection = open_for_reading(path, busy_milliseconds=busy_milliseconds)
+        try:
+            with self.reporting_damage():
+                query = 'SELECT n, "commit", time FROM revision WHERE n = (SELECT indexed FROM progress)'
+                newest, commit, moment = self.connection.execute(query).fetchone()
+                self.newest = int(newest)
+                self.indexed = self._point(commit, moment)
+        except BaseException:
+            self.close()
+            raise
+        self._points: dict[int, IndexPoint] = {}
+        self._signatures: dict[tuple[int, int], Signature] = {}
+        self._stacks: dict[int, tuple[str, ...]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        with closing(self), self.reporting_damage():
+            if error is not None:
+                raise error
+
+    def close(self) -> None:
+        """Close the file."""
+        self.connection.close()
+
+    @contextmanager
+    def reporting_damage(self) -> Iterator[None]:
+        """Raise DamagedIndex for errors that come from a damaged file, and StateError for other errors of SQLite."""
+        try:
+            with translating_errors(self.path):
+                yield
+        except CachewatchError:
+            raise
+        except MsgspecError as error:
+            raise damaged(self.path, error) from error
+        except Exception as error:
+            # What is read from a damaged page may be anything.
+            if is_damaged(self.connection):
+                raise damaged(self.path, MALFORMED) from error
+            raise
+
+    def rows(self, query: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Iterator[Any]:
+        """Yield the rows of a query."""
+        return iter(self.connection.execute(query, values))
+
+    def point(self, number: int) -> IndexPoint:
+        """Return the revision with this number."""
+        found = self._points.get(number)
+        if found is None:
+            ((commit, moment),) = self.rows('SELECT "commit", time FROM revision WHERE n = ?', (number,))
+            found = self._points[number] = self._point(commit, moment)
+        return found
+
+    def _point(self, commit: str, moment: int | None) -> IndexPoint:
+        if not _COMMIT.fullmatch(str(commit)):
+            raise damaged(self.path, MALFORMED)
+        return IndexPoint(commit, as_text(moment))
+
+    def id_of(self, table: str, name: str) -> int:
+        """Return the id of the name in `table`, which is "tag" or "package"; -1 if the index does not have it."""
+        return next((int(found) for (found,) in self.rows(f"SELECT id FROM {table} WHERE name = ?", (name,))), -1)  # noqa: S608
+
+    def known_id(self, table: str, name: str) -> int:
+        """Return the id of the name in `table`. Raises UsageError, which suggests similar names, if there is none."""
+        if (found := self.id_of(table, name)) >= 0:
+            return found
+        names = [known for (known,) in self.rows(f"SELECT name FROM {table}")]  # noqa: S608
+        if not names:
+            raise UsageError(f"no revision of the repository has a document up to {self.indexed.revision[:10]}")
+        near = similar(name, names)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"`cachewatch {table}s` lists what there is now"
+        raise UsageError(f"{name}: the history index has no such {table}; {hint}")
+
+    def signature(self, build: int, stacks: int) -> Signature:
+        """Return the signature of the specs of an interval, from the ids of its build and its set of stacks."""
+        found = self._signatures.get((build, stacks))
+        if found is None:
+            query = """SELECT versions, compiler, os, platform, target, variants, names
+                FROM build JOIN stacks WHERE build.id = ? AND stacks.id = ?"""
+            (row,) = self.rows(query, (build, stacks))
+            found = self._signatures[build, stacks] = signature_of(row)
+        return found
+
+    def stacks(self, stacks: int) -> tuple[str, ...]:
+        """Return the names of the set of stacks with this id."""
+        found = self._stacks.get(stacks)
+        if found is None:
+            ((names,),) = self.rows("SELECT names FROM stacks WHERE id = ?", (stacks,))
+            found = self._stacks[stacks] = names_of(names)
+        return found
+
+    def number_of(self, name: str, *, may_precede: bool = False) -> int:
+        """Return the number of the revision that `name` means: a commit, a date, `HEAD` or `HEAD~3`.
+
+        HEAD is the last indexed revision. A date is the newest revision up to the end of that day, UTC; with
+        `may_precede`, a date before all revisions is -1. Raises UnknownRevision if there is no such revision.
+        """
+        now = datetime.now(UTC)
+        moment = as_datetime(name, now)
+        if moment is not None:
+            if may_precede and moment > now + timedelta(days=1):
+                raise UnknownRevision(f"{name!r} is in the future")
+            query = "SELECT max(n) FROM revision WHERE n <= ? AND time <= ?"
+            ((number,),) = self.rows(query, (self.newest, int(moment.timestamp())))
+            if number is None and not may_precede:
+                oldest = self.point(0).time or "unknown"
+                raise UnknownRevision(f"{name!r}: there is no revision that old; the oldest is of {oldest}")
+            return -1 if number is None else int(number)
+        if head := _HEAD.fullmatch(name):
+            number = self.newest - (int(head[1]) if head[1] else len(head[2] or ""))
+            if number >= 0:
+                return number
+        elif _DATE.fullmatch(name):
+            raise UnknownRevision(f"{name!r} is no date that a calendar has; write YYYY-MM-DD")
+        elif _COMMIT.fullmatch(name):
+            return self._of_commit(name)
+        raise UnknownRevision(
+            f"{name!r} is not in the history index; write a date, a commit, HEAD or HEAD~3 "
+            f"(HEAD is {self.indexed.revision[:10]})"
+        )
+
+    def _of_commit(self, beginning: str) -> int:
+        query = 'SELECT n FROM revision WHERE "commit" >= ? AND "commit" < ? AND n <= ? LIMIT 2'
+        found = [number for (number,) in self.rows(query, (beginning, f"{beginning}g", self.newest))]
+        if len(found) == 1:
+            return int(found[0])
+        if found:
+            raise UnknownRevision(f"{beginning}: several revisions begin so; write more of it")
+        if _YEAR.fullmatch(beginning):
+            raise UnknownRevision(f"{beginning} is no date; write YYYY-MM-DD")
+        raise UnknownRevision(
+            f"{beginning}: no such revision is indexed; `cachewatch history build` adds new ones "
+            "(only revisions on the first-parent chain are indexed)"
+        )
+
+
+def signature_of(row: tuple[str, ...]) -> Signature:
+    """Return the signature from the columns of a row of `build`, from `versions` on, and the `names` of its stacks."""
+    versions, compiler, os, platform, target, variants, stacks = row
+    return Signature(names_of(versions), compiler, os, platform, target, names_of(variants), names_of(stacks))
+
+
+def names_of(text: str) -> tuple[str, ...]:
+    """Return the names in a column that holds a JSON array of names."""
+    return decode(text, type=tuple[str, ...])
+
+
+def as_text(time: int | None) -> str | None:
+    """Return `time`, in seconds since 1970, as RFC 3339, or None if no calendar has it."""
+    try:
+        return None if time is None else datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def days_between(earlier: IndexPoint, later: IndexPoint) -> float | None:
+    """Return the days between two revisions, rounded to a tenth; None if a time is unknown."""
+    if earlier.time is None or later.time is None:
+        return None
+    seconds = (datetime.fromisoformat(later.time) - datetime.fromisoformat(earlier.time)).total_seconds()
+    return round(seconds / 86400, 1)

@@ -1,0 +1,424 @@
+"""Questions about packages: when each version was where, what each revision did, and what comes and goes most.
+
+`when` says in which revisions each version was in each stack, and how long after the first stack; `log` what each
+revision changed, as statements; `churn` how many specs were added and removed, by package, stack or cause of rebuilds.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import astuple
+
+from cachewatch.core.filters_and_default_kinds import Globs, Selection
+from cachewatch.core.names_and_escaping import Wanted
+from cachewatch.core.package_changes import spellings_of
+from cachewatch.core.versions_spellings_targets import version_key
+from cachewatch.extensions.history.index_lookup import Index, IndexPoint, days_between, names_of
+from cachewatch.extensions.history.restored_documents import TagStates
+from cachewatch.report.digest_subject import clauses_of_statements
+from cachewatch.report.json_and_csv import statement_values
+from cachewatch.report.tables_and_listings import Cell, Row, Table
+from cachewatch.report.words import number
+
+OPEN = 2**60  # also of an interval that ends in a revision that is not completely indexed
+_NOT_RECORDED = (
+    "Causes are known where the dependency graph is recorded, which Spack's public catalogue does not have: "
+    "`cachewatch record` keeps it from now on."
+)
+
+Span = tuple[int, int]  # numbers of the first revision and of the first one after the span
+
+
+_ANY: Wanted = lambda _: True  # noqa: E731
+
+
+class WhenRow(Struct, frozen=True, kw_only=True):
+    """One version in one stack for one target, for as long as it was there without interruption."""
+
+    version: str
+    stack: str | None  # None: no stack builds it, so it may be pruned at any time
+    target: str
+    first: IndexPoint
+    baseline: bool  # it was added in `first` or before
+    last: IndexPoint | None  # the first revision without it; None while it is there
+    lag_days: float | None  # after the first stack that had this version; None where `first` is not known exactly
+    lag_is_minimum: bool = False  # the first stack had it at or before the beginning
+
+
+class When(Struct, frozen=True, kw_only=True):
+    """The answer to `cachewatch history when`."""
+
+    schema: str = "cachewatch.when/1"
+    indexed: IndexPoint
+    package: str
+    tag: str
+    rows: tuple[WhenRow, ...]
+
+
+def find_when(
+    index: Index,
+    package: str,
+    tag: str,
+    *,
+    versions: Wanted = _ANY,
+    stacks: Wanted = _ANY,
+    targets: Wanted = _ANY,
+    compilers: Wanted = _ANY,
+) -> When:
+    """Return when each wanted version of `package` was in each wanted stack of `tag`, by target.
+
+    Lags are relative to the first stack among the wanted targets and compilers. Specs that differ only in compiler,
+    variants or the spelling of their version are one row.
+    """
+    ids = index.known_id("package", package), index.known_id("tag", tag)
+    spans: defaultdict[tuple[str, str, str], list[Span]] = defaultdict(list)  # by version, stack and target
+    for there in presences(index, *ids, index.newest):
+        if targets(there.target) and compilers(there.compiler):
+            for version, stack in product(filter(versions, there.versions), there.stacks):
+                spans[version, stack, there.target].append(there.span)
+    periods = {key: joined(found) for key, found in spans.items()}
+    begins: dict[str, int] = {}  # in which revision the first stack had each version
+    for (version, stack, _), ((first, _), *_) in periods.items():
+        if stack:
+            begins[version] = min(begins.get(version, first), first)
+    baseline = baseline_of(index, *ids)
+    rows = []
+    wanted = ((*key, span) for key, found in periods.items() if stacks(key[1]) for span in found)
+    for version, stack, target, span in sorted(
+        wanted, key=lambda row: (version_key(row[0]), not row[1], row[3][0], row[1], row[2])
+    ):
+        point = index.point(span[0])
+        is_known = bool(stack) and span == periods[version, stack, target][0] and span[0] != baseline
+        rows.append(
+            WhenRow(
+                version=version,
+                stack=stack or None,
+                target=target,
+                first=point,
+                baseline=span[0] == baseline,
+                last=index.point(span[1]) if span[1] <= index.newest else None,
+                lag_days=days_between(index.point(begins[version]), point) if is_known else None,
+                lag_is_minimum=is_known and begins[version] == baseline,
+            )
+        )
+    return When(indexed=index.indexed, package=package, tag=tag, rows=tuple(rows))
+
+
+def when_table(answer: When, *, is_for_people: bool) -> Table:
+    """Return a table with a row for each version, stack and target.
+
+    With `is_for_people`, stacks that differ in nothing else share a row.
+    """
+    columns: tuple[str, ...] = ("version", "stack", "target", "first", "revision", "lag (days)", "until")
+    rows: list[Row] = [
+        (
+            row.version,
+            row.stack or "(no stack)",
+            row.target,
+            f"<= {row.first.day}" if row.baseline else row.first.day,
+            row.first.revision[:10],
+            f">= {row.lag_days}" if row.lag_is_minimum else row.lag_days,
+            row.last.day if row.last else None,
+        )
+        for row in answer.rows
+    ]
+    if is_for_people:
+        stacks: dict[Row, list[Cell]] = {}
+        for version, stack, target, first, _, lag, until in rows:
+            stacks.setdefault((version, target, first, lag, until), []).append(stack)
+        columns = ("version", "target", "first", "lag (days)", "until", "stacks")
+        rows = [(*same, ", ".join(map(str, names))) for same, names in stacks.items()]
+    return Table(columns, rows, after=("",) * bool(rows) + (answer.indexed.as_last,))
+
+
+def baseline_of(index: Index, package: int, tag: int) -> int | None:
+    """Return the document's baseline: the number of a revision whose specs were added then or before; None if none."""
+    query = "SELECT baseline FROM document WHERE package = ? AND tag = ?"
+    return next((number for (number,) in index.rows(query, (package, tag))), None)
+
+
+_PRESENCES = """
+    SELECT b.versions, b.compiler, b.target, g.stacks, g.first, g.last
+    FROM (
+        SELECT DISTINCT build, stacks, first, coalesce(last, ?) AS last FROM interval
+        WHERE package = ? AND tag = ? AND first <= ?
+    ) g JOIN build b ON b.id = g.build
+"""
+
+
+class SpecsPresence(NamedTuple):
+    """The period in which specs that were added together were present. One that has not ended lasts up to OPEN."""
+
+    versions: frozenset[str]
+    compiler: str
+    target: str
+    stacks: tuple[str, ...]  # "" if no stack builds them
+    span: Span
+
+
+def presences(index: Index, package: int, tag: int, until: int) -> Iterator[SpecsPresence]:
+    """Yield when the specs of a document were present that were added up to revision `until`.
+
+    A version that is spelled in several ways has one name.
+    """
+    rows = [(names_of(row[0]), *row[1:]) for row in index.rows(_PRESENCES, (OPEN, package, tag, until))]
+    spellings = spellings_of(version for versions, *_ in rows for version in versions)
+    for versions, compiler, target, stacks, first, last in rows:
+        named = frozenset(spellings.get(version, version) for version in versions)
+        yield SpecsPresence(named, compiler, target, index.stacks(stacks) or ("",), (first, last))
+
+
+class Presence(Struct, frozen=True):
+    """A period of presence without interruption, as numbers of revisions."""
+
+    first: int
+    is_baseline: bool  # the period began in `first` or before
+    last: int | None  # the first revision after the period; None if it has not ended as far as is indexed
+
+
+def find_presence(
+    index: Index, package: str, tag: str, number: int, chooses: Callable[[str, str, str], bool]
+) -> Presence | None:
+    """Return the period in which any of the chosen specs was present and that contains revision `number`, or None.
+
+    `chooses` is called with version, stack ("" for none) and target.
+    """
+    ids = index.id_of("package", package), index.id_of("tag", tag)
+    spans = [
+        there.span
+        for there in presences(index, *ids, index.newest)
+        if any(chooses(version, stack, there.target) for version in there.versions for stack in there.stacks)
+    ]
+    for first, last in joined(spans) if number <= index.newest else ():
+        if first <= number < last:
+            return Presence(first, first == baseline_of(index, *ids), last if last <= index.newest else None)
+    return None
+
+
+def joined(spans: Iterable[Span]) -> list[Span]:
+    """Merge spans that overlap or adjoin."""
+    found: list[Span] = []
+    for first, last in sorted(spans):
+        if found and first <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], last))
+        else:
+            found.append((first, last))
+    return found
+
+
+class UnreadVersion(Struct, frozen=True):
+    """A document that could not be read, and the reason."""
+
+    package: str
+    message: str
+
+
+class LogRevision(Struct, frozen=True, kw_only=True):
+    """The changes of one revision."""
+
+    revision: str
+    time: str | None
+    facts: tuple[str, ...]  # the statements in words, the most important first
+    statements: tuple[dict[str, Any], ...]
+    unreadable: tuple[UnreadVersion, ...]
+
+
+class RevisionLog(Struct, frozen=True, kw_only=True):
+    """The answer to `cachewatch log`, newest revision first."""
+
+    schema: str = "cachewatch.log/2"
+    indexed: IndexPoint
+    tag: str
+    revisions: tuple[LogRevision, ...]
+    earlier: int  # number of earlier revisions with changes, which were left out
+
+
+def find_log(index: Index, tag: str, package: str | None, since: int, until: int, *, most: int | None) -> RevisionLog:
+    """Return the changes to `tag`, or to its package `package`, after revision `since` up to `until`, the newest `most`."""
+    package_id = None if package is None else index.known_id("package", package)
+    values = {"since": since, "until": until, "tag": index.known_id("tag", tag), "package": package_id}
+    numbers = sorted(_revisions(index, values), reverse=True)
+    return RevisionLog(
+        indexed=index.indexed,
+        tag=tag,
+        revisions=tuple(_logged(index, tag, number, package) for number in numbers[:most]),
+        earlier=len(numbers[most:]) if most else 0,
+    )
+
+
+def _revisions(index: Index, values: Mapping[str, int | None]) -> set[int]:
+    """Return the numbers of the revisions in which specs changed or a document could not be read."""
+    if values["package"] is None:
+        queries = ["SELECT DISTINCT revision FROM tally WHERE tag = :tag AND revision > :since AND revision <= :until"]
+        baseline = None
+    else:
+        queries = [
+            f"SELECT DISTINCT {column} FROM interval WHERE package = :package AND tag = :tag"  # noqa: S608
+            f" AND +{column} > :since AND +{column} <= :until"
+            for column in ("first", "last")
+        ]
+        baseline = baseline_of(index, values["package"], values["tag"] or 0)
+    found = {number for query in queries for (number,) in index.rows(query, values)} - {0, baseline}
+    unread = (
+        "SELECT DISTINCT revision FROM diagnostic WHERE tag = :tag AND revision > :since AND revision <= :until"
+        " AND (:package IS NULL OR package = :package)"
+    )
+    return found | {number for (number,) in index.rows(unread, values)}
+
+
+def facts_of(index: Index, tag: str, number: int, selection: Selection) -> tuple[tuple[str, ...], list[dict[str, Any]]]:
+    """Return the changes that revision `number` made to the selected part of `tag`, in words and as values for JSON."""
+    if not number:
+        return (), []
+    _, report = TagStates(index, tag, number - 1, lambda _: True).tell_next(selection)
+    clauses = clauses_of_statements(report.statements)
+    return tuple(clause.line for clause in clauses), [statement_values(one) for one in report.statements]
+
+
+def _logged(index: Index, tag: str, number: int, package: str | None) -> LogRevision:
+    facts, statements = facts_of(index, tag, number, Selection(packages=Globs([package] if package else [])))
+    query = (
+        "SELECT name, message FROM diagnostic JOIN package ON id = package"
+        " WHERE tag = ? AND revision = ? AND name = coalesce(?, name) ORDER BY name"
+    )
+    point, unread = index.point(number), index.rows(query, (index.known_id("tag", tag), number, package))
+    return LogRevision(
+        revision=point.revision,
+        time=point.time,
+        facts=facts,
+        statements=tuple(statements),
+        unreadable=tuple(UnreadVersion(*row) for row in unread),
+    )
+
+
+def log_table(answer: RevisionLog, *, is_for_people: bool) -> Table:
+    """Return a table with a row for each change of each revision.
+
+    With `is_for_people`, the date and revision are only in the first of its rows.
+    """
+    more: tuple[str, ...] = (
+        (f"{answer.earlier:,} earlier revisions with changes; --most N shows more",) if answer.earlier else ()
+    )
+    rows: list[Row] = []
+    for one in answer.revisions:
+        unread = [f"{document.package} is unreadable: {document.message}" for document in one.unreadable]
+        for place, fact in enumerate((*one.facts, *unread)):
+            is_told = place and is_for_people
+            rows.append((" ", " ", fact) if is_told else ((one.time or "")[:10], one.revision[:10], fact))
+    more += () if rows else (f"no changes of {answer.tag} in that range",)
+    return Table(
+        ("date", "revision", "what happened"), rows, after=("",) * bool(rows) + (*more, answer.indexed.as_last)
+    )
+
+
+class ChurnRow(Struct, frozen=True, kw_only=True):
+    """The added and removed specs of one package or stack."""
+
+    name: str
+    added: int
+    removed: int
+    net_added: int  # without what was merely rebuilt
+    net_removed: int
+
+
+class CauseRow(Struct, frozen=True, kw_only=True):
+    """One kind of change to a package, and how many specs were rebuilt because of it."""
+
+    name: str  # the package that differs; "" where none is to blame
+    what: str
+    before: str
+    after: str
+    specs: int
+    attributed: int  # how many are counted under no other cause, so that these numbers add up
+
+
+class Churn(Struct, frozen=True, kw_only=True):
+    """The answer to `cachewatch history churn`, the row with the most specs first."""
+
+    schema: str = "cachewatch.churn/1"
+    indexed: IndexPoint
+    tag: str
+    by: str
+    since: IndexPoint | None  # None: from the beginning
+    until: IndexPoint
+    revisions: int  # in that range
+    rows: tuple[ChurnRow | CauseRow, ...]
+    others: int  # number of rows that were left out
+    # By cause, of the revisions that changed documents of the tag: how many have a dependency graph, and how many do not.
+    recorded: int | None = None
+    not_recorded: int | None = None
+
+
+QUERIES = {
+    # Each package by its own range of the key, so that a short range of revisions costs little.
+    "package": """
+        SELECT package.name, sum(added), sum(removed), sum(rebuilt)
+        FROM package CROSS JOIN step ON step.tag = :tag AND step.package = package.id
+        WHERE revision > :since AND revision <= :until GROUP BY package.id""",
+    "stack": """
+        SELECT stack.name, sum(added), sum(removed), sum(rebuilt)
+        FROM (
+            SELECT stacks, sum(added) AS added, sum(removed) AS removed, sum(rebuilt) AS rebuilt FROM tally
+            WHERE tag = :tag AND revision > :since AND revision <= :until GROUP BY stacks
+        ) JOIN stack USING (stacks) GROUP BY stack.name""",
+    "cause": """
+        SELECT package, what, before, after, sum(specs) AS total, sum(attributed) AS counted FROM cause
+        WHERE tag = :tag AND revision > :since AND revision <= :until
+        GROUP BY package, what, before, after ORDER BY total DESC, counted DESC, package, what, before, after""",
+}
+RECORDED = (
+    "SELECT sum(recorded), sum(NOT recorded) FROM night WHERE tag = :tag AND revision > :since AND revision <= :until"
+)
+
+
+def find_churn(index: Index, tag: str, by: str, since: int, until: int, *, most: int | None = None) -> Churn:
+    """Return how many specs were added and removed after revision `since` up to `until`, in at most `most` rows.
+
+    `by` is package, stack or cause. The content of the first revision of all does not count as added.
+    """
+    values = {"tag": index.known_id("tag", tag), "since": max(since, 0), "until": until}
+    rows: Sequence[ChurnRow | CauseRow]
+    if by == "cause":
+        names = ("name", "what", "before", "after", "specs", "attributed")
+        rows = [CauseRow(**dict(zip(names, row, strict=True))) for row in index.rows(QUERIES["cause"], values)]
+        recorded, not_recorded = (count or 0 for count in next(index.rows(RECORDED, values)))
+    else:
+        counted = [
+            ChurnRow(name=name, added=added, removed=removed, net_added=added - rebuilt, net_removed=removed - rebuilt)
+            for name, added, removed, rebuilt in index.rows(QUERIES[by], values)
+            if added or removed
+        ]
+        counted.sort(key=lambda row: (-row.added - row.removed, row.name))
+        rows, recorded, not_recorded = counted, None, None
+    return Churn(
+        indexed=index.indexed,
+        tag=tag,
+        by=by,
+        since=index.point(since) if since >= 0 else None,
+        until=index.point(until),
+        revisions=max(until - max(since, 0), 0),
+        rows=tuple(rows[:most]),
+        others=len(rows[most:]) if most else 0,
+        recorded=recorded,
+        not_recorded=not_recorded,
+    )
+
+
+def churn_table(answer: Churn) -> Table:
+    """Return a table with a row for each package, stack or cause."""
+    since = "the beginning" if answer.since is None else answer.since.named
+    title = f"{answer.tag}: {number(answer.revisions, 'revision')}, from {since} to {answer.until.named}"
+    if answer.by == "cause":
+        columns: tuple[str, ...] = ("package", "what changed", "before", "after", "specs", "attributed")
+    else:
+        columns = (answer.by, "added", "removed", "net added", "net removed")
+    after = [f"and {answer.others:,} more; --most N shows more"] if answer.others else []
+    if answer.not_recorded:
+        of = f"{answer.not_recorded:,} of the {(answer.recorded or 0) + answer.not_recorded:,} revisions"
+        after.append(f"Not recorded: {of} that changed {answer.tag} in that time. {_NOT_RECORDED}")
+    elif not answer.rows:
+        after.append("Nothing was rebuilt." if answer.by == "cause" else "Nothing changed.")
+    return Table(columns, [astuple(row) for row in answer.rows], (title, ""), (*after, "", answer.indexed.as_last))

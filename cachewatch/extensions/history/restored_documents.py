@@ -1,0 +1,285 @@
+"""The documents of a tag in each revision, restored from the index, and the changes that each revision made to them."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from functools import partial
+from itertools import islice
+from typing import NamedTuple
+
+from cachewatch.comparing import select_package, statements_on
+from cachewatch.core.changesets import NoCollector, Report, Tally
+from cachewatch.core.compiler_and_target_migrations import values_of
+from cachewatch.core.filters_and_default_kinds import Selection
+from cachewatch.core.model import CompilerForm, Document, PackageChange, PackageCounts, Side, Signature
+from cachewatch.core.names_and_escaping import Wanted, is_mutable
+from cachewatch.core.package_changes import Pair, compare_all
+from cachewatch.core.package_items import items_of
+from cachewatch.core.stacks_prunes_suspicion import judge
+from cachewatch.core.statements import counted
+from cachewatch.extensions.history.index_lookup import Index
+from cachewatch.extensions.history.schema_and_location import BYTES, pack, unpack
+from cachewatch.extensions.history.spec_intervals import document_of
+
+_HELD = """
+    SELECT package.name, build, stacks, size, hashes
+    FROM package CROSS JOIN interval ON interval.package = package.id AND tag = :tag
+    WHERE first <= :number AND (last IS NULL OR last > :number) AND (:package IS NULL OR package.name = :package)
+"""
+_THERE = """
+    SELECT package.name, baseline, (
+        SELECT there FROM step WHERE step.tag = d.tag AND step.package = d.package AND step.revision <= :number
+        ORDER BY step.revision DESC LIMIT 1
+    ) FROM document d JOIN package ON package.id = d.package WHERE tag = :tag
+"""
+_STEPS = """
+    SELECT revision, package, compilers_differ, there FROM step
+    WHERE tag = :tag AND revision > :number AND revision <= :newest
+"""
+# Of documents whose first versions, or all, could not be read: the revisions of the first and the first readable version.
+_UNREAD = """
+    SELECT name, min(d.revision) AS begin, coalesce(baseline, :newest + 1)
+    FROM diagnostic d JOIN package ON id = d.package LEFT JOIN document USING (tag, package)
+    WHERE d.tag = :tag GROUP BY d.package HAVING document.revision IS NULL OR baseline > begin
+"""
+
+
+class HeldSpecs(NamedTuple):
+    """Specs in a document with the same signature that were added by the same revision."""
+
+    signature: Signature
+    size: int
+    hashes: bytes | str  # packed by `pack`
+
+
+class DocumentChange(NamedTuple):
+    """A document before and after a revision; None if it does not exist. Its keys are texts that stand for hashes."""
+
+    package: str
+    before: Document | None
+    after: Document | None
+    is_baseline: bool  # its specs were added in this revision or before
+
+
+class _Noted(NamedTuple):
+    """What the index records of a revision of a document, beside added and removed specs."""
+
+    compilers_differ: bool
+    is_there: bool
+    is_baseline: bool
+
+
+_EVERYTHING = Selection()
+_DOCUMENTS_AT_ONCE = 64  # in one call of DeepDiff
+
+
+def compared(documents: Iterable[DocumentChange], tag: str) -> Iterator[tuple[DocumentChange, PackageChange]]:
+    """Compare each document before and after; yield those of which anything changed."""
+    left = iter(documents)
+    while some := list(islice(left, _DOCUMENTS_AT_ONCE)):
+        changes = compare_all([Pair(*one[:3]) for one in some], is_pruned=is_mutable(tag))
+        yield from ((one, change) for one, change in zip(some, changes, strict=True) if change)
+
+
+def held_at(index: Index, tag: str, number: int, package: str | None = None) -> Mapping[str, Sequence[HeldSpecs]]:
+    """Return the specs of each document of a tag in revision `number`, by package, or only those of `package`.
+
+    Documents without specs are left out.
+    """
+    held: defaultdict[str, list[HeldSpecs]] = defaultdict(list)
+    values = {"tag": index.id_of("tag", tag), "number": number, "package": package}
+    for name, build, stacks, size, hashes in index.rows(_HELD, values):
+        held[name].append(HeldSpecs(index.signature(build, stacks), size, hashes))
+    return held
+
+
+def packages_at(index: Index, tag: str, number: int) -> set[str]:
+    """Return the packages that have a document of the tag in revision `number`, even one without specs."""
+    rows = index.rows(_THERE, {"tag": index.id_of("tag", tag), "number": number})
+    return {
+        package
+        for package, baseline, is_there in rows
+        if (is_there if is_there is not None else baseline is not None and baseline <= number)
+    }
+
+
+class TagStates:
+    """Steps through the revisions of a tag one by one, and keeps the documents that any of them changed."""
+
+    def __init__(self, index: Index, tag: str, number: int, wanted: Wanted) -> None:
+        """Start at revision `number`, with the packages that `wanted` accepts."""
+        self._index = index
+        self._tag = tag
+        self._wanted = wanted
+        self.number = number
+        self.packages = set(filter(wanted, packages_at(index, tag, number)))  # that have a document
+        self._documents: dict[str, Document] = {}
+        self._names: Mapping[int, str] = dict(index.rows("SELECT id, name FROM package"))
+        self._values = {"tag": index.id_of("tag", tag), "number": number, "newest": index.newest}
+        self._unread = [span for name, *span in index.rows(_UNREAD, self._values) if wanted(name)]
+        self._noted: defaultdict[int, dict[str, _Noted]] = defaultdict(dict)
+        for revision, package, differ, there in index.rows(_STEPS, self._values):
+            self._noted[revision][self._names[package]] = _Noted(bool(differ), bool(there), is_baseline=False)
+        baselines = "SELECT baseline, package FROM document WHERE tag = :tag AND baseline > :number"
+        for revision, package in index.rows(baselines, self._values):
+            self._noted[revision][self._names[package]] = _Noted(
+                compilers_differ=False, is_there=True, is_baseline=True
+            )
+
+    def count(self) -> int:
+        """Return the number of documents in the current revision, including those that cannot be read."""
+        return len(self.packages) + sum(1 for first, end in self._unread if first <= self.number < end)
+
+    def begin(self) -> Iterator[DocumentChange]:
+        """Yield all documents of the starting revision, as if they were added in this revision or before."""
+        held = held_at(self._index, self._tag, self.number)
+        for package in sorted(self.packages):
+            yield DocumentChange(package, None, _of_held(package, held.get(package, ())), is_baseline=True)
+
+    def advance(self) -> list[DocumentChange]:
+        """Go to the next revision, and return the documents that it changed."""
+        self.number += 1
+        noted = self._noted.pop(self.number, {})
+        ended, began = (self._parts(column) for column in ("last", "first"))
+        packages = sorted(filter(self._wanted, noted.keys() | ended.keys() | began.keys()))
+        return [
+            self._change(package, ended.get(package, ()), began.get(package, ()), noted.get(package))
+            for package in packages
+        ]
+
+    def tell_next(
+        self,
+        selection: Selection = _EVERYTHING,
+        stacks_of: Callable[[str], frozenset[str] | None] = lambda _: None,
+    ) -> tuple[Sequence[tuple[DocumentChange, PackageChange]], Report]:
+        """Go to the next revision. Return its changes and the report of `cachewatch diff` on these two revisions.
+
+        `stacks_of` returns the stacks of the tag that a revision declares, or None if it declares none.
+        """
+        count = self.count()
+        found = list(compared(self.advance(), self._tag))
+        tally = Tally(selected=None if selection.packages.is_open and selection.takes_all_specs else [])
+        for document, change in found:
+            if not document.is_baseline:
+                values = values_of(change)
+                items = items_of(change, values=values)
+                tally.seen.add(change, items, values)
+                if selection.packages(document.package):
+                    select_package(change, items, selection, tally, NoCollector())
+        removed = sum(document.after is None for document, _ in found)
+        packages = PackageCounts(
+            before=count,
+            after=self.count(),
+            added=self.count() - count + removed,
+            removed=removed,
+            changed=tally.changed,
+            rebuilt_only=tally.rebuilt_only,
+        )
+        points = [self._index.point(number) for number in (self.number - 1, self.number)]
+        has_moved = any(tally.seen.moved_stacks())
+        declared = [stacks_of(point.revision) if has_moved else None for point in points]
+        judgement = judge(
+            tally.seen,
+            packages,
+            whole=None,
+            declared=(declared[0], declared[1]),
+            survey=partial(self._survey, {document.package for document, _ in found}),
+            is_pruned=is_mutable(self._tag),
+        )
+        if tally.selected is not None:
+            judgement = counted(tally.seen.items, judgement, self._tag)
+        before, after = (Side(name=p.revision, revision=p.revision, tag=self._tag, time=p.time) for p in points)
+        return found, Report(
+            before=before,
+            after=after,
+            revisions_between=1,
+            packages=packages,
+            specs=tally.specs,
+            statements=statements_on(
+                tally, packages, judgement, self._tag, selection=selection, takes=selection.packages
+            ),
+        )
+
+    def _survey(self, changed: Set[str]) -> dict[str, Mapping[Signature, int]]:
+        """Return the counted signatures of the documents of the current revision, except of the packages `changed`."""
+        held = held_at(self._index, self._tag, self.number).items()
+        documents = (_of_held(name, found) for name, found in held if name in self.packages and name not in changed)
+        return {document.package: document.specs.counts for document in documents}
+
+    def _parts(self, column: str) -> Mapping[str, list[tuple[int, int, bytes | str]]]:
+        """Return the intervals that begin (`column` "first") or end ("last") in the current revision, by package."""
+        query = f"SELECT package, build, stacks, hashes FROM interval WHERE {column} = :number AND +tag = :tag"  # noqa: S608
+        found: defaultdict[str, list[tuple[int, int, bytes | str]]] = defaultdict(list)
+        for package, *part in self._index.rows(query, {**self._values, "number": self.number}):
+            found[self._names[package]].append(tuple(part))
+        return found
+
+    def _change(
+        self,
+        package: str,
+        ended: Iterable[tuple[int, int, bytes | str]],
+        began: Iterable[tuple[int, int, bytes | str]],
+        noted: _Noted | None,
+    ) -> DocumentChange:
+        before = self._document(package) if package in self.packages else None
+        specs = dict(before.specs.items()) if before else {}
+        for _, _, hashes in ended:
+            for key in _keys(hashes):
+                specs.pop(key, None)
+        for build, stacks, hashes in began:
+            specs.update(dict.fromkeys(_keys(hashes), self._index.signature(build, stacks)))
+        after = None
+        if noted.is_there if noted else before is not None:
+            # The index knows where the two differ in how they write compilers, which is all that law 1 asks.
+            was_new = before is None or before.compiler_form is CompilerForm.NEW
+            differ = noted is not None and noted.compilers_differ
+            after = document_of(package, specs, CompilerForm.NEW if was_new is not differ else CompilerForm.OLD)
+            self._documents[package] = after
+            self.packages.add(package)
+        else:
+            self._documents.pop(package, None)
+            self.packages.discard(package)
+        return DocumentChange(package, before, after, noted is not None and noted.is_baseline)
+
+    def _document(self, package: str) -> Document:
+        if package not in self._documents:
+            held = held_at(self._index, self._tag, self.number - 1, package)
+            self._documents[package] = _of_held(package, held.get(package, ()))
+        return self._documents[package]
+
+
+def _of_held(package: str, held: Iterable[HeldSpecs]) -> Document:
+    return document_of(package, {key: part.signature for part in held for key in _keys(part.hashes)})
+
+
+def _keys(stored: bytes | str) -> Sequence[str]:
+    """Return a text that stands for each hash; computing it takes a fraction of the time of the hash itself."""
+    if isinstance(stored, bytes):
+        digits, length = stored.hex(), 2 * BYTES
+        return [digits[start : start + length] for start in range(0, len(digits), length)]
+    found = {one: pack([one]) for one in unpack(stored)}
+    return [packed.hex() if isinstance(packed, bytes) else one for one, packed in found.items()]
+
+
+class LastChanges(NamedTuple):
+    """The last changes and the unreadable versions of the documents of a tag."""
+
+    changed: Mapping[str, int]  # the last revision that changed the document, by package
+    # Package, revision and reason of each version that could not be read, and whether a later one could.
+    unread: Sequence[tuple[str, int, str, bool]]
+
+
+def last_changes(index: Index, tag: str, until: int) -> LastChanges:
+    """Return when each document of `tag` last changed up to revision `until`, and which versions could not be read."""
+    values = {"tag": index.id_of("tag", tag), "until": until}
+    changed = """
+        SELECT name, max(revision) FROM (
+            SELECT package, revision FROM step WHERE tag = :tag AND revision <= :until
+            UNION ALL SELECT package, revision FROM document WHERE tag = :tag AND revision <= :until
+        ) JOIN package ON id = package GROUP BY package
+    """
+    unread = """
+        SELECT package.name, d.revision, message, document.revision > d.revision AND document.revision <= :until
+        FROM diagnostic d JOIN package ON package.id = d.package LEFT JOIN document USING (tag, package)
+        WHERE d.tag = :tag AND d.revision <= :until ORDER BY d.revision, package.name
+    """
+    return LastChanges(dict(index.rows(changed, values)), list(index.rows(unread, values)))

@@ -1,0 +1,427 @@
+"""The tables of the history index, how the file is opened and checked, and how it keeps sets of hashes.
+
+Only `sqlite3` is used here, and nothing from the room `git/`: each question is answered by a new process, and every
+other import would take longer than the question.
+
+A hash is 32 letters of base32, which is 160 bits: sets of hashes are kept as 20 bytes each, sorted, one after the
+other. If one of a set is another text, the whole set is kept as a JSON array, so SQLite's own type (BLOB or TEXT) tells
+which of the two it is.
+"""
+
+import base64
+import os
+import sqlite3
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, suppress
+from itertools import accumulate, chain, pairwise
+from pathlib import Path
+from shlex import quote
+from stat import S_ISREG
+
+from msgspec.json import decode, encode
+
+from cachewatch.errors import NoHistoryIndex, StateError
+from cachewatch.runtime.files_and_locks import cache_path, journal_mode
+
+NAME = "cachewatch-history.db"
+VARIABLE = "CACHEWATCH_HISTORY"
+VERSION = 8
+_APPLICATION = 0x63775F68  # "cw_h"
+# The position of the application id in the header of an SQLite database.
+_HEADER_BYTES, _APPLICATION_ID = 100, slice(68, 72)
+# Writers commit for a short time only, but the end of a first build takes longer.
+BUSY_MILLISECONDS = 30_000
+
+# The last bytes of a journal that names another file, as in transactions over several databases.
+_NAMES_ANOTHER_FILE = bytes.fromhex("d9d505f920a163d7")
+# SQLite's message about a damaged file.
+MALFORMED = "database disk image is malformed"
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+TABLES = """
+CREATE TABLE revision(                   -- the first-parent chain of the branch, oldest first
+    n INTEGER PRIMARY KEY,               -- its place in the chain, from 0
+    "commit" TEXT NOT NULL UNIQUE,
+    time INTEGER                         -- of the committer, in seconds since 1970; NULL if git has none that is usable
+);
+CREATE TABLE progress(                   -- one row
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    indexed INTEGER NOT NULL             -- the last revision up to which every document is indexed, or -1. Later
+                                         -- rows of `revision` are being indexed, or were when that was interrupted
+);
+CREATE TABLE unit(                       -- documents (TAG/PACKAGE) that are done up to the last row of `revision`,
+    name TEXT PRIMARY KEY                -- while others are not yet
+) WITHOUT ROWID;
+CREATE TABLE tag(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE package(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE build(                      -- a signature without its stacks
+    id INTEGER PRIMARY KEY,
+    versions TEXT NOT NULL,              -- a JSON array, in the order of the signature
+    compiler TEXT NOT NULL,
+    os TEXT NOT NULL,
+    platform TEXT NOT NULL,
+    target TEXT NOT NULL,
+    variants TEXT NOT NULL,              -- a JSON array, in the order of the signature
+    UNIQUE (versions, compiler, os, platform, target, variants)
+);
+CREATE TABLE stacks(                     -- a set of stacks
+    id INTEGER PRIMARY KEY,
+    names TEXT NOT NULL UNIQUE           -- a JSON array, sorted; [] is no stack
+);
+CREATE TABLE stack(                      -- the members of each set; this order of the key serves the join
+    stacks INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    PRIMARY KEY (stacks, name)
+) WITHOUT ROWID;
+CREATE TABLE document(                   -- the last readable version of each document
+    tag INTEGER NOT NULL,
+    package INTEGER NOT NULL,
+    blob TEXT,                           -- its object id; NULL if the document was removed
+    revision INTEGER NOT NULL,           -- that made it so
+    baseline INTEGER,                    -- the first readable version, if it is in revision 0 or after an unreadable one:
+                                         -- its specs came "at or before"; NULL if the document came in a known revision
+    old_compilers INTEGER NOT NULL,      -- how it writes compilers: 0 as today, 1 as before Spack 1.0, 2 not at all (law 1)
+    PRIMARY KEY (tag, package)
+) WITHOUT ROWID;
+CREATE TABLE diagnostic(                 -- a version that could not be compared: the state before it is kept
+    tag INTEGER NOT NULL,
+    package INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    message TEXT NOT NULL,
+    PRIMARY KEY (tag, package, revision)
+) WITHOUT ROWID;
+CREATE TABLE interval(                   -- specs of one document and signature that came and went together
+    id INTEGER PRIMARY KEY,
+    tag INTEGER NOT NULL,
+    package INTEGER NOT NULL,
+    build INTEGER NOT NULL,
+    stacks INTEGER NOT NULL,
+    first INTEGER NOT NULL,              -- the first revision that has them
+    last INTEGER,                        -- the first revision that does not; NULL if they are still there
+    size INTEGER NOT NULL,               -- how many specs
+    hashes NOT NULL                      -- see `pack`. A hash in a row that ends and in one that begins at the same
+                                         -- revision was kept: its stacks changed, or the document writes it differently
+);
+CREATE TABLE spec(                       -- the intervals of a hash; filled when a build is complete
+    prefix BLOB NOT NULL,                -- the first 40 bits; none of a text that is not 32 letters of base32
+    interval INTEGER NOT NULL,
+    PRIMARY KEY (prefix, interval)
+) WITHOUT ROWID;
+CREATE TABLE step(                       -- what a revision did to a document, in specs; not what a baseline has, nor where
+                                         -- specs only changed their stacks
+    tag INTEGER NOT NULL,
+    package INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    added INTEGER NOT NULL,
+    removed INTEGER NOT NULL,
+    rebuilt INTEGER NOT NULL,            -- pairs of an added and a removed spec with equal signatures
+    compilers_differ INTEGER NOT NULL,   -- whether only one of the two documents writes compilers as before Spack 1.0,
+                                         -- so that a spec without a compiler matches any (law 1)
+    there INTEGER NOT NULL,              -- whether there is a document afterwards, be it without specs
+    PRIMARY KEY (tag, package, revision)
+) WITHOUT ROWID;
+CREATE TABLE tally(                      -- what a revision did to each set of stacks, in specs. A kept spec that moved
+    tag INTEGER NOT NULL,                -- from {a, b} to {b, c} counts as added to {c} and removed from {a}
+    stacks INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    added INTEGER NOT NULL,
+    removed INTEGER NOT NULL,
+    rebuilt INTEGER NOT NULL,
+    PRIMARY KEY (tag, stacks, revision)
+) WITHOUT ROWID;
+CREATE TABLE night(                      -- the revisions that changed documents of a tag, and had it before
+    tag INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    recorded INTEGER NOT NULL,           -- whether this revision and the one before have a dependency graph of the tag
+    PRIMARY KEY (tag, revision)
+) WITHOUT ROWID;
+CREATE TABLE cause(                      -- why specs were rebuilt in a revision, where that is recorded
+    tag INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    package TEXT NOT NULL,               -- that differs; '' where none is to blame. It need not have documents
+    what TEXT NOT NULL,
+    before TEXT NOT NULL,
+    after TEXT NOT NULL,
+    specs INTEGER NOT NULL,              -- how many new specs have this cause
+    attributed INTEGER NOT NULL,         -- and how many are counted under this one only, so these add up
+    PRIMARY KEY (tag, revision, package, what, before, after)
+) WITHOUT ROWID;
+INSERT INTO progress VALUES (1, -1);
+"""
+
+# Created when the first build is complete, because filling them at once is faster and smaller than row by row.
+INDEXES = """
+-- Covers the query of `when` in the order of its groups, so that it neither reads the rows, which are wide, nor sorts.
+CREATE INDEX IF NOT EXISTS interval_by_package ON interval(package, tag, build, stacks, first, last);
+CREATE INDEX IF NOT EXISTS interval_by_first ON interval(first);
+CREATE INDEX IF NOT EXISTS interval_by_last ON interval(last) WHERE last IS NOT NULL;
+"""
+
+
+class DamagedIndex(StateError):
+    """The index cannot be read. Nothing is lost with it, because it can be built again."""
+
+
+class NotAnIndex(StateError):
+    """The file is not a history index."""
+
+
+def index_path(db: str | Path | None, git_dir: Path, environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the path of an index: `db`, else $CACHEWATCH_HISTORY, else an index in `git_dir`, else a file in the user's cache."""
+    named = db or environment.get(VARIABLE)
+    if named:
+        return Path(named)
+    beside = git_dir / NAME
+    return beside if os.path.lexists(beside) else cache_path("history", str(git_dir.resolve()), ".db")
+
+
+def check_is_index(path: Path) -> None:
+    """Raise NotAnIndex if the file at `path` exists and is not a history index, be it damaged."""
+    header = _header(path)
+    owner = header[_APPLICATION_ID]
+    if owner == bytes(4):  # as in any database, and in an index whose tables are still in its journal
+        try:
+            with closing(_connect(path, _reading_mode(path))) as connection:
+                _version(connection, path)
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise _not_an_index(path) from error
+    elif header and owner != _APPLICATION.to_bytes(4):
+        raise _not_an_index(path)
+
+
+def _check_is_ours(path: Path) -> None:
+    """Raise NotAnIndex if the index or a file of SQLite beside it is a link or belongs to another user.
+
+    Also if a journal names another file, which SQLite would delete; no journal of cachewatch does so.
+    """
+    for file in (path, *(path.with_name(path.name + end) for end in ("-journal", "-wal", "-shm"))):
+        with suppress(FileNotFoundError):
+            about = file.lstat()
+            if not S_ISREG(about.st_mode) or about.st_nlink > 1 or about.st_uid != os.geteuid():
+                raise NotAnIndex(f"{file}: is a link, or no file of yours; name another file with --db")
+            with file.open("rb") as content:
+                content.seek(max(0, about.st_size - len(_NAMES_ANOTHER_FILE)))
+                if content.read() == _NAMES_ANOTHER_FILE:
+                    raise NotAnIndex(f"{file}: is no journal of cachewatch; remove it, or name another file with --db")
+
+
+def _header(path: Path) -> bytes:
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # does not wait for a pipe
+            if not S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise _not_an_index(path)
+            return file.read(_HEADER_BYTES)
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
+def _not_an_index(path: Path) -> NotAnIndex:
+    return NotAnIndex(f"{path}: is no history index; name another file with --db")
+
+
+def open_for_writing(path: Path) -> sqlite3.Connection:
+    """Open the index at `path`; its tables are created if it is new or of an older version.
+
+    Raises StateError if the file is not an index, is of a newer version, or cannot be used. The caller begins
+    transactions.
+    """
+    make_folder(path)
+    _header(path)  # SQLite would wait for a pipe
+    _check_is_ours(path)
+    with translating_errors(path), ExitStack() as undo:
+        connection = undo.enter_context(closing(_connect(path, "rwc")))
+        if _version(connection, path) > VERSION:  # or the file is not ours to change
+            raise _newer(path)
+        connection.execute(f"PRAGMA journal_mode = {journal_mode(path.parent)}")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        if _version(connection, path) != VERSION:
+            connection.execute("BEGIN IMMEDIATE")
+            if _version(connection, path) != VERSION:  # no other process created them meanwhile
+                make_tables(connection)
+            connection.execute("COMMIT")
+        undo.pop_all()
+    return connection
+
+
+def open_for_reading(
+    path: Path, *, busy_milliseconds: int = BUSY_MILLISECONDS, must_be_complete: bool = True
+) -> sqlite3.Connection:
+    """Open the existing index at `path` in one transaction, so that it does not change while it is read.
+
+    Raises NoHistoryIndex if there is none that is complete, StateError if it cannot be used. `busy_milliseconds` is how
+    long to wait for a process that is writing.
+    """
+    if not path.exists():
+        raise NoHistoryIndex(f"{path}: there is no history index; run `cachewatch history build` first")
+    check_is_index(path)
+    with translating_errors(path), ExitStack() as undo:
+        connection = undo.enter_context(closing(_connect(path, _reading_mode(path), busy_milliseconds)))
+        version = _version(connection, path)
+        if version > VERSION:
+            raise _newer(path)
+        if version != VERSION:
+            raise NoHistoryIndex(f"{path}: written by an older version; run `cachewatch history build` again")
+        # Everything is read in one transaction: a build beside us changes nothing that we see.
+        connection.execute("BEGIN")
+        if must_be_complete and connection.execute("SELECT indexed FROM progress").fetchone()[0] < 0:
+            raise NoHistoryIndex(
+                f"{path}: the history index is not complete; `cachewatch history build` continues, unless one is running"
+            )
+        undo.pop_all()
+    return connection
+
+
+def make_folder(path: Path) -> None:
+    """Create the folder of the index at `path` if it is missing."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(error.filename or path, error) from error
+
+
+def unwritable(path: str | Path, error: OSError) -> StateError:
+    """Return the error to raise if a file cannot be written."""
+    return StateError(f"{path}: {error.strerror}; name another file with --db")
+
+
+@contextmanager
+def translating_errors(path: Path) -> Iterator[None]:
+    """Turn errors of SQLite into StateError, or DamagedIndex if the file is damaged, with the path in the message."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", None)  # its higher bits tell which kind
+        # Python gives none for text that is not UTF-8.
+        is_text = code is None and isinstance(error, sqlite3.OperationalError)
+        if is_text or (code is not None and code & 0xFF in _DAMAGED):
+            raise damaged(path, error) from error
+        raise StateError(f"{path}: {error}; try again, or name another file with --db") from error
+    except UnicodeDecodeError as error:  # SQLite's message contains bytes of the file
+        raise damaged(path, MALFORMED) from error
+
+
+def is_damaged(connection: sqlite3.Connection) -> bool:
+    """Tell whether any page of the database is damaged."""
+    with suppress(sqlite3.Error, UnicodeDecodeError):
+        return bool(connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",))
+    return True
+
+
+def damaged(path: Path, what: object) -> DamagedIndex:
+    """Return the error to raise for a damaged file; `what` is the reason."""
+    remove = f"cachewatch history drop --db {quote(str(path))}"
+    return DamagedIndex(f"{path}: {what}; `{remove}` removes it, then build it again")
+
+
+def _newer(path: Path) -> StateError:
+    return StateError(f"{path}: written by a newer cachewatch; use that one, or name another file with --db")
+
+
+def _connect(path: Path, mode: str, busy_milliseconds: int = BUSY_MILLISECONDS) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None)
+    connection.execute(f"PRAGMA busy_timeout = {busy_milliseconds}")
+    return connection
+
+
+def _reading_mode(path: Path) -> str:
+    """Return the SQLite mode for reading: in a folder that we cannot write, SQLite cannot create its shared memory."""
+    log = path.with_name(f"{path.name}-wal")
+    is_quiet = not (log.exists() and log.stat().st_size)
+    return "ro&immutable=1" if is_quiet and not os.access(path.parent, os.W_OK) else "ro"
+
+
+def _version(connection: sqlite3.Connection, path: Path) -> int:
+    application, version, tables = (
+        connection.execute(query).fetchone()[0]
+        for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_schema")
+    )
+    if application != _APPLICATION and (application or version or tables):
+        raise _not_an_index(path)
+    return int(version)
+
+
+def make_tables(connection: sqlite3.Connection) -> None:
+    """Drop all tables and create them empty; their contents can be built again. The caller begins the transaction."""
+    for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall():
+        connection.execute(f'DROP TABLE "{name}"')
+    for statement in TABLES.split(";\n"):
+        connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+    connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+_LETTERS, BYTES, PREFIX_BYTES = 32, 20, 5
+# The prefix of each hash: its first eight letters.
+_PREFIXES = struct.Struct("5s15x").iter_unpack
+UNUSUAL = b""  # the prefix of every text that is not 32 letters of base32
+_ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
+_BASE32 = frozenset(_ALPHABET)
+# Translates letters of base32 to digits of Python's numbers of base 32, and all other bytes to what is no digit.
+_DIGITS = bytes(
+    ord("0123456789abcdefghijklmnopqrstuv"[_ALPHABET.index(letter)]) if (letter := chr(byte)) in _BASE32 else ord("!")
+    for byte in range(256)
+)
+
+
+def pack(hashes: Iterable[str]) -> bytes | str:
+    """Return a set of hashes in the form in which it is stored."""
+    return pack_all([hashes])[0]
+
+
+def pack_all(sets: Iterable[Iterable[str]]) -> list[bytes | str]:
+    """Return each set of hashes in its stored form; packing all at once takes a fifth of the time of `pack`."""
+    found = [sorted(hashes) for hashes in sets]
+    flat = list(chain.from_iterable(found))
+    if {*map(len, flat)} <= {_LETTERS}:
+        # Eight letters are five bytes, so 32 letters end where a byte does, and all of them are one number. Python's
+        # base64 decodes base32 one letter at a time.
+        with suppress(ValueError):
+            digits = "".join(flat).encode().translate(_DIGITS)
+            whole = int(digits or b"0", 32).to_bytes(BYTES * len(flat))
+            ends = list(accumulate(map(len, found), initial=0))
+            return [whole[BYTES * start : BYTES * end] for start, end in pairwise(ends)]
+    if len(found) == 1:
+        return [encode(found[0]).decode()]
+    return [pack(hashes) for hashes in found]
+
+
+def unpack(stored: bytes | str) -> list[str]:
+    """Return the hashes that `pack` was given, as a sorted list."""
+    if isinstance(stored, str):
+        found: list[str] = decode(stored)
+        return found
+    together = base64.b32encode(stored).decode().lower()
+    return [together[start : start + _LETTERS] for start in range(0, len(together), _LETTERS)]
+
+
+def members(stored: bytes | str) -> list[bytes | str]:
+    """Return each hash of a packed set in its own packed form, without decoding it: equal hashes have equal forms."""
+    if isinstance(stored, str):
+        return [pack([one]) for one in unpack(stored)]
+    return [stored[start : start + BYTES] for start in range(0, len(stored), BYTES)]
+
+
+def prefixes(stored: bytes | str) -> set[bytes]:
+    """Return the prefixes under which the table `spec` lists these packed hashes."""
+    if isinstance(stored, str):
+        return {prefix_of(one) for one in unpack(stored)}
+    return {prefix for (prefix,) in _PREFIXES(stored)}
+
+
+def prefix_of(spec_hash: str) -> bytes:
+    """Return the prefix of a whole hash: its first eight letters as five bytes, or UNUSUAL if it is another text."""
+    if len(spec_hash) != _LETTERS or not _BASE32.issuperset(spec_hash):
+        return UNUSUAL
+    return base64.b32decode(spec_hash[:8].upper())
+
+
+def prefix_range(beginning: str) -> tuple[bytes, bytes]:
+    """Return the lowest and highest prefix of hashes that begin with `beginning`, of which eight letters count."""
+    letters = beginning[:8]
+    if not _BASE32.issuperset(letters):
+        return UNUSUAL, UNUSUAL
+    low, high = (base64.b32decode(letters.upper().ljust(8, filler)) for filler in "A7")
+    return low, high

@@ -1,0 +1,283 @@
+"""Read one document version by version: when each spec was added and removed, and what each version changed.
+
+Added, removed and rebuilt specs are counted by the laws of the comparison (docs/laws.md). The tasks and results pass
+between processes: they are picklable, and have names instead of the numbers of the index.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+from cachewatch.core.model import NO_HASH, CompilerForm, Document, MatchKind, Signature, Specs, facts_of
+from cachewatch.core.package_changes import compare, not_written, reused_hashes
+from cachewatch.core.versions_spellings_targets import version_identity
+from cachewatch.documents.front_matter_and_limits import brief
+from cachewatch.documents.parsing_and_recognition import TOO_LARGE, parse
+from cachewatch.documents.records import KnownRecords
+from cachewatch.errors import DocumentError
+from cachewatch.extensions.history.document_versions import Version
+from cachewatch.extensions.history.schema_and_location import pack_all, unpack
+
+
+class OpenInterval(Struct, frozen=True):
+    """A row of the table `interval` whose specs are still present."""
+
+    id: int
+    signature: Signature
+    first: int
+    hashes: bytes | str
+
+
+class KnownDocument(Struct, frozen=True):
+    """A row of the table `document`: the last readable version of a document."""
+
+    blob: str | None
+    revision: int
+    baseline: int | None
+    compiler_form: CompilerForm
+
+
+class Task(Struct, frozen=True):
+    """One document whose new versions are to be read, and its state in the index."""
+
+    tag: str
+    package: str
+    versions: tuple[Version, ...]
+    known: KnownDocument | None = None
+    # Whether no version of it was readable so far: the first readable version is then a baseline.
+    is_unread: bool = False
+    intervals: tuple[OpenInterval, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of the document in the table `unit`: TAG/PACKAGE."""
+        return f"{self.tag}/{self.package}"
+
+
+class Interval(Struct, frozen=True, order=True):
+    """Specs of one signature that were added by one revision and removed by one."""
+
+    signature: Signature
+    first: int
+    last: int | None
+    hashes: bytes | str
+    size: int
+
+
+class StepCounts(Struct, frozen=True):
+    """How many specs of a document one revision added, removed and rebuilt."""
+
+    revision: int
+    added: int
+    removed: int
+    rebuilt: int
+    is_compiler_unknown: bool  # see law 1 in docs/laws.md
+    is_there: bool  # whether there is a document afterwards
+
+
+class StackTally(Struct, frozen=True):
+    """How many specs of a set of stacks one revision added, removed and rebuilt."""
+
+    stacks: tuple[str, ...]
+    revision: int
+    added: int
+    removed: int
+    rebuilt: int
+
+
+class IndexedDocument(Struct, frozen=True):
+    """Everything that the new versions of a document add to the index."""
+
+    document: KnownDocument | None  # None if no version was ever readable
+    intervals: tuple[Interval, ...]  # those of `task.intervals` in their new state, and all new ones
+    steps: tuple[StepCounts, ...] = ()
+    tallies: tuple[StackTally, ...] = ()
+    diagnostics: tuple[tuple[int, str], ...] = ()
+
+
+BySpec = Mapping[str, Signature]
+Counts = Mapping[Signature, int]
+# The specs of a document, and its spelling of compilers.
+Side = tuple[BySpec, CompilerForm]
+
+
+class VersionDifference(Struct, frozen=True):
+    """The specs that a version removed, added, and kept with another signature, by hash.
+
+    A hash that now names another spec is among the removed and among the added ones.
+    """
+
+    went: BySpec
+    came: BySpec
+    changed: Mapping[str, tuple[Signature, Signature]]  # in other stacks, or written differently
+
+    def __bool__(self) -> bool:
+        return bool(self.went or self.came or self.changed)
+
+
+def difference(before: BySpec, after: BySpec, *, is_compiler_unknown: bool) -> VersionDifference:
+    """Return the difference between the specs of two versions of a document."""
+    kept = before.keys() & after.keys()
+    # Documents that are read together share their signatures, so most are one object.
+    differing = [one for one in kept if before[one] is not after[one] and before[one] != after[one]]
+    if differing:
+        values = set(before.values()), set(after.values())
+        unwritten = not_written(*values, is_compiler_unknown=is_compiler_unknown)
+        kept -= reused_hashes(before, after, differing, unwritten)
+    return VersionDifference(
+        {one: signature for one, signature in before.items() if one not in kept},
+        {one: signature for one, signature in after.items() if one not in kept},
+        {one: (before[one], after[one]) for one in differing if one in kept},
+    )
+
+
+def count_step(
+    package: str,
+    version: Version,
+    found: VersionDifference,
+    before: Side,
+    after: Side,
+    *,
+    is_compiler_unknown: bool,
+) -> tuple[StepCounts, list[StackTally]]:
+    """Return the counts of the difference `found` that a version made, in all and by set of stacks."""
+    went, came = Counter(found.went.values()), Counter(found.came.values())
+    versions = {version for signature in (*went, *came) for version in signature.versions}
+    # Some may be equal for Spack but spelled differently (1.2 and 1-2).
+    if is_compiler_unknown or len({version_identity(version) for version in versions}) < len(versions):
+        rebuilt = _compared(package, before, after)
+    else:
+        rebuilt = {signature: min(count, came[signature]) for signature, count in went.items() if signature in came}
+    counts = len(found.came), len(found.went), sum(rebuilt.values())
+    step = StepCounts(version.revision, *counts, is_compiler_unknown, is_there=version.blob is not None)
+    return step, list(_tallies(version.revision, found, went, came, rebuilt))
+
+
+def _compared(package: str, before: Side, after: Side) -> Counts:
+    """Return the rebuilt specs by the full comparison of both sides, counted by signature."""
+    change = compare(package, document_of(package, *before), document_of(package, *after))
+    rebuilt: Counter[Signature] = Counter()
+    for match in change.matches if change else ():
+        if match.kind is MatchKind.REBUILT:
+            rebuilt[match.before] += match.count
+    return rebuilt
+
+
+def document_of(package: str, specs: BySpec, form: CompilerForm = CompilerForm.NEW) -> Document:
+    """Return a document with these specs, whose compilers are spelled as in `form`."""
+    held = Specs.of(specs)
+    return Document(
+        package=package,
+        tag="",
+        specs=held,
+        facts=facts_of(held.counts),
+        compiler_form=form,
+        has_hashes=not any(one.startswith(NO_HASH) for one in specs),
+    )
+
+
+def _tallies(
+    revision: int, found: VersionDifference, went: Counts, came: Counts, rebuilt: Counts
+) -> Iterator[StackTally]:
+    """Yield the counts by set of stacks; the empty set stands for specs that no stack builds."""
+    by_stacks: defaultdict[tuple[str, ...], list[int]] = defaultdict(lambda: [0, 0, 0])
+    for place, counts in enumerate((came, went, rebuilt)):
+        for signature, count in counts.items():
+            by_stacks[signature.stacks][place] += count
+    for before, after in found.changed.values():
+        for place, (some, others) in enumerate(((after.stacks, before.stacks), (before.stacks, after.stacks))):
+            joined = tuple(stack for stack in some if stack not in others)
+            if joined or (not some and others):
+                by_stacks[joined][place] += 1
+    for stacks, (added, removed, same) in sorted(by_stacks.items()):
+        yield StackTally(stacks, revision, added, removed, same)
+
+
+# The content of each version; None if it is too large to be a document.
+Contents = Iterator[bytes | None]
+
+
+class Follower:
+    """The state of one document, of `task`, while its versions are read."""
+
+    def __init__(self, task: Task, known: KnownRecords) -> None:
+        self._task = task
+        self._known = known
+        self._specs = {one: row.signature for row in task.intervals for one in unpack(row.hashes)}
+        self._form = task.known.compiler_form if task.known else CompilerForm.NEW
+        self._first = {one: row.first for row in task.intervals for one in unpack(row.hashes)}
+        self._ended: defaultdict[tuple[Signature, int, int | None], list[str]] = defaultdict(list)
+        self._document = task.known
+        self._is_unread = task.is_unread
+        self._steps: list[StepCounts] = []
+        self._tallies: list[StackTally] = []
+        self._diagnostics: list[tuple[int, str]] = []
+
+    def run(self, contents: Contents) -> IndexedDocument:
+        """Read all versions, whose contents are `contents` in this order, and return what they add to the index."""
+        for version in self._task.versions:
+            problem = version.problem or self._take(version, contents)
+            if problem:
+                self._diagnostics.append((version.revision, brief(problem)))
+                self._is_unread = self._is_unread or self._document is None
+        return IndexedDocument(
+            document=self._document,
+            intervals=tuple(self._intervals()),
+            steps=tuple(self._steps),
+            tallies=tuple(self._tallies),
+            diagnostics=tuple(self._diagnostics),
+        )
+
+    def _take(self, version: Version, contents: Contents) -> str:
+        """Read one version. If it cannot be read, return the reason and leave the state as it is."""
+        specs, form = {}, CompilerForm.NEW
+        if version.blob is not None:
+            content = next(contents)
+            if content is None:
+                return TOO_LARGE
+            try:
+                document = parse(content, self._task.package, self._known)
+            except DocumentError as error:
+                return str(error)
+            specs, form = dict(document.specs.items()), document.compiler_form
+        self._note(version, specs, form)
+        return ""
+
+    def _note(self, version: Version, specs: dict[str, Signature], form: CompilerForm) -> None:
+        """Record the changes that a readable version, or the removal of the document, made."""
+        is_there, was_there = version.blob is not None, self._document is not None and self._document.blob is not None
+        is_baseline = is_there and (self._is_unread or version.revision == 0)
+        is_compiler_unknown = was_there and is_there and self._form is not form
+        found = difference(self._specs, specs, is_compiler_unknown=is_compiler_unknown)
+        if (found or is_there != was_there) and not is_baseline:
+            before, after = (self._specs, self._form), (specs, form)
+            step, tallies = count_step(
+                self._task.package, version, found, before, after, is_compiler_unknown=is_compiler_unknown
+            )
+            if step.added or step.removed or is_compiler_unknown or is_there != was_there:
+                self._steps.append(step)
+            self._tallies += tallies
+        self._move(version.revision, found)
+        self._specs, self._form = specs, form
+        baseline = self._document.baseline if self._document else version.revision if is_baseline else None
+        self._document = KnownDocument(version.blob, version.revision, baseline, form)
+        self._is_unread = False
+
+    def _move(self, revision: int, found: VersionDifference) -> None:
+        """End the intervals of removed specs, and begin those of added ones; a changed spec does both."""
+        for one, signature in found.went.items():
+            self._ended[signature, self._first.pop(one), revision].append(one)
+        for one, (before, _) in found.changed.items():
+            self._ended[before, self._first[one], revision].append(one)
+            self._first[one] = revision
+        self._first.update(dict.fromkeys(found.came, revision))
+
+    def _intervals(self) -> Iterator[Interval]:
+        for one, signature in self._specs.items():
+            self._ended[signature, self._first[one], None].append(one)
+        ranks = {signature: rank for rank, signature in enumerate(sorted({place[0] for place in self._ended}))}
+        places = sorted(self._ended, key=lambda place: (ranks[place[0]], place[1], place[2] is None, place[2]))
+        found = [self._ended[place] for place in places]
+        for (signature, first, last), hashes, packed in zip(places, found, pack_all(found), strict=True):
+            yield Interval(signature, first, last, packed, len(hashes))

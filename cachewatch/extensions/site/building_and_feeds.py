@@ -1,0 +1,413 @@
+"""Build the site: all pages of a catalogue and its history, its Atom feeds, and the archive of digests.
+
+`reading_history.py` reads everything from the history index, and finds why specs were rebuilt, as the values of `package_histories.py`. A module for each kind of page returns its contents, made of `page_parts_and_plots.py`: `front_page.py` for the first
+page, `packages.py` for the pages of packages, `list_pages_and_search_index.py` for those of stacks, tags and revisions and the search index.
+templates/ makes pages of them, and `Folder` writes those that changed.
+
+Each page has a key: a hash of the templates and of all its values. A page with the same key as in the last build is
+neither rendered nor written. Only files that a build wrote, by its own list of them, are ever replaced or removed.
+"""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path, PurePosixPath
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from cachewatch import __version__
+from cachewatch.channels import markup
+from cachewatch.channels.feed import TEMPLATE, Feed, FeedEntry, timestamp, urn
+from cachewatch.config.value_types_and_secrets import StatePlace
+from cachewatch.core.names_and_escaping import safe
+from cachewatch.errors import SourceError, UsageError
+from cachewatch.extensions.site.front_page import index_page, stacks_plot
+from cachewatch.extensions.site.list_pages_and_search_index import (
+    hash_files,
+    index_file,
+    package_rows,
+    packages_of,
+    revision_list,
+    revision_pages,
+    revision_path,
+    stack_pages,
+    tag_pages,
+    tag_rows,
+)
+from cachewatch.extensions.site.package_histories import (
+    Revisions,
+    RevisionStory,
+    TagHistory,
+    file_name,
+    page,
+    shown,
+    totals_of,
+)
+from cachewatch.extensions.site.packages import Sources, package_page
+from cachewatch.extensions.site.page_parts_and_plots import Happening, Link, View
+from cachewatch.extensions.site.reading_history import SiteContents
+from cachewatch.report.digest_and_message_values import with_neighbours
+from cachewatch.report.report_blocks import Block
+from cachewatch.report.template_rendering import render
+from cachewatch.runtime.files_and_locks import publish, read_inside, remove
+from cachewatch.runtime.worker import in_processes
+from cachewatch.store.digests_and_holds import archive
+from cachewatch.store.sqlite_and_process_lock import open_to_read
+
+_MOST_ENTRIES = 20
+_MOST_IN_TITLE = 3
+_UNKNOWN = datetime.fromtimestamp(0, UTC)
+
+
+def tag_feed(past: TagHistory, stories: Sequence[RevisionStory], title: str) -> View:
+    """Return the feed of all revisions that changed anything, limited to the newest."""
+    told = [n for n, story in enumerate(stories) if story.facts][::-1][:_MOST_ENTRIES]
+    entries = [
+        FeedEntry(
+            id=_id("revision", past.tag, past.revisions[n].revision),
+            title=_title([fact.text for fact in stories[n].facts], "; "),
+            updated=timestamp(past.revisions[n].time or _UNKNOWN),
+            link=revision_path(past.revisions[n].revision),
+            sections=tuple(_section(block) for block in stories[n].sections),
+        )
+        for n in told
+    ]
+    return _feed(("tag", past.tag), f"{title}: {shown(past.tag)}", "index.html", entries, past.revisions)
+
+
+def _section(block: Block) -> tuple[str, tuple[str, ...], str]:
+    """Return a block of a revision's page as a section of its entry: heading, lines, and how many more there are."""
+    lines = ((f"{each.name} {each.fact}".strip(), each.specs, each.where) for each in block.entries)
+    heading, *texts = (
+        markup(", ".join(filter(None, parts)))
+        for parts in ((f"{block.title} {block.name}".strip(), block.total), *lines)
+    )
+    return heading, tuple(texts), block.more
+
+
+def page_feed(kind: str, name: str, told: View, revisions: Revisions) -> View:
+    """Return the feed of one package or stack (`kind`): versions that were added and removed, but no mere rebuilds.
+
+    `told` has the values of its page.
+    """
+    home = f"{file_name(name)}.html"
+    happened: list[Happening] = [one for one in told["happenings"] if one.came or one.went]
+    entries = []
+    for one in happened[:_MOST_ENTRIES]:
+        sides = [
+            (word, tuple(markup(link.text) for link in links), f"and {more:,} more" if more else "")
+            for word, links, more in (("added", one.came, one.more_came), ("removed", one.went, one.more_went))
+            if links
+        ]
+        entries.append(
+            FeedEntry(
+                id=_id(kind, name, one.moment.commit),
+                title=f"{told['name']}: " + "; ".join(f"{word} {_title(texts, ', ')}" for word, texts, _ in sides),
+                updated=timestamp(one.moment.time or _UNKNOWN),
+                link=home,
+                sections=tuple((word.capitalize(), texts, more) for word, texts, more in sides),
+            )
+        )
+    return _feed((kind, name), f"{told['name']} in {told['tag']}", home, entries, revisions)
+
+
+def _feed(name: Sequence[str], title: str, home: str, entries: Sequence[FeedEntry], revisions: Revisions) -> View:
+    """Return the values of a feed; `home` is the address of its page, relative to the folder of the feed."""
+    # The feed must change only if an entry does: without entries, it is as old as the history.
+    updated = entries[0].updated if entries else timestamp(revisions[0].time or _UNKNOWN)
+    return {"feed": Feed(id=_id(*name), title=markup(title), updated=updated, page=home), "entries": entries}
+
+
+def _title(texts: Sequence[str], between: str) -> str:
+    """Return the first of `texts`, with the number of the others."""
+    more = len(texts) - _MOST_IN_TITLE
+    return markup(between.join(texts[:_MOST_IN_TITLE]) + (f" and {more:,} more" if more > 0 else ""))
+
+
+def _id(*name: str) -> str:
+    return urn("\0".join(("cachewatch.site", *name)))
+
+
+class ArchivedDigest(Struct, frozen=True, kw_only=True):
+    """A digest that was rendered for a subscription."""
+
+    key: str  # permanent
+    subscription: str
+    title: str
+    period: str  # 2026-07-27 or 2026-07-27..2026-08-02
+    created: datetime  # UTC
+    html: str  # a whole page of its own, made by our own templates
+    feed: str | None = None  # the address of the subscription's Atom feed, relative to the site or absolute
+
+
+def digests_page(digests: Sequence[ArchivedDigest]) -> View:
+    """Return the values of the page that lists digests, newest first, with the feeds of their subscriptions."""
+    feeds = sorted({(digest.subscription, digest.feed) for digest in digests if digest.feed})
+    return {
+        "digests": [
+            {
+                "title": Link(shown(digest.title, 160), page("digest", digest.key)),
+                "subscription": shown(digest.subscription),
+                "period": shown(digest.period),
+                "day": digest.created.date().isoformat(),
+            }
+            for digest in digests
+        ],
+        "feeds": [Link(shown(name), feed) for name, feed in feeds],
+    }
+
+
+def digest_pages(digests: Sequence[ArchivedDigest]) -> Iterator[tuple[str, bytes]]:
+    """Yield the path and content of the page of each digest, with links to the digests before and after it."""
+    by_subscription: defaultdict[str, list[ArchivedDigest]] = defaultdict(list)
+    for digest in digests:
+        by_subscription[digest.subscription].append(digest)
+    for found in by_subscription.values():
+        paths = [page("digest", digest.key) for digest in found]
+        names = [None, *(path.removeprefix("digest/") for path in paths), None]
+        for place, digest in enumerate(found):
+            # The newest comes first.
+            linked = with_neighbours(digest.html, previous=names[place + 2], following=names[place])
+            yield paths[place], linked.encode()
+
+
+def archived_digests(state: StatePlace, feeds: Mapping[str, str | None]) -> list[ArchivedDigest]:
+    """Return the digests of the subscriptions in `feeds` in the state of the service, without notices to operators.
+
+    `feeds` has the address of the feed of each subscription. Raises StateError if the state cannot be used.
+    """
+    with closing(open_to_read(state)) as database, database.read() as connection:
+        kept = archive(connection)
+    return [
+        ArchivedDigest(
+            key=stored.key,
+            subscription=stored.subscription,
+            title=stored.title,
+            period=stored.period,
+            created=stored.created,
+            html=stored.rendered.page or stored.rendered.html,
+            feed=feeds[stored.subscription],
+        )
+        for stored in kept
+        if stored.subscription in feeds and not stored.rendered.is_notice
+    ]
+
+
+_OWN = ".cachewatch"
+# The format of the remembered data; with another one, everything is built anew.
+_EDITION = "cachewatch.site/5"
+_LARGEST = 2 * 2**30
+
+Value = TypeVar("Value")
+
+
+class WrittenPages(Struct, frozen=True):
+    """The numbers of pages that a build wrote, kept unchanged, and removed."""
+
+    written: int
+    kept: int
+    removed: int
+
+
+class _Manifest(Struct):
+    edition: str
+    pages: dict[str, str]  # key by path
+
+
+class Folder:
+    """The folder of a site, with the pages and the contents of the last build."""
+
+    def __init__(self, path: Path) -> None:
+        """Use the folder `path`: a site of cachewatch, an empty folder, or one that does not exist yet.
+
+        Raises UsageError for any other folder.
+        """
+        self.path = path
+        self._pages: dict[str, str] = {}
+        self._written = 0
+        found = self._load("pages.json", msgspec.json.Decoder(_Manifest).decode)
+        self._before = found.pages if found else {}
+        if found is not None and found.edition != _EDITION:
+            # Still ours: its pages are replaced, and its remembered contents are not used.
+            self._before = dict.fromkeys(found.pages, "")
+            self._remove(f"{_OWN}/history.msgpack")
+        try:
+            is_foreign = found is None and path.exists() and any(path.iterdir())
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be used: {error.strerror}") from error
+        if is_foreign:
+            raise UsageError(
+                f"{path}: this folder contains something other than a site of cachewatch; choose another one"
+            )
+
+    def remembered(self) -> SiteContents | None:
+        """Return the contents of the last build, or None if there was none."""
+        return self._load("history.msgpack", msgspec.msgpack.Decoder(SiteContents).decode)
+
+    def offer(self, path: str, key: str) -> bool:
+        """Add the page at `path`, and tell whether it must be written: its `key` is new, or the file is missing."""
+        assert path not in self._pages, path
+        self._pages[path] = key
+        return self._before.get(path) != key or not (self.path / path).is_file()
+
+    def put(self, path: str, content: bytes) -> None:
+        """Write one page."""
+        if not self._written:
+            # If this build is interrupted, the next one knows that the folder is ours, and writes every page.
+            self._note(dict.fromkeys({**self._before, **self._pages}, ""))
+        self._write(path, content)
+        self._written += 1
+
+    def finish(self, contents: SiteContents) -> WrittenPages:
+        """Remove pages that this build did not offer, store `contents` and the list of pages, and return their numbers."""
+        stale = [path for path in self._before if path not in self._pages]
+        for path in stale:
+            parts = PurePosixPath(path).parts  # the list of pages may be forged
+            if 1 <= len(parts) <= 2 and ".." not in parts and not path.startswith("/") and safe(path) == path:
+                self._remove(path)
+        self._write(f"{_OWN}/history.msgpack", msgspec.msgpack.encode(contents))
+        self._note(self._pages)
+        return WrittenPages(self._written, len(self._pages) - self._written, len(stale))
+
+    def _note(self, pages: Mapping[str, str]) -> None:
+        manifest = _Manifest(_EDITION, dict(sorted(pages.items())))
+        self._write(f"{_OWN}/pages.json", msgspec.json.format(msgspec.json.encode(manifest), indent=1))
+
+    def _remove(self, path: str) -> None:
+        try:
+            remove(self.path / path, base=self.path)
+        except OSError as error:
+            raise SourceError(f"{self.path / path}: cannot be removed: {error.strerror}") from error
+
+    def _load(self, name: str, decode: Callable[[bytes], Value]) -> Value | None:
+        with suppress(OSError, msgspec.MsgspecError):
+            return decode(read_inside(self.path, f"{_OWN}/{name}", most=_LARGEST))
+        return None
+
+    def _write(self, path: str, content: bytes) -> None:
+        target = self.path / path
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            publish(target, content, base=self.path, mode=0o644, is_durable=False)
+        except OSError as error:
+            raise SourceError(f"{target}: cannot be written: {error.strerror}") from error
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:32]
+
+
+_TEMPLATES = files(__package__) / "templates"
+_ASSETS = ("site.css", "site.js")
+_PAGES_AT_ONCE = 50
+_NO_SOURCES = Sources()
+
+Progress = Callable[[int], None]
+
+
+class _Page(Struct, frozen=True):
+    """A page to write: its path, its template and the values for the template."""
+
+    path: str
+    template: str
+    values: Mapping[str, object]
+
+
+def build(
+    folder: Folder,
+    catalogue: SiteContents,
+    digests: Iterable[ArchivedDigest],
+    *,
+    title: str,
+    sources: Sources = _NO_SOURCES,
+    jobs: int = 1,
+    progress: Progress = lambda _: None,
+) -> WrittenPages:
+    """Write the site of `catalogue` with `digests` into `folder`; pages that did not change are left as they are."""
+    digests = sorted(digests, key=lambda digest: (digest.created, digest.key), reverse=True)
+    sources_of_pages = sorted(_TEMPLATES.iterdir(), key=lambda file: file.name)
+    texts = [__version__, title, *(["digests"] if digests else []), *(f.read_text("utf-8") for f in sources_of_pages)]
+    templates = hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
+    for path, content in _files(catalogue, digests):
+        if folder.offer(path, _digest(content)):
+            folder.put(path, content)
+    pages = _pages(catalogue, digests, title=shown(title, 120), sources=sources)
+    due = [p for p in pages if folder.offer(p.path, _digest(msgspec.json.encode([templates, p.values])))]
+    for run in _render(due, shown(title, 120), jobs, has_digests=bool(digests)):
+        for path, content in run:
+            folder.put(path, content)
+        progress(len(run))
+    return folder.finish(catalogue)
+
+
+def _files(catalogue: SiteContents, digests: Sequence[ArchivedDigest]) -> Iterator[tuple[str, bytes]]:
+    """Yield the path and content of every file that is not made from a template."""
+    for name in _ASSETS:
+        yield f"assets/{name}", (_TEMPLATES / name).read_bytes()
+    packages = sorted(packages_of(catalogue))
+    yield "assets/index.js", index_file(packages, catalogue, totals_of(catalogue.past))
+    yield from hash_files(packages, catalogue)
+    yield from digest_pages(digests)
+
+
+def _pages(
+    catalogue: SiteContents, digests: Sequence[ArchivedDigest], *, title: str, sources: Sources
+) -> Iterator[_Page]:
+    past, stories = catalogue.past, catalogue.stories
+    totals, revisions = totals_of(past), past.revisions
+    told = shown(past.tag)
+    yield _Page("index.html", "index", {"view": index_page(catalogue, totals)})
+    yield _Page("packages.html", "packages", {"packages": package_rows(catalogue), "tag": told})
+    yield _Page("stacks.html", "stacks", {"plot": stacks_plot(totals, revisions, stories), "tag": told})
+    yield _Page("tags.html", "tags", {"tags": tag_rows(catalogue), "told": told})
+    yield _Page("revisions.html", "revisions", {"rows": revision_list(past, stories, totals), "tag": told})
+    yield _Page("feed.atom", "feed", tag_feed(past, stories, title))
+    if digests:
+        yield _Page("digests.html", "digests", {"view": digests_page(digests)})
+    for path, revision_view in revision_pages(past, stories):
+        yield _Page(path, "revision", {"view": revision_view})
+    for stack, stack_view in stack_pages(past, totals).items():
+        yield _Page(page("stack", stack), "stack", {"view": stack_view})
+        yield _Page(f"stack/{file_name(stack)}.atom", "feed", page_feed("stack", stack, stack_view, revisions))
+    for tag, tag_view in tag_pages(catalogue):
+        yield _Page(page("tag", tag), "tag", {"view": tag_view})
+    yield from _package_pages(catalogue, sources)
+
+
+def _package_pages(catalogue: SiteContents, sources: Sources) -> Iterator[_Page]:
+    histories = packages_of(catalogue)
+    for package in sorted(histories):
+        in_tags = {tag: packages[package] for tag, (_, packages) in catalogue.tags.items() if package in packages}
+        view = package_page(
+            package,
+            catalogue.past.tag,
+            histories[package],
+            in_tags,
+            revisions=catalogue.past.revisions,
+            sources=sources,
+            causes=catalogue.causes.get(package),
+            has_page=histories.__contains__,
+        )
+        yield _Page(page("package", package), "package", {"view": view})
+        if view["feed"]:
+            feed = page_feed("package", package, view, catalogue.past.revisions)
+            yield _Page(f"package/{file_name(package)}.atom", "feed", feed)
+
+
+def _render(pages: Sequence[_Page], title: str, jobs: int, *, has_digests: bool) -> Iterator[list[tuple[str, bytes]]]:
+    def make(run: Sequence[_Page]) -> list[tuple[str, bytes]]:
+        made = []
+        for one in run:
+            name = TEMPLATE if one.template == "feed" else f"site/{one.template}.html.j2"
+            up = "../" * one.path.count("/")
+            text = render(name, title=title, up=up, here=one.template, has_digests=has_digests, **one.values)
+            made.append((one.path, text.encode()))
+        return made
+
+    runs = [pages[start : start + _PAGES_AT_ONCE] for start in range(0, len(pages), _PAGES_AT_ONCE)]
+    yield from in_processes(lambda: make, runs, jobs)

@@ -1,0 +1,428 @@
+"""The values that pages are made of: the history of every package, what each revision did in words, and file names.
+
+Only changes of a package are kept, so that years of it stay small; sums over all packages are computed from these. The
+words are the statements of `cachewatch diff`. Names of packages are untrusted: a file name has only a few kinds of
+characters, in lower case, so that it means the same on every file system and in every URL.
+"""
+
+import hashlib
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from itertools import accumulate
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.core.advice.verbs_and_reasons import Rank
+from cachewatch.core.changesets import Report
+from cachewatch.core.model import Kind, PackageChange, Signature
+from cachewatch.core.names_and_escaping import safe_name
+from cachewatch.core.statement_kinds import Severity, Statement, StatementKind
+from cachewatch.extensions.history.restored_documents import HeldSpecs
+from cachewatch.extensions.history.schema_and_location import unpack
+from cachewatch.report.digest_subject import clauses_of_statements
+from cachewatch.report.report_blocks import Block, Requested, tell
+from cachewatch.report.words import name_of, staying, where
+
+# Stands for the stack of specs that no stack builds any more.
+NO_STACK = ""
+
+
+class DatedRevision(Struct, frozen=True, array_like=True):
+    """A revision with its day, as pages display it."""
+
+    revision: str
+    time: datetime | None  # None if the commit has no valid date
+
+    @property
+    def commit(self) -> str:
+        """The first letters of its hash."""
+        return self.revision[:10]
+
+    @property
+    def day(self) -> str:
+        """Its day: 2025-05-24, or "" without a date."""
+        return self.time.date().isoformat() if self.time else ""
+
+    @property
+    def calendar_day(self) -> str:
+        """Its day in words: 24 May 2025."""
+        return f"{self.time.day} {self.time:%b %Y}" if self.time else "no date"
+
+
+Revisions = Sequence[DatedRevision]
+
+
+class Copies(Struct, frozen=True, array_like=True):
+    """The number of specs of one version in one stack for one target."""
+
+    version: str
+    stack: str
+    target: str
+    count: int
+
+
+class AlikeSpecs(Struct, frozen=True, array_like=True):
+    """Specs that differ in nothing but their hash."""
+
+    version: str
+    compiler: str
+    os: str
+    target: str
+    variants: tuple[str, ...]
+    stacks: tuple[str, ...]
+    hashes: tuple[str, ...]  # sorted
+
+
+class Present(Struct, frozen=True, array_like=True):
+    """The current specs of one document in numbers."""
+
+    specs: int = 0
+    copies: tuple[Copies, ...] = ()
+    compilers: tuple[str, ...] = ()
+    unreferenced: int = 0
+    builds: tuple[AlikeSpecs, ...] = ()  # every spec; only of the tag whose history is shown
+
+    @property
+    def versions(self) -> frozenset[str]:
+        """All versions that have a spec."""
+        return frozenset(copies.version for copies in self.copies)
+
+    @property
+    def stacks(self) -> frozenset[str]:
+        """All stacks that build a spec."""
+        return frozenset(copies.stack for copies in self.copies if copies.stack)
+
+    @property
+    def targets(self) -> frozenset[str]:
+        """All targets that have a spec."""
+        return frozenset(copies.target for copies in self.copies)
+
+
+class PackageStep(Struct, frozen=True, array_like=True):
+    """The changes of one revision to one package."""
+
+    revision: int
+    specs: int  # number afterwards
+    counts: Mapping[str, int]  # the counts of SpecCounts that are not 0
+    stacks: Mapping[str, int]  # change of the number of specs by stack
+    came: tuple[tuple[str, str], ...] = ()  # new pairs of stack and version
+    went: tuple[tuple[str, str], ...] = ()
+    is_gone: bool = False  # the document was removed
+    # It is the first readable version, of unknown age, or that of the first revision of the site.
+    is_baseline: bool = False
+
+
+class StackStay(Struct, frozen=True, array_like=True):
+    """The presence of one version in one stack, from the revision that added it to the one that removed it."""
+
+    stack: str
+    version: str
+    first: int  # number of the revision that added it; 0 if before the first one of the site
+    last: int | None  # number of the revision that removed it; None while it is present
+    came: DatedRevision
+    is_dated: bool = True  # it was added in the revision `came`, and not perhaps before
+    lag: float | None = None  # days after the first stack that had the version; None if unknown
+    is_first: bool = False  # no other stack had the version before
+
+
+class PackageHistory(Struct, frozen=True, kw_only=True):
+    """One package of one tag: the changes of every revision, and the current specs."""
+
+    package: str
+    changed: int = 0  # the last revision that changed the document
+    steps: tuple[PackageStep, ...]
+    stays: tuple[StackStay, ...] = ()  # all but those that ended before the first revision of the site
+    present: Present
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the newest revision still has the document."""
+        return bool(self.steps) and not self.steps[-1].is_gone
+
+
+class TagHistory(Struct, frozen=True, kw_only=True):
+    """The histories of all packages of one tag."""
+
+    tag: str
+    revisions: tuple[DatedRevision, ...]  # the oldest first
+    packages: tuple[PackageHistory, ...]
+
+
+def lost_by(history: PackageHistory) -> Mapping[str, int]:
+    """Return the stacks that had the package but no longer have it, with the number of the revision that removed it."""
+    found = {stack: step.revision for step in history.steps for stack, _ in step.went if stack}
+    return {stack: revision for stack, revision in found.items() if stack not in history.present.stacks}
+
+
+class Totals(Struct, frozen=True, kw_only=True):
+    """The sums over all packages of a tag after each revision, and its changes; all lists are by revision."""
+
+    specs: list[int]
+    packages: list[int]  # that have a document
+    stacks: Mapping[str, list[int]]  # specs of each stack
+    unreferenced: list[int]
+    churn: Mapping[str, list[int]]  # changed specs by kind of change; 0 in the first revision
+
+
+def totals_of(past: TagHistory) -> Totals:
+    """Return the sums over all packages of a history."""
+    count = len(past.revisions)
+    specs, packages = [0] * count, [0] * count
+    stacks: dict[str, list[int]] = {NO_STACK: [0] * count}
+    churn: dict[str, list[int]] = {}
+    for history in past.packages:
+        before, was_there = 0, False
+        for step in history.steps:
+            specs[step.revision] += step.specs - before
+            packages[step.revision] += (not step.is_gone) - was_there
+            before, was_there = step.specs, not step.is_gone
+            for stack, gained in step.stacks.items():
+                stacks.setdefault(stack, [0] * count)[step.revision] += gained
+            if not step.is_baseline:
+                for kind, number in step.counts.items():
+                    churn.setdefault(kind, [0] * count)[step.revision] += number
+    return Totals(
+        specs=list(accumulate(specs)),
+        packages=list(accumulate(packages)),
+        stacks={stack: list(accumulate(gains)) for stack, gains in stacks.items() if stack != NO_STACK},
+        unreferenced=list(accumulate(stacks[NO_STACK])),
+        churn=churn,
+    )
+
+
+_COUNTED = ("rebuilt", "moved", "upgraded", "downgraded", "recompiled", "reconfigured", "new", "gone")
+
+
+def step_of(number: int, change: PackageChange, *, is_gone: bool, is_baseline: bool) -> PackageStep:
+    """Return the values to keep of a change to a package in the revision `number`."""
+    old, new = (
+        {(stack, version) for s in side.counts for stack in s.stacks for version in s.versions}
+        for side in (change.specs_before, change.specs_after)
+    )
+    return PackageStep(
+        revision=number,
+        specs=change.counts.after,
+        counts={} if is_baseline else {name: n for name in _COUNTED if (n := getattr(change.counts, name))},
+        stacks=_differences(change),
+        came=tuple(sorted(new - old)),
+        went=tuple(sorted(old - new)),
+        is_gone=is_gone,
+        is_baseline=is_baseline,
+    )
+
+
+def _differences(change: PackageChange) -> Mapping[str, int]:
+    """Return how many specs each stack gained or lost; NO_STACK stands for specs that no stack builds."""
+    gained: Counter[str] = Counter()
+    for side, sign in ((change.added_hashes, 1), (change.removed_hashes, -1)):
+        for signature, count in side.counts.items():
+            for stack in signature.stacks or (NO_STACK,):
+                gained[stack] += sign * count
+    for kept in change.restacked:
+        gained.update(kept.after.stacks or (NO_STACK,))
+        gained.subtract(kept.before.stacks or (NO_STACK,))
+    return {stack: count for stack, count in gained.items() if count}
+
+
+def present_of(held: Iterable[HeldSpecs], *, has_builds: bool = False) -> Present:
+    """Count the specs, versions and stacks of a document from `held`. With `has_builds`, also list every spec."""
+    sizes: Counter[Signature] = Counter()
+    stored: defaultdict[Signature, list[bytes | str]] = defaultdict(list)
+    for part in held:
+        sizes[part.signature] += part.size
+        stored[part.signature].append(part.hashes)
+    copies: Counter[tuple[str, str, str]] = Counter()
+    for signature, count in sizes.items():
+        for version in signature.versions:
+            for stack in signature.stacks or (NO_STACK,):
+                copies[version, stack, signature.target] += count
+    builds = (
+        AlikeSpecs(
+            version=", ".join(signature.versions),
+            compiler=signature.compiler,
+            os=signature.os,
+            target=signature.target,
+            variants=signature.variants,
+            stacks=signature.stacks,
+            hashes=tuple(sorted(one for part in stored[signature] for one in unpack(part))),
+        )
+        for signature in (sorted(stored) if has_builds else ())
+    )
+    return Present(
+        specs=sizes.total(),
+        copies=tuple(Copies(*place, count) for place, count in sorted(copies.items())),
+        compilers=tuple(sorted({signature.compiler for signature in sizes})),
+        unreferenced=sum(count for signature, count in sizes.items() if signature.is_unreferenced),
+        builds=tuple(builds),
+    )
+
+
+_PLAIN = re.compile(r"[a-z0-9_][a-z0-9._+-]{0,79}")
+# Names of devices on Windows, with any extension.
+_DEVICES = re.compile(r"(aux|con|nul|prn|com\d|lpt\d)(\..*)?")
+_LONGEST_NAME = 80
+
+
+def page(folder: str, name: str) -> str:
+    """Return the path of the page about `name` in `folder`, relative to the site."""
+    return f"{folder}/{file_name(name)}.html"
+
+
+def file_name(name: str) -> str:
+    """Return a file name for `name`: itself if that is harmless, and otherwise a readable part with a hash."""
+    if _PLAIN.fullmatch(name) and not _DEVICES.fullmatch(name):
+        return name
+    readable = re.sub(r"[^a-z0-9]+", "-", name[:_LONGEST_NAME].lower()).strip("-")[:40]
+    # No plain name contains a ~, so two names never get the same file.
+    return f"{readable or 'x'}~{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+
+
+def shown(text: str, most: int = _LONGEST_NAME) -> str:
+    """Return `text` for display: without invisible characters, and shortened in the middle to about `most` of them."""
+    text = safe_name(text)
+    if len(text) <= most:
+        return text
+    return f"{text[: most * 2 // 3]} ... {text[-most // 4 :]} ({len(text):,} characters)"
+
+
+_MOST_FACTS = 12
+_LONGEST_STORY = 2000
+_LONG_WORD = re.compile(r"[^\s]{81,}")
+_MOST_ENTRIES = 100
+_ROUTINE = (StatementKind.REBUILT, StatementKind.EXTRA_COPY, StatementKind.SURPLUS, StatementKind.PRUNED)
+# Kinds of statements that are marked on the axis of a plot.
+_MARKED = (
+    StatementKind.SUSPICIOUS,
+    StatementKind.STACK_REMOVED,
+    StatementKind.STACK_ADDED,
+    StatementKind.MIGRATION,
+    StatementKind.PRUNE,
+    StatementKind.REBUILD_WAVE,
+)
+
+
+class Tone(StrEnum):
+    """How pages color a change: bad news, something new, another change, or routine."""
+
+    ATTENTION = "attention"
+    NEWS = "news"
+    CHANGED = "changed"
+    ROUTINE = "routine"
+
+
+_TONES = {Severity.ATTENTION: Tone.ATTENTION, Severity.NEWS: Tone.CHANGED, Severity.ROUTINE: Tone.ROUTINE}
+# Kinds of statements about something that was not there before.
+_ADDING = frozenset(
+    {
+        StatementKind.TAG_ADDED,
+        StatementKind.STACK_ADDED,
+        StatementKind.PACKAGE_ADDED,
+        StatementKind.UPGRADED,
+        StatementKind.PLACE_GAINED,
+        StatementKind.EXTENDED,
+        StatementKind.WIDENED,
+    }
+)
+
+
+def tone_of(kind: StatementKind, severity: Severity) -> Tone:
+    """Return the tone of a statement of this kind and severity."""
+    return Tone.NEWS if kind in _ADDING else _TONES[severity]
+
+
+class ToldFact(Struct, frozen=True, array_like=True):
+    """One change in words, with its tone."""
+
+    tone: Tone
+    text: str
+
+
+class Mark(Struct, frozen=True, array_like=True):
+    """An event that concerned the whole tag, for a mark on plots; `name` is that of the stack or tag."""
+
+    kind: StatementKind
+    name: str
+
+
+class NewVersion(Struct, frozen=True, array_like=True):
+    """A new version of a package that no stack had before. The package's name is unchanged, as in documents."""
+
+    package: str
+    before: str  # empty for a new package
+    after: str
+    where: str = ""
+
+
+class RevisionStory(Struct, frozen=True, kw_only=True):
+    """The changes of one revision in words: for lists (`facts`), its page (`sections`), plots and the first page."""
+
+    facts: tuple[ToldFact, ...] = ()
+    total: str = ""
+    sections: tuple[Block, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    versions: tuple[NewVersion, ...] = ()
+
+
+def story_of(report: Report) -> RevisionStory:
+    """Return the changes in a report in words."""
+    if not report.statements:
+        return RevisionStory()
+    asked = Requested(most=_MOST_ENTRIES, wants=lambda _: True, names_packages=True)
+    told = tell(report, asked)
+    return RevisionStory(
+        facts=tuple(_facts(report.statements))[:_MOST_FACTS],
+        total=told.total,
+        sections=tuple(_section(block) for block in told.blocks),
+        marks=tuple(Mark(one.kind, _bounded(name_of(one))) for one in report.statements if one.kind in _MARKED),
+        versions=tuple(_versions(report.statements)),
+    )
+
+
+def _facts(statements: Sequence[Statement]) -> Iterator[ToldFact]:
+    """Yield the statements in words, the most important first."""
+    for clause in clauses_of_statements(statements):
+        tone = tone_of(clause.statement.kind, clause.statement.severity)
+        is_harmless = tone is Tone.ATTENTION and clause.first.rank is Rank.HARMLESS
+        yield ToldFact(
+            Tone.CHANGED if is_harmless else tone,
+            _bounded(clause.line),
+        )
+
+
+def _bounded(text: str) -> str:
+    """Shorten long words and texts, because names come from documents that strangers wrote."""
+    return shown(_LONG_WORD.sub(lambda word: shown(word[0]), text), _LONGEST_STORY)
+
+
+def _section(block: Block) -> Block:
+    """Shorten the texts of a block, and leave out the lines of routine changes."""
+    is_listed = block.kind not in _ROUTINE
+    entries = [replace(e, fact=_bounded(e.fact), where=_bounded(e.where.removeprefix("in "))) for e in block.entries]
+    return replace(
+        block,
+        name=_bounded(block.name),
+        total=_bounded(block.total),
+        notes=tuple(map(_bounded, block.notes)),
+        entries=tuple(entries) if is_listed else (),
+        more=block.more.removesuffix(" (--all)") if is_listed else "",
+    )
+
+
+def _versions(statements: Iterable[Statement]) -> Iterator[NewVersion]:
+    """Yield the versions that are new to the package, and not only to a stack that was behind."""
+    for one in statements:
+        is_new = one.kind is StatementKind.PACKAGE_ADDED
+        if is_new or (one.kind is StatementKind.UPGRADED and Kind.VERSION_ADDED in one.kinds):
+            yield NewVersion(one.name, ", ".join(one.before), ", ".join(one.after), _bounded(_beside(one)))
+
+
+def _beside(statement: Statement) -> str:
+    """Return which older versions stay beside a new one, and its stacks unless these are all stacks of the package."""
+    for line in statement.lines[:1]:
+        is_part = len({place.stack for place in line.story.places}) < line.story.of_stacks
+        return " ".join(filter(None, (staying(line), where(line).partition(";")[0] if is_part else "")))
+    return ""

@@ -1,0 +1,296 @@
+"""Parts of pages: links, figures and rows that several kinds of pages share, and the shapes of plots.
+
+A page is a mapping of names to values (`View`), which only its template reads. All text from documents has passed
+`past.shown`. Shapes are drawn in percent of the available width, and words are ordinary text beside them, so that a
+plot is as readable on a phone as on paper. docs/site.md explains why no library draws them.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from msgspec import Struct
+
+from cachewatch.core.statement_kinds import severity_of
+from cachewatch.core.versions_spellings_targets import sorted_versions
+from cachewatch.extensions.site.package_histories import DatedRevision, Present, Revisions, RevisionStory, page, shown
+from cachewatch.report.words import number, stack_name
+from cachewatch.report.words_file import words
+
+View = dict[str, Any]
+
+_MOST_TICKS = 4
+_LAST_TICK = 84.0  # beyond it a mark would touch the one at the end
+_STEPS = (1, 2, 7, 14)  # days; beyond that, months
+_MONTHS = (1, 2, 3, 6, 12, 24, 60)
+_NARROWEST, _WIDEST = 0.4, 3.0
+
+
+class Tick(Struct, frozen=True):
+    """A labelled mark on an axis, at `at` percent."""
+
+    at: float
+    label: str
+
+
+class Clock(Struct, frozen=True):
+    """The position of each revision on the axis of time, in percent, and the ticks of this axis."""
+
+    places: tuple[float, ...]
+    ticks: tuple[Tick, ...]
+
+
+def clock(revisions: Revisions, *, past: float = 1) -> Clock:
+    """Return the axis of time for revisions; a missing or too early time counts as that of the one before.
+
+    `past` is the fraction of the width for the time up to the last revision. The rest shows what this revision brought,
+    however long ago it was.
+    """
+    seconds: list[float] = []
+    for one in revisions:
+        last = seconds[-1] if seconds else 0.0
+        seconds.append(last if one.time is None else max(last, one.time.timestamp()))
+    known = [s for s in seconds if s > 0] or [0.0]
+    first, last = known[0], known[-1]
+    if last <= first:
+        return Clock(tuple(round(past * 100 * n / max(1, len(revisions) - 1), 2) for n in range(len(revisions))), ())
+    places = tuple(round(past * max(0.0, 100 * (s - first) / (last - first)), 2) for s in seconds)
+    ticks = _ticks(datetime.fromtimestamp(first, UTC), datetime.fromtimestamp(last, UTC))
+    if past < 1:
+        scaled = (Tick(round(past * tick.at, 2), tick.label) for tick in ticks)
+        ticks = (*(tick for tick in scaled if tick.at <= _LAST_TICK), Tick(100, "latest"))
+    return Clock(places, ticks)
+
+
+def _ticks(first: datetime, last: datetime) -> tuple[Tick, ...]:
+    span = (last - first).total_seconds()
+
+    def at(moment: datetime) -> float:
+        return round(100 * (moment - first).total_seconds() / span, 2)
+
+    days = span / 86400
+    step = next((s for s in _STEPS if days / s <= _MOST_TICKS), None)
+    if step is not None:
+        day = first.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+        found = [day + timedelta(days=n) for n in range(0, int(days) + 1, step)]
+        return tuple(Tick(at(d), f"{d.day} {d:%b}") for d in found if d <= last)
+    months = next((m for m in _MONTHS if days / 30 / m <= _MOST_TICKS), _MONTHS[-1])
+    start = first.year * 12 + first.month  # the month after the first
+    starts = (datetime(m // 12, m % 12 + 1, 1, tzinfo=UTC) for m in range(start, start + int(days / 28) + 2))
+    chosen = [d for d in starts if d <= last and (d.month - 1) % min(months, 12) == 0]
+    return tuple(Tick(at(d), f"{d:%b %Y}") for d in chosen)
+
+
+def steps(places: Sequence[float], values: Sequence[int], top: int) -> str:
+    """Return the SVG path of a line that holds each value up to the next one; 0 is at the bottom, `top` at the top."""
+    height = [round(100 - 100 * value / max(1, top), 1) for value in values]
+    path = f"M{places[0]:g} {height[0]:g}"
+    for (x, y), old in zip(list(zip(places, height, strict=True))[1:], height, strict=False):
+        path += f"H{x:g}" + (f"V{y:g}" if y != old else "")
+    return path if places[-1] == 100 else f"{path}H100"
+
+
+def area(places: Sequence[float], values: Sequence[int], top: int) -> str:
+    """Return the SVG path of the area below the line of `steps`."""
+    return f"{steps(places, values, top)}V100H{places[0]:g}Z"
+
+
+def bars(places: Sequence[float], values: Sequence[int], top: int) -> str:
+    """Return the SVG path of a bar for each value but 0; no bar is too small to be seen."""
+    width = min(_WIDEST, max(_NARROWEST, 70 / max(1, len(places))))
+    path = ""
+    for place, value in zip(places, values, strict=True):
+        if value:
+            left = max(0.0, min(100 - width, place - width / 2))
+            height = max(4.0, 100 * value / max(1, top))
+            path += f"M{left:.2f} 100v-{height:.1f}h{width:.2f}v{height:.1f}z"
+    return path
+
+
+class Link(Struct, frozen=True):
+    """A text with the address of its page; without an address it is plain text."""
+
+    text: str
+    address: str = ""
+
+
+class Figure(Struct, frozen=True):
+    """A number and the noun for what it counts."""
+
+    number: str
+    label: str
+
+
+class Curve(Struct, frozen=True):
+    """One small plot of a count over time, with its values in words."""
+
+    name: Link
+    title: str  # a sentence that describes the plot
+    value: str  # the newest value, or the total
+    line: str = ""  # SVG paths
+    area: str = ""
+    bars: str = ""
+    note: str = ""
+    tone: str = ""  # a class of site.css
+    about: str = ""  # explanation of the name
+    top: str = ""  # the value at the top of the plot; the bottom is 0
+
+
+class PlotMark(Struct, frozen=True):
+    """A mark on the axis of time for an event that concerned the whole tag."""
+
+    at: float
+    tone: str
+    letter: str
+    title: str
+
+
+class Plot(Struct, frozen=True):
+    """Curves over a common axis of time, with the same numbers as a table."""
+
+    curves: tuple[Curve, ...]
+    ticks: tuple[Tick, ...]
+    first: DatedRevision
+    last: DatedRevision
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    marks: tuple[PlotMark, ...] = ()
+
+
+class Happening(Struct, frozen=True):
+    """The changes of one revision to a package or a stack, as its page lists them."""
+
+    moment: DatedRevision
+    specs: str
+    counts: tuple[Figure, ...] = ()
+    came: tuple[Link, ...] = ()
+    went: tuple[Link, ...] = ()
+    more_came: int = 0
+    more_went: int = 0
+    note: str = ""
+
+
+# The kinds of changes to specs in the order of the page, with their explanations.
+KINDS = {
+    "new": "came, and replaced nothing",
+    "gone": "went, and nothing took their place",
+    "upgraded": "replaced an older version",
+    "downgraded": "replaced a newer version",
+    "recompiled": "the same, by another compiler",
+    "reconfigured": "the same, with other variants",
+    "moved": "the same, in other stacks",
+    "rebuilt": "the same, built again",
+}
+_MOST_ROWS = 60
+# The fraction of the width of a plot for the time up to the last change.
+PAST = 0.86
+
+
+def days(count: float) -> str:
+    """Return a duration in words: 3 days, 1.5 days, at once."""
+    if count < 0.1:
+        return "at once"
+    text = f"{count:.0f}" if count >= 10 or abs(count - round(count)) < 0.05 else f"{count:.1f}"
+    return f"{text} day{'' if text == '1' else 's'}"
+
+
+def figures(**counts: int) -> tuple[Figure, ...]:
+    """Return counts with their nouns: `spec=2` becomes 2 and "specs"."""
+    return tuple(Figure(f"{count:,}", noun if count == 1 else f"{noun}s") for noun, count in counts.items())
+
+
+def package_link(package: str, up: str) -> Link:
+    """Return the link to the page of a package; `up` is the relative path to the root of the site."""
+    return Link(shown(package), up + page("package", package))
+
+
+def stack_link(stack: str, up: str) -> Link:
+    """Return the link to the page of a stack; for "" (specs that no stack builds), "no stack" without a link."""
+    return Link(shown(stack), up + page("stack", stack)) if stack else Link("no stack")
+
+
+def stack_text(stack: str) -> str:
+    """Return the name of a stack for a sentence."""
+    return shown(stack_name(stack), 40)
+
+
+def stack_in_sentence(stack: str, up: str) -> Link:
+    """Return the link to the page of a stack, for a sentence."""
+    return Link(stack_text(stack), up + page("stack", stack))
+
+
+def newest_versions(versions: frozenset[str], most: int = 2) -> tuple[str, int]:
+    """Return up to `most` of the newest versions, separated by commas, and the number of the others."""
+    ordered = sorted_versions(versions)[::-1]
+    return ", ".join(shown(version, 24) for version in ordered[:most]), max(0, len(ordered) - most)
+
+
+def plot_of(
+    where: Clock,
+    moments: Revisions,
+    curves: Iterable[Curve],
+    columns: Mapping[str, Sequence[int]],
+    marks: tuple[PlotMark, ...] = (),
+) -> Plot:
+    """Return a plot of curves, with the numbers of `columns` as a table of the newest revisions, newest first."""
+    rows = [
+        (moment.day, moment.commit, *(f"{column[number]:,}" for column in columns.values()))
+        for number, moment in enumerate(moments)
+    ]
+    shown_rows = tuple(rows[::-1][:_MOST_ROWS])
+    return Plot(tuple(curves), where.ticks, moments[0], moments[-1], ("date", "revision", *columns), shown_rows, marks)
+
+
+def specs_plot(specs: Sequence[int], numbers: Sequence[int], revisions: Revisions) -> Plot | None:
+    """Plot numbers of specs over the revisions with the numbers `numbers`; None if there is only one."""
+    if len(numbers) < 2:
+        return None
+    moments = [revisions[n] for n in numbers]
+    where = clock(moments, past=PAST)
+    return plot_of(where, moments, [curve(Link("specs"), specs, where.places, moments)], {"specs": specs})
+
+
+def curve(name: Link, numbers: Sequence[int], places: Sequence[float], moments: Revisions) -> Curve:
+    """Return the curve of a number that holds from one revision to the next."""
+    top, low, change = max(numbers), min(numbers), numbers[-1] - numbers[0]
+    peak = moments[numbers.index(top)].day
+    sign = "+" if change > 0 else "\N{MINUS SIGN}" if change else "\N{PLUS-MINUS SIGN}"
+    return Curve(
+        name=name,
+        title=f"{name.text}: {number(numbers[0], 'spec')} on {moments[0].day}, {numbers[-1]:,} on {moments[-1].day}; "
+        f"at least {low:,}, at most {top:,} (on {peak})",
+        line=steps(places, numbers, top),
+        area=area(places, numbers, top),
+        value=f"{numbers[-1]:,}",
+        note=f"{sign}{abs(change):,}",
+        tone="more" if change > 0 else "fewer" if change < 0 else "",
+        top=f"{top:,}",
+    )
+
+
+_MOST_MARKS = 12
+
+
+def marks_of(stories: Sequence[RevisionStory], places: Sequence[float], revisions: Revisions) -> tuple[PlotMark, ...]:
+    """Return marks for events that concerned the whole tag, at their places on the axis; of many, only the newest."""
+    found = []
+    for story, place, moment in zip(stories, places, revisions, strict=True):
+        for mark in story.marks:
+            letter, word = words().text(mark.kind, "letter"), words().text(mark.kind, "mark")
+            said = f"{word} {shown(mark.name)}".strip()
+            found.append(PlotMark(place, severity_of(mark.kind).value, letter, f"{said}, {moment.calendar_day}"))
+    return tuple(found[-_MOST_MARKS:])
+
+
+def package_row(package: str, present: Present, *, up: str = "", day: str = "", note: str = "") -> View:
+    """Return a package as one row of a list; `present` has its current specs."""
+    versions, more_versions = newest_versions(present.versions)
+    return {
+        "name": package_link(package, up),
+        "versions": versions,
+        "more_versions": more_versions,
+        "specs": present.specs,
+        "stacks": len(present.stacks),
+        "day": day,
+        "note": note,
+    }

@@ -1,0 +1,321 @@
+"""Read everything that a site shows from the history index, except what the last build of the site already has.
+
+A recorded dependency graph tells why specs were rebuilt in each revision.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch import __version__
+from cachewatch.comparing import changesets
+from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core.changesets import NoCollector, Report
+from cachewatch.core.filters_and_default_kinds import Globs, Selection
+from cachewatch.core.model import Diagnostic, DiagnosticKind, PackageChange
+from cachewatch.core.statements import with_causes
+from cachewatch.errors import DocumentError, UnknownRevision
+from cachewatch.extensions.causes.asked_specs import GraphStep
+from cachewatch.extensions.causes.rebuilds import Chain, find_chains, rebuilt_in
+from cachewatch.extensions.history.index_lookup import Index
+from cachewatch.extensions.history.package_questions import OPEN, Span, baseline_of, joined, presences
+from cachewatch.extensions.history.restored_documents import (
+    DocumentChange,
+    LastChanges,
+    TagStates,
+    compared,
+    held_at,
+    last_changes,
+    packages_at,
+)
+from cachewatch.extensions.site.package_histories import (
+    DatedRevision,
+    PackageHistory,
+    PackageStep,
+    Present,
+    RevisionStory,
+    StackStay,
+    TagHistory,
+    present_of,
+    step_of,
+    story_of,
+)
+from cachewatch.git.local_repository import Repository
+from cachewatch.git.revision_names_and_times import Revision, commit_time
+from cachewatch.git.tags_and_documents import stacks_of, tags_of
+from cachewatch.git.trees import folders, nothing_found
+from cachewatch.report.diff_formats import read_report
+from cachewatch.report.report_blocks import Requested
+from cachewatch.runtime.worker import in_processes
+from cachewatch.sources.before_and_after import open_comparison
+
+_REVISIONS_AT_ONCE = 32
+_DAY = 86400
+
+
+class PackageCauses(Struct, frozen=True, array_like=True):
+    """The causes of the last rebuild of a package, and the number of its revision."""
+
+    revision: int
+    chains: tuple[Chain, ...]
+
+
+class TagMove(Struct, frozen=True, array_like=True):
+    """What changed from another tag to this one, in the statements of a comparison."""
+
+    before: str  # the other tag
+    changed: tuple[str, str]  # the commits that changed the two tags last
+    story: RevisionStory
+
+
+class SiteContents(Struct, frozen=True, kw_only=True):
+    """The history of one tag, and the current specs of the others. Those of the last build are kept for the next one."""
+
+    by: str = __version__  # the version of cachewatch, on whose wording the stories depend
+    asked: tuple[str, ...] = ()  # the patterns of packages that were requested
+    past: TagHistory
+    stories: tuple[RevisionStory, ...]  # by revision of `past`; that of the oldest is empty
+    causes: Mapping[str, PackageCauses] = {}  # of the last rebuild by package, where a dependency graph is recorded
+    # Of each other tag, in order: the commit that changed it last, and its current specs by package.
+    tags: Mapping[str, tuple[str, Mapping[str, Present]]] = {}
+    moves: Mapping[str, TagMove] = {}  # from the tag before it, by tag
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+class Plan(Struct, frozen=True):
+    """The revisions, tags and packages that a site shows."""
+
+    until: Revision
+    shown: int  # number of revisions, of which the newest is `until`
+    tags: Sequence[str]  # the first is shown with its history, the others in their current state
+    packages: Globs
+
+
+def plan(
+    repository: Repository,
+    until: Revision,
+    *,
+    since: Revision | None,
+    wanted_tag: Callable[[str], bool],
+    packages: Globs,
+) -> Plan:
+    """Choose the revisions, tags and packages to show. Raises UnknownRevision if no tag matches.
+
+    The history of `develop` is shown, or else of the first wanted tag; the other tags are shown in their current state.
+    """
+    # A folder without any folders is a package of 2022, and no tag.
+    trees = {tag: tree for tag, tree in tags_of(repository, until).ids.items() if folders(repository, tree).ids}
+    found = [tag for tag in tag_names.in_order(trees) if wanted_tag(tag)]
+    if not trees:
+        raise UnknownRevision(f"{repository.path}: {nothing_found(repository, until.commit, until.name)}")
+    if not found:
+        there = tag_names.in_order(trees)
+        raise UnknownRevision(
+            f"{repository.path}: {until.name!r} has no such tag; there are {', '.join(there[:8])}{', ...' if there[8:] else ''}"
+        )
+    told = "develop" if "develop" in found else found[0]
+    count = ["rev-list", "--first-parent", "--count", until.commit]
+    later = int(repository.run([*count, f"^{since.commit}"] if since else count))
+    return Plan(until, later + (since is not None), [told, *(tag for tag in found if tag != told)], packages)
+
+
+def read(repository: Repository, index: Index, planned: Plan, known: SiteContents | None, *, jobs: int) -> SiteContents:
+    """Return all contents of the site; the index is only asked for what `known`, the last build, does not have."""
+    return _Reading(repository, index, planned, known).read(jobs)
+
+
+# The changes of one revision: a step for each changed package, and the report; None for the first revision of the site.
+_Told = tuple[list[tuple[str, PackageStep]], Report | None]
+
+
+class _Reading:
+    """Reads the revisions of a site from the index, beyond those of the last build; uses the index's numbers."""
+
+    def __init__(self, repository: Repository, index: Index, planned: Plan, known: SiteContents | None) -> None:
+        self._repository, self._index, self._packages = repository, index, planned.packages
+        self._tag, *self._others = planned.tags
+        self._until = index.number_of(planned.until.commit)
+        self._begin = max(0, self._until + 1 - planned.shown)
+        rows = index.rows('SELECT "commit", time FROM revision WHERE n <= ? ORDER BY n', (self._until,))
+        self._chain = [DatedRevision(c, None if time is None else commit_time(str(time))) for c, time in rows]
+        self._revisions = tuple(self._chain[self._begin :])
+        self._known = known if known and self._is_of_same(known) else None
+
+    def _is_of_same(self, known: SiteContents) -> bool:
+        """Tell whether the last build can be extended: same tag, packages, version and revisions up to its end."""
+        asked = known.by, known.asked, known.past.tag, known.past.revisions
+        return asked == (__version__, self._packages.patterns, self._tag, self._revisions[: len(known.stories)])
+
+    def read(self, jobs: int) -> SiteContents:
+        """Combine the data of the last build with the new revisions."""
+        known = self._known
+        stories = list(known.stories) if known else []
+        steps = {one.package: list(one.steps) for one in known.past.packages} if known else {}
+        causes = dict(known.causes) if known else {}
+        for number, (told, report) in enumerate(self._told(len(stories), jobs), len(stories)):
+            for package, step in told:
+                steps.setdefault(package, []).append(step)
+            explained = _with_causes(self._repository, report, number, causes) if report else None
+            stories.append(story_of(explained) if explained else RevisionStory())
+        lasts = {tag: last_changes(self._index, tag, self._until) for tag in (self._tag, *self._others)}
+        # Of an earlier revision than the newest, the index does not know when documents changed.
+        is_newest = self._until == self._index.newest
+        changed = {
+            tag: self._chain[max(last.changed.values(), default=0)].revision if is_newest else ""
+            for tag, last in lasts.items()
+        }
+        packages = tuple(self._histories(steps, lasts[self._tag]))
+        tags: dict[str, tuple[str, Mapping[str, Present]]] = {}
+        for tag in self._others:
+            tags[tag] = known.tags.get(tag, ("", {})) if known else ("", {})
+            if not changed[tag] or changed[tag] != tags[tag][0]:
+                held = held_at(self._index, tag, self._until)
+                there = sorted(filter(self._packages, packages_at(self._index, tag, self._until)))
+                tags[tag] = changed[tag], {package: present_of(held.get(package, ())) for package in there}
+        return SiteContents(
+            asked=self._packages.patterns,
+            past=TagHistory(tag=self._tag, revisions=self._revisions, packages=packages),
+            stories=tuple(stories),
+            causes=causes,
+            tags=tags,
+            moves=dict(self._moves(changed, jobs)),
+            diagnostics=tuple(found for tag, last in lasts.items() for found in self._unread(tag, last)),
+        )
+
+    def _moves(self, changed: Mapping[str, str], jobs: int) -> Iterator[tuple[str, TagMove]]:
+        """Yield the changes from the tag before each tag, for the tag whose history is shown from its newest snapshot."""
+        before = tag_names.predecessors(changed)
+        snapshots = (tag for tag in tag_names.in_order(changed) if tag_names.series(tag) == self._tag)
+        if newest := next(snapshots, None):
+            before.setdefault(self._tag, newest)
+        for tag, base in before.items():
+            move = self._known.moves.get(tag) if self._known else None
+            if move is None or not changed[tag] or (move.before, *move.changed) != (base, changed[base], changed[tag]):
+                move = TagMove(base, (changed[base], changed[tag]), self._compared(base, tag, jobs))
+            yield tag, move
+
+    def _compared(self, before: str, after: str, jobs: int) -> RevisionStory:
+        """Return what `cachewatch diff` says of two tags of the newest revision."""
+        commit, selection = self._chain[-1].revision, Selection(packages=self._packages)
+        with open_comparison(
+            f"{commit}:{before}",
+            f"{commit}:{after}",
+            repository=self._repository,
+            wanted_tag=selection.tags,
+            wanted_package=self._packages,
+        ) as comparison:
+            (changeset,) = changesets(comparison, selection, NoCollector, jobs=jobs)
+            return story_of(read_report(changeset, Requested(most=0, wants=lambda _: True)))
+
+    def _told(self, start: int, jobs: int) -> Iterator[_Told]:
+        """Yield the changes of each revision, from number `start` of the site on."""
+        numbers = range(self._begin + start, self._until + 1)
+        runs = [numbers[n : n + _REVISIONS_AT_ONCE] for n in range(0, len(numbers), _REVISIONS_AT_ONCE)]
+        enough = jobs if len(runs) > 1 else 1
+
+        def make_work() -> Callable[[Sequence[int]], list[_Told]]:
+            index = self._index if enough == 1 else Index(self._index.path)
+            index.number_of(self._chain[-1].revision)  # a force-push may have taken it out meanwhile
+            repository = self._repository if enough == 1 else self._repository.reopened()
+            states: list[TagStates] = []
+
+            def work(run: Sequence[int]) -> list[_Told]:
+                if not states or states[0].number != run[0] - 1:
+                    states[:] = [TagStates(index, self._tag, max(run[0] - 1, self._begin), self._packages)]
+                return [self._revision(states[0], number, repository) for number in run]
+
+            return work
+
+        for told in in_processes(make_work, runs, enough):
+            yield from told
+
+    def _revision(self, states: TagStates, number: int, repository: Repository) -> _Told:
+        found: Iterable[tuple[DocumentChange, PackageChange]]
+        if number == self._begin:
+            found, report = compared(states.begin(), self._tag), None
+        else:
+            found, report = states.tell_next(
+                stacks_of=lambda commit: stacks_of(repository, Revision(commit, commit, None, None)).get(self._tag)
+            )
+        steps = [
+            (
+                one.package,
+                step_of(number - self._begin, change, is_gone=one.after is None, is_baseline=one.is_baseline),
+            )
+            for one, change in found
+        ]
+        return steps, report
+
+    def _histories(self, steps: Mapping[str, Sequence[PackageStep]], last: LastChanges) -> Iterator[PackageHistory]:
+        """Yield the history of each package; that of an unchanged package is taken from the last build."""
+        known = {one.package: one for one in self._known.past.packages} if self._known else {}
+        unread = {one[0]: one[1] for one in last.unread if one[1] >= self._begin and self._packages(one[0])}
+        for package in sorted(steps.keys() | unread.keys()):
+            own = tuple(steps.get(package, ()))
+            changed = last.changed.get(package, unread.get(package, 0)) - self._begin
+            changed = max(changed, own[-1].revision if own else 0)
+            if package in known and (known[package].changed, known[package].steps) == (changed, own):
+                yield known[package]
+                continue
+            held = held_at(self._index, self._tag, self._until, package).get(package, ())
+            yield PackageHistory(
+                package=package,
+                changed=changed,
+                steps=own,
+                stays=tuple(self._stays(package)),
+                present=present_of(held, has_builds=True),
+            )
+
+    def _stays(self, package: str) -> Iterator[StackStay]:
+        """Yield the periods in which each version was in each stack, on any target, with its lag behind the first stack."""
+        ids = self._index.id_of("package", package), self._index.id_of("tag", self._tag)
+        spans: defaultdict[tuple[str, str], list[Span]] = defaultdict(list)
+        for there in presences(self._index, *ids, self._until):
+            for version in there.versions:
+                for stack in filter(None, there.stacks):
+                    spans[stack, version].append(there.span)
+        leads: dict[str, int] = {}  # in which revision the first stack had each version
+        for (_, version), found in spans.items():
+            leads[version] = min(leads.get(version, OPEN), *(first for first, _ in found))
+        baseline = baseline_of(self._index, *ids)
+        stays = [(span, *key) for key, found in spans.items() for span in joined(found)]
+        for (first, end), stack, version in sorted(stays, key=lambda one: (max(one[0][0], self._begin), *one[1:])):
+            lead, came = leads[version], self._chain[first]
+            began = None if lead == baseline else self._chain[lead].time
+            lag = None if began is None or came.time is None else max(0.0, (came.time - began).total_seconds() / _DAY)
+            if end > self._begin:
+                yield StackStay(
+                    stack,
+                    version,
+                    max(0, first - self._begin),
+                    end - self._begin if end <= self._until else None,
+                    came,
+                    is_dated=first != baseline,
+                    lag=lag,
+                    is_first=first == lead,
+                )
+
+    def _unread(self, tag: str, last: LastChanges) -> Iterator[Diagnostic]:
+        """Yield a diagnostic for each version that could not be read in the shown revisions, or still cannot."""
+        for package, number, message, is_over in last.unread:
+            if self._packages(package) and (not is_over or (tag == self._tag and number >= self._begin)):
+                said = f"{message} (revision {self._chain[number].commit})"
+                yield Diagnostic(f"{package} in {tag}", DiagnosticKind.UNREADABLE, said)
+
+
+def _with_causes(repository: Repository, report: Report, number: int, causes: dict[str, PackageCauses]) -> Report:
+    """Return the report with causes of rebuilds, and put the causes of each rebuilt package into `causes`."""
+    before, after = ((side.revision or "", side.tag or "") for side in (report.before, report.after))
+    step = None
+    with suppress(DocumentError):  # a graph that cannot be read has no causes
+        step = GraphStep.between(repository, before, after)
+    if step is None or not step.is_recorded:
+        return report
+    for package in step.packages:
+        with suppress(DocumentError):
+            if chains := find_chains(step, package):
+                causes[package] = PackageCauses(number, chains)
+    return replace(report, statements=with_causes(report.statements, rebuilt_in(step), lambda _: True))

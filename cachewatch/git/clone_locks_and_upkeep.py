@@ -1,0 +1,254 @@
+"""Maintain a clone: its locks, files left by killed git processes, packing, disk space and damage. See service_clone.py.
+
+    NAME.git.lock     held by the process that updates the clone; no git and no forked worker inherits it
+    NAME.git.running  shared by all processes that write the clone, also pins; their git processes inherit it
+
+Whoever gets the second lock exclusively knows that no git process writes, not even one of a killed
+cachewatch, so that no lock file of git in the clone is in use.
+"""
+
+import fcntl
+import logging
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from cachewatch.errors import BrokenSource, SourceError
+from cachewatch.git.git_processes import ENDED, Git, GitResult, handing_on
+from cachewatch.runtime.files_and_locks import open_lock, user_name
+
+logger = logging.getLogger(__name__)
+
+# If an unseen git process may still run, only files of at least this age are taken for left behind.
+_STALE_SECONDS = 3600.0
+# Everywhere but among the objects, which have hundreds of folders and no locks.
+_LOCKS = ("*.lock", "refs/**/*.lock", "objects/*.lock", "objects/info/**/*.lock", "objects/pack/*.lock")
+_SCRAPS = ("objects/pack/tmp_*", "objects/??/tmp_obj_*", "objects/tmp_*")
+
+
+def _tidy(folder: Path, *, is_alone: bool) -> None:
+    """Remove files that killed git processes left in and beside the clone; unless `is_alone`, only old ones."""
+    left = [path for pattern in (*_LOCKS, *_SCRAPS) for path in folder.glob(pattern)]
+    for path in [*left, *folder.parent.glob(f"{folder.name}.new-*")]:
+        with suppress(FileNotFoundError):
+            if is_alone or time.time() - path.lstat().st_mtime >= _STALE_SECONDS:
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink()
+                logger.warning("%s: removed; the git that made it is gone", path)
+
+
+# In the folder of a recorded history, which is no clone.
+RECORDING_LOCK = "cachewatch.lock"
+# Longer than a git takes to end that ends with us.
+PATIENCE_SECONDS = 15.0
+_PAUSE_SECONDS = 0.05
+_NEEDED = "cachewatch needs a folder there that it may write"
+
+_held: set[int] = set()
+
+
+@contextmanager
+def exclusive(lock: int, seconds: float) -> Iterator[bool]:
+    """Wait up to `seconds` for `lock` to become exclusive; yield whether it did. Afterwards it is shared again."""
+    is_exclusive = try_lock(lock, seconds)
+    try:
+        yield is_exclusive
+    finally:
+        fcntl.flock(lock, fcntl.LOCK_SH)  # for a moment at most: others are alone for no longer
+
+
+@contextmanager
+def locked(folder: Path, *, seconds: float = float("inf"), advice: str = _NEEDED) -> Iterator[None]:
+    """Hold the lock for updates of the clone at `folder`, against all other processes and threads.
+
+    Waits up to `seconds`, then raises SourceError. `advice` ends the message if the lock file cannot be written.
+    """
+    with _opened(folder, "lock", advice) as lock:
+        if not try_lock(lock, seconds):
+            raise SourceError(f"{folder}: another cachewatch has been working on this clone for long")
+        yield
+
+
+@contextmanager
+def writing(folder: Path, *, seconds: float = 0.0) -> Iterator[int]:
+    """Hold the shared write lock of the clone at `folder`, which git processes inherit; yield its file descriptor.
+
+    Waits up to `seconds` for other git processes to end, and removes files that killed ones left.
+    """
+    with _opened(folder, "running", _NEEDED) as lock:
+        with exclusive(lock, seconds) as is_alone:
+            _tidy(folder, is_alone=is_alone)
+        with handing_on(lock):
+            yield lock
+
+
+@contextmanager
+def _opened(folder: Path, what: str, advice: str) -> Iterator[int]:
+    path = folder.with_name(f"{folder.name}.{what}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = open_lock(path)
+    except OSError as error:
+        raise BrokenSource(f"{path}: {error.strerror}; {advice}") from error
+    _held.add(lock)
+    try:
+        yield lock
+    finally:
+        _held.discard(lock)
+        os.close(lock)
+
+
+def try_lock(lock: int, seconds: float) -> bool:
+    """Take `lock`, a file descriptor, exclusively; tell whether that succeeded within `seconds`."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_PAUSE_SECONDS)
+        else:
+            return True
+
+
+def _close_locks() -> None:
+    """Close our locks in a forked process: a lock is held until every copy of its file descriptor is closed."""
+    for lock in _held:
+        os.close(lock)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_close_locks)
+
+
+# What a fetch leaves free on the disk, in bytes.
+RESERVE = 512 * 2**20
+_CHECKING_SECONDS = 3600.0
+# Git is fast with fewer packs than that; and no large pack is rewritten to add a few small ones.
+_MANY_PACKS, _TOO_MANY_PACKS = 50, 500
+_MANY_LOOSE = 16  # in one of the 256 folders of objects
+# Somebody may still read a revision that the branch no longer has; for so long its objects are kept as loose files.
+_LEFT_SECONDS = 3600
+_PACKED = "cachewatch-packed"
+
+
+def read(folder: Path, arguments: Iterable[str], lines: Iterable[str] = ()) -> GitResult:
+    """Run a git command in the clone at `folder` without network; raise SourceError if git was killed."""
+    answer = Git(git_dir=folder, seconds=_CHECKING_SECONDS, guarded=True).ask(arguments, lines)
+    if answer.code < 0 or answer.code in ENDED:  # for want of memory, say; that is no answer
+        raise SourceError(f"{folder}: git was ended ({answer.code}); tried again later")
+    return answer
+
+
+def check_owner(folder: Path) -> None:
+    """Raise BrokenSource unless the clone at `folder` belongs to our user: git refuses any other."""
+    owner, we = folder.stat().st_uid, os.geteuid()
+    if owner != we:
+        raise BrokenSource(
+            f"{folder}: belongs to user {user_name(owner)}, but cachewatch runs as {user_name(we)}; "
+            f"run it as the owner, or hand the folder over: chown -R {user_name(we)} {folder}"
+        )
+
+
+def usable_bytes(folder: Path) -> int:
+    """Return how many bytes a fetch into `folder` may write; raise BrokenSource if less than the reserve is free."""
+    free = shutil.disk_usage(folder.parent).free
+    if free <= RESERVE:
+        raise BrokenSource(
+            f"{folder.parent}: a fetch takes {RESERVE / 2**20:,.0f} MiB of free space, which it leaves to others, "
+            f"and only {free / 2**20:,.0f} MiB are free; make room, or move the state with `state:`"
+        )
+    return free - RESERVE
+
+
+def damage(folder: Path, *, thoroughly: bool) -> str:
+    """Return what is wrong with the clone, in git's words, or "" if nothing is; `thoroughly` checks all objects."""
+    if not folder.is_dir() or "bare = true" not in _config(folder):
+        return "its configuration is gone"
+    refs = read(folder, ["for-each-ref", "--format=%(objecttype)"])
+    if refs.code or refs.error.strip():
+        return _first(refs)
+    head = read(folder, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])
+    if head.code:
+        return _first(head) or "its branch is empty"
+    if thoroughly:
+        checked = read(folder, ["fsck", "--no-dangling", "--no-progress"])
+        return (_first(checked) or "git finds faults in it") if checked.code else ""
+    try:
+        absent = missing(folder, ["HEAD"])
+    except DamagedClone as error:
+        return str(error)
+    return f"{len(absent)} objects are missing" if absent and not is_partial(folder) else ""
+
+
+def missing(folder: Path, commits: Iterable[str], paths: Iterable[str] = ()) -> list[str]:
+    """Return the ids of objects of `commits`, below `paths`, that the clone lacks; raise DamagedClone if git fails."""
+    options = ["--objects", "--no-object-names", "--missing=print", "--no-walk", "--stdin"]
+    found = read(folder, ["rev-list", *options], [*commits, *(["--", *paths] if paths else [])])
+    if found.code or "error:" in found.error:
+        raise DamagedClone(_first(found) or "git cannot walk it")
+    return re.findall(r"^\?([0-9a-f]+)$", found.output.decode(), re.MULTILINE)
+
+
+class DamagedClone(SourceError):
+    """A clone of ours is damaged; the message says how."""
+
+
+def _first(answer: GitResult) -> str:
+    lines = [line.strip() for line in answer.error.splitlines() if line.strip()]
+    return lines[0] if lines else ""
+
+
+def is_partial(folder: Path) -> bool:
+    """Tell whether the clone at `folder` was made without the contents of documents."""
+    return "promisor = true" in _config(folder)
+
+
+def _config(folder: Path) -> str:
+    try:
+        return (folder / "config").read_text("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def set_aside(folder: Path) -> Path:
+    """Rename a damaged clone and return its new path; an older one that was kept is deleted."""
+    kept = folder.with_name(f"{folder.name}.damaged-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}")
+    for older in damaged_ones(folder):
+        shutil.rmtree(older, ignore_errors=True)
+    folder.rename(kept)
+    return kept
+
+
+def damaged_ones(folder: Path) -> list[Path]:
+    """Return the paths of damaged clones that were kept, oldest first."""
+    date = re.compile(rf"{re.escape(folder.name)}\.damaged-\d{{8}}T\d{{6}}Z")
+    return sorted(path for path in folder.parent.glob(f"{folder.name}.damaged-*") if date.fullmatch(path.name))
+
+
+def pack(folder: Path) -> None:
+    """Join packs and loose objects, if there are many; unreferenced objects are deleted after an hour."""
+    sizes = sorted(path.stat().st_size for path in folder.glob("objects/pack/*.pack"))
+    loose = sum(1 for _ in folder.glob("objects/17/*"))
+    is_worth_it = len(sizes) > _MANY_PACKS and (sum(sizes[:-1]) * 4 > sizes[-1] or len(sizes) > _TOO_MANY_PACKS)
+    packed = folder / _PACKED
+    is_recent = packed.exists() and time.time() - packed.stat().st_mtime <= _LEFT_SECONDS
+    if not (is_worth_it or (loose > _MANY_LOOSE and not is_recent)):
+        return
+    packed.touch()
+    logger.info("%s: putting %d packs together", folder, len(sizes))
+    for step in (
+        ["pack-refs", "--all", "--prune"],
+        ["repack", "-A", "-d", "-q", f"--unpack-unreachable={_LEFT_SECONDS}.seconds.ago"],
+        ["prune", f"--expire={_LEFT_SECONDS}.seconds.ago"],
+    ):
+        done = read(folder, step)
+        if done.code:
+            raise SourceError(f"{folder}: {step[0]}: {_first(done) or f'git ended with code {done.code}'}")

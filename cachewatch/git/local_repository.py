@@ -1,0 +1,429 @@
+"""Open and read local repositories through git's plumbing commands, after checking that this is safe.
+
+Nothing is ever checked out, and a repository that is not ours is never written. Objects are read through one git
+process that stays open. Before git opens a repository, it is checked for pipes and devices, on which git would hang,
+and for a partial clone, whose configuration says how to fetch missing objects. A git version that would fetch them
+unasked is not started in a partial clone that is not ours.
+"""
+
+import fcntl
+import io
+import os
+import re
+import select
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from copy import copy
+from itertools import islice
+from pathlib import Path
+from threading import Thread
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from cachewatch.core.names_and_escaping import ANYWHERE, Layout
+from cachewatch.errors import BrokenSource, SourceError
+from cachewatch.git.git_processes import (
+    LONGEST_WORDS,
+    Git,
+    Process,
+    check_version,
+    explain,
+    find_repository,
+    lines_of,
+)
+from cachewatch.runtime.files_and_locks import RefusedFile, check_regular, read_regular
+
+_LARGEST_CONFIG = 2**20
+_MOST_INCLUDED = 100
+_LOOKED_FOR = (".git", "HEAD", "commondir", "gitdir", "config")
+_INCLUDE = re.compile(r"\[\s*include", re.IGNORECASE)
+_HOOK = re.compile(r"\[\s*hook[\s.\"\]]", re.IGNORECASE)
+# Git obeys GIT_NO_LAZY_FETCH, so that it fetches no missing objects of a partial clone, from 2.45 on, and in older
+# versions that were fixed in May 2024: 2.39.4, 2.40.2 and so on (second number: least third number).
+_NOT_LAZY = {39: 4, 40: 2, 41: 1, 42: 2, 43: 4, 44: 1}
+_PROMISE = re.compile(r"promisor|partialclone", re.IGNORECASE)
+_TOO_OLD = (
+    "and this git would run what its configuration says to fetch what it lacks; install git 2.45 or newer "
+    "(or one fixed in May 2024, such as 2.39.4), or give --repo the URL"
+)
+_PATH = re.compile(r"path\s*=\s*(.*)", re.IGNORECASE)
+
+
+def check_repository(path: Path, version: tuple[int, ...]) -> None:
+    """Raise BrokenSource if git of this `version` must not open the repository at or above `path`."""
+    try:
+        git_dir = _git_dir(path)
+        for folder in _folders(git_dir) if git_dir else ():
+            _check_files(str(folder))
+            texts = list(_configuration(folder))
+            # A git of this version may fetch what a partial clone lacks, without being asked.
+            is_lazy = not version or (version < (2, 45) and version[2] < _NOT_LAZY.get(version[1], 1000))
+            if is_lazy and any(map(_PROMISE.search, texts)):
+                raise BrokenSource(f"{path}: is a partial clone, {_TOO_OLD}")
+    except RefusedFile as error:
+        raise BrokenSource(
+            f"{error.filename}: {error.strerror}; git would wait for it for ever, and no git makes one"
+        ) from error
+
+
+def check_no_hooks(folder: Path) -> None:
+    """Raise BrokenSource if the configuration of the bare repository `folder` names hooks, which git 2.54 would run."""
+    try:
+        if any(map(_HOOK.search, _configuration(folder))):
+            raise BrokenSource(
+                f"{folder}: its configuration names commands as hooks, which git 2.54 and newer would run; "
+                "remove the sections [hook ...], or name another repository"
+            )
+    except RefusedFile as error:
+        raise BrokenSource(f"{error.filename}: {error.strerror}; git would wait for it for ever") from error
+
+
+def is_in_repository(path: Path) -> bool:
+    """Tell, without starting git, whether `path` is a repository or lies in one."""
+    try:
+        return _git_dir(path) is not None
+    except RefusedFile:
+        return True  # which opening it will explain
+    except PermissionError as error:
+        raise SourceError(f"{Path(error.filename).parent}: the folder cannot be read: {error.strerror}") from error
+
+
+def _git_dir(path: Path) -> Path | None:
+    """Return the git folder of the repository at or above `path`, found as git does, without opening pipes."""
+    # Without links and `..`: where git would be if it were started there. `resolve` fails where links go in circles.
+    path = Path(os.path.realpath(path))
+    for folder in (path, *path.parents):
+        dot_git = folder / ".git"
+        for place in (folder, dot_git):
+            for name in _LOOKED_FOR:
+                check_regular(place / name)
+        if dot_git.is_file():
+            return folder / _word(dot_git).removeprefix("gitdir: ")
+        if dot_git.is_dir():
+            return dot_git
+        # The git folder of a linked work tree has no objects; it lies in that of the main one, which has another HEAD.
+        if (folder / "HEAD").is_file() and ((folder / "objects").is_dir() or (folder / "commondir").is_file()):
+            return folder
+    return None
+
+
+def _folders(git_dir: Path) -> Iterator[Path]:
+    """Yield the git folder and, if it belongs to a linked work tree, the shared git folder after it."""
+    yield git_dir
+    shared = git_dir / "commondir"
+    check_regular(shared)
+    if shared.is_file():
+        yield git_dir / _word(shared)
+
+
+def _word(path: Path) -> str:
+    return os.fsdecode(read_regular(path, most=_LARGEST_CONFIG)).rstrip("\r\n")
+
+
+def _check_files(folder: str) -> None:
+    """Raise RefusedFile if any entry below `folder` is neither file nor folder; takes milliseconds."""
+    waiting = [folder]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as found:
+                entries = list(found)
+        except OSError:
+            continue  # which git will say, if it needs it
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(entry.path)
+            elif not entry.is_file(follow_symlinks=False):
+                check_regular(Path(entry.path))
+
+
+def _configuration(folder: Path) -> Iterator[str]:
+    """Yield the texts of the configuration files of the git folder `folder` and of all files that they include."""
+    waiting, seen = [folder / "config", folder / "config.worktree"], set[Path]()
+    while waiting:
+        file = waiting.pop()
+        if file in seen:
+            continue
+        seen.add(file)
+        if len(seen) > _MOST_INCLUDED:
+            raise BrokenSource(f"{folder}: its configuration includes more than {_MOST_INCLUDED} files; remove some")
+        check_regular(file)
+        if file.is_file():
+            text = read_regular(file, most=_LARGEST_CONFIG).decode("utf-8", "replace")
+            text = text.replace("\r\n", "\n").replace("\\\n", "")
+            waiting += islice(_included(text, file.parent), _MOST_INCLUDED + 1)
+            yield text
+
+
+def _included(text: str, folder: Path) -> Iterator[Path]:
+    """Yield every file that the configuration `text` may include, perhaps with a few more."""
+    if not _INCLUDE.search(text):
+        return
+    for value in _PATH.findall(text.replace('"', "").replace("\\\\", "\\")):
+        for name in {value.strip(), re.split("[;#]", value)[0].strip()} - {""}:
+            if "\0" not in name:
+                yield folder / os.path.expanduser(name)  # noqa: PTH111  a user that is not known is no error
+
+
+_PIPE_BYTES = 2**20
+# What an empty pipe takes on every system without anybody at its other end.
+_PIPE_LEAST = 4096
+_LARGEST = 32 * 2**20
+_BUFFER_BYTES = 2**16
+_ANSWER_SECONDS = 120.0
+_ENDING_SECONDS = 5.0
+# A name that begins with a full id always means the same object, so it is cached; a branch whose name only looks like an
+# id is not. Every subscription reads the same commits and folders.
+_FOREVER = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})(?=[~^:]|$)")
+_REMEMBERED = 256
+_REMEMBERED_BYTES = 16384
+
+_Content = TypeVar("_Content")
+
+
+class Object(Struct, frozen=True):
+    """One git object: a blob, tree or commit."""
+
+    id: str
+    type: str
+    content: bytes
+
+
+# The id, type and size in bytes, which git prints before the content of an object.
+_Header = tuple[str, str, int]
+
+
+class ObjectPipe:
+    """A running `git cat-file --batch` that returns objects by name or, many at once, by id."""
+
+    def __init__(self, git: Git, path: Path) -> None:
+        self._path = path
+        self._process: Process = git.open(["cat-file", "--batch"])
+        # A larger pipe lets git read ahead while we work; only Linux can set its size.
+        with suppress(AttributeError, OSError):
+            fcntl.fcntl(self._process.stdout, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        self._requests = self._process.stdin
+        self._said = _Answers(self._process, path)
+        self._answers = io.BufferedReader(self._said, _BUFFER_BYTES)
+        self._owner = os.getpid()
+        self._known: dict[str, Object] = {}
+
+    def get(self, name: str, *, most: int = _LARGEST) -> Object | None:
+        """Return the object that `name` names in git's notation, or None if there is none.
+
+        Raises SourceError if it has more than `most` bytes, without loading it.
+        """
+        if "\n" in name or "\0" in name:
+            return None
+        known = self._known.get(name)
+        if known is not None and len(known.content) <= most:
+            return known
+        self._write(lines_of([name]))
+        header = self._header()
+        if header is None:
+            return None
+        object_id, kind, size = header
+        content = self._content(size, most)
+        if content is None:
+            raise SourceError(f"{self._path}: object {object_id} has {size:,} bytes; that is no catalogue")
+        found = Object(object_id, kind, content)
+        whole = _FOREVER.match(name)
+        if size <= _REMEMBERED_BYTES and whole is not None and len(whole[1]) == len(object_id):
+            if len(self._known) >= _REMEMBERED:
+                del self._known[next(iter(self._known))]
+            self._known[name] = found
+        return found
+
+    def stream(self, ids: Iterable[str], *, kind: str) -> Iterator[bytes]:
+        """Yield the contents of the objects `ids`, all of type `kind`, in order; raise SourceError if one is missing."""
+        for content in self.readable(ids, kind=kind, most=_LARGEST):
+            if content is None:
+                raise SourceError(f"{self._path}: a {kind} has more than {_LARGEST:,} bytes; that is no catalogue")
+            yield content
+
+    def readable(self, ids: Iterable[str], *, kind: str, most: int) -> Iterator[bytes | None]:
+        """Yield contents as `stream` does, but None for an object of more than `most` bytes."""
+        return self._read(ids, kind, lambda size: self._content(size, most))
+
+    def beginnings(self, ids: Iterable[str], *, most: int) -> Iterator[bytes]:
+        """Yield the first `most` bytes of each of the blobs `ids`."""
+        return self._read(ids, "blob", lambda size: self._beginning(size, most))
+
+    def _read(self, ids: Iterable[str], kind: str, content_of: Callable[[int], _Content]) -> Iterator[_Content]:
+        wanted = list(ids)
+        lines = lines_of(wanted)
+        writer = Thread(target=self._write, args=(lines,), daemon=True)
+        if len(lines) > _PIPE_LEAST:
+            writer.start()  # because git answers while we still ask
+        else:
+            self._write(lines)
+        for object_id in wanted:
+            header = self._header()
+            if header is None or header[:2] != (object_id, kind):
+                raise SourceError(
+                    f"{self._path}: {kind} {object_id} is missing; the repository is damaged or incomplete; "
+                    "fetch what it lacks, or give --repo the URL"
+                )
+            yield content_of(header[2])
+        if writer.is_alive():
+            writer.join()
+
+    def close(self) -> None:
+        """End the git process."""
+        self._process.end()
+
+    def abandon(self) -> None:
+        """In a forked process, detach from the pipes of the git process, which belongs to the parent process."""
+        if self._owner == os.getpid() or self._process.proc is None:
+            return
+        self._process.poll()  # which finds that it is no child of ours
+        with Path(os.devnull).open("r+b") as nothing:
+            for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+                os.dup2(nothing.fileno(), pipe.fileno(), inheritable=False)
+
+    def _write(self, lines: bytes) -> None:
+        try:
+            self._requests.write(lines)
+            self._requests.flush()
+        except (BrokenPipeError, ValueError):
+            pass  # git ended; reading its output raises the error
+
+    def _header(self) -> _Header | None:
+        """Read the line that git prints before an object; None if there is no such object."""
+        line = self._answers.readline()
+        if not line:
+            raise SourceError(f"{self._path}: {self._last_words()}")
+        if line.endswith((b" missing\n", b" ambiguous\n")):
+            return None
+        object_id, object_type, size = line.decode().split()
+        return object_id, object_type, int(size)
+
+    def _content(self, size: int, most: int) -> bytes | None:
+        """Read the content of `size` bytes; if it has more than `most`, skip it and return None."""
+        content = self._beginning(size, most if size <= most else 0)
+        return content if size <= most else None
+
+    def _beginning(self, size: int, most: int) -> bytes:
+        """Read the first `most` bytes of a content of `size` bytes, and skip the rest."""
+        answers = self._answers
+        content: bytes = answers.read(min(size, most))
+        left = size - len(content)
+        while left > 0 and (passed := answers.read(min(left, _PIPE_BYTES))):
+            left -= len(passed)
+        if answers.read(1) != b"\n":
+            raise SourceError(f"{self._path}: {self._last_words()}")
+        return content
+
+    def _last_words(self) -> str:
+        if self._process.proc is not None:
+            with suppress(OSError):  # buffered input cannot be flushed to an ended process
+                self._requests.close()
+            self._said.messages += self._process.listen(_ENDING_SECONDS).error
+        return explain(self._said.messages)
+
+
+class _Answers(io.RawIOBase):
+    """The output of git as a stream; reading raises SourceError if git prints nothing for two minutes.
+
+    Git's messages are collected meanwhile, so that git never waits until they are read.
+    """
+
+    def __init__(self, process: Process, path: Path) -> None:
+        self._process, self._path, self.messages = process, path, ""
+        self._answers, self._errors = process.stdout.fileno(), process.stderr.fileno()
+        self._waiting = select.poll()
+        for handle in (self._answers, self._errors):
+            self._waiting.register(handle, select.POLLIN)
+
+    def readable(self) -> bool:
+        """Return True, as `io` requires."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read into `buffer` what git has printed, and wait if there is nothing yet."""
+        if self._process.proc is None:
+            return 0  # it has ended, and the numbers of its pipes may be those of other files
+        while ready := dict(self._waiting.poll(_ANSWER_SECONDS * 1000)):
+            if self._errors in ready:
+                messages = os.read(self._errors, _BUFFER_BYTES).decode("utf-8", "replace")
+                self.messages = (self.messages + messages)[-LONGEST_WORDS:]
+                if not messages:
+                    self._waiting.unregister(self._errors)
+            if self._answers in ready:
+                return os.readv(self._answers, [buffer])
+        raise SourceError(f"{self._path}: git did not answer within {_ANSWER_SECONDS:.0f} seconds")
+
+
+# Fetches those of some objects that a clone of ours lacks; before, it tells their number.
+Obtain = Callable[[Iterable[str], Callable[[int], None]], None]
+
+
+class Repository:
+    """A local repository, read through git's plumbing commands."""
+
+    def __init__(
+        self,
+        path: Path,
+        layout: Layout = ANYWHERE,
+        *,
+        is_ours: bool = False,
+        folder: Path | None = None,
+        obtain: Obtain = lambda *_: None,
+        fetch_tag: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        """Open the repository at or above `path`, which may be bare or shallow; only cachewatch writes one that `is_ours`.
+
+        `folder` is what was recorded in it: its single revision is never shown, and messages name the folder. `obtain`
+        and `fetch_tag` fetch what a clone of ours lacks. Raises SourceError if there is no repository, if git must not
+        open it, or if git is too old.
+        """
+        if not path.exists():
+            raise SourceError(f"{path}: there is no such folder")
+        version = check_version()
+        if not is_ours:
+            check_repository(path, version)
+        self.path, self.is_folder = folder or path, folder is not None
+        self.layout = layout  # where its documents are
+        self._obtain, self._fetch_tag = obtain, fetch_tag
+        found = find_repository(path, is_inside=not is_ours)
+        self.git_dir = os.path.realpath(found.git_dir)
+        self.shared_git_dir = Path(found.common_dir).resolve()  # of all work trees
+        self._git = Git(git_dir=self.git_dir, what=str(self.path))
+        self._objects: ObjectPipe | None = None
+
+    @property
+    def prefix(self) -> str:
+        """The beginning of messages about this repository; "" if it is the current folder."""
+        return "" if self.path == Path() else f"{self.path}: "
+
+    def run(self, arguments: Sequence[str], lines: Iterable[str] = ()) -> bytes:
+        """Run a git command that only reads, with `lines` as its input, and return what it prints."""
+        return self._git.run(arguments, lines)
+
+    def objects(self) -> ObjectPipe:
+        """Return the pipe that reads objects; it is started once and stays open."""
+        if self._objects is None:
+            self._objects = ObjectPipe(self._git, self.path)
+        return self._objects
+
+    def reopened(self) -> "Repository":
+        """Return this repository with git processes of its own, for use in the current, perhaps forked, process."""
+        if self._objects is not None:
+            self._objects.abandon()
+        twin = copy(self)
+        twin._objects = None  # noqa: SLF001  it is one of us
+        return twin
+
+    def obtain(self, ids: Iterable[str], tell: Callable[[int], None] = lambda _: None) -> None:
+        """Fetch missing objects among `ids`, if this is a clone of ours; before, `tell` is called with their number."""
+        self._obtain(ids, tell)
+
+    def fetch_tag(self, name: str) -> bool:
+        """Fetch a git tag that a clone of one branch lacks; return whether it was fetched."""
+        return self._fetch_tag(name)
+
+    def close(self) -> None:
+        """End the git process, if one is running."""
+        if self._objects is not None:
+            self._objects.close()
+            self._objects = None

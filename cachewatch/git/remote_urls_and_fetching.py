@@ -1,0 +1,394 @@
+"""Fetch from remote repositories: which addresses are URLs, how git authenticates, what is fetched, and errors.
+
+Also the clones that commands use: where they lie, and how they are updated. They lack objects, which are fetched in
+groups when they are needed.
+
+Secrets stay in files that git, ssh or a helper opens itself: none is ever in an argument, in an environment, in the
+configuration of a clone or in our memory, and none gets into a message.
+"""
+
+import os
+import re
+import shlex
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
+
+from cachewatch.core.names_and_escaping import ANYWHERE, Layout, safe, similar
+from cachewatch.errors import BrokenSource, RefusedAddress, SourceError
+from cachewatch.git import clone_locks_and_upkeep as upkeep
+from cachewatch.git.git_processes import ENDED, SSH, Git, GitResult, Report, clone, explain
+from cachewatch.git.local_repository import Repository
+from cachewatch.runtime.files_and_locks import cache_path
+
+_HIDDEN = "..."
+# The user and password after "://", up to a character that no address has, because a server may have written the text.
+_USERINFO = re.compile(r"(://)[^\s/@'\"]*@")
+_QUERY = re.compile(r"(://[^\s?'\"]{0,2000}\?)[^\s'\"]+")
+
+
+class Access(Struct, frozen=True, kw_only=True):
+    """The credentials for one source: names of files, which only git and ssh open."""
+
+    ssh_key: Path | None = None
+    known_hosts: Path | None = None
+    store: Path | None = None  # in the form of git-credential-store
+    helper: str | None = None  # any other helper, as in git's own credential.helper
+
+    @classmethod
+    def named(cls, values: Mapping[str, str]) -> "Access":
+        """Return the access for `values`: fields of this class and their texts, from the configuration."""
+        chosen: dict[str, Any] = {name: value if name == "helper" else Path(value) for name, value in values.items()}
+        return cls(**chosen)
+
+    @property
+    def settings(self) -> list[tuple[str, str]]:
+        """The git configuration, as pairs of key and value, that makes git use these credentials."""
+        helpers = [self.helper] if self.helper else []
+        if self.store is not None:
+            # Only `get` is passed on: git's own helper would erase a password for good after the server refused it.
+            ask = f"git credential-store --file={shlex.quote(str(self.store))} get"
+            helpers.append(f'!f() {{ test "$1" != get || {ask}; }}; f')
+        return [("credential.helper", helper) for helper in helpers]
+
+    def environment(self) -> Mapping[str, str]:
+        """Return the environment variables for git; raise BrokenSource if a file of the credentials cannot be read."""
+        for path in (self.ssh_key, self.known_hosts, self.store):
+            try:
+                if path is not None:
+                    path.open("rb").close()
+            except OSError as error:
+                raise BrokenSource(
+                    f"{path}: {error.strerror}; this file is named in the credentials of a source"
+                ) from None
+        if self.ssh_key is None and self.known_hosts is None:
+            return {}
+        options = [f"-oIdentityFile={self.ssh_key}", "-oIdentitiesOnly=yes"] if self.ssh_key else []
+        options += [f"-oUserKnownHostsFile={self.known_hosts}"] if self.known_hosts else []
+        return {"GIT_SSH_COMMAND": shlex.join([*shlex.split(SSH), *options])}
+
+
+def redact(text: str, address: str = "") -> str:
+    """Replace the user, password and query of every URL in `text` by "..."; `address` is one that surely has them."""
+    for secret in _secrets(address):
+        text = text.replace(secret, _HIDDEN)
+    text = _QUERY.sub(rf"\1{_HIDDEN}", _USERINFO.sub(rf"\1{_HIDDEN}@", text))
+    return safe(text)
+
+
+def _secrets(address: str) -> list[str]:
+    try:
+        parts = urlsplit(address)
+        found = [parts.password or "", *(value for _, _, value in (i.partition("=") for i in parts.query.split("&")))]
+        if parts.scheme.startswith("http"):
+            found.append(parts.username or "")
+    except ValueError:
+        return []
+    secrets = {form for value in found for form in (value, unquote(value)) if len(form) > 2}
+    return sorted(secrets, key=len, reverse=True)
+
+
+# The name of the remote in git's configuration, which is passed to git and never written to a file.
+NAME = "up"
+_ID = r"[0-9a-f]{40}|[0-9a-f]{64}"
+_BRANCHES, _TAGS = "refs/heads/", "refs/tags/"
+_LIST_SECONDS = 120.0
+_LARGEST_LIST = 16 * 2**20  # of 200,000 branches
+# A name that is valid in a refspec: git's own rules, and no glob.
+_BRANCH = re.compile(r"(?![/.@-])(?!.*(?:\.\.|//|@\{|\.lock$|[/.]$))[^\x00-\x20\x7f~^:?*\[\\]{1,200}")
+
+# Advice for errors that only a person can repair, by patterns of messages of git, ssh or the kernel. A server may write
+# most of such a message, so each pattern looks at a bounded number of characters.
+_FOR_THE_ADMINISTRATOR = {
+    r"could not read (Username|Password)|Authentication failed|terminal prompts disabled|returned error: 40[13]": (
+        "the server requires authentication; configure valid credentials for this source"
+    ),
+    r"Permission denied \(|Too many authentication failures": (
+        "the server rejects our ssh key; configure one that has read access to the repository"
+    ),
+    r"Host key verification failed|No .{1,100} host key is known": (
+        "the host key of the server is not known or has changed; check it and add it to known_hosts"
+    ),
+    r"returned error: 30\d|unable to update url base from redirection": (
+        "the repository has moved and git may not follow; configure its new address"
+    ),
+    r"returned error: 404|[Rr]epository .{0,1000}not found|does not appear to be a git repository|not exported": (
+        "there is no such repository, or we have no access to it; check the address"
+    ),
+    r"certificate|SSL_CERT|CAfile": "the certificate of the server cannot be verified",
+    r"dubious ownership|unsafe repository": "the repository belongs to another user; serve it with git daemon",
+    r"No space left on device|[Qq]uota exceeded|File too large|signal 25|code 153": "there is no room for what it sends",
+    r"Read-only file system|unable to create .{0,1000}Permission denied|insufficient permission": (
+        "the clone cannot be written; give its folder to the user that runs cachewatch"
+    ),
+    r"fsck error|fsckObjects": "it has objects that git refuses, because they are malformed or malicious",
+    r"transport '.{0,100}' not allowed": "git may not use this transport",
+}
+# Network errors, which say nothing about our clone.
+_OF_THE_WAY = re.compile(
+    r"Could not resolve|unable to look up|[Cc]onnection (refused|reset|timed out)|Failed to connect|unable to connect"
+    r"|early EOF|hung up|unexpected disconnect|RPC failed|transfer closed|Operation (too slow|timed out)|returned error: "
+    r"|[Nn]o route to host|Network is unreachable|Could not read from remote|unable to access|bytes of body",
+)
+
+
+class Tip(Struct, frozen=True):
+    """The newest commit of a branch."""
+
+    branch: str
+    commit: str
+
+
+class Remote:
+    """A repository to fetch from, given by path or URL."""
+
+    def __init__(
+        self,
+        address: str,
+        access: Access | None = None,
+        *,
+        seconds: float = 600.0,
+        silence: float | None = None,
+    ) -> None:
+        """Set the `address` to fetch from, and time limits in seconds.
+
+        Each git command may take `seconds`, and so may all of them together after `begin`. With `silence`, a fetch ends
+        when nothing arrives for so long. Raises RefusedAddress if git could be made to run a command or to reveal a
+        password.
+        """
+        self.is_path = not is_url(address)
+        if not self.is_path:
+            check_url(address)
+        self.name = redact(address, address)
+        self.seconds = seconds
+        self._silence = silence
+        self._deadline = float("inf")
+        self._address = str(Path(address).absolute()) if self.is_path else address
+        self._access = access or Access()
+
+    def begin(self) -> None:
+        """Start the time limit for all following git commands together."""
+        self._deadline = time.monotonic() + self.seconds
+
+    def tip(self, branch: str | None) -> Tip:
+        """Return the newest commit of `branch`, by default of the branch that the remote HEAD names."""
+        if branch is not None and not _BRANCH.fullmatch(branch):
+            raise BrokenSource(f"{self.name}: {redact(repr(branch))} cannot be the name of a branch")
+        if branch is not None:
+            listed = self._list([NAME, f"{_BRANCHES}{branch}"])
+            found = re.search(rf"^({_ID})\t{re.escape(_BRANCHES + branch)}$", listed, re.MULTILINE)
+            if found is None:
+                raise self._no_branch(branch)
+            return Tip(branch, found[1])
+        listed = self._list(["--symref", NAME, "HEAD"])
+        named = re.search(rf"^ref: {_BRANCHES}(\S+)\tHEAD$", listed, re.MULTILINE)
+        found = re.search(rf"^({_ID})\tHEAD$", listed, re.MULTILINE)
+        if named and found and _BRANCH.fullmatch(named[1]):
+            return Tip(named[1], found[1])
+        raise BrokenSource(f"{self.name}: it has no default branch; configure the branch to watch")
+
+    def fetch(self, folder: Path, tip: Tip, *, is_partial: bool = False) -> None:
+        """Fetch the branch of `tip` into the repository at `folder`; `is_partial` leaves out the contents of documents."""
+        # With a + and full names: otherwise git may update nothing, for ever, and still report success.
+        refspec = f"+{_BRANCHES}{tip.branch}:{_BRANCHES}{tip.branch}"
+        self._fetch(folder, ["--atomic", "--update-shallow", NAME, refspec], is_partial=is_partial)
+
+    def has_tag(self, name: str) -> bool:
+        """Tell whether the remote repository has a git tag of this name."""
+        return _BRANCH.fullmatch(name) is not None and self._list([NAME, f"{_TAGS}{name}"]) != ""
+
+    def fetch_also(self, folder: Path, what: str, *, is_partial: bool = False) -> None:
+        """Fetch `what`, a ref or the id of a commit of any branch, with its history."""
+        self._fetch(folder, ["--update-shallow", NAME, what], is_partial=is_partial)
+
+    def fetch_objects(self, folder: Path, ids: Iterable[str]) -> None:
+        """Fetch the objects `ids` into the repository at `folder`, as git itself fetches those that a filter left out."""
+        config = [("fetch.negotiationAlgorithm", "noop")]
+        self._fetch(folder, ["--stdin", NAME], is_partial=True, lines=ids, config=config)
+
+    def _fetch(
+        self,
+        folder: Path,
+        arguments: list[str],
+        *,
+        is_partial: bool,
+        lines: Iterable[str] = (),
+        config: Iterable[tuple[str, str]] = (),
+    ) -> None:
+        progress = "--quiet" if self._silence is None else "--progress"
+        quiet = [progress, "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--no-auto-maintenance"]
+        config = [*config, ("core.fsync", "committed,reference")]
+        command = ["fetch", *quiet, *(["--filter=blob:none"] if is_partial else []), *arguments]
+        self._ask(command, lines, folder=folder, config=config, seconds=self.seconds, silence=self._silence)
+
+    def _list(self, arguments: list[str]) -> str:
+        command = ["ls-remote", *arguments]
+        return self._ask(command, seconds=min(self.seconds, _LIST_SECONDS)).output.decode("utf-8", "replace")
+
+    def _ask(
+        self,
+        arguments: list[str],
+        lines: Iterable[str] = (),
+        *,
+        folder: Path | None = None,
+        config: Iterable[tuple[str, str]] = (),
+        seconds: float,
+        silence: float | None = None,
+    ) -> GitResult:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise self._no_answer(self.seconds)
+        settings = [(f"remote.{NAME}.url", self._address), *self._access.settings, *config]
+        # The repository of another user may configure helpers; they may not use any other protocol.
+        only = {"GIT_ALLOW_PROTOCOL": "file"} if self.is_path else {}
+        # To ask needs no repository: in the root folder, the configuration of none can join in.
+        seconds_left = min(seconds, left)
+        if folder is None:
+            git = Git("/", settings=settings, seconds=seconds_left)
+        else:
+            git = Git(git_dir=folder, settings=settings, seconds=seconds_left, largest_file=upkeep.usable_bytes(folder))
+        git.update_environment(**self._access.environment(), **only)
+        answer = git.ask(arguments, lines, silence=silence, most=_LARGEST_LIST)
+        if answer.code:
+            raise self._failure(answer, silence or (seconds if seconds < left else self.seconds))
+        return answer
+
+    def _failure(self, answer: GitResult, seconds: float) -> SourceError:
+        messages = answer.error
+        if answer.code in ENDED and "fatal:" not in messages:
+            return self._no_answer(seconds)
+        reason = redact(explain(messages) if messages.strip() else f"git ended with code {answer.code}", self._address)
+        for pattern, advice in _FOR_THE_ADMINISTRATOR.items():
+            if re.search(pattern, f"{messages} code {answer.code}"):
+                return BrokenSource(f"{self.name}: {advice} (git: {reason})")
+        kind = Unreachable if _OF_THE_WAY.search(messages) else SourceError
+        return kind(f"{self.name}: {reason}")
+
+    def _no_answer(self, seconds: float) -> SourceError:
+        return Unreachable(f"{self.name}: no answer within {seconds:,.0f} s, or git was ended; tried again later")
+
+    def _no_branch(self, branch: str) -> SourceError:
+        found = re.findall(rf"\t{_BRANCHES}(\S+)$", self._list(["--heads", NAME]), re.MULTILINE)
+        if not found:
+            return SourceError(f"{self.name}: the repository has no commits yet")
+        near = similar(branch, found) or sorted(found)[:3]
+        others = f"{', '.join(near)}{', ...' if len(found) > len(near) else ''}"
+        return BrokenSource(
+            f"{self.name}: the branch {branch!r} is not there (any more); there are {redact(others)}. "
+            f"Nothing is reported until it is back or another branch is named"
+        )
+
+
+class Unreachable(SourceError):
+    """The connection to a source failed; neither the source nor our clone is at fault."""
+
+
+_SCP_LIKE = re.compile(r"(?P<user>[\w.-]+@)?(?P<host>[\w.-]+):(?!//)(?P<path>.+)")
+
+
+def is_url(address: str) -> bool:
+    """Tell whether `address` is a URL or an address for ssh, not a path on this machine."""
+    if os.path.exists(address):  # noqa: PTH110  one that may not be looked at is no error here
+        return False
+    return "://" in address or "::" in address or address.startswith("-") or _SCP_LIKE.fullmatch(address) is not None
+
+
+def clone_folder(url: str) -> Path:
+    """Return the folder for the clone of `url`."""
+    return cache_path("clones", url, ".git")
+
+
+# How many objects are fetched at a time; a fetch that is interrupted loses no more than these.
+_MOST = 20_000
+
+
+LIST_OBJECTS = ("cat-file", "--batch-all-objects", "--batch-check=%(objectname)", "--unordered")
+
+
+def absent_of(ids: Iterable[str], listed: bytes, tell: Callable[[int], None]) -> Iterator[Sequence[str]]:
+    """Yield those of `ids` that are not in `listed` (output of LIST_OBJECTS), in groups to be fetched together.
+
+    Before, `tell` is called with their number. Each is yielded once, in order, since versions of one document compress
+    well together.
+    """
+    here = set(listed.decode().split())
+    absent = [each for each in dict.fromkeys(ids) if each not in here]
+    if absent:
+        tell(len(absent))
+    for start in range(0, len(absent), _MOST):
+        yield absent[start : start + _MOST]
+
+
+_SCHEMES = ("https", "http", "ssh", "git", "file")
+_SECRET = re.compile(r"token|passw|secret|key|auth|sig", re.IGNORECASE)
+_FETCH = ["fetch", "--no-recurse-submodules", "--no-write-fetch-head", "--no-auto-maintenance"]
+_REFSPECS = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"]
+
+
+def open_clone(folder: Path, layout: Layout = ANYWHERE, report: Report | None = None) -> Repository:
+    """Open the clone of a command; contents of documents that it lacks are fetched, in large groups, when they are read."""
+    # As git itself fetches objects that a filter left out.
+    git = Git(git_dir=folder, what=str(folder), settings=[("fetch.negotiationAlgorithm", "noop")])
+    options = ["--no-tags", "--filter=blob:none", "--stdin"]
+
+    def obtain(ids: Iterable[str], tell: Callable[[int], None]) -> None:
+        if upkeep.is_partial(folder):
+            for some in absent_of(ids, git.run(LIST_OBJECTS), tell):
+                git.run([*_FETCH, *options, *_progress(report), "origin"], some, report=report)
+
+    return Repository(folder, layout, is_ours=True, obtain=obtain)
+
+
+def open_repository(address: str, *, report: Report | None = None, layout: Layout = ANYWHERE) -> Repository:
+    """Open the repository at `address`: a path directly, a URL as a clone that is made or updated first.
+
+    `report` gets git's progress lines, and `layout` tells where documents lie. Raises RefusedAddress if git could be
+    made to run a command or to reveal a password.
+    """
+    if not is_url(address):
+        return Repository(Path(address), layout)
+    check_url(address)
+    folder = clone_folder(address)
+    with upkeep.locked(folder, advice="set XDG_CACHE_HOME to a folder that can be written"):
+        if folder.exists():
+            fetch = [*_FETCH, "--prune", *_progress(report), "origin", *_REFSPECS]
+            Git(git_dir=folder, what=address).run(fetch, report=report)
+        else:
+            with TemporaryDirectory(dir=folder.parent, prefix="new-") as new:
+                clone(address, Path(new, "clone"), report)
+                Path(new, "clone").rename(folder)
+    return open_clone(folder, layout, report)
+
+
+def check_url(url: str) -> None:
+    """Raise RefusedAddress if it is dangerous to give `url` to git: it is an option, runs a helper or has a password."""
+    if not url.isprintable():
+        raise RefusedAddress(f"{url!a}: an address cannot hold control characters")
+    if url.startswith("-") or re.match(r"[A-Za-z0-9.+-]*::", url):
+        raise RefusedAddress(f"{url}: this is an option or a helper of git, not the address of a repository")
+    if "://" not in url:
+        return  # like scp: user@host:path, which the pattern keeps from being an option
+    try:
+        parts = urlsplit(url)
+        host, password = parts.hostname or "", parts.password
+    except ValueError as error:
+        raise RefusedAddress(f"{url}: {error}") from error
+    if parts.scheme not in _SCHEMES:
+        raise RefusedAddress(f"{url}: only {', '.join(_SCHEMES)} are supported, not {parts.scheme}")
+    if password is not None or (parts.username and parts.scheme.startswith("http")):
+        raise RefusedAddress(
+            f"{parts.scheme}://...@{host}{parts.path}: remove the password from the address; use ssh keys or an agent"
+        )
+    if _SECRET.search(parts.query):
+        raise RefusedAddress(f"{parts.scheme}://{host}{parts.path}?...: remove secrets from the address")
+    if host.startswith("-") or (not host and parts.scheme != "file"):
+        raise RefusedAddress(f"{url}: there is not a host in this address")
+
+
+def _progress(report: Report | None) -> list[str]:
+    return ["--progress"] if report else ["--quiet"]

@@ -1,0 +1,322 @@
+"""Resolve the names by which users call revisions: names that git resolves, dates, and REVISION:TAG."""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from itertools import islice, pairwise
+from pathlib import Path
+
+from msgspec import Struct
+
+from cachewatch.config.schedules_and_dates import as_datetime
+from cachewatch.core.model import Side
+from cachewatch.core.names_and_escaping import ENDINGS, did_you_mean
+from cachewatch.errors import SourceError, UnknownRevision
+from cachewatch.git.local_repository import Object, Repository
+from cachewatch.git.trees import catalogue_of, folders, locations_of, nothing_found
+
+_TAG = re.compile(r"[A-Za-z0-9._+@-]{1,128}")
+_STEPS = re.compile(r"(.+?)(?:~\d*|\^)+")
+# The end of today is not yet here, nor is that of a zone's tomorrow.
+_SOON = timedelta(days=1)
+_YEAR = re.compile(r"(19|20)\d\d")
+_NOTHING = "0" * 40
+_NO_REVISIONS = "is a folder, which has no revisions"
+_MOST_TIMES = 5000
+_LEARNED_FROM, _FEW_INTERVALS = 10, 3
+_MOST_STEPS = 500
+_PARENT = re.compile(rb"^parent ([0-9a-f]+)$", re.MULTILINE)
+_COMMITTER = re.compile(rb"^committer .* (\d{1,20}) [+-]\d{4}$", re.MULTILINE)
+# The last day that every time zone has a date for.
+LATEST = datetime(9999, 12, 30, tzinfo=UTC)
+
+
+class Revision(Struct, frozen=True):
+    """One commit of a catalogue, with the catalogue tag that its name selects, if any."""
+
+    name: str  # as the user wrote it
+    commit: str  # the full id
+    tag: str | None  # of the catalogue; None if `name` selects none
+    time: datetime | None  # of the commit; one beyond every calendar becomes LATEST
+    is_of_folder: bool = False  # a temporary commit made from a folder: its id is never shown
+
+    @property
+    def has_impossible_date(self) -> bool:
+        """Whether the date of the commit lies beyond every calendar (git accepts such dates)."""
+        return self.time == LATEST
+
+    def side(self, tag: str | None = None) -> Side:
+        """Return this revision as a side of a comparison. `tag` is used if the revision names no tag itself."""
+        if self.is_of_folder:
+            return Side(name=self.name, tag=tag or self.tag)
+        time = None if self.time is None else self.time.strftime("%Y-%m-%dT%H:%M:%SZ")
+        return Side(name=self.name, revision=self.commit, tag=tag or self.tag, time=time)
+
+
+def resolve(repository: Repository, name: str) -> Revision:
+    """Return the revision that `name` means; raise UnknownRevision, with a hint, if there is none.
+
+    A name is anything that git resolves, `yesterday`, `3 days ago` or a date (the newest revision up to the end of that
+    day, UTC). `:TAG` after it selects one catalogue tag of the revision.
+    """
+    now = datetime.now(UTC)
+    revision, colon, tag_name = name.rpartition(":")
+    readings: list[tuple[str, str | None]] = [(name, None)]
+    if colon and _TAG.fullmatch(tag_name) and not tag_name.endswith(ENDINGS):  # which is a file
+        readings.append((revision or "HEAD", tag_name))
+    for revision_name, tag in readings:
+        commit = _commit(repository, revision_name, now)
+        if commit is not None:
+            if repository.is_folder:
+                return Revision(str(repository.path), commit, tag, None, is_of_folder=True)
+            return Revision(name, commit, tag, _time(repository, commit))
+    if repository.is_folder:
+        raise UnknownRevision(f"{repository.path}: {_NO_REVISIONS}, so {name!r} is none")
+    raise UnknownRevision(next(_complaints(repository, name)))
+
+
+def resolve_upstream(repository: Repository, name: str) -> Revision:
+    """Resolve `name` as `resolve` does, but if it is unknown, fetch the git tag of that name first."""
+    try:
+        return resolve(repository, name)
+    except UnknownRevision as error:
+        tag = re.split(r"[~^:]|@\{", name)[0].removeprefix("refs/").removeprefix("tags/")
+        if as_datetime(tag, datetime.now(UTC)) is not None or not repository.fetch_tag(tag):
+            # Where the service keeps its copy helps nobody.
+            raise UnknownRevision(str(error).removeprefix(f"{repository.path}: ")) from error
+        return resolve(repository, name)
+
+
+def file_of(repository: Repository, name: str) -> tuple[Revision, str, Object] | None:
+    """Return the revision, path and object of the file that `name` (REVISION:PATH) names; None if there is none."""
+    revision, _, path = name.partition(":")
+    found = _ask(repository, name) if revision and path and name.isprintable() else None
+    if found is None or found.type != "blob":
+        return None
+    return resolve(repository, revision), path, found
+
+
+def is_there(repository: Repository, name: str) -> bool:
+    """Tell whether `name` can be resolved to a revision of `repository`."""
+    with suppress(UnknownRevision):
+        return bool(resolve(repository, name))
+    return False
+
+
+def count_between(repository: Repository, before: Revision, after: Revision) -> int | None:
+    """Count the commits from one revision to the other; return None if neither contains the other or git cannot tell."""
+    try:
+        printed = repository.run(["rev-list", "--count", "--left-right", f"{before.commit}...{after.commit}"])
+    except SourceError:
+        return None  # the history in between is not here
+    left, right = map(int, printed.split())
+    return max(left, right) if not (left and right) else None
+
+
+def times_between(repository: Repository, before: Revision, after: Revision) -> list[datetime]:
+    """Return the times of the commits from `before` to `after`, newest first; none if that history is not here."""
+    try:
+        asked = ["--first-parent", "--timestamp", f"--max-count={_MOST_TIMES}", f"{before.commit}..{after.commit}"]
+        printed = repository.run(["rev-list", *asked])
+    except SourceError:
+        return []  # the history in between is not here
+    times = [time for line in printed.splitlines() if (time := commit_time(line.split()[0])) != LATEST]
+    return [*times, before.time] if before.time and len(times) < _MOST_TIMES else times
+
+
+def chain_between(repository: Repository, before: Revision, after: Revision) -> tuple[Revision, ...]:
+    """Return all revisions from `before` to `after`, oldest first.
+
+    Only the first parent of each is followed. If `before` is not met within 500 steps, return just these two.
+    """
+    found: list[Revision] = []
+    for each in islice(_back_from(repository, after.commit), _MOST_STEPS + 1):
+        if each.commit == before.commit:
+            return before, *reversed(found)
+        found.append(each)
+    return before, after
+
+
+def longest_pause(repository: Repository, newest: Revision) -> timedelta | None:
+    """Return the longest usual time between two commits, learned from the last ten; None if these are too few.
+
+    It is three times what three quarters of the intervals do not exceed, so that neither gaps among them nor commits in
+    quick succession matter, and at least a day.
+    """
+    times = (each.time for each in _back_from(repository, newest.commit))
+    known = sorted(islice((time for time in times if time is not None and time != LATEST), _LEARNED_FROM))
+    intervals = sorted(b - a for a, b in pairwise(known))
+    if len(intervals) < _FEW_INTERVALS:
+        return None
+    return max(3 * intervals[len(intervals) * 3 // 4], timedelta(days=1))
+
+
+def _back_from(repository: Repository, commit: str) -> Iterator[Revision]:
+    """Yield the revision `commit`, then its first parent and so on, up to a commit that is not here."""
+    while found := repository.objects().get(commit):
+        yield Revision(commit, commit, None, _time(repository, commit))
+        parent = _PARENT.search(found.content.partition(b"\n\n")[0])
+        if parent is None:
+            return
+        commit = parent[1].decode()
+
+
+def newest(repository: Repository, until: Revision, limit: int) -> list[Revision]:
+    """Return the revision `until` and those before it, newest first, at most `limit` of them."""
+    return list(islice(_back_from(repository, until.commit), limit))
+
+
+def lacks(repository: Repository, newer: Revision, older: Revision) -> bool:
+    """Tell whether `older` has commits that `newer` does not contain, for example because the branch was rewritten."""
+    try:
+        return repository.run(["rev-list", "-1", f"{newer.commit}..{older.commit}"]) != b""
+    except SourceError:
+        return False  # the history is not here
+
+
+def _commit(repository: Repository, name: str, now: datetime) -> str | None:
+    if name.startswith("-") or not name.strip() or not name.isprintable():
+        return None
+    # A search for words in messages takes everything behind :/ for words.
+    found = _ask(repository, name if name.startswith(":/") else f"{name}^{{commit}}")
+    if found is not None and found.type == "commit":
+        return found.id
+    moment = as_datetime(name, now)
+    if moment is None or moment.timestamp() < 0 or moment > now + _SOON:
+        return None
+    # With the @, no number of seconds is taken for a year.
+    until = f"--before=@{int(moment.timestamp())} +0000"
+    return repository.run(["rev-list", "-1", "--first-parent", until, "HEAD"]).decode().strip() or None
+
+
+def _ask(repository: Repository, name: str) -> Object | None:
+    """Return the object that `name` names, or None also if the name makes git fail (`@{upstream}` without an upstream).
+
+    The name is sent to git through a pipe, so that git cannot take it for an option.
+    """
+    try:
+        return repository.objects().get(name)
+    except SourceError:
+        repository.close()
+        repository.objects().get(_NOTHING)  # if this fails too, the name is not to blame
+        return None
+
+
+def _time(repository: Repository, commit: str) -> datetime | None:
+    found = repository.objects().get(commit)
+    match = _COMMITTER.search(found.content) if found else None
+    return commit_time(match[1]) if match else None
+
+
+def commit_time(seconds: bytes | str) -> datetime:
+    """Convert the seconds since 1970 of a commit; a date beyond every calendar, which git accepts, becomes LATEST."""
+    return datetime.fromtimestamp(min(int(seconds), LATEST.timestamp()), UTC)
+
+
+def newest_two(repository: Repository) -> tuple[str, str]:
+    """Return the names of the last two revisions that changed the catalogue, older first; else raise UnknownRevision."""
+    if repository.is_folder:
+        raise UnknownRevision(
+            f"{repository.path}: {_NO_REVISIONS}; name two folders: `cachewatch diff BEFORE {repository.path}`"
+        )
+    commits = list(islice(_changing(repository), 2))
+    head = _ask(repository, "HEAD^{commit}")
+    if head and len(commits) == 1:  # documents may have moved since
+        locations = locations_of(repository.layout)
+        files = locations.differing(repository, commits[0], head.id)
+        if any(locations.is_document(repository, key) for *_, key in files):
+            commits = [head.id, *commits]
+    if not commits and head is not None:
+        raise UnknownRevision(f"{repository.path}: {nothing_found(repository, head.id, 'HEAD')}")
+    if len(commits) < 2:
+        raise UnknownRevision(
+            f"{repository.path}: has only one revision of the catalogue, so there is nothing to compare it with; "
+            "fetch or record more, or name what to compare: `cachewatch diff BEFORE AFTER`"
+            f"{' (`cachewatch diff HEAD .` with what is not committed)' if repository.path == Path() else ''}"
+        )
+    newest, before = commits
+    return before, "HEAD" if head is not None and head.id == newest else newest
+
+
+def _changing(repository: Repository) -> Iterator[str]:
+    """Yield the ids of the commits that changed documents of the catalogue, newest first."""
+    head = repository.objects().get("HEAD^{commit}")
+    if head is not None and locations_of(repository.layout).stored(repository, head.id):
+        asked = ["--first-parent", "--max-count=2", "HEAD", "--", f":(literal){repository.layout.catalogue}"]
+        found = repository.run(["rev-list", *asked]).decode().split()
+        if len(found) > 1:
+            yield from found
+            return
+        # Before the one revision that made this folder, documents may have been elsewhere.
+    asked = ["rev-list", "--first-parent", "HEAD", "--", *repository.layout.pathspecs]
+    for commit in repository.run(asked).decode().split():
+        parent = repository.objects().get(f"{commit}^")
+        if catalogue_of(repository, commit) != (catalogue_of(repository, parent.id) if parent else None):
+            yield commit
+
+
+def _complaints(repository: Repository, name: str) -> Iterator[str]:
+    """Yield messages that `name` is no revision, and what it may be; the first one holds."""
+    now = datetime.now(UTC)
+    revision, _, path = name.partition(":")
+    moment = as_datetime(name, now)
+    if moment is None and (of_tag := as_datetime(name.rpartition(":")[0], now)) is not None:
+        name, moment = name.rpartition(":")[0], of_tag
+    where = f"{repository.prefix}{name!r}"
+    if moment is not None and moment > now + _SOON:
+        yield f"{where} is in the future"
+    if moment is not None:
+        yield f"{where}: there is no revision that old{_oldest(repository, 'HEAD', _line(repository, 'HEAD'))}"
+    head = repository.objects().get("HEAD^{commit}")
+    refs = repository.run(["for-each-ref", "--format=%(refname:short)"]).decode("utf-8", "replace").split()
+    if head is None and not refs:
+        yield f"{repository.path}: the repository has no commits yet"
+    tree = catalogue_of(repository, head.id) if head else None
+    tags = folders(repository, tree).ids if tree else {}
+    if name in tags:
+        yield f"{where} is a tag, not a revision; write HEAD:{name}"
+    if (found := _STEPS.fullmatch(name)) and (commits := _line(repository, found[1])):
+        steps = len(commits) - 1
+        there = f"there {'is' if steps == 1 else 'are'} {steps:,} revision{'s' * (steps != 1)}"
+        there = there if steps else "there is no revision"
+        yield f"{where}: {there} before {found[1]}{_oldest(repository, found[1], commits)}"
+    if path and revision and _ask(repository, f"{revision}^{{commit}}") is not None:
+        yield _no_file(repository, revision, path)
+    if os.path.exists(revision):  # noqa: PTH110  a name that is too long for a file is no error
+        yield f"{where} needs a revision, and {revision} is a path: --repo reads it"
+    if _YEAR.fullmatch(name):
+        yield f"{where} is no date; write YYYY-MM-DD"
+    known = [*refs, "HEAD", "yesterday", "today", *(f"HEAD:{each}" for each in tags)]
+    yield f"{where} is not a revision, a date, a file or a folder{did_you_mean(name, known)}"
+
+
+def _no_file(repository: Repository, revision: str, path: str) -> str:
+    """Return the message that `revision` has no file `path`; suggest the path seen from the user's working folder."""
+    where = repository.prefix
+    found = _ask(repository, f"{revision}:{os.path.normpath(path)}")
+    if found is not None and found.type == "tree":
+        return f"{where}{path} is a folder in {revision}; name a document in it, or a tag as {revision}:TAG"
+    root = next((folder for folder in Path.cwd().parents if (folder / ".git").exists()), Path.cwd())
+    inside = f"{revision}:{os.path.normpath(Path.cwd().relative_to(root) / path)}"
+    hint = f"; did you mean {inside}?" if _ask(repository, inside) is not None else ""
+    return f"{where}{revision} has no file {path}{hint}"
+
+
+def _line(repository: Repository, start: str) -> list[str]:
+    """Return the ids of `start` and its first parents, newest first; an empty list if `start` is no revision."""
+    try:
+        return repository.run(["rev-list", "--first-parent", "--end-of-options", start]).decode().split()
+    except SourceError:
+        return []
+
+
+def _oldest(repository: Repository, start: str, commits: Sequence[str]) -> str:
+    """Return the end of a sentence that names the last of `commits`, which is the oldest, counted back from `start`."""
+    if not commits:
+        return ""
+    time = _time(repository, commits[-1])
+    day = f" of {time:%Y-%m-%d %H:%M} UTC" if time else ""
+    name = f"{start}~{len(commits) - 1}" if len(commits) > 1 else start
+    return f"; the oldest is {name}{day}"

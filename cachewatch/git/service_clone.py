@@ -1,0 +1,327 @@
+"""The service's long-lived clone of one branch, with the documents of its newest revision.
+
+    update     ask for the branch -> fetch it -> fetch the documents of its newest revision
+    pins       refs/cachewatch/keep/COMMIT: revisions that neither a rewritten upstream nor git's gc can remove
+
+Where the server supports filters, the history is fetched without the contents of documents, and only
+the newest revision is completed. A pinned revision was once the newest, so comparing two of them
+needs no network. One process updates at a time; pinning does not wait for it. A damaged clone is
+replaced by a new one that is cloned beside it, so nothing important may exist only in a clone.
+"""
+
+import logging
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.core.names_and_escaping import ANYWHERE, TAGS_FILE, Layout
+from cachewatch.errors import BrokenSource, SourceError, UnknownRevision
+from cachewatch.git import clone_locks_and_upkeep as upkeep
+from cachewatch.git.clone_locks_and_upkeep import RECORDING_LOCK
+from cachewatch.git.git_processes import init_repository
+from cachewatch.git.local_repository import Repository
+from cachewatch.git.remote_urls_and_fetching import LIST_OBJECTS, Access, Remote, Tip, Unreachable, absent_of, redact
+from cachewatch.git.trees import folder_of, folders, locations_of
+
+logger = logging.getLogger(__name__)
+
+_KEEP = "refs/cachewatch/keep/"
+_CLONING_SECONDS = 6 * 3600.0
+# How often a fetch is repeated because somebody pushed meanwhile.
+_ATTEMPTS = 3
+
+
+class Update(Struct, frozen=True, kw_only=True):
+    """The result of one update of a clone: the newest commit of its branch before and after."""
+
+    branch: str
+    before: str | None  # None after the first fetch
+    after: str
+    # The branch no longer contains `before`: its history was rewritten. Always False if our own history is incomplete.
+    rewritten: bool = False
+    # Where the old clone lies, if it was damaged and replaced by a new one.
+    set_aside: Path | None = None
+    # The pinned commits that no longer exist anywhere, so that the new clone lacks them.
+    lost_pins: tuple[str, ...] = ()
+
+
+class ServiceClone:
+    """The service's clone, in `folder`, of one branch of the repository at `address`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        address: str,
+        branch: str | None = None,
+        *,
+        timeout: float = 600.0,
+        access: Access | None = None,
+        partial: bool | None = None,
+        layout: Layout = ANYWHERE,
+        wanted_tag: Callable[[str], bool] = lambda _: True,
+    ) -> None:
+        """Set what to clone, without doing anything yet.
+
+        Without `branch`, the branch that HEAD of the repository names is cloned. `timeout` is in seconds, for all of
+        one update; a first clone may take hours. `partial` leaves out the contents of old documents; None does so for
+        every URL. `layout` tells where documents lie, and `wanted_tag` selects the catalogue tags whose newest
+        documents are always fetched. Raises RefusedAddress if git could be made to run a command or to reveal a
+        password.
+        """
+        self.folder = folder.absolute()
+        self._address, self._branch = address, branch
+        self._access = access
+        self._remote = self._reached(timeout)
+        self._partial = not self._remote.is_path if partial is None else partial
+        self.layout, self._wanted_tag = layout, wanted_tag
+        self._whole: str | None = None  # the last revision that was seen to be complete
+        self._failures = 0
+
+    def update(self) -> Update:
+        """Fetch what is new on the branch; clone first, or anew, if the clone is missing or damaged.
+
+        Raises SourceError, whose `is_transient` tells whether a later attempt may succeed; nothing fetched earlier is
+        lost.
+        """
+        with self._updating() as lock:
+            tip = self._remote.tip(self._branch)
+            if not self.folder.exists():
+                return self._clone(lock, tip)
+            upkeep.check_owner(self.folder)
+            try:
+                done = self._fetch(tip)
+            except upkeep.DamagedClone as error:
+                return self._clone(lock, tip, str(error))
+            except SourceError as error:
+                self._failures += 1
+                # A fault of the way is no sign of damage, unless it comes again and again.
+                is_suspect = not isinstance(error, Unreachable) or self._failures % 3 == 0
+                problem = error.is_transient and upkeep.damage(self.folder, thoroughly=is_suspect)
+                if not problem:
+                    raise
+                return self._clone(lock, tip, problem)
+            self._failures = 0
+            try:
+                upkeep.pack(self.folder)
+            except SourceError as error:  # the update itself succeeded
+                logger.warning("%s", redact(str(error)))
+                if problem := upkeep.damage(self.folder, thoroughly=True):
+                    return replace(self._clone(lock, tip, problem), before=done.before, rewritten=done.rewritten)
+            return done
+
+    def open(self) -> Repository:
+        """Open the clone for reading, with HEAD at the newest fetched revision; the caller closes it."""
+        if not self.folder.exists():
+            raise SourceError(f"{self._remote.name}: has not been fetched yet")
+        return Repository(self.folder, self.layout, is_ours=True, obtain=self.obtain, fetch_tag=self.fetch_tag)
+
+    def pin(self, commit: str) -> None:
+        """Keep `commit` and its documents in the clone until it is unpinned.
+
+        Does not wait for a running update, unless documents of `commit` are missing. Raises UnknownRevision if the
+        commit is not in the clone.
+        """
+        if _commit_of(self.folder, commit) is None or self._absent(self.folder, commit):
+            with self._updating():
+                self._make_whole(self._remote, self.folder, commit)
+        self._write_ref(f"update {_KEEP}{commit} {commit}", f"pin {commit}")
+
+    def lacking(self, commits: Collection[str]) -> frozenset[str]:
+        """Return those of `commits` that are not in the clone."""
+        unknown = frozenset(commits) - self.pins()
+        return frozenset(commit for commit in unknown if _commit_of(self.folder, commit) is None)
+
+    def fetch_tag(self, name: str) -> bool:
+        """Fetch the git tag `name`, which updates do not fetch; return False if the repository has no such tag."""
+        with self._updating():
+            if not self._remote.has_tag(name):
+                return False
+            ref = f"refs/tags/{name}"
+            self._remote.fetch_also(self.folder, f"+{ref}:{ref}", is_partial=upkeep.is_partial(self.folder))
+        return True
+
+    def unpin(self, commit: str) -> None:
+        """Remove the pin of `commit`, if there is one."""
+        self._write_ref(f"delete {_KEEP}{commit}", f"unpin {commit}")
+
+    def pins(self) -> frozenset[str]:
+        """Return the ids of the pinned commits."""
+        return _pins_of(self.folder)
+
+    def obtain(self, ids: Iterable[str], tell: Callable[[int], None] = lambda _: None) -> None:
+        """Fetch the objects `ids` that the clone lacks, in large groups; before, call `tell` with their number."""
+        if not upkeep.is_partial(self.folder):
+            return
+        wanted = list(ids)
+        if not wanted:
+            return
+        for some in absent_of(wanted, upkeep.read(self.folder, LIST_OBJECTS).output, tell):
+            with self._updating():
+                self._remote.fetch_objects(self.folder, some)
+
+    def is_rewritten(self, before: str, after: str) -> bool:
+        """Tell whether commit `after` does not contain `before`; False if our own history is cut off."""
+        if before == after or (self.folder / "shallow").exists():
+            return False
+        return upkeep.read(self.folder, ["merge-base", "--is-ancestor", before, after]).code == 1
+
+    def _reached(self, seconds: float, silence: float | None = None) -> Remote:
+        return Remote(self._address, self._access, seconds=seconds, silence=silence)
+
+    @contextmanager
+    def _updating(self) -> Iterator[int]:
+        """Hold the lock of updates, and yield the shared lock of all writers of the clone."""
+        with (
+            self._explained(),
+            upkeep.locked(self.folder, seconds=self._remote.seconds),
+            upkeep.writing(self.folder, seconds=upkeep.PATIENCE_SECONDS) as lock,
+        ):
+            self._remote.begin()
+            yield lock
+
+    def _write_ref(self, change: str, what: str) -> None:
+        """Apply `change`, a line for `git update-ref`, beside other writers; `what` describes it in the error message."""
+        with self._explained(), upkeep.writing(self.folder):
+            done = upkeep.read(self.folder, ["update-ref", "--stdin"], [change])
+        if done.code:
+            raise SourceError(f"{self.folder}: cannot {what}: {redact(done.error.strip())}")
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn file errors into SourceError, and refuse the folder of a recorded build cache.
+
+        That one is left untouched, because its history cannot be fetched again.
+        """
+        if (self.folder / RECORDING_LOCK).exists():
+            raise BrokenSource(
+                f"{self.folder}: has the recorded history of a build cache, which cannot be had again; give the source "
+                "of the repository another name, or move that folder away"
+            )
+        try:
+            yield
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise SourceError(f"{error.filename or self.folder}: {reason}") from error
+
+    def _fetch(self, tip: Tip) -> Update:
+        before = _commit_of(self.folder, "HEAD")
+        if None in (before, self._whole) and (problem := upkeep.damage(self.folder, thoroughly=False)):
+            raise upkeep.DamagedClone(problem)
+        tip = self._follow(self._remote, self.folder, tip)
+        self._make_whole(self._remote, self.folder, tip.commit)
+        self._whole = tip.commit
+        rewritten = before is not None and self.is_rewritten(before, tip.commit)
+        return Update(branch=tip.branch, before=before, after=tip.commit, rewritten=rewritten)
+
+    def _follow(self, remote: Remote, folder: Path, tip: Tip) -> Tip:
+        """Fetch until the local branch equals the remote one, point HEAD at it, and return its newest commit."""
+        is_partial = self._partial or upkeep.is_partial(folder)
+        for _ in range(_ATTEMPTS + 1):
+            if _commit_of(folder, f"refs/heads/{tip.branch}") == tip.commit:
+                ref = f"refs/heads/{tip.branch}"
+                if (folder / "HEAD").read_text("utf-8", "replace").strip() != f"ref: {ref}":
+                    upkeep.read(folder, ["symbolic-ref", "HEAD", ref])
+                return tip
+            remote.fetch(folder, tip, is_partial=is_partial)
+            if _commit_of(folder, f"refs/heads/{tip.branch}") != tip.commit:
+                tip = remote.tip(self._branch)
+        raise SourceError(f"{remote.name}: the branch {tip.branch!r} moves on faster than it can be fetched")
+
+    def _make_whole(self, remote: Remote, folder: Path, commit: str) -> None:
+        """Fetch the documents of `commit` that a partial clone left out."""
+        if commit == self._whole and folder == self.folder:
+            return
+        if _commit_of(folder, commit) is None:
+            raise UnknownRevision(f"{folder}: the revision {commit} is not here")
+        if absent := self._absent(folder, commit):
+            remote.fetch_objects(folder, absent)
+            if left := self._absent(folder, commit):
+                raise SourceError(f"{self._remote.name}: it does not send {len(left):,} documents of {commit}")
+
+    def _absent(self, folder: Path, commit: str) -> list[str]:
+        """Return the ids of the documents of `commit`, in wanted tags, that the clone at `folder` lacks."""
+        if not upkeep.is_partial(folder):
+            return []
+        with closing(Repository(folder, self.layout, is_ours=True)) as repository:
+            catalogue = locations_of(self.layout).stored(repository, commit)
+            tags = folders(repository, catalogue) if catalogue else None
+        named = [*tags.ids, *(name.decode("utf-8", "surrogateescape") for name in tags.odd)] if tags else []
+        wanted = [
+            f":(literal){folder_of(repository, tag)}" for tag in named if self._wanted_tag(tag) and "\n" not in tag
+        ]
+        paths = wanted if tags else self.layout.pathspecs
+        return upkeep.missing(folder, [commit], [f":(literal){TAGS_FILE}", *paths])
+
+    def _clone(self, lock: int, tip: Tip, problem: str = "") -> Update:
+        """Clone beside the existing clone, if any, then replace it; `problem` says how that one is damaged."""
+        new = Path(tempfile.mkdtemp(dir=self.folder.parent, prefix=f"{self.folder.name}.new-"))
+        try:
+            tip, lost = self._clone_into(new, tip)
+            before = _commit_of(self.folder, "HEAD")
+            with upkeep.exclusive(lock, upkeep.PATIENCE_SECONDS):
+                lost += self._carry_over(self._reached(self._remote.seconds), self.folder, new, but=lost)
+                kept = upkeep.set_aside(self.folder) if self.folder.exists() else None
+                new.rename(self.folder)
+        except BaseException:
+            shutil.rmtree(new, ignore_errors=True)
+            raise
+        if kept is not None:
+            logger.warning("%s: damaged (%s); kept as %s and cloned anew", self.folder, redact(problem), kept.name)
+        self._whole, self._failures = tip.commit, 0
+        rewritten = before is not None and _commit_of(self.folder, before) is None
+        return Update(
+            branch=tip.branch, before=before, after=tip.commit, rewritten=rewritten, set_aside=kept, lost_pins=lost
+        )
+
+    def _clone_into(self, new: Path, tip: Tip) -> tuple[Tip, tuple[str, ...]]:
+        init_repository(new, branch=tip.branch, form="sha256" if len(tip.commit) == 64 else "sha1")
+        patient = self._reached(_CLONING_SECONDS, silence=self._remote.seconds)
+        tip = self._follow(patient, new, tip)
+        self._make_whole(patient, new, tip.commit)
+        old = self.folder if self.folder.exists() else next(reversed(upkeep.damaged_ones(self.folder)), None)
+        return tip, self._carry_over(patient, old, new) if old else ()
+
+    def _carry_over(self, remote: Remote, old: Path, new: Path, *, but: Collection[str] = ()) -> tuple[str, ...]:
+        """Pin in the clone `new` what is pinned in `old`, fetching the commits from `remote` or from `old`.
+
+        Return the ids that neither of them has. The pins in `but` are skipped.
+        """
+        lost = []
+        for commit in sorted(_pins_of(old) - _pins_of(new) - {*but}):
+            try:
+                if _commit_of(new, commit) is None:
+                    try:
+                        remote.fetch_also(new, commit, is_partial=upkeep.is_partial(new))
+                    except SourceError:
+                        Remote(str(old)).fetch_also(new, commit)
+                self._make_whole(remote, new, commit)
+            except (SourceError, UnknownRevision):
+                lost.append(commit)
+                logger.warning("%s: the pinned revision %s exists nowhere any more", self.folder, commit)
+            else:
+                upkeep.read(new, ["update-ref", "--stdin"], [f"update {_KEEP}{commit} {commit}"])
+        return tuple(lost)
+
+
+def _commit_of(folder: Path, name: str) -> str | None:
+    """Return the id of the commit that `name` names in the clone at `folder`; None if it is missing or unreadable."""
+    found = upkeep.read(folder, ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"])
+    return found.output.decode().strip() or None if found.code == 0 else None
+
+
+def _pins_of(folder: Path) -> frozenset[str]:
+    """Return the pinned commits of a clone by reading its files, because git may fail in a damaged clone."""
+    names: list[str] = []
+    try:
+        packed = (folder / "packed-refs").read_text("utf-8", "replace") if (folder / "packed-refs").exists() else ""
+        names += re.findall(rf" {_KEEP}(\S+)$", packed, re.MULTILINE)
+        names += (path.name for path in (folder / _KEEP).glob("*"))
+    except OSError as error:
+        logger.warning("%s: %s", error.filename, error.strerror)
+    return frozenset(name for name in names if re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", name))

@@ -1,0 +1,425 @@
+"""Read a catalogue from git: compare two revisions tag by tag, and read the documents of one tag.
+
+For a document that cannot be read, its last readable version can be found.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from types import MappingProxyType
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core.changesets import Blob, Comparison, Content, Difference, DocumentPair, Listing, Readers, TagPair
+from cachewatch.core.filters_and_default_kinds import Globs
+from cachewatch.core.model import Diagnostic, DiagnosticKind, Document, Side, Unreadable
+from cachewatch.core.names_and_escaping import DEFAULT_TAG, DOCUMENT, TAGS_FILE, Wanted, did_you_mean
+from cachewatch.documents.front_matter_and_limits import MAX_BYTES, read_tags_file
+from cachewatch.documents.parsing_and_recognition import NO_DOCUMENT, TOO_LARGE, parse
+from cachewatch.errors import DocumentError, SourceError, UnknownRevision, UnreadableDocument, UsageError
+from cachewatch.git.local_repository import Repository
+from cachewatch.git.revision_names_and_times import Revision, count_between, resolve
+from cachewatch.git.trees import (
+    Folders,
+    TreeDifference,
+    blobs_of,
+    catalogue_of,
+    compare_trees,
+    document_of,
+    folder_of,
+    folders,
+    ignored_documents_note,
+    ignored_entries_note,
+    locations_of,
+    nothing_found,
+)
+from cachewatch.runtime.worker import INLINE, Isolation, Piece
+
+# By tag and package: the earlier revision, with a tag, whose document is compared instead of the usual one.
+Bases = Mapping[str, Mapping[str, Revision]]
+
+# A function that compares two trees of packages, as `compare_trees` does.
+CompareTrees = Callable[[Repository, tuple[str, str], str | None, str | None], TreeDifference]
+
+# Real ones have 50 kB.
+_LARGEST_TAGS_FILE = 2**20
+_FEW_DOCUMENTS = 5_000  # are read in some ten seconds
+
+
+class TagState(Struct, frozen=True):
+    """One tag in one revision, with the id of its tree of packages; None if it has no documents."""
+
+    revision: Revision
+    tag: str
+    tree: str | None
+
+
+class GitReader:
+    """Reads documents from a repository."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+
+    def read(self, blobs: Iterable[Blob]) -> Iterator[Content]:
+        """Yield the content of each blob; for one that is too large, a text with the reason."""
+        contents = self._repository.objects().readable((blob.name for blob in blobs), kind="blob", most=MAX_BYTES)
+        return (TOO_LARGE if content is None else content for content in contents)
+
+    def reopened(self) -> "GitReader":
+        """Return a reader with a git process of its own."""
+        return GitReader(self._repository.reopened())
+
+
+def compare_revisions(
+    repository: Repository,
+    before: Revision,
+    after: Revision,
+    *,
+    wanted_tag: Callable[[str], bool],
+    wanted_package: Wanted,
+    bases: Bases = MappingProxyType({}),
+    trees: CompareTrees = compare_trees,
+) -> Comparison:
+    """Find the differing documents of two revisions: of the tag that a revision names, or else of every wanted tag.
+
+    For the packages of `bases`, the documents of other revisions replace those of `before`. `trees` compares two trees
+    of packages and may cache results. Raises UsageError if there is no tag to compare.
+    """
+    wanted_package = cache(wanted_package)
+    commits = {before.commit, after.commit, *(base.commit for packages in bases.values() for base in packages.values())}
+    had, has = (tags_of(repository, side, sorted(commits - {side.commit})) for side in (before, after))
+    pairs: list[TagPair] = []
+    quiet: TagPair | None = None
+    unchanged: list[TagState] = []
+    for earlier, later in _states(repository, (before, had), (after, has), wanted_tag):
+        based = bases.get(later.tag, {})
+        is_new, is_lost = (not (before.tag or after.tag) and later.tag not in side.ids for side in (had, has))
+        unchanged.append(later)
+        if (pairs or quiet) and earlier.tree == later.tree and not (based or is_new):
+            continue
+        difference = trees(repository, (earlier.tag, later.tag), earlier.tree, later.tree).chosen(wanted_package)
+        if based:
+            difference = _rebased(repository, difference, based, later)
+        pair = TagPair(
+            before=earlier.revision.side(earlier.tag),
+            after=later.revision.side(later.tag),
+            difference=difference,
+            is_new_tag=is_new,
+            is_lost_tag=is_lost,
+        )
+        if difference.documents or difference.diagnostics or is_new:
+            pairs.append(pair)
+            unchanged.pop()
+        elif quiet is None:
+            quiet = pair
+    if not pairs and quiet is not None:
+        # Nothing differs anywhere: the first tag shows that.
+        pairs.append(quiet)
+        unchanged = [state for state in unchanged if state.tag != quiet.after.tag]
+    if not pairs:
+        there = tag_names.in_order(had.ids.keys() | has.ids.keys())
+        if there:
+            raise UsageError(f"{repository.prefix}{no_tag_matches(wanted_tag, there)}")
+        nothing = nothing_found(repository, after.commit, after.name)
+        raise UsageError(f"{repository.prefix}neither revision has documents; {nothing}")
+    reader = GitReader(repository)
+    return Comparison(
+        pairs=tuple(pairs),
+        readers=Readers(reader, reader),
+        revisions_between=count_between(repository, before, after),
+        stacks=(lambda: stacks_of(repository, before), lambda: stacks_of(repository, after)),
+        other_documents=lambda: _few_documents(repository, unchanged),
+        packages=lambda: {
+            package for tree in {*had.ids.values(), *has.ids.values()} for package in folders(repository, tree).ids
+        },
+        diagnostics=(
+            *ignored_entries_note(repository.layout.catalogue, dict(had.odd.items() ^ has.odd.items())),
+            *dict.fromkeys((*diagnostics_of(repository, before), *diagnostics_of(repository, after))),
+            *ignored_documents_note(repository, before.commit, after.commit),
+        ),
+    )
+
+
+def list_revision(
+    repository: Repository,
+    revision: Revision,
+    wanted_package: Wanted,
+    wanted_tag: Callable[[str], bool] = lambda _: True,
+) -> Listing:
+    """List the documents of one tag of a revision: the tag that it names, or the only wanted one, or develop."""
+    trees = tags_of(repository, revision).ids
+    wanted = [tag for tag in trees if wanted_tag(tag)]
+    tag = revision.tag or (wanted[0] if len(wanted) == 1 else DEFAULT_TAG)
+    return list_tree(repository, revision, tag, tree_of(repository, revision, tag, trees), wanted_package)
+
+
+def list_tree(repository: Repository, revision: Revision, tag: str, tree: str, wanted_package: Wanted) -> Listing:
+    """List the documents of `tag` in `revision`, given the id of its tree of packages."""
+    found = compare_trees(repository, (tag, tag), None, tree).chosen(wanted_package)
+    blobs = {pair.package: pair.after for pair in found.documents if pair.after is not None}
+    diagnostics = (*found.diagnostics, *diagnostics_of(repository, revision))
+    return Listing(revision.side(tag), blobs, GitReader(repository), diagnostics)
+
+
+class PackageDocument(Struct, frozen=True):
+    """The document of one package in one revision."""
+
+    path: str
+    content: bytes
+    side: Side
+    unchanged_since: Side | None  # the revision that wrote this content; None if unknown
+
+
+def read_package(repository: Repository, revision: Revision, package: str) -> PackageDocument:
+    """Read the document of `package` in the tag that `revision` names, or in develop.
+
+    Raises UnreadableDocument, or UnknownRevision if there is no such tag or package.
+    """
+    tag = revision.tag or DEFAULT_TAG
+    tree = tree_of(repository, revision, tag)
+    found = document_in(repository, revision.commit, tag, package)
+    if isinstance(found, str):
+        raise UnreadableDocument(f"{package}: {found}")
+    if found is None:
+        hint = did_you_mean(package, folders(repository, tree).ids)
+        raise UnknownRevision(f"{revision.name!r} has no package {package!r} in {tag}{hint}")
+    repository.obtain([found.name])
+    (content,) = repository.objects().stream([found.name], kind="blob")
+    writer = "" if repository.is_folder else _writer(repository, revision.commit, tag, package)
+    return PackageDocument(
+        found.path, content, revision.side(tag), resolve(repository, writer).side(tag) if writer else None
+    )
+
+
+def document_in(
+    repository: Repository, commit: str, tag: str, package: str, others: Collection[str] = ()
+) -> Blob | str | None:
+    """Return the document of `package` in `tag` of a revision; None without one, a text why if it cannot be read.
+
+    A document of the revisions `others` whose file was replaced by something else counts as unreadable.
+    """
+    tree, folder = catalogue_of(repository, commit, others), folder_of(repository, tag)
+    tags = folders(repository, tree).ids if tree else {}
+    found = document_of(repository, folder, tags.get(tag), package)
+    if not isinstance(found, Blob):
+        return found
+    path = locations_of(repository.layout).path(repository, commit, found.name)
+    return Blob(found.name, found.size, *((path, "") if path else (folder, package)))
+
+
+def _writer(repository: Repository, commit: str, tag: str, package: str) -> str:
+    """Return the newest commit, at or before `commit`, that gave the document its current content; "" if unknown."""
+    found = document_in(repository, commit, tag, package)
+    while isinstance(found, Blob):
+        writer = repository.run(["rev-list", "-1", commit, "--", f":(literal){found.path}"]).decode().strip()
+        parent = repository.objects().get(f"{writer}^") if writer else None
+        # The document may have been at another path before.
+        was = document_in(repository, parent.id, tag, package) if parent else None
+        if parent is None or not isinstance(was, Blob) or was.name != found.name:
+            return writer
+        commit, found = parent.id, was
+    return ""
+
+
+def tags_of(repository: Repository, revision: Revision, others: Collection[str] = ()) -> Folders:
+    """Return the tags of `revision` as ids of their trees; packages without a tag, as in 2022, are left out.
+
+    A document of the revisions `others` whose file was replaced by something else counts as an unreadable document.
+    """
+    tree = catalogue_of(repository, revision.commit, others)
+    return folders(repository, tree) if tree else Folders({}, {})
+
+
+def diagnostics_of(repository: Repository, revision: Revision) -> tuple[Diagnostic, ...]:
+    """Return the diagnostics on documents that name no valid package or tag."""
+    catalogue_of(repository, revision.commit)
+    return locations_of(repository.layout).diagnostics.get(revision.commit, ())
+
+
+def replaced_documents(repository: Repository, revision: Revision) -> tuple[Diagnostic, ...]:
+    """Return the diagnostics on files that lie where a document of a tag would and are none, without reading others."""
+    catalogue_of(repository, revision.commit)
+    paths = locations_of(repository.layout).replaced.get(revision.commit, frozenset())
+    return tuple(Diagnostic(path, DiagnosticKind.UNREADABLE, NO_DOCUMENT) for path in sorted(paths))
+
+
+def no_documents(repository: Repository, revision: Revision) -> tuple[Diagnostic, ...]:
+    """Return a note on files that are named like documents but are none."""
+    catalogue_of(repository, revision.commit)
+    return locations_of(repository.layout).no_documents(repository, revision.commit)
+
+
+def _states(
+    repository: Repository,
+    earlier_side: tuple[Revision, Folders],
+    later_side: tuple[Revision, Folders],
+    wanted: Callable[[str], bool],
+) -> Iterator[tuple[TagState, TagState]]:
+    """Yield pairs of earlier and later state to compare: of the tag that a revision names, or of each wanted tag."""
+    (before, had), (after, has) = earlier_side, later_side
+    old, new = had.ids, has.ids
+    if before.tag or after.tag:
+        tag_before, tag_after = before.tag or after.tag or "", after.tag or before.tag or ""
+        earlier = TagState(before, tag_before, tree_of(repository, before, tag_before, old))
+        yield earlier, TagState(after, tag_after, tree_of(repository, after, tag_after, new))
+        return
+    predecessors, odd = tag_names.predecessors(new), had.odd.keys() | has.odd.keys()
+    for tag in filter(wanted, tag_names.in_order(old.keys() | new.keys())):
+        if tag.encode() in odd:
+            continue  # replaced by a link or the like: neither removed nor added
+        later = TagState(after, tag, new.get(tag))
+        if tag not in old and (predecessor := predecessors.get(tag)):
+            # A new snapshot is news against the one before it, not against nothing.
+            yield TagState(after, predecessor, new[predecessor]), later
+        else:
+            yield TagState(before, tag, old.get(tag)), later
+
+
+def no_tag_matches(wanted: Callable[[str], bool], there: Sequence[str]) -> str:
+    """Return the message that `wanted` selects none of the tags that are `there`."""
+    asked = wanted if isinstance(wanted, Globs) else Globs()
+    named = "".join(f" {pattern}" for pattern in asked.patterns)
+    return f"no tag matches{named}; there are {', '.join(there[:8])}{', ...' if there[8:] else ''}{asked.meant(there)}"
+
+
+def tree_of(repository: Repository, revision: Revision, tag: str, trees: Mapping[str, str] | None = None) -> str:
+    """Return the tree id of `tag`, from `trees` if given; raise UnknownRevision, with the tags, if it is missing."""
+    trees = tags_of(repository, revision).ids if trees is None else trees
+    if not trees:
+        raise UnknownRevision(f"{repository.prefix}{nothing_found(repository, revision.commit, revision.name)}")
+    if tag not in trees:
+        named = tag_names.in_order(trees)
+        there = f"; it has {', '.join(named[:5])}{', ...' if len(named) > 5 else ''}"
+        raise UnknownRevision(f"{revision.name!r} has no tag {tag!r}{did_you_mean(tag, trees) or there}")
+    return trees[tag]
+
+
+def _rebased(
+    repository: Repository, difference: Difference, bases: Mapping[str, Revision], after: TagState
+) -> Difference:
+    """Return `difference` with other documents of the packages in `bases`: BEFORE is that of the base."""
+    unreadable = [each for each in difference.unreadable if each.package not in bases]
+    documents = [pair for pair in difference.documents if pair.package not in bases]
+    seen = {pair.package for pair in difference.documents} | {each.package for each in difference.unreadable}
+    folder, then = folder_of(repository, after.tag), 0  # how many of them count as unchanged otherwise
+    for package, base in bases.items():
+        tags = tags_of(repository, base, [after.revision.commit]).ids
+        had = document_of(repository, folder, tags.get(base.tag or ""), package)
+        has = document_of(repository, folder, after.tree, package)
+        if isinstance(has, str) or isinstance(had, str):
+            problem = Unreadable(
+                package=package, reason=str(has or had), before=isinstance(had, str), after=isinstance(has, str)
+            )
+            unreadable.append(problem)
+            continue
+        then += package not in seen and has is not None
+        if had is not None or has is not None:  # equal ones, too, which may be unreadable on both sides
+            documents.append(DocumentPair(package, had, has))
+    return replace(
+        difference,
+        documents=tuple(sorted(documents, key=lambda pair: pair.package)),
+        count_unchanged=lambda: difference.count_unchanged() - then,
+        unreadable=tuple(unreadable),
+    )
+
+
+def _few_documents(repository: Repository, states: Iterable[TagState]) -> list[Blob] | None:
+    """Return the documents of some tags, each once; None if there are too many to search for a perhaps misspelt name."""
+    trees = {
+        tree: (state.tag, package)
+        for state in states
+        if state.tree
+        for package, tree in folders(repository, state.tree).ids.items()
+    }
+    if len(trees) > _FEW_DOCUMENTS:
+        return None
+    by_tag: defaultdict[str, list[tuple[bytes, str | None]]] = defaultdict(list)
+    for tree, (tag, package) in trees.items():
+        by_tag[tag].append((package.encode(), tree))
+    return [blob for tag, found in by_tag.items() for blob in blobs_of(repository, folder_of(repository, tag), found)]
+
+
+def stacks_of(repository: Repository, revision: Revision) -> Mapping[str, frozenset[str]]:
+    """Return the stacks of each tag as the tags file of `revision` lists them; empty if it has no such file."""
+    try:
+        found = repository.objects().get(f"{revision.commit}:{TAGS_FILE}", most=_LARGEST_TAGS_FILE)
+    except SourceError:
+        return {}  # whatever that is, it is no list of tags
+    return read_tags_file(found.content) if found else {}
+
+
+Progress = Callable[[int], None]
+
+
+def read_documents(
+    listing: Listing, *, progress: Progress, may_have: Callable[[bytes], bool] = lambda _: True
+) -> Iterator[Document | Diagnostic]:
+    """Yield each document of `listing`, or a diagnostic if it cannot be read.
+
+    `progress` gets the size of each document in bytes. One whose bytes `may_have` rejects is skipped unparsed.
+    """
+    yield from listing.diagnostics
+    blobs = listing.blobs.values()
+    for (package, blob), content in zip(listing.blobs.items(), listing.reader.read(blobs), strict=True):
+        progress(blob.size)
+        if isinstance(content, bytes) and not may_have(content):
+            continue
+        try:
+            if isinstance(content, str):
+                raise UnreadableDocument(content)
+            yield parse(content, blob.path, package=package)
+        except DocumentError as error:
+            yield Diagnostic(blob.path, DiagnosticKind.UNREADABLE, str(error))
+
+
+# Upstream repairs a document after a few revisions, or never.
+_MOST_VERSIONS = 50
+
+
+def last_readable(
+    repository: Repository, revision: Revision, package: str, later: str, isolation: Isolation = INLINE
+) -> Revision | None:
+    """Return the newest revision, at or before `revision`, in which the document of `package` is readable or absent.
+
+    `later` is the commit that it will be compared with. None if the history that we have contains no such revision.
+    """
+    tag = revision.tag or DEFAULT_TAG
+    found = document_in(repository, revision.commit, tag, package, [later])
+    path = found.path if isinstance(found, Blob) else f"{folder_of(repository, tag)}/{package}/{DOCUMENT}"
+    # Of several files that are one document, either may have become it.
+    paths = repository.layout.pathspecs if isinstance(found, str) else [f":(literal){path}"]
+    asked = ["rev-list", "--first-parent", f"--max-count={_MOST_VERSIONS}", revision.commit, "--", *paths]
+    commits = repository.run(asked).decode().split()
+    # Before the oldest of them it was not there.
+    before = [f"{commits[-1]}~1"] if commits and len(commits) < _MOST_VERSIONS else []
+    for name in [*commits, *before]:
+        with suppress(UnknownRevision):  # the first revision of all has none before it
+            earlier = replace(resolve(repository, name), tag=revision.tag)
+            if _is_usable(repository, earlier, package, later, isolation):
+                return earlier
+    return None
+
+
+def _is_usable(repository: Repository, revision: Revision, package: str, later: str, isolation: Isolation) -> bool:
+    try:
+        found = document_in(repository, revision.commit, revision.tag or DEFAULT_TAG, package, [later])
+        content = repository.objects().get(found.name, most=MAX_BYTES) if isinstance(found, Blob) else None
+    except SourceError:
+        return False  # not in this clone
+    if not isinstance(found, Blob) or content is None:
+        return found is None
+    about = Piece(package, (found.name,), len(content.content))
+    ((_, is_readable),) = isolation.each(_is_readable, [(found.path, content.content)], lambda _: about)
+    return is_readable is True
+
+
+def _is_readable(documents: Sequence[tuple[str, bytes]]) -> bool:
+    ((path, content),) = documents
+    try:
+        parse(content, path)
+    except DocumentError:
+        return False
+    return True

@@ -1,0 +1,351 @@
+"""What operators do with digests and deliveries by command, and the review of all alerts with its daily summary.
+
+Each action is recorded. Alerts about held digests, unreadable documents and suppressed addresses are opened and
+resolved to agree with the state, whoever changed it. No alert stays open that nothing could resolve any more, such as
+one of a source that is no longer configured.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+from msgspec import structs
+
+from cachewatch.channels import open_channel
+from cachewatch.config.general_settings import Config
+from cachewatch.config.schedules_and_dates import duration_in_words, minute
+from cachewatch.core.advice.waits_and_reminders import confirmed
+from cachewatch.errors import UsageError
+from cachewatch.operators.status_and_problems import LATE, PATIENCE, Problem, find_problems, late, read_status
+from cachewatch.report.digest_and_message_values import Message
+from cachewatch.service import recipients_and_retries as recipients
+from cachewatch.service.alerts_and_staleness import (
+    DAEMON,
+    Alert,
+    OperatorNotice,
+    notify_within,
+    open_within,
+    resolve_within,
+)
+from cachewatch.service.context_and_source_copies import Context
+from cachewatch.service.held_digests import alert_key, place, questions
+from cachewatch.service.recipients_and_retries import is_recipient, is_used, why_not
+from cachewatch.service.streams_and_silences import streams_of
+from cachewatch.service.unreadable_documents import source_unreadable, unread_sources, unreadable
+from cachewatch.store import cursors_and_remembered as cursors
+from cachewatch.store import deliveries as outbox
+from cachewatch.store import digests_and_holds as digests
+from cachewatch.store import health_and_alerts as health
+from cachewatch.store.deliveries import OPEN, WAITING, Delivery, DeliveryState
+from cachewatch.store.digests_and_holds import DigestState, DigestSummary
+from cachewatch.store.health_and_alerts import AlertKey, AlertKind, OpenAlert
+from cachewatch.store.transactions_and_upgrades import Connection
+
+
+def review(context: Context) -> bool:
+    """Open and resolve alerts to agree with the state, and notify operators; return True if nothing is wrong."""
+    now = context.clock()
+    with context.database.read() as connection:
+        causes = (health.has_any, digests.all_held, cursors.unreadable, outbox.all_suppressed)
+        is_well = not any(each(connection) for each in causes)
+        unread = cursors.unreadable(connection)
+        newest = health.newest_revisions(connection)
+    # What is late because nothing ran opens no alert.
+    has_run = context.started is not None and now - context.started >= PATIENCE
+    found = list(late(read_status(context), context.config, now)) if has_run else []
+    if is_well and not found:
+        return True
+    wholly = [source_unreadable(name) for name in unread_sources(context, unread, newest)]
+    still = [*(problem.key for problem in found), *(alert.key for alert in wholly)]
+    with context.database.write() as connection:
+        recipients.try_again(connection, context)
+        resolve_settled(connection, context, still)
+        for alert in (*_following(connection, context.config), *wholly, *map(_alert, found)):
+            open_within(connection, context, alert)
+        for over in health.all_resolved(connection):
+            resolve_within(connection, context, over.key, _end(context.config, over))
+    return False
+
+
+# Alerts of kinds that only the review resolves, when it does not find their cause any more.
+_REVIEWED = LATE | {AlertKind.SOURCE_UNREADABLE}
+
+
+def resolve_settled(connection: Connection, context: Context, still: Collection[AlertKey] | None = None) -> None:
+    """Resolve alerts whose cause is over or no longer configured; the next review notifies operators.
+
+    `still` are the keys of what is late or wholly unreadable; without it, alerts of those kinds are left open.
+    """
+    for alert in health.all_open(connection):
+        is_over = alert.key.kind in _REVIEWED and still is not None and alert.key not in still
+        if is_over or not _may_last(connection, context.config, alert.key):
+            health.mark_resolved(connection, alert.key, context.clock())
+
+
+def _alert(problem: Problem) -> Alert:
+    """Return the alert about an overdue poll, digest or delivery."""
+    titles = {
+        AlertKind.SOURCE_LATE: "the source {} is not polled",
+        AlertKind.DIGEST_LATE: "the digest of {} is late",
+        AlertKind.DELIVERY_LATE: "deliveries through {} wait",
+    }
+    title = titles[problem.kind].format(problem.name)
+    return Alert(key=problem.key, title=title, lines=(problem.what,), commands=("cachewatch status",))
+
+
+def _may_last(connection: Connection, config: Config, key: AlertKey) -> bool:
+    """Tell whether the cause of an alert may still exist, by the state and the configuration."""
+    match key.kind:
+        case (
+            AlertKind.SOURCE_FAILED
+            | AlertKind.SOURCE_INCOMPLETE
+            | AlertKind.SOURCE_EMPTY
+            | AlertKind.SOURCE_STALE
+            | AlertKind.WORK_FAILED
+        ):
+            lasts = key.name in config.sources or key.name == DAEMON
+        case AlertKind.DOCUMENTS_UNREADABLE:
+            lasts = key.name in config.sources and not _streams(config).isdisjoint(
+                health.unread_by(connection, key.name, key.part)
+            )
+        case AlertKind.SUSPICIOUS_LOSS | AlertKind.LARGE_CHANGE:
+            held = digests.all_held(connection)
+            lasts = any(alert_key(hold.event) == key for digest in held for hold in digest.holds)
+        case AlertKind.DIGEST_FAILED | AlertKind.TEMPLATE_FAILED:
+            lasts = any(name == key.name and key.part in ("", stream) for name, stream in _streams(config))
+        case AlertKind.CHANNEL_DOWN:
+            lasts = is_used(config, key.name) or key.name in outbox.oldest_open(connection)
+        case AlertKind.DELIVERY_FAILED:
+            failed = outbox.has_any(connection, key.name, key.part, (DeliveryState.DEAD, *OPEN))  # and was not dropped
+            lasts = failed and is_recipient(config, key.name, key.part)
+        case AlertKind.ADDRESS_SUPPRESSED:
+            is_left_out = outbox.is_suppressed(connection, key.name, key.part)
+            lasts = is_left_out and is_recipient(config, key.name, key.part)
+        case _:
+            lasts = True  # the review, or the daemon, resolves it
+    return lasts
+
+
+def _streams(config: Config) -> set[tuple[str, str]]:
+    return {(stream.subscription.name, stream.name) for stream in streams_of(config)}
+
+
+def _following(connection: Connection, config: Config) -> Iterator[Alert]:
+    """Yield the alerts that the state requires: on held digests, unreadable documents and suppressed addresses."""
+    yield from questions(config, digests.all_held(connection))
+    for (source, tag), reasons in cursors.unreadable(connection).items():
+        alert = unreadable(source, tag, reasons)
+        if _may_last(connection, config, alert.key):
+            yield alert
+    for each in outbox.all_suppressed(connection):
+        if is_recipient(config, each.channel, each.target):
+            yield recipients.alert(each.channel, each.target, each.said)
+
+
+def _end(config: Config, over: OpenAlert) -> str:
+    key = over.key
+    match key.kind:
+        case AlertKind.SUSPICIOUS_LOSS:
+            return f"no digest is held for a loss in {place(key.name, key.part)}"
+        case AlertKind.LARGE_CHANGE:
+            return f"no large change in {place(key.name, key.part)} is held"
+        case AlertKind.DOCUMENTS_UNREADABLE if key.name in config.sources:
+            return f"documents of {key.part} in {key.name} were repaired or removed"
+        case AlertKind.SOURCE_UNREADABLE if key.name in config.sources:
+            return f"documents of the source {key.name} can be read again"
+        case AlertKind.ADDRESS_SUPPRESSED if is_recipient(config, key.name, key.part):
+            return f"{key.part} receives digests again"
+        case _:
+            return f"closed: {over.title}"
+
+
+# In the configured time zone; fixed, so that neither a late pass nor a restart moves it.
+_AT = time(8)
+# Alerts that were opened less than this before a summary is due do not cause one.
+_AFTER = timedelta(hours=12)
+_LISTED = 200
+
+
+def summarize(context: Context) -> None:
+    """Notify operators of all open alerts, once a day, if some alert has been open for long."""
+    now, config = context.clock(), context.config
+    here = now.astimezone(ZoneInfo(config.timezone))
+    due = datetime.combine(here.date() - timedelta(days=here.time() < _AT), _AT, here.tzinfo)
+    with context.database.read() as connection:
+        old = [each for each in health.all_open(connection) if each.opened_at <= due - _AFTER]
+    if all(each.notified_at is not None and due <= each.notified_at <= now for each in old):
+        return
+    listed = find_problems(read_status(context), config, now).all
+    with context.database.write() as connection:
+        found = health.all_open(connection)
+        keys = {alert.key for alert in found}
+        # Without an alert, what is late is left out: the service may have been off.
+        listed = tuple(problem for problem in listed if problem.key in keys or problem.kind not in LATE)
+        down = {alert.key.name for alert in found if alert.key.kind is AlertKind.CHANNEL_DOWN}
+        if down.issuperset(config.operators.channels):
+            return  # summaries would pile up; one is made when a channel works again
+        notify_within(connection, context, _summary(listed, tuple(sorted(down)), config.timezone))
+        for alert in found:
+            health.note_notified(connection, alert.key, now)
+
+
+def _summary(listed: Sequence[Problem], down: tuple[str, ...], zone: str) -> OperatorNotice:
+    more = len(listed) - _LISTED
+    return OperatorNotice(
+        topic="summary",
+        title="1 alert is open" if len(listed) == 1 else f"{len(listed)} alerts are open",
+        lines=(f"`cachewatch status` lists {more} more.",) if more > 0 else (),
+        facts=tuple((problem.what, _since(problem, zone)) for problem in listed[:_LISTED]),
+        commands=("cachewatch status",),
+        avoid=down,
+    )
+
+
+def _since(problem: Problem, zone: str) -> str:
+    since = f"since {minute(problem.since, zone)}" if problem.since else "now"
+    return f"{since}: {problem.detail}" if problem.detail else since
+
+
+_RETRIED = (*WAITING, DeliveryState.DEAD, DeliveryState.SUPPRESSED, DeliveryState.DROPPED)
+
+
+def retry(context: Context, number: int, *, is_forced: bool = False) -> Delivery:
+    """Make a delivery that was not sent due now, with the same bytes and the same Message-ID; return it as it was.
+
+    One that is being sent is retried only if `is_forced`. Raises UsageError if the delivery cannot be retried.
+    """
+    now = context.clock()
+    with context.database.write() as connection:
+        delivery = _delivery(connection, number)
+        if delivery.state is DeliveryState.SENDING and not is_forced:
+            since = minute(delivery.due, context.config.timezone)
+            raise UsageError(
+                f"delivery {number} is being sent by {delivery.claimed_by} since {since}, and comes back by itself if that"
+                " one has ended; --force sends it now, and perhaps a second time"
+            )
+        if delivery.state not in (DeliveryState.SENDING, *_RETRIED):
+            raise UsageError(f"delivery {number} is {delivery.state}; only what was not sent can be retried")
+        config = context.config.channels.get(delivery.channel)
+        _check_recipient(connection, context, delivery)
+        message_of(connection, context, number)
+        said, was_sending = "retried by an operator", delivery.state is DeliveryState.SENDING
+        outbox.settle(connection, delivery, DeliveryState.QUEUED, now=now, said=said, may_have_arrived=was_sending)
+        if config is not None:
+            outbox.prolong(connection, number, now + config.retry.lasting)
+        # Whoever asks has repaired the channel, or wants to see whether it was.
+        channel_health = health.channel(connection, delivery.channel)
+        health.put_health(connection, structs.replace(channel_health, blocked_until=None))
+    return delivery
+
+
+def resend(context: Context, number: int) -> None:
+    """Send a sent delivery again, as a new message that refers to the old one, since receivers drop repeated ones."""
+    now = context.clock()
+    with context.database.write() as connection:
+        delivery = _delivery(connection, number)
+        if delivery.state is not DeliveryState.SENT:
+            raise UsageError(f"delivery {number} is {delivery.state}, not sent; use `cachewatch deliveries retry`")
+        config = context.config.channels.get(delivery.channel)
+        stored = digests.get(connection, delivery.digest)
+        if config is None or stored is None:
+            raise UsageError(f"delivery {number}: its channel {delivery.channel} is no longer configured")
+        _check_recipient(connection, context, delivery)
+        original = message_of(connection, context, number)
+        again = open_channel(config).rebuild_message(structs.replace(stored.rendered, created=now), original)
+        copy = outbox.next_copy(connection, delivery)
+        outbox.add(
+            connection, delivery.channel, [again], state=DeliveryState.QUEUED, lasting=config.retry.lasting, copy=copy
+        )
+        outbox.note(connection, number, "resent", "by an operator, as a new message", now)
+
+
+def message_of(connection: Connection, context: Context, number: int) -> Message:
+    """Return the bytes of the delivery `number`; raise UsageError if they were deleted."""
+    found = outbox.message(connection, number)
+    if not found.payload:
+        kept = duration_in_words(context.config.retention.payload)
+        raise UsageError(
+            f"delivery {number}: its text was deleted {kept} after it was sent (`retention: payload`); "
+            f"`cachewatch preview {digests.subscription_of(connection, found.key)} --since REVISION` makes one anew"
+        )
+    return found
+
+
+def release(context: Context, name: str) -> DigestSummary:
+    """Send a held digest and move the cursors that it covers; `name` is a key, subscription or SUBSCRIPTION/STREAM."""
+    return _settle_held(context, name, DigestState.RELEASED, "released by an operator")
+
+
+def drop_digest(context: Context, name: str, reason: str) -> DigestSummary:
+    """Drop a held digest: nobody gets its changes, and the cursors move on; `name` is as for `release`."""
+    return _settle_held(context, name, DigestState.DROPPED, reason)
+
+
+def _settle_held(context: Context, name: str, state: DigestState, said: str) -> DigestSummary:
+    now = context.clock()
+    with context.database.write() as connection:
+        stored = _held(connection, name)
+        digests.settle(connection, stored.key, state, said, now)
+        advances = list(digests.advances(connection, stored.key))
+        if state is DigestState.RELEASED:
+            advances = [structs.replace(each, learned=confirmed(each.learned)) for each in advances]
+            for each in outbox.find(connection, digest_key=stored.key):
+                outbox.prolong(connection, each.id, each.give_up + (now - stored.created))
+        digests.delete_holds(connection, stored.subscription, stored.stream)
+        cursors.advance(connection, advances, now)
+        resolve_settled(connection, context)
+    return stored
+
+
+def drop_delivery(context: Context, number: int, reason: str) -> None:
+    """Drop one delivery that was not sent, which is then never sent."""
+    with context.database.write() as connection:
+        delivery = _delivery(connection, number)
+        if delivery.state not in (*OPEN, DeliveryState.DEAD, DeliveryState.SUPPRESSED):
+            raise UsageError(f"delivery {number} is {delivery.state}; only what waits or failed can be dropped")
+        outbox.settle(connection, delivery, DeliveryState.DROPPED, now=context.clock(), said=reason)
+        resolve_settled(connection, context)
+
+
+def restore(context: Context, channel: str, target: str) -> None:
+    """End the suppression of an address, and send what was kept for it."""
+    with context.database.write() as connection:
+        if not recipients.restore(connection, context, channel, target):
+            raise UsageError(f"{target} is not suppressed in {channel}")
+        resolve_settled(connection, context)
+
+
+def _delivery(connection: Connection, number: int) -> Delivery:
+    found = outbox.delivery(connection, number)
+    if found is None:
+        raise UsageError(f"there is no delivery {number}; see `cachewatch deliveries list`")
+    return found
+
+
+def _check_recipient(connection: Connection, context: Context, delivery: Delivery) -> None:
+    subscription = digests.subscription_of(connection, delivery.digest)
+    if why := why_not(context.config, subscription, delivery.channel, delivery.target):
+        raise UsageError(f"delivery {delivery.id}: {why}; see `channels:` and `to:` in {context.config.path}")
+
+
+def _held(connection: Connection, name: str) -> DigestSummary:
+    """Return a held digest by its key, its subscription, or its subscription and stream."""
+    found = [each for each in digests.all_held(connection) if name in (each.subscription, _stream(each))]
+    if len(found) > 1:
+        raise UsageError(f"{name} has {len(found)} held digests; name one of them: {', '.join(map(_stream, found))}")
+    key = found[0].key if found else name  # which may be a key
+    stored = digests.find(connection, key)
+    if stored is None:
+        raise UsageError(
+            f"{key}: no held digest has this subscription or key, or several keys begin with it; "
+            "see `cachewatch deliveries list --held`"
+        )
+    if stored.state is not DigestState.HELD:
+        newer = ", ".join(each.key[:12] for each in digests.all_held(connection) if _stream(each) == _stream(stored))
+        advice = f"{newer} replaced it" if newer else "see `cachewatch deliveries list --held`"
+        raise UsageError(f"digest {key} is not held but {stored.state}; {advice}")
+    return stored
+
+
+def _stream(digest: DigestSummary) -> str:
+    return f"{digest.subscription}/{digest.stream}"

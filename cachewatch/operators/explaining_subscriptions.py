@@ -1,0 +1,188 @@
+"""Which subscriptions report a package, and why: the deciding patterns, and silences.
+
+For this the package is read as the sources have it now.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from datetime import date
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.config.channels import MailConfig
+from cachewatch.config.general_settings import Config
+from cachewatch.config.schedules_and_dates import parse_when
+from cachewatch.config.sources import Source
+from cachewatch.config.subscriptions import Match, Silence
+from cachewatch.core.filters_and_default_kinds import Globs, Selection
+from cachewatch.core.model import Document
+from cachewatch.documents.parsing_and_recognition import parse
+from cachewatch.environments import open_environment
+from cachewatch.errors import DocumentError, UnknownRevision, UsageError
+from cachewatch.git.local_repository import Repository
+from cachewatch.git.revision_names_and_times import resolve
+from cachewatch.git.tags_and_documents import read_package, tags_of
+from cachewatch.git.trees import folders
+from cachewatch.report.words import number
+from cachewatch.service.context_and_source_copies import Context
+from cachewatch.service.streams_and_silences import selection_of
+from cachewatch.store import health_and_alerts as health
+
+_SPEC_KEYS = ("stacks", "targets", "oses", "compilers", "versions")
+
+
+class SubscriptionAnswer(Struct, frozen=True, kw_only=True):
+    """Whether a subscription reports changes of a package, and why."""
+
+    subscription: str
+    is_notified: bool
+    reasons: tuple[str, ...]  # each a clause without a full stop
+    when: str = ""  # the schedule in words, if changes are reported
+    where: tuple[str, ...] = ()  # channels; those for mail with their addresses
+    urgent: tuple[str, ...] = ()  # the channels of urgent digests, and the kinds of changes that these report
+
+
+class UnreadDocument(Struct, frozen=True):
+    """A document of a tag that cannot be read, and why."""
+
+    tag: str
+    reason: str
+
+
+def explain(
+    config: Config, package: str, documents: Iterable[Document | UnreadDocument] = (), *, day: date
+) -> Iterator[SubscriptionAnswer]:
+    """Tell for each subscription whether it reports changes of `package`, whose current documents are `documents`.
+
+    Without documents, only the patterns for packages are checked. `day` decides which silences are active.
+    """
+    documents = tuple(documents)
+    for subscription in config.subscriptions.values():
+        match, urgent = subscription.match, subscription.urgent
+        is_chosen, why = _judge(package, match.packages)
+        reasons = [why]
+        if is_chosen and match.environment is not None:
+            is_chosen, why = _of_environment(config, match.environment, package)
+            reasons.append(why)
+        if is_chosen:
+            lines = [_of_document(document, match) for document in documents]
+            reasons += [line for _, line in lines] or _conditions(match)
+            is_chosen = not lines or any(is_there for is_there, _ in lines)
+        if not is_chosen:
+            yield SubscriptionAnswer(subscription=subscription.name, is_notified=False, reasons=tuple(reasons))
+            continue
+        if match.pinned:
+            reasons.append(f"pinned: {match.pinned} is compared with the newest of its series")
+        at_once = _where(config, urgent.channels, urgent.to or subscription.to) if urgent else []
+        if urgent:
+            at_once[-1] += f": {', '.join(sorted(urgent.changes))}"
+        yield SubscriptionAnswer(
+            subscription=subscription.name,
+            is_notified=True,
+            reasons=(*reasons, *_silences(config.silences, package, day)),
+            when=parse_when(subscription.when, config.timezone).in_words(),
+            where=tuple(_where(config, subscription.channels, subscription.to)),
+            urgent=tuple(at_once),
+        )
+
+
+def _where(config: Config, channels: Iterable[str], to: Sequence[str]) -> list[str]:
+    """Return the channels, those for mail with the addresses that they send to."""
+    mail = f" to {', '.join(to)}" if to else ""
+    return [f"{name}{mail}" if isinstance(config.channels[name], MailConfig) else name for name in channels]
+
+
+def _judge(package: str, patterns: Iterable[str]) -> tuple[bool, str]:
+    """Tell whether `patterns` match `package`, and which of them decides."""
+    globs = Globs(patterns)
+    deciding = globs.deciding(package)
+    if globs(package):
+        return True, f"packages: {deciding} matches" if deciding else "packages: nothing excludes it"
+    return False, f"packages: {deciding} excludes it" if deciding else f"packages: none of {_list(patterns)} matches"
+
+
+def _of_environment(config: Config, path: Path, package: str) -> tuple[bool, str]:
+    """Tell whether the environment at `path` needs `package`, and how many binaries of it."""
+    try:
+        needs = open_environment(path, config.environment_folders).needs
+    except UsageError as error:
+        return False, f"environment: {error}"
+    count = sum(need.package == package for need in needs)
+    if not count:
+        return False, f"environment: {path} does not need it"
+    return True, f"environment: {path} needs {count:,} {'binary' if count == 1 else 'binaries'} of it"
+
+
+def _of_document(document: Document | UnreadDocument, match: Match) -> tuple[bool, str]:
+    """Tell how many specs of a document `match` selects, or which of its keys excludes all."""
+    where = f"in {document.tag}"
+    if not Globs(match.tags)(document.tag):
+        return False, f"{where}: not one of the tags {_list(match.tags)}"
+    if isinstance(document, UnreadDocument):
+        said = f"{where}: the document cannot be read ({document.reason})"
+        return True, f"{said}; changes in it are reported when it can be read again"
+    total = len(document.specs)
+    selection = selection_of(match)
+    count = sum(map(selection.chooses, document.specs.values()))
+    if count:
+        return True, f"{where}: {count:,} of {number(total, 'spec')}"
+    for key in _SPEC_KEYS:
+        alone = Selection(**{key: getattr(selection, key)})
+        if not any(map(alone.chooses, document.specs.values())):
+            return False, f"{where}: none of {number(total, 'spec')} has {key} {_list(getattr(match, key))}"
+    return False, f"{where}: none of {total:,} specs agrees with all keys of `match:` at once"
+
+
+def _conditions(match: Match) -> list[str]:
+    return [f"if {key} match {_list(getattr(match, key))}" for key in ("tags", *_SPEC_KEYS) if getattr(match, key)]
+
+
+def _silences(silences: Iterable[Silence], package: str, day: date) -> Iterator[str]:
+    for silence in silences:
+        if silence.is_active(day) and Globs(silence.match.packages)(package):
+            conditions = f", {' and '.join(_conditions(silence.match))}," if _conditions(silence.match) else ""
+            some = "" if silence.changes is None else f" ({', '.join(sorted(silence.changes))})"
+            yield f"but the silence {silence.name} hides it{some}{conditions} until {silence.until}: {silence.reason}"
+
+
+def _list(patterns: Iterable[str]) -> str:
+    return f"[{', '.join(patterns)}]"
+
+
+def explain_package(context: Context, package: str) -> Iterator[SubscriptionAnswer]:
+    """Tell for each subscription whether it reports changes of `package`, by the newest revisions of all sources."""
+    return explain(context.config, package, tuple(_documents(context, package)), day=context.today())
+
+
+def packages_now(context: Context) -> set[str]:
+    """Return the names of all packages in the current revisions of the sources; empty before the first pass."""
+    names: set[str] = set()
+    for source, repository, revision in _repositories(context):
+        trees = tags_of(repository, resolve(repository, revision)).ids
+        names.update(*(folders(repository, trees[tag]).ids for tag in filter(Globs(source.tags), trees)))
+    return names
+
+
+def _documents(context: Context, package: str) -> Iterator[Document | UnreadDocument]:
+    for source, repository, revision in _repositories(context):
+        for tag in filter(Globs(source.tags), tags_of(repository, resolve(repository, revision)).ids):
+            try:
+                found = read_package(repository, resolve(repository, f"{revision}:{tag}"), package)
+                # Documents of a new tag may still name the tag that they were copied from.
+                yield replace(parse(found.content, found.path, package=package), tag=tag)
+            except UnknownRevision:
+                continue  # the tag does not have the package
+            except DocumentError as error:
+                yield UnreadDocument(tag, str(error))
+
+
+def _repositories(context: Context) -> Iterator[tuple[Source, Repository, str]]:
+    """Yield the sources that were polled, each with its repository and newest revision."""
+    for source in context.config.sources.values():
+        with context.database.read() as connection:
+            revision = health.source(connection, source.name).revision
+        if revision is not None:
+            with closing(context.open_repository(source)) as repository:
+                yield source, repository, revision

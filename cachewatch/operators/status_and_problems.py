@@ -1,0 +1,296 @@
+"""The status of the service, and the one list of its problems, for `status`, /readyz, metrics, alerts and the summary.
+
+Both come from one read of the state: problems that the state shows by itself, and the open alerts.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import date, datetime, timedelta
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.config.general_settings import Config
+from cachewatch.config.schedules_and_dates import quiet_until
+from cachewatch.report.words import how_long, number
+from cachewatch.service.alerts_and_staleness import OPERATORS
+from cachewatch.service.context_and_source_copies import Context
+from cachewatch.service.held_digests import goes_out_at
+from cachewatch.service.recipients_and_retries import is_operator, last_addresses
+from cachewatch.service.streams_and_silences import Stream, streams_of
+from cachewatch.store import deliveries as outbox
+from cachewatch.store import digests_and_holds as digests
+from cachewatch.store import health_and_alerts as health
+from cachewatch.store.deliveries import DeliveryState, Suppressed
+from cachewatch.store.digests_and_holds import HeldDigest, Slot
+from cachewatch.store.health_and_alerts import AlertKey, AlertKind, ChannelHealth, SourceHealth
+from cachewatch.store.transactions_and_upgrades import Connection
+
+
+class StreamStatus(Struct, frozen=True, kw_only=True):
+    """When the next digest of a stream is due."""
+
+    subscription: str
+    stream: str
+    schedule: str  # in words
+    due: datetime | None  # None if digests are due with each new revision
+
+
+class ChannelStatus(Struct, frozen=True, kw_only=True):
+    """The deliveries that wait for a channel, and its health."""
+
+    health: ChannelHealth
+    is_configured: bool
+    queue: dict[str, int]  # by state
+    oldest: datetime | None  # when the oldest open delivery was created
+    due_since: datetime | None  # when the first overdue delivery should have been sent
+    suppressed: int  # the number of suppressed addresses
+
+
+class HeldDigestStatus(Struct, frozen=True, kw_only=True):
+    """A digest that is held until an operator releases or drops it, or until its time is over."""
+
+    key: str
+    subscription: str
+    stream: str
+    is_configured: bool  # whether the subscription is still configured
+    since: datetime  # when the first of the digests was held that this one replaced
+    title: str
+    reason: str
+    goes_out_at: datetime | None  # if no operator answers; None if it is then not sent, or not known yet
+
+
+class SilenceStatus(Struct, frozen=True):
+    """A configured silence, and whether it is active today."""
+
+    name: str
+    until: date
+    is_active: bool
+    reason: str
+
+
+class AlertStatus(Struct, frozen=True):
+    """An open alert."""
+
+    kind: AlertKind
+    name: str
+    part: str
+    since: datetime
+    title: str
+    detail: str
+
+    @property
+    def key(self) -> AlertKey:
+        """The key of the alert."""
+        return AlertKey(self.kind, self.name, self.part)
+
+
+class ServiceStatus(Struct, frozen=True, kw_only=True):
+    """Everything that `status` shows."""
+
+    sources: tuple[SourceHealth, ...]
+    streams: tuple[StreamStatus, ...]
+    quiet_until: datetime | None  # None if digests may be created now
+    channels: tuple[ChannelStatus, ...]
+    held: tuple[HeldDigestStatus, ...]
+    silences: tuple[SilenceStatus, ...]
+    suppressed: tuple[Suppressed, ...]
+    alerts: tuple[AlertStatus, ...]
+    leader: str | None = None  # the process that works on a state that hosts share
+
+    @property
+    def dead(self) -> int:
+        """The number of deliveries that failed for good and were neither retried nor dropped."""
+        return sum(channel.queue.get(DeliveryState.DEAD, 0) for channel in self.channels)
+
+
+def read_status(context: Context) -> ServiceStatus:
+    """Read the whole status in one transaction."""
+    config, now, day = context.config, context.clock(), context.today()
+    is_over, leader = quiet_until(config.quiet, now), context.database.leader()
+    with context.database.read() as connection:
+        slots = digests.all_pending(connection)
+        return ServiceStatus(
+            sources=tuple(health.source(connection, name) for name in config.sources),
+            streams=tuple(_stream(slots, stream) for stream in streams_of(config)),
+            quiet_until=is_over if is_over > now else None,
+            channels=tuple(_channels(connection, config, now)),
+            held=tuple(_held(stored, config) for stored in digests.all_held(connection)),
+            silences=tuple(SilenceStatus(s.name, s.until, s.is_active(day), s.reason) for s in config.silences),
+            suppressed=tuple(outbox.all_suppressed(connection)),
+            alerts=tuple(
+                AlertStatus(each.key.kind, each.key.name, each.key.part, each.opened_at, each.title, each.detail)
+                for each in health.all_open(connection)
+            ),
+            leader=leader,
+        )
+
+
+def _stream(slots: Mapping[tuple[str, str], Slot], stream: Stream) -> StreamStatus:
+    slot = None if stream.is_each_revision else slots.get((stream.subscription.name, stream.name))
+    return StreamStatus(
+        subscription=stream.subscription.name,
+        stream=stream.name,
+        schedule=stream.schedule.in_words(),
+        # A slot of another schedule is from an earlier configuration: the next pass replaces it.
+        due=None if slot is None or slot.schedule != stream.schedule_text else slot.due,
+    )
+
+
+def _channels(connection: Connection, config: Config, now: datetime) -> Iterator[ChannelStatus]:
+    queue, oldest = outbox.queue(connection), outbox.oldest_open(connection)
+    due = {each.channel: each.due for each in reversed(outbox.overdue(connection, now, timedelta(0)))}
+    suppressed = Counter(each.channel for each in outbox.all_suppressed(connection))
+    for name in dict.fromkeys((*config.channels, *(channel for channel, _ in queue))):
+        yield ChannelStatus(
+            health=health.channel(connection, name),
+            is_configured=name in config.channels,
+            queue={state: count for (channel, state), count in queue.items() if channel == name},
+            oldest=oldest.get(name),
+            due_since=due.get(name),
+            suppressed=suppressed[name],
+        )
+
+
+def _held(stored: HeldDigest, config: Config) -> HeldDigestStatus:
+    return HeldDigestStatus(
+        key=stored.key,
+        subscription=stored.subscription,
+        stream=stored.stream,
+        is_configured=stored.subscription in config.subscriptions,
+        since=min([stored.created, *(hold.counted_from for hold in stored.holds if hold.counted_from)]),
+        title=stored.title,
+        reason=stored.reason,
+        goes_out_at=goes_out_at(config, stored),
+    )
+
+
+# Problems that arise as time passes; their alerts are opened and resolved to agree with this list.
+LATE = frozenset({AlertKind.SOURCE_LATE, AlertKind.DIGEST_LATE, AlertKind.DELIVERY_LATE})
+# Alerts that are problems, since the service does not do its work; all others are warnings.
+_ERRORS = LATE | {
+    AlertKind.SOURCE_FAILED,
+    AlertKind.SOURCE_EMPTY,
+    AlertKind.SOURCE_UNREADABLE,
+    AlertKind.DIGEST_FAILED,
+    AlertKind.CHANNEL_DOWN,
+    AlertKind.WORK_FAILED,
+}
+_MISSED_POLLS = 3
+PATIENCE = timedelta(hours=1)
+
+
+class Problem(Struct, frozen=True):
+    """Something that is wrong; it has the kind, name and part of its alert."""
+
+    kind: AlertKind
+    name: str
+    what: str  # a sentence; of problems without addresses of people, and only with names from the configuration
+    part: str = ""
+    detail: str = ""  # such as the error message of a server
+    since: datetime | None = None
+
+    @property
+    def key(self) -> AlertKey:
+        """The key of the alert about it."""
+        return AlertKey(self.kind, self.name, self.part)
+
+
+class ProblemList(Struct, frozen=True, kw_only=True):
+    """Problems, which keep the service from its work, and warnings, at which somebody should look."""
+
+    problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there are no problems; warnings do not count."""
+        return not self.problems
+
+    @property
+    def all(self) -> tuple[Problem, ...]:
+        """Problems and warnings, problems first."""
+        return (*self.problems, *self.warnings)
+
+
+def find_problems(status: ServiceStatus, config: Config, now: datetime) -> ProblemList:
+    """Return the problems and warnings of a service with this status at the time `now`."""
+    since = {alert.key: alert.since for alert in status.alerts}
+    shown = [replace(each, since=since.get(each.key, each.since)) for each in _shown_by_state(status, config, now)]
+    keys, advice = {problem.key for problem in shown}, "see `cachewatch deliveries list --dead`, and retry or drop them"
+    warnings = [
+        Problem(
+            AlertKind.DELIVERY_FAILED,
+            channel.health.name,
+            f"{number(dead, 'delivery', 'deliveries')} through {channel.health.name} failed for good",
+            detail=advice,
+        )
+        for channel in status.channels
+        if (dead := channel.queue.get(DeliveryState.DEAD, 0))
+    ]
+    for alert in status.alerts:
+        kind, name, what, detail = alert.kind, alert.name, alert.title, alert.detail
+        if alert.key in keys:
+            continue
+        if kind is AlertKind.DELIVERY_FAILED:  # counted by channel, except for the addresses of operators
+            if not is_operator(config, name, alert.part):
+                continue
+            what, detail = f"operators cannot be reached through the channel {name}", f"{what}: {detail}"
+        is_error = kind in _ERRORS or kind is AlertKind.DELIVERY_FAILED
+        (shown if is_error else warnings).append(Problem(kind, name, what, alert.part, detail, alert.since))
+    return ProblemList(problems=tuple(shown), warnings=tuple(warnings))
+
+
+def late(status: ServiceStatus, config: Config, now: datetime) -> Iterator[Problem]:
+    """Yield the problems of kinds LATE: polls, digests and deliveries that are overdue."""
+    return (problem for problem in _shown_by_state(status, config, now) if problem.kind in LATE)
+
+
+def _shown_by_state(status: ServiceStatus, config: Config, now: datetime) -> Iterator[Problem]:
+    """Yield the problems that the state shows without an alert, or that are worse than their alerts say."""
+    every = min((source.poll.every for source in config.sources.values()), default=timedelta(0))
+    limit = now - max(PATIENCE, every)
+    for source in status.sources:
+        yield from _of_source(source, config, now)
+    for stream in status.streams:
+        # What falls due in quiet hours is due at their end.
+        if stream.due is not None and (due := quiet_until(config.quiet, stream.due)) < limit:
+            name, what = stream.subscription, f"the digest of {stream.subscription} was due {_ago(due, now)}"
+            yield Problem(AlertKind.DIGEST_LATE, name, what, stream.stream, since=stream.due)
+    for channel in status.channels:
+        yield from _of_channel(channel, limit, now)
+    # The suppressed addresses without which nobody is reached.
+    needed = last_addresses(config, {(each.channel, each.target) for each in status.suppressed})
+    for each in status.suppressed:
+        if whose := needed.get((each.channel, each.target)):
+            who = "an operator is" if whose == OPERATORS else f"all recipients of {whose} are"
+            what, said = f"{who} suppressed in the channel {each.channel}", f"{each.target} refused: {each.said}"
+            yield Problem(AlertKind.ADDRESS_SUPPRESSED, each.channel, what, each.target, said, each.since)
+
+
+def _of_source(source: SourceHealth, config: Config, now: datetime) -> Iterator[Problem]:
+    every, name = config.sources[source.name].poll.every, source.name
+    if source.polled_at is None:
+        yield Problem(AlertKind.SOURCE_LATE, name, f"the source {name} was never polled")
+    elif now - source.polled_at > _MISSED_POLLS * every:
+        what = f"the source {name} was polled {_ago(source.polled_at, now)}, but should be polled every {how_long(every.total_seconds())}"
+        yield Problem(AlertKind.SOURCE_LATE, name, what, since=source.polled_at)
+
+
+def _of_channel(channel: ChannelStatus, limit: datetime, now: datetime) -> Iterator[Problem]:
+    name, health = channel.health.name, channel.health
+    if not channel.is_configured:
+        if channel.oldest is not None:
+            what = f"deliveries wait for the channel {name}, which is no longer configured"
+            yield Problem(AlertKind.CHANNEL_DOWN, name, what, since=channel.oldest)
+    elif health.blocked_until is not None and health.is_blocked(now):
+        until = how_long((health.blocked_until - now).total_seconds())
+        what = f"the channel {name} does not work; next attempt in {until}"
+        yield Problem(AlertKind.CHANNEL_DOWN, name, what, detail=health.error, since=health.error_at)
+    elif channel.due_since is not None and channel.due_since < limit:
+        what = f"a delivery through {name} was due {_ago(channel.due_since, now)}, but has no result"
+        yield Problem(AlertKind.DELIVERY_LATE, name, what, since=channel.due_since)
+
+
+def _ago(moment: datetime, now: datetime) -> str:
+    return f"{how_long((now - moment).total_seconds())} ago"

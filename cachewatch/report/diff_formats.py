@@ -1,0 +1,451 @@
+"""Write changesets in the formats of `diff`: text, Markdown, JSON, JSON lines and `--stat`.
+
+Text and Markdown are made from one Report, once all packages are through. JSON is written as packages come, one a
+line, with totals behind them. `--stat` has one line a package, like `git diff --stat`, but of specs.
+"""
+
+import heapq
+import re
+import textwrap
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import takewhile
+from tempfile import SpooledTemporaryFile
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+
+from cachewatch.core.changesets import Changeset, ListCollector, Report
+from cachewatch.core.graphs_and_attribution import Explanation
+from cachewatch.core.model import Kind, Machine, PackageChange, PackageCounts
+from cachewatch.core.names_and_escaping import safe_name
+from cachewatch.core.statement_kinds import Counts, Line, Severity, Statement, StatementKind
+from cachewatch.core.statements import BY_VERSION, Wants, of_kinds, select_statements
+from cachewatch.core.versions_spellings_targets import is_newer, newest
+from cachewatch.report.digest_and_message_values import CsvTable, Example, TagDigest, VersionsChange
+from cachewatch.report.json_and_csv import (
+    SCHEMA,
+    CsvCollector,
+    csv_table,
+    encode,
+    fault_values,
+    machines_lost,
+    owners_of,
+    package_json,
+    side_values,
+    statement_values,
+    with_owners,
+)
+from cachewatch.report.rebuild_cause_words import attributed_json, grouped, heading_and_causes
+from cachewatch.report.report_blocks import Block, Palette, Requested, Shown, fitted, tell
+from cachewatch.report.words import chosen_lines, fact, heading, nothing, number, share_of, signed, tags_named, total
+
+
+def read_report(changeset: Changeset, asked: Requested) -> Report:
+    """Take all packages of `changeset` and return the report on them."""
+    facts = {package: found for taken in changeset.collected() for package, found in taken or ()}
+    return replace(changeset.report.about(asked.wants), facts=facts)
+
+
+class ToldReport(Struct, frozen=True, kw_only=True):
+    """Reports on tags that changed alike, and what is said of all of them."""
+
+    reports: tuple[Report, ...]
+    shown: Shown
+    causes: Sequence[Explanation] | None = None  # why specs were rebuilt, where that was asked for
+
+    @property
+    def name(self) -> str:
+        """The tags."""
+        return tags_named(self.reports)
+
+
+def told_reports(changesets: Iterable[Changeset], asked: Requested) -> list[ToldReport]:
+    """Take all packages of each changeset; of tags that changed alike, the changes are told once."""
+    found: dict[Hashable, ToldReport] = {}
+    for place, changeset in enumerate(changesets):
+        report = read_report(changeset, asked)
+        shown = tell(report, asked)
+        causes = None if changeset.explain is None else tuple(changeset.explain())
+        # Each has its own warnings and causes.
+        key = (shown, report.statements, place if report.diagnostics or causes else None)
+        known = found.get(key)
+        reports = (*known.reports, report) if known else (report,)
+        found[key] = ToldReport(reports=reports, shown=shown, causes=causes)
+    return list(found.values())
+
+
+def write_text(changesets: Iterable[Changeset], *, asked: Requested, width: int, palette: Palette) -> Iterator[bytes]:
+    """Yield a report on each tag for a terminal."""
+    for place, told in enumerate(told_reports(changesets, asked)):
+        yield b"\n\n" if place else b""
+        yield _encoded(_render_text(told.reports, told.shown, width=width, palette=palette))
+        if told.causes is not None:
+            yield _encoded(["", *heading_and_causes(told.causes)])
+
+
+_NARROWEST = 60
+_WIDEST = (32, 34, 34)  # names, facts and numbers of specs that others are aligned with
+_INDENT = "  "
+_CONTINUATION = " " * 6
+_COLOURS = {
+    StatementKind.PACKAGE_REMOVED: "red",
+    StatementKind.DOWNGRADED: "red",
+    StatementKind.PLACE_LOST: "red",
+    StatementKind.UNREFERENCED: "yellow",
+    StatementKind.PACKAGE_ADDED: "green",
+    StatementKind.UPGRADED: "green",
+}
+_REPLACED = re.compile(r"(\S+) -> ([^\s,]+)(.*)", re.DOTALL)
+
+
+def _render_text(reports: Sequence[Report], told: Shown, *, width: int, palette: Palette) -> Iterator[str]:
+    """Yield the lines of reports on tags that changed alike, at most `width` columns wide where words allow it."""
+    width = max(width, _NARROWEST)
+    report, *others = reports
+    if others:
+        yield from _wrapped(f"{tags_named(reports)}: the same changes", width, rest=_INDENT)
+    indent = _INDENT if others else ""
+    for one in reports:
+        sides, revisions = heading(one)
+        is_short = len(indent) + len(sides) + 2 + len(revisions) <= width
+        for line in (f"{sides}  {revisions}".rstrip(),) if is_short else (sides, f"{_INDENT}{revisions}"):
+            yield from _wrapped(line, width, first=indent, rest=indent + _INDENT)
+    yield ""
+    for block in told.blocks:
+        yield from _block_lines(block, width, palette)
+        yield ""
+    if report.losses:
+        yield f"{number(report.losses, 'document')} could not be compared, or not wholly; see the warnings."
+    yield from _wrapped(told.total, width, rest=_INDENT)
+
+
+def _wrapped(text: str, width: int, *, first: str = "", rest: str = "") -> Iterator[str]:
+    yield from textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _block_lines(block: Block, width: int, palette: Palette) -> Iterator[str]:
+    title = block.title.upper()
+    text = "  ".join(filter(None, (title, block.name, block.total)))
+    if len(text) <= width:
+        painted = palette.paint(palette.paint(title, "bold"), "red" if block.severity is Severity.ATTENTION else "")
+        yield text.replace(title, painted, 1)
+    else:
+        yield from _wrapped(f"{title}  {block.name}".strip(), width, rest=_INDENT)
+        yield from _wrapped(block.total, width, first=_INDENT, rest=_INDENT)
+    for note in block.notes:
+        yield from _wrapped(note, width, first=_INDENT, rest=_INDENT * 2)
+    if block.named:
+        yield from _wrapped(block.named, width, first=_INDENT, rest=_INDENT)
+    if block.entries:
+        yield from _aligned(block, width, palette)
+    if block.more:
+        yield f"{_INDENT}{block.more}"
+
+
+def _aligned(block: Block, width: int, palette: Palette) -> Iterator[str]:
+    """Yield the entries in columns, with what does not fit below each."""
+    columns = [(entry.name, entry.fact, entry.specs) for entry in block.entries]
+    name, fact, specs = (
+        max((len(text) for text in column if len(text) <= most), default=0)
+        for column, most in zip(zip(*columns, strict=True), _WIDEST, strict=True)
+    )
+    for entry in block.entries:
+        start, end = f"{_INDENT}{entry.name:<{name}}", f"{entry.specs:<{specs}}"
+        middle = f"  {entry.fact:<{fact}}  " if fact or entry.fact else "  "
+        length = len(start + middle + end)
+        below = ""
+        if length > width:
+            line, below = start, "  ".join(filter(None, (entry.fact, entry.specs, entry.where)))
+        else:
+            colour = "" if entry.is_harmless else _COLOURS.get(block.kind, "")
+            line = f"{start}{middle.replace(entry.fact, _painted(entry.fact, colour, palette), 1)}{end}"
+            if length + 2 + len(entry.where) <= width:
+                line = f"{line}  {entry.where}"
+            else:
+                below = entry.where
+        yield line.rstrip()
+        yield from _wrapped(below, width, first=_CONTINUATION, rest=_CONTINUATION)
+
+
+def _painted(fact: str, colour: str, palette: Palette) -> str:
+    """Paint only what differs between two versions, behind the last whole part that both begin with."""
+    match = _REPLACED.fullmatch(fact)
+    if match is None:
+        return palette.paint(fact, colour)
+    before, after, rest = match.groups()
+    alike = takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False))
+    both = "".join(character for character, _ in alike)
+    same = 0 if both == before else max(map(both.rfind, ".@_-")) + 1
+    old, new = palette.paint(before[same:], "red"), palette.paint(after[same:], "green")
+    return f"{before[:same]}{old} -> {after[:same]}{new}{rest}"
+
+
+def _encoded(lines: Iterable[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def write_markdown(changesets: Iterable[Changeset], *, asked: Requested) -> Iterator[bytes]:
+    """Yield a report on each tag as Markdown."""
+    from cachewatch.report.template_rendering import render  # noqa: PLC0415  Jinja2 is slow to load
+
+    for told in told_reports(changesets, asked):
+        yield render("changes.md.j2", tags=told.name, reports=told.reports, shown=told.shown).encode()
+        if told.causes is not None:
+            yield render("causes.md.j2", causes=grouped(told.causes)).encode()
+
+
+_IN_MEMORY = 64 * 2**20  # bytes of JSON
+
+
+class JsonCollector(ListCollector):
+    """Encoded packages."""
+
+    def add(self, change: PackageChange) -> None:
+        """Encode one package."""
+        self.kept.append(package_json(change))
+
+
+def write_json(changesets: Iterable[Changeset], *, wants: Wants) -> Iterator[bytes]:
+    """Yield one JSON object with all changesets, and of their statements and events those of the kinds that are wanted."""
+    yield b'{"schema":' + encode(SCHEMA) + b',"changesets":['
+    for place, changeset in enumerate(changesets):
+        yield b",\n" if place else b"\n"
+        yield b'{"before":' + encode(side_values(changeset.before))
+        yield b',"after":' + encode(side_values(changeset.after))
+        yield b',"packages":['
+        yield from ((b",\n" if place else b"\n") + package for place, package in enumerate(_packages(changeset)))
+        rest = (b",\n" + encode(name) + b":" + encode(values) for name, values in _rest(changeset, wants).items())
+        yield b"]" + b"".join(rest) + b"}"
+    yield b"]}\n"
+
+
+# What an object of each list is called where it has a line of its own.
+_TYPES = {
+    "statements": "statement",
+    "machines_lost": "machine-lost",
+    "causes": "cause",
+    "events": "event",
+    "warnings": "warning",
+}
+
+
+def write_jsonl(changesets: Iterable[Changeset], *, wants: Wants) -> Iterator[bytes]:
+    """Yield one JSON object a line, told apart by `type`: changeset, package, statement, machine-lost, cause, event, warning, summary."""
+    for changeset in changesets:
+        sides = {"before": side_values(changeset.before), "after": side_values(changeset.after)}
+        yield encode({"type": "changeset", "schema": SCHEMA, **sides}) + b"\n"
+        yield from (b'{"type":"package",' + package[1:] + b"\n" for package in _packages(changeset))
+        found = _rest(changeset, wants)
+        for name, type_ in _TYPES.items():
+            yield from (encode({"type": type_, **values}) + b"\n" for values in found.get(name, ()))
+        yield encode({"type": "summary", **found["summary"]}) + b"\n"
+
+
+def _rest(changeset: Changeset, wants: Wants) -> dict[str, Any]:
+    """Return all that is told behind the packages, by name."""
+    report = changeset.report
+    causes = {} if changeset.explain is None else {"causes": attributed_json(changeset.explain())}
+    return {
+        "statements": list(map(statement_values, of_kinds(report.statements, wants))),
+        "machines_lost": machines_lost(report.statements),
+        "events": [asdict(event) for event in report.events if wants({event.kind})],
+        "summary": {"packages": asdict(report.packages), "specs": asdict(report.specs)},
+        "warnings": list(map(fault_values, report.diagnostics)),
+        **causes,
+    }
+
+
+def _packages(changeset: Changeset) -> Iterator[bytes]:
+    """Yield the packages with the ids of the statements that explain their places, which are known behind the last."""
+    with SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
+        for parts in changeset.collected():
+            file.writelines(part + b"\n" for part in parts)
+        file.seek(0)
+        statements = changeset.report.statements
+        owners = owners_of(statements)
+        tags = (StatementKind.TAG_ADDED, StatementKind.TAG_REMOVED)
+        whole = next((one.id for one in statements if one.kind in tags), None)
+        yield from (with_owners(line.removesuffix(b"\n"), owners, whole) for line in file)
+
+
+_WIDTH = 80  # of sentences, where nobody reads them on a terminal
+_Numbers = tuple[str, int, int]  # a package, and its specs before and after
+
+
+class StatCollector(ListCollector):
+    """Packages with their numbers of specs."""
+
+    def add(self, change: PackageChange) -> None:
+        """Take the numbers of one package."""
+        self.kept.append((change.package, change.counts.before, change.counts.after))
+
+
+def write_stat(changesets: Iterable[Changeset], *, wants: Wants, width: int | None) -> Iterator[bytes]:
+    """Yield a line for each package and the totals of each tag."""
+    found: dict[tuple[tuple[_Numbers, ...], PackageCounts, tuple[Statement, ...]], list[Report]] = {}
+    for changeset in changesets:
+        packages = tuple(numbers for body in changeset.collected() for numbers in body)
+        report = changeset.report.about(wants)
+        found.setdefault((packages, report.packages, report.statements), []).append(report)
+    for (packages, *_), reports in found.items():
+        report = reports[0]
+        if report.before.tag not in (None, "", report.after.tag):
+            yield f"{heading(report)[0]}\n".encode()
+        elif report.after.tag:
+            yield f"{tags_named(reports)}\n".encode()
+        yield _encoded(fitted((f" {line}" for line in _lines(packages, report.statements, wants)), width))
+        last = total(report, wants) if packages or report.statements else nothing(report)
+        yield _encoded(_wrapped(last, width or _WIDTH, first=" ", rest="   "))
+
+
+def _lines(packages: Sequence[_Numbers], statements: Iterable[Statement], wants: Wants) -> Iterator[str]:
+    shares: defaultdict[str, defaultdict[str, Counts]] = defaultdict(lambda: defaultdict(Counts))
+    versions: defaultdict[str, list[str]] = defaultdict(list)
+    for one in statements:
+        for line in chosen_lines(one, wants):
+            shares[line.package][share_of(one.kind)] += line.counts
+            if one.kind in BY_VERSION:
+                versions[line.package].append(fact(line))
+    width = max((len(safe_name(name)) for name, _, _ in packages), default=0)
+    for name, before, after in packages:
+        counted = ", ".join(f"{signed(counts)} {share}" for share, counts in shares[name].items() if counts.total)
+        said = "; ".join(filter(None, (counted, *versions[name])))
+        yield f"{safe_name(name):<{min(width, 32)}} | {before:>5,} -> {after:<5,}  {said}".rstrip()
+
+
+# Compressed. A mail makes a third more of it, and many servers refuse 10 MiB.
+MOST_CSV = 4 * 2**20
+_MOST_EXAMPLES = 3
+
+Ranked = tuple[int, int, str, Example]
+
+
+class DigestPart(Struct, frozen=True):
+    """What was collected of some packages."""
+
+    versions: tuple[VersionsChange, ...]
+    examples: list[Ranked]
+    installable: tuple[str, ...]  # packages
+    csv: bytes
+
+
+class DigestCollector:
+    """What is kept of packages for a digest, beside its statements."""
+
+    def __init__(self, wants: Wants, *, has_table: bool = True) -> None:
+        """Keep what is of the kinds that `wants` chooses."""
+        self._wants = wants
+        self._versions: list[VersionsChange] = []
+        self._examples: list[Ranked] = []
+        self._installable: list[str] = []
+        self._csv = CsvCollector()
+        self._has_table = has_table
+
+    def add(self, change: PackageChange) -> None:
+        """Take what there is to say of one package."""
+        if not self._wants(change.kinds):
+            return
+        if delta := change.facts["versions"]:
+            self._versions.append(VersionsChange(change.package, delta.added, delta.removed))
+        if self._has_table:
+            self._csv.add(change)
+        if example := _example(change):
+            self._installable.append(change.package)
+            self._examples = _best([*self._examples, example])
+
+    def take(self) -> DigestPart:
+        """Hand over what was collected."""
+        table = csv_table(self._csv.take())
+        return DigestPart(tuple(self._versions), self._examples, tuple(self._installable), table)
+
+
+def read_tag_digest(
+    changeset: Changeset,
+    *,
+    source: str = "",
+    wants: Wants,
+    wants_line: Callable[[Line], bool] | None = None,
+    room: int | None = None,
+) -> TagDigest:
+    """Take all packages of `changeset`, which was made with a DigestCollector.
+
+    `wants` chooses what happened to the whole tag, and lines too unless `wants_line` does. The
+    table may take as many bytes as there is `room`, and MOST_CSV if nothing is said.
+    """
+    examples: list[Ranked] = []
+    installable: list[str] = []
+    versions: list[VersionsChange] = []
+    table = _Packer(changeset.after.tag or "", MOST_CSV if room is None else room)
+    for taken in changeset.collected():
+        versions += taken.versions
+        examples = _best([*examples, *taken.examples])
+        installable += taken.installable
+        table.add(taken.csv)
+    report = changeset.report
+    parted = select_statements(report.statements, wants_line or (lambda line: wants(line.kinds)), wants)
+    return TagDigest(
+        source=source,
+        report=report.about(wants),
+        statements=parted.statements,
+        rest=parted.rest,
+        versions=tuple(versions),
+        examples=tuple(example for *_, example in examples),
+        installable=tuple(installable),
+        table=table.finish(),
+        unreadable=report.unreadable,
+    )
+
+
+def _best(examples: Iterable[Ranked]) -> list[Ranked]:
+    return heapq.nsmallest(_MOST_EXAMPLES, examples, key=lambda ranked: ranked[:3])
+
+
+def _example(change: PackageChange) -> Ranked | None:
+    """Return what to install: of a new package sooner than of a new version, of what has more new specs sooner.
+
+    It is the newest version that stacks build, if it is newer than all that were there.
+    """
+    came = {signature: count for signature, count in change.added_hashes.counts.items() if signature.stacks}
+    version = newest({version for signature in came for version in signature.versions} or {""})
+    had = change.before["versions"]
+    if not version or (had and not is_newer(version, newest(had))):
+        return None
+    # Of a version that is newer than all that were there, every build is new.
+    builds = {signature: count for signature, count in came.items() if version in signature.versions}
+    example = Example(
+        package=change.package,
+        version=version,
+        stacks=tuple(sorted({stack for signature in builds for stack in signature.stacks})),
+        machines=tuple(sorted({Machine(each.platform, each.os, each.target) for each in builds})),
+    )
+    return (0 if Kind.PACKAGE_ADDED in change.kinds else 1, -sum(builds.values()), change.package, example)
+
+
+class _Packer:
+    """Compresses lines as they come, up to a limit; what grows beyond it is dropped."""
+
+    def __init__(self, tag: str, most: int) -> None:
+        self._most = most
+        self._tag = csv_table([{"tag": tag}]).split(b",", 1)[0]
+        self._gzip: Any = None  # takes a quarter of a megabyte, and most tables stay empty
+        self._packed = bytearray()
+        self._size = 0
+
+    def add(self, lines: bytes) -> None:
+        """Take lines without a tag, each of which therefore begins with a comma."""
+        self._size += len(lines)
+        if lines and len(self._packed) <= self._most:
+            self._gzip = self._gzip or zlib.compressobj(6, wbits=31)
+            self._packed += self._gzip.compress(b"".join(self._tag + line for line in lines.splitlines(keepends=True)))
+
+    def finish(self) -> CsvTable:
+        """Return what there is."""
+        self._packed += self._gzip.flush() if self._gzip else b""
+        if len(self._packed) > self._most:
+            return CsvTable(b"", self._size, is_complete=False)
+        return CsvTable(bytes(self._packed), self._size)

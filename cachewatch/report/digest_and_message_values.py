@@ -1,0 +1,340 @@
+"""The values of reports: a report, a digest, a notice, a move between snapshots, and a rendered digest on its way.
+
+A channel turns one digest into messages, one per recipient, file or address, whose bytes are final: they are stored
+before anything is sent, and every retry sends the same ones. A page is final when it is made too, but has an empty
+place for the links to the pages before and after it, which a site fills.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from enum import StrEnum
+from functools import cached_property
+from html import escape
+from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.core.advice.environment_coverage import CoverageChange
+from cachewatch.core.advice.urgency_and_ranks import assess
+from cachewatch.core.advice.verbs_and_reasons import Alternative, Assessment, Because, ComparedTag, Known, Pinned, Verb
+from cachewatch.core.advice.waits_and_reminders import Remembered
+from cachewatch.core.changesets import Report
+from cachewatch.core.model import Machine, Side, Unreadable
+from cachewatch.core.statement_kinds import Statement
+from cachewatch.report.words_file import Words, fill
+
+
+class Outage(Struct, frozen=True):
+    """A time in which a source published nothing, longer than it usually takes."""
+
+    since: datetime
+    until: datetime
+
+
+class Note(Struct, frozen=True):
+    """A remark on what was compared, as `[notes]` of words.toml says it."""
+
+    key: str
+    values: Mapping[str, str] = {}
+
+    def said(self, words: Words) -> str:
+        """Return the sentence."""
+        return fill(words.text("notes", self.key), 2, self.values)
+
+
+class Span(Struct, frozen=True, kw_only=True):
+    """What a digest covers of one source."""
+
+    source: str
+    address: str  # public URL of the repository; empty where readers have none
+    before: Side
+    after: Side
+    revisions: int | None = None  # in between, counting the newest; None where that is unknown
+    newest: datetime | None = None  # when the newest data was published, UTC
+    checked: datetime | None = None  # when the source was last asked with success, UTC
+    gaps: tuple[Outage, ...] = ()  # between revisions
+    mirror: str | None = None  # where Spack installs from; {tag} is filled in
+    unread: tuple[str, ...] = ()  # packages whose documents cannot be read: what changes in them is told later
+    is_unknown: bool = False  # what changed cannot be known: the state that was told last is nowhere any more
+    notes: tuple[Note, ...] = ()  # such as: history was rewritten; no news for 5 days
+
+
+class Example(Struct, frozen=True, kw_only=True):
+    """The newest version of a package, to be tried out."""
+
+    package: str
+    version: str
+    stacks: tuple[str, ...]  # that build it
+    machines: tuple[Machine, ...]
+
+
+class CsvTable(Struct, frozen=True):
+    """The changed specs as lines of CSV without a heading, compressed with gzip."""
+
+    content: bytes = b""
+    size: int = 0  # bytes before compression
+    is_complete: bool = True  # False if it grew too large, and is empty then
+
+
+class VersionsChange(Struct, frozen=True):
+    """The versions that came to and went from one package."""
+
+    package: str
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+
+
+class TagDigest(Struct, frozen=True, kw_only=True):
+    """What happened to one tag of one source."""
+
+    source: str
+    report: Report
+    statements: tuple[Statement, ...] = ()  # that are told, most important first
+    rest: tuple[Statement, ...] = ()  # that are only summed up: kinds that nobody asked for, or somebody silenced
+    versions: tuple[VersionsChange, ...] = ()
+    examples: tuple[Example, ...] = ()
+    installable: tuple[str, ...] = ()  # packages of which there is a newer version than before, or which are new
+    table: CsvTable = CsvTable()
+    unreadable: tuple[Unreadable, ...] = ()  # documents that could not be compared
+    silenced: frozenset[str] = frozenset()  # packages of which a silence hides something
+    still_missing: tuple[str, ...] = ()  # packages that snapshots before the base had, to be said of a new snapshot
+
+
+class Silenced(Struct, frozen=True):
+    """How many packages a silence kept out of a digest, and why."""
+
+    name: str
+    packages: int
+    reason: str
+    until: str
+
+
+USUAL_ROWS = 25  # of a list in a digest
+MAX_HTML = 90_000  # bytes of a mail: Gmail cuts what is longer than about 102,000; lists and gateways add some
+
+
+class Digest(Struct, frozen=True, kw_only=True, dict=True):
+    """All that a template may say; docs/templates.md describes what templates are given of it."""
+
+    key: str
+    subscription: str
+    description: str = ""
+    created: datetime
+    period: str  # 2026-07-27 or 2026-07-27..2026-08-02
+    is_urgent: bool = False
+    is_sample: bool = False  # made by `preview` or `test`: nobody waits for it
+    unconfirmed: str = ""  # for what it was held, if it goes out though the operators did not answer
+    spans: tuple[Span, ...]
+    tags: tuple[TagDigest, ...]
+    remembered: Remembered = Remembered()  # by the subscription, before this digest
+    environment: CoverageChange | None = None  # what became of the binaries of the environment that is watched
+    pinned: tuple[Pinned, ...] = ()
+    known: Known = Known()  # what is remembered of earlier digests
+    alternative: Alternative | None = None  # the snapshot that has most of the environment, where that is known
+    silenced: tuple[Silenced, ...] = ()
+    why: tuple[str, ...] = ()  # the patterns of the subscription, in words
+    commands: tuple[str, ...] = ()  # that show the same changes
+    archive_url: str | None = None
+    unsubscribe: str | None = None  # mailto: or https:
+    zone: str = "UTC"  # in which times are said
+    operator: str = ""  # who runs this, as people may write to them
+    links: str = ""  # base of links to the catalogue's pages; empty for none
+    rows: int = USUAL_ROWS  # of each list, at most
+
+    @cached_property
+    def assessment(self) -> Assessment:
+        """What readers are to do about it."""
+        return assess(
+            tuple(map(_compared, self.tags)),
+            environment=self.environment,
+            pins=self.pinned,
+            known=_known(self.known, self.remembered, self.created),
+            alternative=self.alternative,
+            is_unknown=any(span.is_unknown for span in self.spans),
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing happened of what was asked for."""
+        if any(pin.is_news for pin in self.pinned) or (self.environment and not self.is_urgent):
+            return False
+        if any(one.because is Because.PRUNED for one in self.assessment.actions):
+            return False
+        return not any(tag.statements or tag.report.events for tag in self.tags)
+
+
+def base_of(report: Report) -> str:
+    """Return the snapshot that a new one is compared with."""
+    before, after = report.before.tag, report.after.tag
+    return before if before and after and before != after else ""
+
+
+def _known(known: Known, remembered: Remembered, now: datetime) -> Known:
+    """Add to what is known what a subscription remembers of earlier actions, and of what was suspicious."""
+    since = {(one.source, Verb(one.verb), one.subject): one.since for one in remembered.actions}
+    tasks = [(replace(one.task, since=one.since), one.is_said(now)) for one in remembered.actions if one.task]
+    return replace(
+        known,
+        since={**since, **known.since},
+        met=known.met | remembered.met,
+        confirmed=known.confirmed | remembered.confirmed,
+        waiting={(one.source, one.last.tag): one.left for one in remembered.suspicions},
+        tasks=tuple(task for task, is_said in tasks if is_said),
+        quiet=tuple(task for task, is_said in tasks if task.is_copy and not is_said),
+    )
+
+
+def _compared(tag: TagDigest) -> ComparedTag:
+    report = tag.report
+    return ComparedTag(
+        source=tag.source,
+        tag=report.after.tag or report.before.tag or report.after.name,
+        base=base_of(report),
+        since=(report.before.time or "")[:10],
+        day=(report.after.time or "")[:10],
+        statements=tag.statements,
+        is_incomplete=bool(tag.unreadable) or bool(report.losses),
+    )
+
+
+class Notice(Struct, frozen=True, kw_only=True):
+    """Something that operators must know of cachewatch itself."""
+
+    key: str
+    created: datetime
+    title: str  # such as: source public cannot be read
+    is_good: bool = False  # it works again
+    is_test: bool = False  # `cachewatch config test` sent it
+    said: tuple[str, ...] = ()  # what happened, a sentence each
+    facts: tuple[tuple[str, str], ...] = ()  # such as: ("last success", "2026-07-27 04:10 UTC")
+    remedy: str = ""  # what to do
+    commands: tuple[str, ...] = ()
+    zone: str = "UTC"  # in which times are said
+    operator: str = ""
+
+
+PLACE = "<!-- neighbours --><!-- /neighbours -->"
+
+
+def with_neighbours(page: str, *, previous: str | None, following: str | None) -> str:
+    """Return the page of a digest with links to the addresses of those before and after it in their place."""
+    named = (("prev", previous, "Previous"), ("next", following, "Next"))
+    links = [f'<a rel="{rel}" href="{escape(to)}">{word} digest</a>' for rel, to, word in named if to]
+    said = f'<nav class="neighbours" aria-label="Digests">{" ".join(links)}</nav>' if links else ""
+    return page.replace(PLACE, PLACE.replace("--><!--", f"-->{said}<!--"), 1)
+
+
+class Attachment(Struct, frozen=True):
+    """A file that goes with a digest."""
+
+    name: str
+    content_type: str
+    content: bytes
+
+
+class Form(StrEnum):
+    """A form of a digest that only some channels want; all others are made for each digest."""
+
+    MARKDOWN = "md"
+    FEED = "feed.html"
+    PAGE = "page.html"
+    JSON = "json"
+
+
+class RenderedDigest(Struct, frozen=True, kw_only=True):
+    """One rendered digest (or notice to operators), in the forms that its channels want; others are empty."""
+
+    key: str  # names this digest for good: the same span of the same subscription has the same
+    subscription: str
+    title: str  # the subject of a mail, without any prefix of its own
+    period: str  # 2026-07-27 or 2026-07-27..2026-08-02; fit for a file name
+    created: datetime  # UTC; the date of the mail, and fixed with the bytes
+    to: tuple[str, ...] = ()  # whom a mail goes to; other channels know their place
+    is_urgent: bool = False
+    is_notice: bool = False  # to operators, about cachewatch itself
+    tags: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    revisions: tuple[str, ...] = ()  # before..after of each source
+    archive_url: str | None = None
+    subtitle: str = ""  # of which tags and days it is
+    level: str = "calm"  # alarm | notice | calm: colours follow it
+    advice: str = ""  # the first thing to do
+    bullets: tuple[str, ...] = ()  # what a chat shows: a line each, the most important first
+    text: str
+    html: str
+    page: str = ""  # all of it as a page of an archive, with an empty place for its Neighbours
+    feed: str = ""  # the same as HTML for inside of another page, without any styles
+    markdown: str = ""
+    json: bytes = b""
+    attachments: tuple[Attachment, ...] = ()
+
+
+class Message(Struct, frozen=True, kw_only=True):
+    """The final bytes for one target."""
+
+    key: str  # of the digest
+    target: str  # an address, a path or a URL without secrets; unique within a digest
+    payload: bytes
+    content_type: str
+    message_id: str | None = None
+    created: datetime
+
+
+class DeliveryOutcome(StrEnum):
+    """What became of a message."""
+
+    SENT = "sent"
+    DEFERRED = "deferred"  # try again later
+    DEAD = "dead"  # no retry can help this message
+    BLOCKED = "blocked"  # the channel is to blame, not the message: no attempt is used up
+    TOO_LARGE = "too-large"  # a shorter form may pass
+    RAISED = "raised"  # the channel has a bug, which this message or any other brings to light
+
+
+class DeliveryResult(Struct, frozen=True):
+    """What a transport reports of one attempt."""
+
+    outcome: DeliveryOutcome
+    detail: str = ""  # the other side's words, without secrets and control characters
+    may_have_arrived: bool = False  # the connection was lost after all was handed over
+    is_address: bool = False  # DEAD because of the recipient: other digests to it will fail too
+    is_channel: bool = False  # the channel does not work now: all other messages of this run would fail too
+    is_lost: bool = False  # the connection was lost over this message: the channel is at fault if others fail too
+    traceback: str | None = None  # of what the channel raised, for the log
+    retry_after: float | None = None  # seconds, where the other side asked for them
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the recipient was refused for good."""
+        return self.is_address and self.outcome is DeliveryOutcome.DEAD
+
+
+SENT = DeliveryResult(outcome=DeliveryOutcome.SENT)
+
+
+class Transport(Protocol):
+    """Takes messages out, one after the other, over one connection where there is one."""
+
+    def deliver(self, message: Message) -> DeliveryResult:
+        """Hand over one message; every failure is an answer, never an exception."""
+
+
+# Returns the messages that were sent to a target before, newest first, at most so many.
+SentHistory = Callable[[str, int], Sequence[Message]]
+
+
+class Channel(Protocol):
+    """A way out, as configured under one name."""
+
+    name: str
+
+    def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
+        """Return the final bytes for every target of `digest`."""
+
+    def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:
+        """Return a message that repeats what was sent before, marked as resent."""
+
+    def open(self, sent_history: SentHistory) -> AbstractContextManager[Transport]:
+        """Begin a run of deliveries; nothing is connected before the first message."""

@@ -1,0 +1,379 @@
+"""The body of a digest in words: what happened, one table, and what is routine. What to do is in `todo`."""
+
+from collections.abc import Collection, Iterable, Sequence
+from zoneinfo import ZoneInfo
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.core.advice.actions import ENVIRONMENT
+from cachewatch.core.advice.verbs_and_reasons import AssessedLoss, Fact, Rank
+from cachewatch.core.model import LossClass
+from cachewatch.core.names_and_escaping import is_snapshot, safe, safe_name
+from cachewatch.core.statement_kinds import (
+    LOSSES,
+    RANKS,
+    Line,
+    Severity,
+    Statement,
+    StatementKind,
+    is_of_tag,
+    lost_packages,
+    severity_of,
+)
+from cachewatch.core.versions_spellings_targets import falls, sorted_versions
+from cachewatch.report.digest_and_message_values import Digest, TagDigest, base_of
+from cachewatch.report.digest_subject import Clause, capitalized, clauses_of, is_pinned_base, only_for
+from cachewatch.report.words import (
+    and_more,
+    fact,
+    number,
+    reason_of,
+    stacks_named,
+    there_since,
+    where,
+)
+from cachewatch.report.words_file import Words
+
+_MOST_SAID = 5
+_MANY_ROWS = 10  # of the table: what it lists is then said above it, too
+_FEW_MACHINES = 3
+_FEW_STACKS = 3
+# Statements of which a snapshot's sentence has the clauses; those of whole tags have sentences of their own.
+_CLAUSES = (StatementKind.DOWNGRADED, StatementKind.UPGRADED, StatementKind.PACKAGE_ADDED)
+_REBUILT = (StatementKind.REBUILD_WAVE, StatementKind.REBUILT)
+# Routine, unless they are why binaries of an environment are missing.
+_CAUSES = (*_REBUILT, StatementKind.PRUNE, StatementKind.PRUNED)
+# Listed in the table, and said above it, too.
+_LOUD = (StatementKind.UNREFERENCED,)
+_IN_TABLE = (*_CLAUSES, StatementKind.PACKAGE_REMOVED, *LOSSES)
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """One line of the table: a package, what happened to it, and where."""
+
+    package: str
+    change: str
+    where: str = ""
+    tags: str = ""  # in which it happened, if not in all
+    kind: StatementKind
+    specs: int = 0
+    tag: TagDigest
+
+
+class Section(Struct, frozen=True, kw_only=True):
+    """Rows of one kind."""
+
+    name: str  # gone, upgraded, place-gained
+    heading: str
+    remark: str = ""
+    is_bad: bool = False
+    rows: tuple[Row, ...] = ()
+
+    @property
+    def packages(self) -> int:
+        """How many packages its rows are about."""
+        return len({row.package for row in self.rows})
+
+
+def happened(digest: Digest, words: Words, rows: int, most: int = _MOST_SAID) -> list[str]:
+    """Return a sentence for each of the first things that happened; `rows` are in the table below."""
+    loud = [one for one in digest.assessment.facts if one.rank < Rank.HARMLESS]
+    loud = [one for one in loud or _prunes(digest, is_news=True) if one.kind != "environment"]
+    loud += _harmless_stacks(digest)
+    snapshots = [one for one in loud if one.kind == "snapshot"]
+    news = {tag for one in snapshots for tag in one.tags}
+    has_turnover = any(one.kind == StatementKind.TURNOVER for one in loud)
+    said: list[str] = []
+    last_of: dict[object, int] = {}  # the last sentence about the same tags
+    for clause in clauses_of(digest, loud, words):
+        tags = set(clause.first.tags)
+        if clause.kind == StatementKind.REBUILD_WAVE and has_turnover and not clause.statement.causes:
+            continue  # that it was rebuilt, the share of the hashes says
+        if clause.path == "stack-removed.gone" and tags and tags <= news:
+            continue  # the table names what went with it
+        if clause.path == "turnover.snapshot" and clause.first.tags in last_of:
+            said[last_of[clause.first.tags]] += f" {clause.said}"
+            continue
+        if clause.kind == "snapshot":
+            said.append(_snapshot(digest, clause, words))
+        elif not (clause.is_list and clause.kind not in _LOUD and (rows <= _MANY_ROWS or (tags and tags <= news))):
+            said.append(_in_tags(clause.first, digest) + clause.said)
+        else:
+            continue
+        last_of[clause.first.tags] = len(said) - 1
+    said += _causes(digest, words)
+    missing = (each.still_missing for each in digest.tags if each.still_missing)
+    said += (words.say("snapshot", "still", len(each), packages=and_more(each, words)) for each in missing)
+    if any(span.is_unknown for span in digest.spans):
+        said.insert(0, capitalized(words.text("other", "unknown")) + ".")
+    unread = sum(len(span.unread) for span in digest.spans)
+    if unread:
+        said.append(words.say("other", "unread_note", unread))
+    said = list(dict.fromkeys(filter(None, map(str.strip, said))))
+    return said[:most]
+
+
+def _snapshot(digest: Digest, clause: Clause, words: Words) -> str:
+    """Say what a new snapshot has and lacks, in one sentence."""
+    (tag,) = clause.first.tags
+    lost = lost_packages(tag.statements)
+    facts = [one for one in digest.assessment.facts if tag in one.tags and one.kind in _CLAUSES]
+    said = [f"{number(len(lost), 'package')} gone{only_for(tag.statements, words)}"] if lost else []
+    for each in clauses_of(digest, facts, words):
+        shown = each.items[:2] if each.kind != StatementKind.PACKAGE_ADDED else []
+        more = len(each.items) - len(shown)
+        said += [", ".join(shown)] if shown else []
+        said += [each.more(more) if shown else each.counted] if more else []
+    if not said:
+        is_same = all(one.kind is StatementKind.TAG_ADDED for one in tag.statements)
+        return words.say("snapshot", "same", tag=safe(tag.tag)) if is_same else ""
+    said_of = "said" if is_snapshot(tag.tag) else "new"
+    return words.say("snapshot", said_of, tag=safe(tag.tag), base=safe(tag.base), clauses=", ".join(said))
+
+
+def _in_tags(one: Fact, digest: Digest) -> str:
+    """Name the tags in which it happened, where the digest is about others, too."""
+    if not one.tags or len(one.tags) >= _standing(digest) or one.kind in ("tag-removed", "tag-added", "suspicious"):
+        return ""
+    return f"{' and '.join(safe(tag.tag) for tag in one.tags)}: "
+
+
+def _rest(digest: Digest) -> list[Statement]:
+    """Return the statements that are not shown, but for those about new snapshots."""
+    tags = {(tag.source, tag.tag) for fact in digest.assessment.facts if fact.kind == "snapshot" for tag in fact.tags}
+    # Of new snapshots it is said how many hashes differ.
+    return [one for tag in digest.tags if (tag.source, tag.report.tag) not in tags for one in tag.rest]
+
+
+def _is_quiet(one: Statement) -> bool:
+    return one.kind in _REBUILT or severity_of(one.kind) is Severity.ROUTINE
+
+
+def _quiet(digest: Digest) -> list[Fact]:
+    """Return what is routine: what was pruned, and what was rebuilt."""
+    hidden = filter(_is_quiet, _rest(digest))
+    is_said = any(fact.kind == StatementKind.TURNOVER for fact in digest.assessment.facts)
+    told = [
+        Fact(rank=Rank.PRUNE, kind=one.kind, statement=one)
+        for one in {(one.kind, one.name, one.packages): one for one in hidden}.values()  # once for several tags
+        if not (is_said and one.kind is StatementKind.REBUILD_WAVE)
+    ]
+    return [*_prunes(digest, is_news=False), *told]
+
+
+def _causes(digest: Digest, words: Words) -> list[str]:
+    """Return sentences about what is routine for others, but why something is to be done about an environment."""
+    if not any(one.because in ENVIRONMENT for one in digest.assessment.due):
+        return []
+    return [one.said for one in clauses_of(digest, _quiet(digest), words) if one.kind in _CAUSES]
+
+
+def routine(digest: Digest, words: Words, told: Collection[str]) -> list[str]:
+    """Return sentences about what nobody has to act on, without those that are `told` as what happened."""
+    quiet = [*_harmless_stacks(digest), *_quiet(digest)]
+    said = [one.said for one in clauses_of(digest, quiet, words) if not any(each.endswith(one.said) for each in told)]
+    others = {package for one in _rest(digest) if not _is_quiet(one) for package in one.packages}
+    others -= {package for tag in digest.tags for package in tag.silenced}  # which are counted by themselves
+    if others:
+        said.append(words.say("other", "unlisted", packages=number(len(others), "package")))
+    own = digest.assessment.environment
+    if own is not None and own.not_here:
+        said.append(words.say("binaries", "not_here", len(own.not_here)))
+    said += [
+        words.say(
+            "other",
+            "hidden",
+            packages=number(one.packages, "package"),
+            name=safe(one.name),
+            until=safe(one.until),
+            reason=safe(one.reason).rstrip("."),
+        )
+        for one in digest.silenced
+    ]
+    zone = ZoneInfo(digest.zone)
+    for gap in (gap for span in digest.spans for gap in span.gaps):
+        since, until = (f"{day.day} {day:%B %Y}" for day in (gap.since.astimezone(zone), gap.until.astimezone(zone)))
+        said.append(words.say("other", "gap", since=since, until=until))
+    return list(dict.fromkeys(filter(None, said)))
+
+
+def _prunes(digest: Digest, *, is_news: bool) -> list[Fact]:
+    """Return what is routine, or else the prune that is all that happened."""
+    facts = digest.assessment.facts
+    is_all = all(one.rank >= Rank.HARMLESS for one in facts)
+    return [one for one in facts if one.rank is Rank.PRUNE and (is_all and one.kind == "prune") is is_news]
+
+
+def _harmless_stacks(digest: Digest) -> list[Fact]:
+    """Return the removed stacks of which other stacks have everything: no section names these."""
+    facts = digest.assessment.facts
+    return [one for one in facts if one.kind == StatementKind.STACK_REMOVED and one.rank is Rank.HARMLESS]
+
+
+_HARMLESS = (LossClass.KEPT, LossClass.EQUAL)
+
+
+def sections(digest: Digest, words: Words) -> list[Section]:
+    """Return the table: what is gone first, then what is missed, versions, and the rest."""
+    found = digest.assessment
+    waiting = {one.statement for one in found.facts if one.rank is Rank.SUSPICION}
+    losses = [one for one in found.losses if one.statement not in waiting]
+    made = [_losses(losses, (one,), digest, words) for one in (LossClass.GONE, LossClass.GOING, LossClass.OTHER)]
+    others = {
+        one.kind
+        for tag in digest.tags
+        for one in tag.statements
+        if one.severity is not Severity.ROUTINE and not is_of_tag(one.kind) and one.kind not in _IN_TABLE
+    }
+    made += [_changes(kind, digest, words) for kind in (*_CLAUSES, *sorted(others, key=RANKS.__getitem__))]
+    made.append(_losses(losses, _HARMLESS, digest, words))
+    return [_with_tags(one) for one in made if one.rows]
+
+
+def _with_tags(section: Section) -> Section:
+    """Name the tags in the heading, if they are the same for all rows, or else in each row."""
+    named = {row.tags for row in section.rows}
+    if len(named) == 1:
+        remark = "; ".join(filter(None, (section.remark, *named)))
+        return replace(section, remark=remark, rows=tuple(replace(row, tags="") for row in section.rows))
+    rows = (replace(row, where="; ".join(filter(None, (row.where, row.tags))), tags="") for row in section.rows)
+    return replace(section, rows=tuple(rows))
+
+
+def _losses(losses: Iterable[AssessedLoss], classes: Sequence[LossClass], digest: Digest, words: Words) -> Section:
+    # What a whole stack had elsewhere, its sentence says.
+    own = [one for one in losses if one.loss_class in classes and (one.statement.kind in LOSSES or len(classes) == 1)]
+    is_snapshot = bool(own) and all(is_pinned_base(digest, one.tag.base) for one in own)
+    is_harmless = len(classes) > 1
+    name = "harmless" if is_harmless else classes[0].value
+    key = "gone_snapshot" if name == "gone" and is_snapshot else name
+    is_whole = any(one.statement.kind is StatementKind.PACKAGE_REMOVED for one in own)
+    machines = {", ".join(filter(None, (_os(one), one.lost.place.target))) for one in own}
+    machine = machines.pop() if len(machines) == 1 and not is_whole and not is_harmless else ""
+    by_package: dict[tuple[str, str, str], list[AssessedLoss]] = {}
+    for one in own:
+        by_package.setdefault((one.lost.package, one.tag.source, one.tag.tag), []).append(one)
+    statements = {id(one.statement): one.statement for one in own}
+    stays = {(n, line.package): there_since(line) for n, one in statements.items() for line in one.lines if line.stay}
+    tags = {(tag.source, tag.report.tag): tag for tag in digest.tags}
+    rows = []
+    for (package, source, tag), group in by_package.items():
+        since = dict.fromkeys(stays.get((id(one.statement), package), "") for one in group)
+        there = _lost_where(group, words, digest, is_named=bool(machine), has_targets=not is_harmless)
+        versions = sorted_versions(
+            {
+                loss.version
+                for one in group
+                if one.lost.loss
+                for loss in (one.lost.loss, *one.lost.loss.older)
+                if loss.loss_class is one.loss_class
+            }
+        )
+        rows.append(
+            Row(
+                package=package,
+                change=safe(", ".join(filter(None, versions))),
+                where="; ".join(filter(None, (there, *since))),
+                kind=group[0].statement.kind,
+                specs=group[0].statement.counts.specs,
+                tag=tags[source, tag],
+            )
+        )
+    named = words.say("sections", "machines", machines=safe(machine)) if machine else ""
+    return Section(
+        name=name,
+        heading=words.text("sections", key),
+        remark="; ".join(filter(None, (named, words.text("sections", f"{key}_remark")))),
+        is_bad=name == "gone",
+        rows=_merged(rows, digest),
+    )
+
+
+def _os(one: AssessedLoss) -> str:
+    return one.lost.machine.os if one.lost.machine else ", ".join(one.lost.systems)
+
+
+def _lost_where(
+    group: Sequence[AssessedLoss], words: Words, digest: Digest, *, is_named: bool, has_targets: bool
+) -> str:
+    """Say where a package was lost; for which machines, unless the heading `is_named` after them."""
+    first = next((one for one in group if one.statement.kind is StatementKind.PACKAGE_REMOVED), group[0])
+    targets = {one.lost.place.target for one in group} if has_targets and not is_named else set()
+    stacks = {one.lost.place.stack for one in group}
+    if first.statement.kind is StatementKind.PACKAGE_REMOVED:
+        said = words.text("sections", "everywhere")
+    elif first.statement.kind is StatementKind.STACK_REMOVED and first.tag.base:
+        said = words.say("sections", "with_stack", name=safe(first.statement.name))
+    else:
+        said = stacks_named(stacks, _FEW_STACKS)
+    if first.statement.kind is not StatementKind.PACKAGE_REMOVED:
+        systems = [
+            *(() if is_named else sorted({_os(one) for one in group} - {""})),
+            *(sorted(targets) if len(targets) <= _FEW_MACHINES else ()),
+        ]
+        said += f" ({', '.join(map(safe, systems))})" if systems else ""
+    reasons = list(dict.fromkeys(reason_of(one.lost.loss, words) for one in group if one.lost.loss))
+    statements = {id(one.statement): one.statement for one in group}.values()
+    lines = [line for one in statements for line in one.lines if line.package == first.lost.package]
+    is_going = any(one.loss_class is LossClass.GOING for one in group)
+    unbuilt = 0 if is_going else sum(line.here.unbuilt for line in lines)
+    old = words.say("stacks", "unbuilt", unbuilt) if unbuilt else ""
+    several = len({span.source for span in digest.spans}) > 1
+    source = words.say("losses", "in_source", source=safe(first.tag.source)) if several else ""
+    return "; ".join(filter(None, (said, *reasons[:2], old, source)))
+
+
+def _changes(kind: StatementKind, digest: Digest, words: Words) -> Section:
+    lines = lines_of(digest, kind)
+    is_of_versions = kind in _CLAUSES
+    rows = []
+    for line, tag in lines:
+        now = f"now with {', '.join(map(safe_name, line.values))}" if line.values and is_of_versions else ""
+        fall = words.text(kind, "mistake") if any(falls(*pair) for pair in line.story.pairs) else ""
+        rows.append(
+            Row(
+                package=line.package,
+                change=", ".join(filter(None, (fact(line), now))),
+                where="; ".join(filter(None, (where(line).removeprefix("in "), there_since(line), fall))),
+                kind=line.story.kind,
+                specs=line.counts.specs,
+                tag=tag,
+            )
+        )
+    remark = ""
+    # The earlier one of two snapshots has the old versions.
+    if kind is StatementKind.UPGRADED and not all(base_of(tag.report) for _, tag in lines):
+        is_old_there = any(line.story.stays or line.story.behind for line, _ in lines)
+        remark = words.text("sections", "old_but" if is_old_there else "no_old")
+    return Section(
+        name=kind.value,
+        heading=words.text("sections", kind) if is_of_versions else words.text(kind, "heading"),
+        remark=remark,
+        is_bad=kind is StatementKind.DOWNGRADED,
+        rows=_merged(rows, digest),
+    )
+
+
+def lines_of(digest: Digest, kind: StatementKind) -> list[tuple[Line, TagDigest]]:
+    """Return the lines of all statements of a kind, each with its tag."""
+    return [(line, tag) for tag in digest.tags for one in tag.statements if one.kind is kind for line in one.lines]
+
+
+def _merged(rows: Iterable[Row], digest: Digest) -> tuple[Row, ...]:
+    """Make one row of those that several tags have in common, which says in which if not in all."""
+    alike: dict[tuple[str, str, str], list[Row]] = {}
+    for row in rows:
+        alike.setdefault((row.package, row.change, row.where), []).append(row)
+    # What the newest snapshot lacks is not lost by whoever moves to another one.
+    is_named = any(pin.best for pin in digest.pinned)
+    merged = []
+    for group in alike.values():
+        tags = f"in {' and '.join(safe(row.tag.report.tag) for row in group)}"
+        merged.append(replace(group[0], tags=tags if is_named or len(group) < _standing(digest) else ""))
+    return tuple(merged)
+
+
+def _standing(digest: Digest) -> int:
+    """Return how many tags were not removed."""
+    return sum(all(one.kind is not StatementKind.TAG_REMOVED for one in tag.statements) for tag in digest.tags)

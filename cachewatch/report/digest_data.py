@@ -1,0 +1,379 @@
+"""A digest as plain data: what templates are given, and what JSON says.
+
+Nothing but dictionaries, lists, strings, numbers and None, so that a template of a user can
+reach nothing else. A DigestForm says how much of it is there; what a form leaves out it counts.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from cachewatch.core.advice.environment_coverage import is_runnable
+from cachewatch.core.advice.verbs_and_reasons import Action, AssessedLoss, Because, Fact, Verb
+from cachewatch.core.model import Diagnostic
+from cachewatch.core.names_and_escaping import safe, safe_name, shortened, web_address
+from cachewatch.core.statement_kinds import StatementKind
+from cachewatch.core.versions_spellings_targets import (
+    USUAL_PLATFORM,
+    USUAL_TARGET,
+    install_line,
+    is_plain,
+    on_platform,
+    runs,
+)
+from cachewatch.report import digest_body_and_table as first_screen
+from cachewatch.report.digest_and_message_values import Digest, Example, Span, TagDigest
+from cachewatch.report.digest_body_and_table import Row, Section
+from cachewatch.report.environment_words import Clean, Data, coverage_data, pinned_data
+from cachewatch.report.json_and_csv import statement_values
+from cachewatch.report.rebuild_cause_words import Reason, reasons_of
+from cachewatch.report.todo_and_commands import advice, mirror_of, steps, still_open, todo
+from cachewatch.report.words import accounting, reason_of
+from cachewatch.report.words_file import Words, words
+
+SCHEMA = "cachewatch.digest/2"
+
+_MOST_SPANS = 50
+_MOST = 10**9
+_LONGEST_LINE = 1000
+_FEWEST_SAID = 5
+
+
+class DigestForm(Struct, frozen=True, kw_only=True):
+    """How much of a digest is told."""
+
+    rows: int = _MOST  # of each list of each tag
+    tags: int = _MOST
+    others: int = _MOST  # warnings, commands, reasons, notes
+    has_details: bool = True  # where, and why
+    has_links: bool = True
+    longest: int = _MOST  # characters of one name
+
+    @property
+    def longest_line(self) -> int:
+        """Characters of one command or reason."""
+        return _MOST if self.longest == _MOST else _LONGEST_LINE
+
+
+WHOLE = DigestForm()
+
+
+def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, own: Words | None = None) -> Data:
+    """Return `digest` as plain data, in the words `own`; `clean` is applied to all text from outside."""
+    said = own or words()
+    made = _Maker(digest, form, clean, said)
+    found = digest.assessment
+    listed = first_screen.sections(digest, said)
+    happened = first_screen.happened(digest, said, sum(len(section.rows) for section in listed))
+    return {
+        "schema": SCHEMA,
+        "key": digest.key,
+        "subscription": clean(digest.subscription),
+        "description": clean(digest.description),
+        "created": moment(digest.created),
+        "period": digest.period,
+        "zone": digest.zone,
+        "is_urgent": digest.is_urgent,
+        "is_sample": digest.is_sample,
+        "level": found.level.value,
+        "advice": clean(advice(digest, said)),
+        "actions": [made.action(one) for one in found.actions],
+        "todo": made.said(todo(digest, said)),
+        "has_action": bool(found.due) or found.is_waiting,
+        "happened": made.said(happened),
+        "still_open": made.said(still_open(digest, said)),
+        "sections": [made.section(section) for section in (listed if form.tags else ())],
+        "routine": made.said(first_screen.routine(digest, said, happened)),
+        "facts": [made.fact(one) for one in found.facts[: form.others]],
+        "losses": [made.loss(one) for one in (found.losses if form is WHOLE else ())],
+        "alternative": None if found.alternative is None else made.plain(found.alternative),
+        "spans": [made.span(span) for span in digest.spans[:_MOST_SPANS]],
+        "more_spans": max(0, len(digest.spans) - _MOST_SPANS),
+        "more_sources": max(0, len({span.source for span in digest.spans}) - 1),  # one has a span for each base
+        "tags": [made.tag(tag) for tag in digest.tags[: form.tags]],
+        "more_tags": max(0, len(digest.tags) - form.tags),
+        "environment": None if found.environment is None else coverage_data(found.environment, form.rows, clean),
+        "pinned": [pinned_data(pinned, clean) for pinned in digest.pinned[:_MOST_SPANS]],
+        "silenced": [made.plain(silence) for silence in digest.silenced[:_MOST_SPANS]],
+        "steps": made.steps(),
+        **made.install(),
+        "why": made.lines(digest.why, "and {} more"),
+        "commands": made.lines(digest.commands, "# and {} more"),
+        "archive_url": web_address(digest.archive_url),
+        "unsubscribe": web_address(digest.unsubscribe),
+        "operator": clean(digest.operator),
+    }
+
+
+def json_view(digest: Digest, own: Words | None = None) -> Data:
+    """Return all of `digest` for programs, with the statements of each tag."""
+    shown = view(digest, own=own)
+    for tag, data in zip(digest.tags, shown["tags"], strict=True):
+        data["statements"] = list(map(statement_values, tag.statements))
+        data["hidden"] = list(map(statement_values, tag.rest))
+    return shown
+
+
+class _Maker:
+    def __init__(self, digest: Digest, form: DigestForm, clean: Clean, own: Words) -> None:
+        self._digest = digest
+        self._form = form
+        self._clean = clean
+        self._words = own
+
+    def _name(self, text: str) -> str:
+        """Return a name of strangers'; all of it where nobody but a program reads it."""
+        return self._clean(text if self._form is WHOLE else safe_name(text))
+
+    def lines(self, items: tuple[str, ...], rest: str) -> list[str]:
+        """Return whole ones only: half a command or reason says something else."""
+        told = [safe(item) for item in items if len(item) <= self._form.longest_line][: self._form.others]
+        more = len(items) - len(told)
+        return told + ([rest.format(more)] if more else [])
+
+    def plain(self, value: Struct) -> Data:
+        return {name: self._clean(field) if isinstance(field, str) else field for name, field in asdict(value).items()}
+
+    def span(self, span: Span) -> Data:
+        return {
+            "source": self._clean(span.source),
+            "address": self._clean(span.address),
+            "before": self.plain(span.before),
+            "after": self.plain(span.after),
+            "revisions": span.revisions,
+            "newest": moment(span.newest),
+            "checked": moment(span.checked),
+            "gaps": [{"since": moment(gap.since), "until": moment(gap.until)} for gap in span.gaps],
+            "notes": self.lines(tuple(note.said(self._words) for note in span.notes), "and {} more"),
+        }
+
+    def said(self, found: Sequence[str]) -> list[str]:
+        """Return sentences; of very long ones, whole ones only where a program reads them."""
+        most = max(self._form.others, _FEWEST_SAID) if self._form.tags else 1
+        texts = map(safe, found[:most])
+        if self._form is WHOLE:
+            return list(texts)
+        return [shortened(text, _LONGEST_LINE) for text in texts]
+
+    def action(self, one: Action) -> Data:
+        """Return what is to be done."""
+        return {
+            "verb": one.verb.value,
+            "because": one.because.value,
+            "source": self._name(one.source),
+            "tag": self._name(one.tag),
+            "name": self._name(one.name),
+            "names": [self._name(name) for name in one.names[: self._form.rows]],
+            "count": one.count,
+            "since": one.since or None,
+        }
+
+    def fact(self, one: Fact) -> Data:
+        """Return one thing that happened, by the id of its statement."""
+        return {
+            "kind": str(one.kind),
+            "rank": one.rank.name.lower().replace("_", "-"),
+            "class": one.worst.value if one.worst else None,
+            "statement": one.statement.id if one.statement else None,
+            "tags": [{"source": self._name(tag.source), "tag": self._name(tag.tag)} for tag in one.tags],
+            "packages": len(one.packages),
+        }
+
+    def loss(self, one: AssessedLoss) -> Data:
+        """Return a lost place or machine, and what is there of it."""
+        lost = one.lost
+        assert lost.loss is not None
+        return {
+            "source": self._name(one.tag.source),
+            "tag": self._name(one.tag.tag),
+            "package": self._name(lost.package),
+            "stack": self._name(lost.place.stack),
+            "target": self._name(lost.place.target),
+            "system": self._name(f"{lost.machine.platform}-{lost.machine.os}") if lost.machine else None,
+            "class": lost.loss.loss_class.value,
+            "reason": reason_of(lost.loss, self._words),
+            "statement": one.statement.id,
+        }
+
+    def section(self, section: Section) -> Data:
+        """Return the rows of one kind, as many as there is room for."""
+        shown = section.rows[: min(self._form.rows, self._digest.rows)]
+        return {
+            "name": section.name,
+            "heading": section.heading,
+            "remark": self._clean(section.remark),
+            "is_bad": section.is_bad,
+            "packages": section.packages,
+            "rows": [self.row(row) for row in shown],
+            "more": len(section.rows) - len(shown),
+        }
+
+    def row(self, row: Row) -> Data:
+        """Return one line of the table."""
+        has_page = row.kind is not StatementKind.PACKAGE_REMOVED and self._form.has_links
+        return {
+            "package": self._name(row.package),
+            "url": package_url(self._digest.links, row.tag, row.package) if has_page else None,
+            "kind": row.kind.value,
+            "change": self._clean(row.change),
+            "where": self._clean(row.where) if self._form.has_details else "",
+            "specs": row.specs,
+        }
+
+    def steps(self) -> Data | None:
+        """Return the commands that settle what is to be done, in their order, and where they are run; none without rows."""
+        found = steps(self._digest, self._words) if self._form.rows else []
+        return {"said": self._words.text("todo", "steps"), "commands": found} if found else None
+
+    def install(self) -> Data:
+        """Return one line that installs what is new on one machine, and how many packages it does not name.
+
+        There is none where something is more pressing, or where its names could mean more to a shell.
+        """
+        found = self._digest.assessment
+        is_pressing = any(
+            one.verb in (Verb.WAIT, Verb.STAY) or one.because is Because.PIN_GONE for one in found.actions
+        )
+        examples = [one for tag in self._digest.tags for one in self._examples(tag)]
+        platforms = {platform_of(one) for one in examples}
+        is_harmless = all(
+            is_plain(word) for one in examples for word in (one.package, one.version, target_of(one) or "any")
+        )
+        if is_pressing or (found.environment and found.actions) or len(platforms) != 1 or not is_harmless:
+            return {"install": None, "install_more": 0}
+        examples = _of_one_machine(examples, *platforms)
+        targets = {one: f" target={target_of(one)}" if target_of(one) else "" for one in examples}
+        specs = " ".join(dict.fromkeys(f"{one.package}@{one.version}{target}" for one, target in targets.items()))
+        rest = {package for tag in self._digest.tags for package in tag.installable} - {one.package for one in examples}
+        others = sorted({target_of(one) for one in examples} - {""})
+        where = f"  # on {', '.join(others)}" if others else ""
+        return {
+            "install": f"spack install --cache-only {specs}{on_platform(*platforms)}{where}",
+            "install_more": len(rest) if self._digest.environment is None else 0,  # of an environment, nobody counts
+        }
+
+    def tag(self, tag: TagDigest) -> Data:
+        """Return what one tag is, for programs: its statements, and totals."""
+        report = tag.report
+        whole = self._form is WHOLE
+        causes = (cause for one in (*tag.statements, *tag.rest) for cause in one.causes)
+        return {
+            "source": self._name(tag.source),
+            "tag": self._name(report.tag),
+            "before": self.plain(report.before),
+            "after": self.plain(report.after),
+            "packages": asdict(report.packages),
+            "specs": asdict(report.specs),
+            "causes": [self.reason(one) for one in reasons_of(causes, self._words)[: self._form.others]],
+            "accounting": accounting((*tag.statements, *tag.rest)),
+            "versions": [
+                {"package": self._name(one.package), "added": list(one.added), "removed": list(one.removed)}
+                for one in (tag.versions if whole else ())
+            ],
+            "examples": [
+                {
+                    "package": self._name(example.package),
+                    "version": self._name(example.version),
+                    "stacks": [self._name(stack) for stack in example.stacks],
+                    "machines": [self.plain(machine) for machine in example.machines],
+                    "command": install_line(example.package, example.version, platform=platform_of(example)),
+                }
+                for example in self._examples(tag)
+            ],
+            "mirror": mirror_of(self._digest, tag.source, report.after.tag or ""),
+            "warnings": [self.warning(one) for one in report.diagnostics[: self._form.others]],
+            "is_incomplete": any(diagnostic.is_loss for diagnostic in report.diagnostics),
+            "more_warnings": max(0, len(report.diagnostics) - self._form.others),
+        }
+
+    def _examples(self, tag: TagDigest) -> tuple[Example, ...]:
+        """Return what to install: for an environment, what its machines run."""
+        change = self._digest.environment
+        if change is None:
+            return tag.examples
+        needs = change.after.environment.needs
+        return tuple(
+            one for one in tag.examples if any(is_runnable(need, each) for need in needs for each in one.machines)
+        )
+
+    def reason(self, one: Reason) -> Data:
+        """Return why specs were rebuilt."""
+        first = one.causes[0]
+        return {
+            "what": first.what.value,
+            "packages": [self._name(package) for package in sorted({cause.package for cause in one.causes} - {""})],
+            "before": self._value(first.before),
+            "after": self._value(first.after),
+            "specs": one.specs,
+            "rebuilt": [self._name(package) for package in one.packages[: self._form.others]],
+            "more_rebuilt": max(0, len(one.packages) - self._form.others),
+            "words": one.words,
+        }
+
+    def _value(self, value: str | tuple[str, ...]) -> list[str]:
+        return [self._clean(each) for each in ((value,) if isinstance(value, str) else value) if each]
+
+    def warning(self, diagnostic: Diagnostic) -> Data:
+        return {
+            "path": self._clean(diagnostic.path),
+            "kind": diagnostic.kind.value,
+            "message": self._clean(diagnostic.message),
+        }
+
+
+def _of_one_machine(examples: Sequence[Example], platform: str) -> list[Example]:
+    """Return the examples that one machine can install: as many as possible."""
+    found: list[Example] = []
+    for own in dict.fromkeys(each for one in examples for each in one.machines if each.platform == platform):
+        fitting = [
+            one
+            for one in examples
+            if any((m.platform, m.os) == (own.platform, own.os) and runs(own.target, m.target) for m in one.machines)
+        ]
+        found = max(found, fitting, key=len)
+    return found
+
+
+def cleaner(longest: int) -> Clean:
+    """Return what makes text harmless, and no longer than a reader will bear."""
+
+    def clean(text: str) -> str:
+        return shortened(safe(text[: longest + 1]), longest)
+
+    return clean
+
+
+def moment(time: datetime | None) -> str | None:
+    """Return a time as JSON has it."""
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if time else None
+
+
+def package_url(links: str, tag: TagDigest, package: str) -> str | None:
+    """Return the page of a package in the catalogue, if there are such pages; a tag that is gone has none."""
+    name = tag.report.after.tag
+    if not links.startswith(("https://", "http://")) or not name:
+        return None
+    return f"{links.rstrip('/')}/package/{quote(name, safe='')}/{quote(package[:200], safe='')}/specs/"
+
+
+def is_cut(data: Mapping[str, Any]) -> bool:
+    """Tell whether there are lines that are counted and not there."""
+    return any(section["more"] for section in data["sections"]) or bool(data["more_tags"])
+
+
+def platform_of(example: Example) -> str:
+    """Return the platform that an install has to name: the only one, or the usual one."""
+    platforms = {machine.platform for machine in example.machines}
+    return platforms.pop() if len(platforms) == 1 else USUAL_PLATFORM
+
+
+def target_of(example: Example) -> str:
+    """Return the target that an install has to name, as usual machines cannot run it; empty where they can."""
+    targets = sorted({one.target for one in example.machines if one.platform == USUAL_PLATFORM})
+    if any(runs(USUAL_TARGET, one) for one in targets):
+        return ""
+    return next((one for one in targets if all(runs(other, one) for other in targets)), "")

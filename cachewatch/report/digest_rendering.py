@@ -1,0 +1,330 @@
+"""Render a digest, or a notice to operators, in every form that a channel may want.
+
+Recipients of digests never get the notices.
+"""
+
+import gzip
+import re
+from collections.abc import Callable, Iterable, Sequence, Set
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from cachewatch.core.names_and_escaping import safe
+from cachewatch.errors import TemplateError
+from cachewatch.report import digest_subject as headline
+from cachewatch.report.diff_formats import MOST_CSV
+from cachewatch.report.digest_and_message_values import (
+    MAX_HTML,
+    USUAL_ROWS,
+    Attachment,
+    Digest,
+    Form,
+    Notice,
+    RenderedDigest,
+)
+from cachewatch.report.digest_data import DigestForm, cleaner, is_cut, json_view, moment, view
+from cachewatch.report.digest_subject import as_subject, subject_prefix
+from cachewatch.report.json_and_csv import COLUMNS, csv_rows, encode
+from cachewatch.report.template_rendering import Job, script_hash, source, templates_of
+from cachewatch.report.todo_and_commands import advice
+from cachewatch.report.words_file import Words, words
+
+Context = dict[str, Any]
+
+# A table that is no larger than this is attached as it is, a larger one compressed.
+_PLAIN_CSV = 1_000_000
+# Compressed, for all readers together: each gets a message of their own, and all are stored at once.
+_MOST_FOR_ALL = 16 * MOST_CSV
+
+_MOST_BULLETS = 5
+_LONGEST_SUBJECT = 200  # of a template
+_FORMS = ("html", "txt", "md", "chat", "subject", "feed.html", "page.html")
+_FORM = re.compile(r"(\.(feed\.html|page\.html|html|txt|md|chat|subject))?(\.j2)?$")
+# What only mail needs: its readers have no styles of their own.
+_STYLES = re.compile(r' (?:style|class)="[^"]*"')
+
+# Of what a chat shows, its template names a few.
+_BRIEF = DigestForm(rows=USUAL_ROWS, tags=_MOST_BULLETS, others=_MOST_BULLETS, longest=60, has_links=False)
+
+# What is left out when it does not fit, one after the other; no list has more rows than the digest says.
+_STEPS = (
+    DigestForm(tags=30, others=20, longest=110),
+    DigestForm(tags=30, others=20, longest=110, has_links=False),
+    DigestForm(tags=30, others=10, longest=80, has_links=False, has_details=False),
+    DigestForm(rows=200, tags=30, others=10, longest=80, has_links=False, has_details=False),
+    DigestForm(rows=50, tags=30, others=10, longest=80, has_links=False, has_details=False),
+    DigestForm(rows=12, tags=30, others=10, longest=80, has_links=False, has_details=False),
+    DigestForm(rows=5, tags=20, others=5, longest=60, has_links=False, has_details=False),
+    DigestForm(rows=2, tags=20, others=3, longest=60, has_links=False, has_details=False),
+    DigestForm(rows=0, tags=10, others=2, longest=60, has_links=False, has_details=False),
+    DigestForm(rows=0, tags=0, others=1, longest=40, has_links=False, has_details=False),
+)
+
+# A page has everything, but for what no browser would bear.
+_NO_LIMIT = 10**9
+_MOST_PAGE = 8 * 2**20  # bytes
+_PAGES = (
+    DigestForm(longest=200),
+    DigestForm(rows=2000, longest=110, has_links=False),
+    DigestForm(rows=200, tags=100, others=100, longest=60, has_links=False),
+)
+_SCRIPT_HASH = "sha256-of-the-script"  # until the page is made
+
+# Where to begin: whoever could not take more gets less from the first step on.
+_BEGIN = (0, 2, -2)
+
+
+def render_digest(digest: Digest, *, shortness: int = 0, **options: Any) -> RenderedDigest:
+    """Render `digest` once, as `render_lengths` does."""
+    (rendered,) = render_lengths(digest, [shortness], **options)
+    return rendered
+
+
+def render_lengths(
+    digest: Digest,
+    lengths: Iterable[int],
+    *,
+    templates_dir: Path | None = None,
+    template: str | None = None,
+    **options: Any,
+) -> list[RenderedDigest]:
+    """Render `digest` in several lengths, with the options of _Renderer and the `shortness` of its `render`.
+
+    Templates in `templates_dir` are preferred to ours; `template` names another one there for the HTML
+    (site.html.j2), with its site.txt.j2, site.md.j2 and so on where there are such. Raises TemplateError.
+    """
+    with templates_of(templates_dir) as render:
+        renderer = _Renderer(digest, _Names(templates_dir, template, render), **options)
+        return [renderer.render(shortness) for shortness in lengths]
+
+
+class _Renderer:
+    """Renders one digest in several lengths, which share what is the same in all."""
+
+    def __init__(
+        self,
+        digest: Digest,
+        names: "_Names",
+        *,
+        to: tuple[str, ...] = (),
+        max_html: int = MAX_HTML,
+        attach: bool = False,
+        is_archived: bool = False,
+        forms: Set[Form] = frozenset(Form),
+    ) -> None:
+        """Render for the readers `to`; raise TemplateError.
+
+        The HTML has at most `max_html` bytes: what does not fit is counted. `attach` adds a table of all changes,
+        where that is not too large. `is_archived` cuts neither text, Markdown nor JSON; the page is never cut. Of the
+        forms that only some channels want, `forms` are made.
+        """
+        self._digest = digest
+        self._to = to
+        self._max_html = max_html
+        self._attach = attach
+        self._is_archived = is_archived
+        self._wanted = forms
+        self._names = names
+        # As long as it is, whatever the length of the rest.
+        self._head = self._make_head()
+        (chat,) = self._names.render(("chat", self._context(_BRIEF)))
+        self._bullets = bullets(chat)
+        self._json = self._make_json() if Form.JSON in forms else b""
+
+    def render(self, shortness: int = 0) -> RenderedDigest:
+        """Render the digest; raise TemplateError.
+
+        `shortness` is for those to whom a digest was too large: 1 attaches nothing and is half as long, 2 or more
+        gives no more than totals.
+        """
+        digest, names, head = self._digest, self._names, self._head
+        table = None if shortness or not self._attach else _table(digest, readers=len(self._to))
+        html, told = self._mail(shortness, table)
+        page, whole = self._page() if Form.PAGE in self._wanted and not shortness else ("", told)
+        lasting = whole if self._is_archived else told
+        jobs = {"txt": lasting, Form.MARKDOWN: lasting, Form.FEED: told}
+        jobs = {form: context for form, context in jobs.items() if form == "txt" or form in self._wanted}
+        made = dict(zip(jobs, names.render(*jobs.items()), strict=True))
+        return RenderedDigest(
+            key=digest.key,
+            subscription=digest.subscription,
+            title=head["title"],
+            period=digest.period,
+            created=digest.created,
+            to=self._to,
+            is_urgent=digest.is_urgent,
+            tags=tuple(dict.fromkeys(tag.report.after.tag or tag.report.after.name for tag in digest.tags)),
+            kinds=_kinds(digest),
+            revisions=tuple(
+                f"{span.before.revision or span.before.name}..{span.after.revision or span.after.name}"
+                for span in digest.spans
+            ),
+            archive_url=digest.archive_url,
+            subtitle=head["subtitle"],
+            level=digest.assessment.level.value,
+            advice=advice(digest, names.words),
+            bullets=self._bullets,
+            text=made["txt"],
+            html=html,
+            page=page,
+            feed=_STYLES.sub("", compact(made.get(Form.FEED, ""))),
+            markdown=made.get(Form.MARKDOWN, ""),
+            json=self._json,
+            attachments=(table,) if table else (),
+        )
+
+    def _make_head(self) -> dict[str, Any]:
+        digest, words = self._digest, self._names.words
+        head = {
+            "title": headline.title(digest, words),
+            "sentence": headline.sentence(digest, words),
+            "subtitle": headline.subtitle(digest),
+            "words": words.all,
+        }
+        if self._names.has_own("subject"):
+            shown = _shown(digest, _BRIEF, words)
+            (said,) = self._names.render(("subject", {**head, **shown}))
+            head["title"] = safe(" ".join(said.split()))[:_LONGEST_SUBJECT] or head["title"]
+        return head
+
+    def _make_json(self) -> bytes:
+        shown = json_view(_uncut(self._digest) if self._is_archived else self._digest, self._names.words)
+        return encode({**shown, **{name: self._head[name] for name in ("title", "sentence", "subtitle")}}) + b"\n"
+
+    def _context(self, form: DigestForm, **more: Any) -> Context:
+        return {**self._head, **_shown(self._digest, form, self._names.words), **more}
+
+    def _mail(self, shortness: int, table: Attachment | None) -> tuple[str, Context]:
+        """Return the HTML of the mail, and what is in it: as much as fits."""
+        budget = self._max_html // 2 if shortness else self._max_html
+        html, told = "", Context()
+        forms = (replace(form, rows=min(form.rows, self._digest.rows)) for form in _STEPS[_BEGIN[min(shortness, 2)] :])
+        for form in dict.fromkeys(forms):
+            told = self._context(form, attachment=table.name if table else None)
+            html = compact(self._names.render(("html", told))[0])
+            if len(html.encode()) <= budget:
+                break
+        return html, told
+
+    def _page(self) -> tuple[str, Context]:
+        """Return the page of the digest in an archive, and what is in it: everything, or as much as a browser bears."""
+        page, told = "", Context()
+        for form in _PAGES:
+            shown = _shown(_uncut(self._digest), form, self._names.words)
+            told = {**self._head, **shown, "script_hash": _SCRIPT_HASH}
+            try:
+                page = compact(self._names.render(("page.html", told))[0])
+            except TemplateError:
+                if form is _PAGES[-1]:
+                    raise
+                continue  # it may be too much
+            if len(page.encode()) <= _MOST_PAGE:
+                break
+        script = page.rpartition("<script>")[2].partition("</script>")[0]
+        return page.replace(_SCRIPT_HASH, script_hash(script), 1), told
+
+
+def _uncut(digest: Digest) -> Digest:
+    return replace(digest, rows=_NO_LIMIT)
+
+
+class _Names:
+    """Which template is for which form."""
+
+    def __init__(self, folder: Path | None, template: str | None, render: Callable[[Sequence[Job]], list[str]]) -> None:
+        self._folder = folder
+        self._render = render
+        self.words = words(folder)
+        self._base = _FORM.sub("", template or "digest.html.j2")
+        if not any(source(f"{self._base}.{form}.j2", folder) for form in _FORMS):
+            raise TemplateError(f"{folder or 'templates'}: there is no template {self._base}.html.j2")
+
+    def has_own(self, form: str) -> bool:
+        """Tell whether a user's template is rendered for a form, and not ours."""
+        name = self._name(form)
+        return source(name, self._folder) != source(name)
+
+    def render(self, *jobs: tuple[str, dict[str, Any]]) -> list[str]:
+        return self._render([(self._name(form), context) for form, context in jobs])
+
+    def _name(self, form: str) -> str:
+        name = f"{self._base}.{form}.j2"
+        return name if source(name, self._folder) is not None else f"digest.{form}.j2"
+
+
+def _shown(digest: Digest, form: DigestForm, words: Words) -> Context:
+    shown = view(digest, form, clean=cleaner(form.longest), own=words)
+    return {"digest": shown, "is_cut": is_cut(shown), "attachment": None}
+
+
+def bullets(text: str) -> tuple[str, ...]:
+    """Return the lines that a template for chats wrote, as many as a chat shows."""
+    lines = (" ".join(line.split()) for line in text.splitlines())
+    return tuple(filter(None, lines))[:_MOST_BULLETS]
+
+
+def compact(html: str) -> str:
+    """Drop the blanks that only make templates readable; none of ours matter at the start of a line."""
+    return re.sub(r"\n\s*", "\n", html).lstrip()
+
+
+def _table(digest: Digest, *, readers: int) -> Attachment | None:
+    """Return all changes of all tags as a file, or None if they are too many for one, or for so many readers."""
+    tables = [tag.table for tag in digest.tags]
+    size = sum(len(table.content) for table in tables)
+    if not size or size > min(MOST_CSV, _MOST_FOR_ALL // max(1, readers)):
+        return None
+    if not all(table.is_complete for table in tables):
+        return None
+    packed = [gzip.compress(csv_rows([COLUMNS]), mtime=0), *(table.content for table in tables)]
+    if sum(table.size for table in tables) > _PLAIN_CSV:
+        return Attachment("changes.csv.gz", "application/gzip", b"".join(packed))
+    return Attachment("changes.csv", "text/csv; charset=utf-8", gzip.decompress(b"".join(packed)))
+
+
+def _kinds(digest: Digest) -> tuple[str, ...]:
+    kinds = {kind for tag in digest.tags for one in tag.statements for kind in one.kinds}
+    return tuple(sorted(kinds.union(event.kind for tag in digest.tags for event in tag.report.events)))
+
+
+# Whoever filters mail by subscription gets these under this name.
+OPERATORS = "operators"
+_LONGEST = 500
+
+
+def render_notice(notice: Notice, *, to: tuple[str, ...] = (), templates_dir: Path | None = None) -> RenderedDigest:
+    """Render `notice` for the operators `to`."""
+    clean = cleaner(_LONGEST)
+    context: dict[str, Any] = {
+        "key": notice.key,
+        "title": as_subject(notice.title, subject_prefix(OPERATORS, is_notice=True)),
+        "created": moment(notice.created),
+        "zone": notice.zone,
+        "is_good": notice.is_good,
+        "is_test": notice.is_test,
+        "said": [clean(sentence) for sentence in notice.said],
+        "facts": [{"name": clean(name), "value": clean(value)} for name, value in notice.facts],
+        "remedy": clean(notice.remedy),
+        "commands": [clean(command) for command in notice.commands],
+        "operator": clean(notice.operator),
+    }
+    jobs = [(f"notice.{form}.j2", {"notice": context}) for form in ("txt", "html", "md", "chat", "feed.html")]
+    with templates_of(templates_dir) as render:
+        text, html, markdown, chat, feed = render(jobs)
+    return RenderedDigest(
+        key=notice.key,
+        subscription=OPERATORS,
+        title=context["title"],
+        period=notice.created.strftime("%Y-%m-%dT%H%M%SZ"),
+        created=notice.created,
+        to=to,
+        is_notice=True,
+        bullets=bullets(chat),
+        text=text,
+        html=compact(html),
+        feed=compact(feed),
+        markdown=markdown,
+        json=encode({"schema": "cachewatch.notice/1", **context}) + b"\n",
+    )

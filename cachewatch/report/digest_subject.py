@@ -1,0 +1,571 @@
+"""What comes first: the subject of a digest, as many clauses as there is room for, worst first.
+
+A clause says what happened once of one kind and class: it names what fits, and counts the rest.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime
+from functools import cached_property
+from itertools import zip_longest
+from zoneinfo import ZoneInfo
+
+from cachewatch.core.advice.urgency_and_ranks import assess
+from cachewatch.core.advice.verbs_and_reasons import Assessment, Because, ComparedTag, Fact, Level, Rank
+from cachewatch.core.model import LossClass
+from cachewatch.core.names_and_escaping import is_snapshot, safe, safe_name, shortened
+from cachewatch.core.statement_kinds import (
+    LOSSES,
+    Line,
+    OwnedLoss,
+    Statement,
+    StatementKind,
+    Turnover,
+    lacking,
+    lost_packages,
+    packages_of,
+    removed_packages,
+)
+from cachewatch.core.statements import BY_VERSION
+from cachewatch.core.versions_spellings_targets import USUAL_TARGET, falls, runs
+from cachewatch.report.digest_and_message_values import Digest
+from cachewatch.report.environment_words import headlines_of
+from cachewatch.report.rebuild_cause_words import reasons
+from cachewatch.report.words import (
+    MOST_NAMES,
+    NEARLY_ALL,
+    and_more,
+    change_of_values,
+    entry_of,
+    fates,
+    number,
+    old_values,
+    replacement,
+    stack_name,
+    stacks_named,
+    staying,
+    unbuilt,
+)
+from cachewatch.report.words import where as where_upgraded
+from cachewatch.report.words_file import Words, fill, words
+
+# Of a subject line, with the prefix that the mail adds.
+WIDEST = 78
+_LONGEST_PREFIX = 40
+_LONGEST_NAME = 48
+_MOST_ITEMS = 4
+_OF_BUILDS = (StatementKind.SURPLUS, StatementKind.EXTRA_COPY, StatementKind.PRUNE, StatementKind.PRUNED)
+
+
+class Clause:
+    """Facts of one kind and class, in the words for them."""
+
+    def __init__(self, facts: Sequence[Fact], words: Words, digest: Digest | None = None) -> None:
+        """Take `facts` of `digest`; all but statements that are listed are one each."""
+        self.facts = facts
+        self.first = facts[0]
+        self.kind = self.first.kind
+        self._words = words
+        self._digest = digest
+        self.path = ".".join(filter(None, (self.kind, self._class)))
+
+    @property
+    def _class(self) -> str:
+        if self.kind == StatementKind.SUSPICIOUS:
+            own = "" if self.first.rank is Rank.SUSPICION else "confirmed"
+            return own if self.statement.packages else "elsewhere"
+        if self.kind == StatementKind.STACK_MERGED:
+            return entry_of(self.statement).partition(".")[2]
+        if self.kind == StatementKind.RETURNED:
+            return "named" if self.statement.name else ""
+        if self.kind == StatementKind.REBUILD_WAVE:
+            return "beside" if self.statement.counts.beside > 0 else ""
+        if self.kind == StatementKind.TURNOVER:
+            return self._class_of_turnover
+        return self.first.worst or ""
+
+    @property
+    def _class_of_turnover(self) -> str:
+        """Tell a turnover of snapshots, and one of all but what readers were told to copy, as no stack builds it."""
+        if self.first.tags and self.first.tags[0].base:
+            return "snapshot"
+        found, actions = self.statement.turnover, self._digest.assessment.actions if self._digest else ()
+        is_whole = found is not None and found.gone == found.before
+        return "unbuilt" if is_whole and any(one.is_copy for one in actions) else ""
+
+    @property
+    def statement(self) -> Statement:
+        """The first statement."""
+        assert self.first.statement is not None
+        return self.first.statement
+
+    @property
+    def is_list(self) -> bool:
+        """Whether packages are named one by one."""
+        return bool(self._words.text(self.path, "item"))
+
+    @cached_property
+    def items(self) -> list[str]:
+        """Each package, with what happened to it where that is said."""
+        return self._items(says_staying=True)
+
+    def _items(self, *, says_staying: bool, says_where: bool = False) -> list[str]:
+        item = self._words.text(self.path, "item")
+        found: dict[str, None] = {}
+        for one in self.facts:
+            for package in one.packages:
+                values = {"package": safe(package)[:_LONGEST_NAME]}
+                if one.statement is not None and one.statement.lines:
+                    lines = one.statement.lines
+                    line = next((each for each in lines if each.package == package), lines[0])
+                    values["after"] = safe(", ".join((one.statement.after or line.story.versions)[-1:]))
+                    if line.story.kind in BY_VERSION:
+                        stays = staying(line) if says_staying else ""
+                        where = self._targets(line)
+                        if says_where and line.story.behind:
+                            where = f" {where_upgraded(line).partition(';')[0]}"
+                        values["change"] = f"{replacement(line)}{where} {stays}"
+                        is_fall = any(falls(*pair) for pair in line.story.pairs)
+                        values["older"] = self._words.text(self.path, "mistake" if is_fall else "older")
+                found[" ".join(fill(item, 2, values).split())] = None
+        return list(found)
+
+    def _targets(self, line: Line) -> str:
+        """Name the targets of a change that usual machines do not get: ` for aarch64`."""
+        targets = sorted({place.target for place in line.story.places if place.target})
+        if not targets or len(targets) > 2 or any(runs(USUAL_TARGET, one) for one in targets):
+            return ""
+        return self._words.say("todo", "for_machine", machine=safe(", ".join(targets)))
+
+    @property
+    def forms(self) -> list[str]:
+        """All that it says in a subject, the longest first."""
+        if not self.is_list:
+            return self._own_forms()
+        return self._listed((self.items, self._items(says_staying=False)))
+
+    def _listed(self, variants: Sequence[Sequence[str]]) -> list[str]:
+        """Name as many of the items as there is room for, and count the rest."""
+        n = len(self.items)
+        found = []
+        for count in range(min(n, _MOST_ITEMS), 0, -1):
+            more = self.more(n - count) if n > count else ""
+            for items in variants:
+                said = self._words.forms(self.path, "subject", n, items=", ".join(items[:count]), where=self.where)
+                found += ["; ".join(filter(None, (one, more))) for one in said]
+        return list(dict.fromkeys((*found, self.counted)))
+
+    @property
+    def counted(self) -> str:
+        """The same as a number."""
+        n = len(self.items) if self.is_list else len(self.facts)
+        values = self._values | {"where": self.where, "packages": number(n, "package")}
+        return self._words.say(self.path, "counted", n, **values) or (self._own_forms() or [""])[-1]
+
+    def more(self, count: int) -> str:
+        """Count so many that are not named, beside others that are."""
+        return self._words.say(self.path, "more", count)
+
+    def _own_forms(self) -> list[str]:
+        if self.kind == "environment":
+            assert self._digest is not None
+            return list(headlines_of(self._digest.assessment, self._words))
+        if self.kind == "snapshot":
+            return self._of_snapshot()
+        is_several = self.kind == StatementKind.STACK_MERGED and len(self.facts) > 1
+        n = len(self.facts) if is_several else self._n
+        forms = self._words.forms(self.path, "subject", n, **self._values)
+        return forms[-1:] if is_several else forms
+
+    def _of_snapshot(self) -> list[str]:
+        """Name a new snapshot, and say what it lacks."""
+        (tag,) = self.first.tags
+        is_best = self._digest is not None and any(pin.best == tag.tag for pin in self._digest.pinned)
+        said = self._words.forms("snapshot", "best" if is_best else "subject", tag=safe(tag.tag))
+        lost = lost_packages(tag.statements)
+        if not lost:
+            return said
+        is_pinned = self._digest is not None and is_pinned_base(self._digest, tag.base)
+        values = {
+            "packages": number(len(lost), "package"),
+            "some": only_for(tag.statements, self._words),
+            "tag": safe(tag.tag),
+        }
+        lacks, own = (
+            self._words.forms("snapshot", key, len(lost), **values)
+            for key in (("moving", "moving") if is_pinned else ("lacks", "it_lacks"))
+        )
+        return [*(f"{said[0]}: {one}" for one in own), *lacks]
+
+    @property
+    def said(self) -> str:
+        """The sentence that says it in a digest."""
+        words = self._words
+        if not self.is_list:
+            values = self._values
+            # In a digest; lists of what happened count binaries, and say of none why.
+            is_unexplained = self._digest is not None and self.kind == StatementKind.REBUILT
+            is_unexplained = is_unexplained and not self.statement.causes
+            is_old = self.kind == StatementKind.TAG_REMOVED and is_snapshot(self.statement.name)
+            key = (
+                "announced"
+                if "announced" in values
+                else "unexplained"
+                if is_unexplained
+                else "old"
+                if is_old
+                else "said"
+            )
+            return capitalized(words.say(self.path, key, self._n, **values))
+        n = len(self.items)
+        more = words.say("other", "more", n - _MOST_ITEMS) if n > _MOST_ITEMS else ""
+        listed = ", ".join(filter(None, (*self.items[:_MOST_ITEMS], more)))
+        builds = number(sum(one.statement.counts.specs for one in self.facts if one.statement), "build")
+        return capitalized(words.say(self.path, "said", n, items=listed, where=self.where, builds=builds))
+
+    @property
+    def line(self) -> str:
+        """What it says in a list of what happened."""
+        if not self.is_list:
+            return self.said.rstrip(".")
+        return self._listed([self._items(says_staying=True, says_where=True)])[0]
+
+    @cached_property
+    def where(self) -> str:
+        """The stacks or machines that lost packages."""
+        statements = [one.statement for one in self.facts if one.statement]
+        found = [lost for one in statements for lost in one.losses if _is_of(lost, self.first.worst)]
+        if self.kind == StatementKind.MACHINE_LOST:
+            systems = sorted({lost.machine.os for lost in found if lost.machine})
+            if systems:
+                return ", ".join(map(safe, systems[:2])) if len(systems) <= 2 else number(len(systems), "system")
+        stacks = {lost.place.stack for lost in found} or {place.stack for one in statements for place in one.places}
+        if len(stacks) == 1:
+            return stack_name(*stacks)[:_LONGEST_NAME]
+        return number(len(stacks), "stack")
+
+    @property
+    def _values(self) -> dict[str, object]:
+        """What the sentences about one statement may name."""
+        pin = self.first.pin
+        if pin is not None:
+            return {
+                "tag": safe(pin.tag)[:_LONGEST_NAME],
+                "newest": f"; the newest is {safe(pin.newest)}" if pin.newest else "",
+            }
+        one = self.first.statement
+        if one is None:
+            return {}
+        packages = self.first.packages if one.kind in LOSSES else one.packages
+        tags = self.first.tags
+        stacks = {place.stack for place in one.places} or set(one.stacks)
+        everywhere = self._words.text("other", "in_all")
+        why = reasons(one, self._words)
+        is_of_environment = self._digest is not None and self._digest.environment is not None
+        colon = ":" if self.kind == StatementKind.REBUILT and why[:1].isdigit() else ""
+        old = unbuilt(one, self._words)
+        unbuilt_too = f"; {old}" if old else ""
+        values: dict[str, object] = {
+            "name": safe(one.name)[:_LONGEST_NAME],
+            "packages": number(len(packages), "package"),
+            "names": and_more(packages, self._words),
+            "few": and_more(packages, self._words, 2),
+            "change": change_of_values(one),
+            "tag": " and ".join(safe(tag.tag)[:_LONGEST_NAME] for tag in tags),
+            "day": day_of(tags[0].day) if tags else "",
+            "where": f"in {stacks_named(stacks)}" if 0 < len(stacks) <= MOST_NAMES else everywhere,
+            "builds": number(one.counts.vanished or one.counts.kept or one.counts.new, "binary", "binaries"),
+            "in_stacks": f" in {stacks_named(one.stacks)}" if one.stacks else "",
+            "fates": fates(one, self._words, is_of_environment=is_of_environment) + unbuilt_too,
+            "own": "" if one.of is None else f"{len(packages):,}",
+            "still": self._still(one),
+            "in_cache": self._words.text("other", "in_cache") if is_of_environment else "",
+            "why": f"{colon} {why}" if why else "",
+            "because": f" {why}" if why else self._words.text("other", "not_recorded"),
+        }
+        for key, loss_class in (("lost", LossClass.GONE), ("going", LossClass.GOING), ("other", LossClass.OTHER)):
+            values[key] = number(len(packages_of(one.losses, loss_class)), "package")
+        return values | self._values_of_kind(one)
+
+    def _values_of_kind(self, one: Statement) -> dict[str, object]:
+        """What only the sentences about statements of its kind may name."""
+        if one.turnover:
+            return self._turnover(one.turnover)
+        if one.kind is StatementKind.RETURNED:
+            return self._returned(one)
+        if one.kind is StatementKind.STACK_MERGED:
+            return {"old": ", ".join(map(stack_name, one.before)), "new": ", ".join(map(stack_name, one.after))}
+        if one.kind is StatementKind.REBUILD_WAVE:
+            share = len(one.packages) / max(1, one.of_packages)
+            much = "everything" if share >= NEARLY_ALL else "part"
+            said = self._words.say("other", much, percent=f"{share:.0%}")
+            return {"much": said, "old": number(one.counts.beside, "old build")}
+        if one.kind is StatementKind.PRUNE and self._digest and self.first.tags:
+            tag = self.first.tags[0]
+            wave = self._digest.remembered.wave(tag.source, tag.tag)
+            if wave and wave.count <= one.counts.vanished:  # as many went as were announced to go
+                rest = one.counts.vanished - wave.count
+                more = f", and {number(rest, 'binary', 'binaries')} more" if rest else ""
+                return {"announced": day_of(wave.day), "old": number(wave.count, "old build"), "more": more}
+        return {"since": day_of(one.before[-1])} if self.kind == "missing" else {}
+
+    @property
+    def _n(self) -> int:
+        """How many there are of what the verb of a sentence is about."""
+        one = self.first.statement
+        if one is None:
+            return 2
+        if one.kind is StatementKind.REBUILD_WAVE:
+            return 1 if len(one.packages) >= NEARLY_ALL * one.of_packages else 2
+        if one.kind in _OF_BUILDS:
+            return max(one.counts.vanished, one.counts.new)
+        return len(self.first.packages)
+
+    def _still(self, one: Statement) -> str:
+        if not one.exceptions:
+            return ""
+        word = {StatementKind.NO_LONGER: "still with", StatementKind.BESIDE: "only"}.get(one.kind, "still on")
+        where = f" in {stacks_named(one.stacks)}" if len(one.stacks) == 1 else ""
+        return f"; {and_more(one.exceptions, self._words)} {word} {old_values(one)}{where}"
+
+    def _turnover(self, found: Turnover) -> dict[str, object]:
+        words, before = self._words, max(1, found.before)
+        percent = f"{found.gone / before:.0%}"
+        shares = {name: getattr(found, name) / before for name in ("rebuilt", "pruned", "others")}
+        said = {name: f"{share:.0%}" for name, share in shares.items() if share >= 0.005}
+        parts = [words.say("turnover", name, percent=part) for name, part in said.items() if len(said) > 1]
+        is_most = found.gone / before >= NEARLY_ALL
+        much = "all" if found.gone == found.before else "most" if is_most else "some"
+        is_explained = any(each.causes for tag in self.first.tags for each in tag.statements)
+        is_rebuilt = 2 * found.rebuilt > found.gone
+        since = day_of(self.first.tags[0].since) if self.first.tags and self.first.tags[0].since else ""
+        return {
+            "share": {"all": "all", "most": "nearly all", "some": percent}[much],
+            "hashes": words.say("turnover", much, percent=percent),
+            "became": words.text("turnover", f"{next(iter(said))}_alone" if len(said) == 1 else "several"),
+            "fates": f" ({', '.join(parts)})" if parts else "",
+            "of": f"of {since} " if since else "",
+            "because": words.text("other", "not_recorded") if is_rebuilt and not is_explained else "",
+        }
+
+    def _returned(self, one: Statement) -> dict[str, object]:
+        words, n, of = self._words, len(one.packages), max(one.of_packages, len(one.packages))
+        last, missing = (*map(day_of, one.before), "", "")[:2]
+        is_tag = any(one.name == tag.tag for tag in self.first.tags)
+        is_place = " (" in one.name
+        form = "package" if one.packages == (one.name,) else "tag" if is_tag else "place" if is_place else "stack"
+        if form == "stack" and n < NEARLY_ALL * of:
+            form = "stack_part"
+        kept = set(one.packages).difference(one.exceptions)
+        how = "unchanged" if not one.exceptions else "but" if kept else "changed"
+        return {
+            "of": f"{of:,}",
+            "back": words.say(
+                "returned",
+                form if one.name else "several",
+                n,
+                name=safe(one.name)[:_LONGEST_NAME],
+                names=and_more(one.packages, words),
+                of=f"{of:,}",
+            ),
+            "there": words.say("returned", "there", name=safe_name(one.name)) if is_place else "",
+            "last": last,
+            "missing": missing,
+            "unchanged": words.say("returned", how, n, last=last, exceptions=and_more(one.exceptions, words)),
+            "still": "" if n == of else words.say("returned", "still", of - n),
+            "failed": words.text("returned", "failed") if self._digest and self._digest.assessment.is_wait_over else "",
+            "name": one.name,
+        }
+
+
+def is_pinned_base(digest: Digest, tag: str) -> bool:
+    """Tell whether readers stay with this snapshot, from which they would move."""
+    return any(pin.tag == tag and not pin.is_gone for pin in digest.pinned)
+
+
+def _is_of(lost: OwnedLoss, wanted: LossClass | None) -> bool:
+    return wanted is None or (lost.loss is not None and lost.loss.loss_class is wanted)
+
+
+def only_for(statements: Iterable[Statement], words: Words) -> str:
+    """Say for which machines a new snapshot lacks packages that it has for others: ` (11 only for x86_64_v3)`."""
+    statements = list(statements)
+    whole = removed_packages(statements)
+    part = {*lacking(statements)} - whole
+    lost = (lost for one in statements for lost in one.losses if lost.package in part and _is_of(lost, LossClass.GONE))
+    named = sorted({one.machine_name for one in lost})
+    machines = safe(named[0]) if len(named) == 1 else words.text("snapshot", "several")
+    return words.say("snapshot", "for_some" if whole else "for_all", len(part), machines=machines) if part else ""
+
+
+def clauses_of(digest: Digest | None, facts: Iterable[Fact], words: Words) -> list[Clause]:
+    """Put facts of one kind and class together, in their order."""
+    groups: dict[object, list[Fact]] = {}
+    for number_, one in enumerate(facts):
+        is_listed = bool(words.text(f"{one.kind}.{one.worst or ''}".rstrip("."), "item"))
+        key = (one.rank, one.kind, one.worst) if is_listed else number_
+        groups.setdefault(key, []).append(one)
+    return [Clause(group, words, digest) for group in groups.values()]
+
+
+def clauses_of_statements(statements: Iterable[Statement]) -> list[Clause]:
+    """Put statements of one tag together likewise, where there is no digest."""
+    facts = assess([ComparedTag(source="", tag="", statements=tuple(statements))]).facts
+    return clauses_of(None, facts, words())
+
+
+def title(digest: Digest, words: Words) -> str:
+    """Return what a subject line says: the first fact, the second if it fits, and the number of the commonest others; ASCII."""
+    told = told_in_subject(digest.assessment)
+    prefix = subject_prefix(digest.subscription, is_urgent=digest.is_urgent)
+    room = WIDEST - len(prefix)
+    found = clauses_of(digest, told, words)
+    said = _pruned(digest, words)
+    if said:  # then upgrades, for which nothing is to be done, are not next
+        found.sort(key=lambda one: one.kind != StatementKind.TURNOVER)
+    rest = list(found)
+    if not found:
+        return as_subject(said or _nothing(digest, words), prefix)
+    most = 3 if found[0].kind == "snapshot" else 2
+    for clause, following in zip_longest(found[:most], found[1:most]):
+        if said and clause.is_list and all(item in said for item in clause.items):
+            rest.remove(clause)  # of binaries of the environment it is said already
+            continue
+        between = "; " if said else ""
+        if said and clause in found[1:2] and found[0].kind == "snapshot" and ":" not in said:
+            between = ": "
+        left = room - len(said) - len(between)
+        forms = [form for form in clause.forms if len(form) <= left]
+        if not said and clause.kind == "snapshot":
+            forms = [form for form in forms if form.startswith(clause.forms[0].partition(":")[0])]
+        if not forms:
+            break
+        # What stays is left out if the next thing fits then.
+        least = len("; ") + len(following.forms[-1]) if following else 0
+        spare = clause.forms[: clause.forms.index(forms[0]) + 2]
+        fitting = next((form for form in spare if form in forms and len(form) + least <= left), forms[0])
+        said += between + fitting
+        rest.remove(clause)
+    if not said:
+        return as_subject(found[0].forms[-1], prefix)
+    rest = [one for one in rest if not (one.is_list and all(item in said for item in one.items))]
+    if rest and len(rest) < len(found):
+        commonest = max(rest, key=lambda one: len(one.items) if one.is_list else 0)
+        counted = f"; {commonest.counted}" if commonest.is_list else ""
+        said += counted if len(said) + len(counted) <= room else ""
+    return _ascii(said)
+
+
+def _pruned(digest: Digest, words: Words) -> str:
+    """Say what was pruned that readers were told to copy."""
+    found = next((one for one in digest.assessment.due if one.because is Because.PRUNED), None)
+    if found is None:
+        return ""
+    machine = words.say("todo", "for_machine", machine=safe_name(found.machine)) if found.machine else ""
+    said = words.say("todo", "pruned_subject", versions=and_more(found.versions, words), for_machines=machine)
+    return safe(said)[:_LONGEST_NAME]
+
+
+def told_in_subject(found: Assessment) -> list[Fact]:
+    """Return the facts, without those that are harmless or routine where there are others."""
+    loud = [one for one in found.facts if one.rank < Rank.HARMLESS]
+    new = [tag for one in found.facts if one.kind == "snapshot" for tag in one.tags]
+    has_wave = any(one.kind == StatementKind.REBUILD_WAVE for one in loud)
+    return [
+        one
+        for one in loud or found.facts
+        # What a new snapshot lacks is counted behind its name, and what was rebuilt is gone.
+        if not (one.kind != "snapshot" and one.worst is LossClass.GONE and one.tags and set(one.tags) <= set(new))
+        and not (one.kind == StatementKind.PACKAGE_REMOVED and one.tags and set(one.tags) <= set(new))
+        and not (one.kind == StatementKind.TURNOVER and (has_wave or (new and len(loud) > len(new) + 1)))
+    ]
+
+
+def _nothing(digest: Digest, words: Words) -> str:
+    if any(span.is_unknown for span in digest.spans):
+        return words.text("other", "unknown")
+    unread = [safe(package) for span in digest.spans for package in span.unread]
+    if unread:
+        key = "unread" if len(unread) == 1 else "unread_many"
+        return words.say("other", key, len(unread), name=unread[0][:_LONGEST_NAME])
+    found = digest.assessment
+    if found.still_open and found.level is not Level.ALARM:
+        first = found.still_open[0]
+        return words.say("other", "open", what=words.say("todo.verbs", first.verb, tag=safe(first.tag)))
+    if found.environment is not None:
+        after = found.environment.change.after
+        binaries = number(len(after.needs), "binary", "binaries")
+        return words.forms("environment", "as_before", binaries=binaries, there=f"{after.met:,}")[0]
+    return words.text("other", "none")
+
+
+def as_subject(title: str, prefix: str) -> str:
+    """Return `title` in ASCII, cut to what a subject line holds after `prefix`."""
+    return shortened(_ascii(safe(title)), WIDEST - len(prefix))
+
+
+def subject_prefix(subscription: str, *, is_urgent: bool = False, is_notice: bool = False) -> str:
+    """Return what stands before the title in the subject of a mail: `[URGENT ml] `."""
+    if is_notice:
+        return "[cachewatch] "
+    name = subscription if len(subscription) <= _LONGEST_PREFIX else f"{subscription[: _LONGEST_PREFIX - 3]}..."
+    return f"[{'URGENT ' if is_urgent else ''}{name}] "
+
+
+def sentence(digest: Digest, words: Words) -> str:
+    """Return what stands above everything where there is a heading: two facts at most."""
+    found = clauses_of(digest, told_in_subject(digest.assessment), words)[:2]
+    return capitalized("; ".join(one.forms[0] for one in found) or _nothing(digest, words))
+
+
+# All that a sentence begins with but names, which keep their small letters.
+_WORDS = re.compile(
+    r"(all|against|everything|missing|moving|nearly|new|no|of|older|only|package|pinned|publishing|stack|suspicious:|tag"
+    r"|the|what|your)( |$)"
+)
+
+
+def capitalized(text: str) -> str:
+    """Return a sentence with a capital letter, unless it begins with a name."""
+    return f"{text[0].upper()}{text[1:]}" if _WORDS.match(text) else text
+
+
+def subtitle(digest: Digest) -> str:
+    """Say of which tags and days the digest is."""
+    reports = [tag.report for tag in digest.tags]
+    tags = sorted({safe(one.tag) for one in reports})
+    where = tags[0][:_LONGEST_NAME] if len(tags) == 1 else f"{len(tags):,} tags" if tags else ""
+    bases = {one.before.tag if one.before.tag != one.after.tag else None for one in reports}
+    base = f"compared with {safe(bases.pop() or '')[:_LONGEST_NAME]}" if len(bases) == 1 and None not in bases else ""
+    return ", ".join(filter(None, (where, base, _days(digest))))
+
+
+def _days(digest: Digest) -> str:
+    """Say from when to when: 25 May to 1 June 2025; empty if that is unknown."""
+    afters = [day for span in digest.spans if (day := _day(span.after.time, digest.zone))]
+    if not afters:
+        return ""
+    last = max(afters)
+    first = min((day for span in digest.spans if (day := _day(span.before.time, digest.zone))), default=last)
+    end = f"{last.day} {last:%B %Y}"
+    if first >= last:
+        return end
+    other = " %B %Y" if first.year != last.year else " %B" if first.month != last.month else ""
+    return f"{first.day}{first.strftime(other)} to {end}"
+
+
+def _day(time: str | None, zone: str) -> date | None:
+    return datetime.fromisoformat(time).astimezone(ZoneInfo(zone)).date() if time else None
+
+
+def day_of(text: str) -> str:
+    """Return a day as people write it, without the year: 27 November; what is no day as it is."""
+    try:
+        day = datetime.fromisoformat(text)
+    except ValueError:
+        return safe(text)
+    return f"{day.day} {day:%B}"
+
+
+def _ascii(text: str) -> str:
+    return text.encode("ascii", "replace").decode()

@@ -1,0 +1,304 @@
+"""What a cache has of an environment, and what a change means for it, as sentences, JSON and data for templates.
+
+Also what moving a pinned snapshot means.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from typing import Any
+
+from cachewatch.core.advice.environment_coverage import Coverage, Nearest, Resolution
+from cachewatch.core.advice.verbs_and_reasons import Assessment, Because, EnvironmentState, Pinned, cause_of, key_of
+from cachewatch.core.model import LossClass
+from cachewatch.core.names_and_escaping import safe
+from cachewatch.core.versions_spellings_targets import falls
+from cachewatch.report.json_and_csv import encode
+from cachewatch.report.rebuild_cause_words import causes_json, reasons_in_words
+from cachewatch.report.report_blocks import Palette
+from cachewatch.report.words import NEARLY_ALL, first_of, number
+from cachewatch.report.words_file import Words
+
+SCHEMA = "cachewatch.coverage/3"
+
+# What each class means, in the order of good to bad, and its colour.
+MEANINGS = {
+    LossClass.KEPT: ("in the cache, by its hash", ""),
+    LossClass.EQUAL: ("an equal build with another hash, compiler or target", "yellow"),
+    LossClass.GOING: ("built by no stack: it may be pruned at any time", "yellow"),
+    LossClass.OTHER: ("other variants, or a newer version", "yellow"),
+    LossClass.GONE: ("nothing that these machines run, or only older versions", "red"),
+}
+_ABSTRACT = "It names no hashes, so that only versions were looked up; with a spack.lock there is a sure answer."
+_BY_VERSION = "a build of such a version is in the cache"
+_LEFT = {
+    Nearest.EQUAL: "a second copy is left",
+    Nearest.SIMILAR: "another build is left",
+    Nearest.NONE: "it needs a source build",
+}
+_MOST_NAMED = 5
+
+
+def render_coverage(coverage: Coverage, against: str, palette: Palette) -> Iterator[str]:
+    """Yield lines for people; `against` says what the environment was compared with."""
+    environment = coverage.environment
+    externals = f" and {number(environment.externals, 'external')}" if environment.externals else ""
+    yield f"{safe(environment.name)}: {number(len(environment.needs), 'spec')}{externals}, against {safe(against)}"
+    meanings = {name: meaning for name, (meaning, _) in MEANINGS.items()}
+    if environment.needs and not environment.hashes:
+        yield _ABSTRACT
+        meanings[LossClass.KEPT] = _BY_VERSION
+    yield ""
+    width = max(map(len, meanings.values()))
+    total = len(coverage.needs)
+    for name, meaning in meanings.items():
+        count = len(coverage.of_class(name))
+        share = f"{count / total:4.0%}" if total else ""
+        yield f"{name.value:<5}  {meaning.ljust(width)}  {count:>6,}  {share}"
+    for name, (meaning, colour) in MEANINGS.items():
+        if name is not LossClass.KEPT and (listed := coverage.of_class(name)):
+            yield ""
+            yield palette.paint(f"{name.value}: {meaning} ({len(listed):,})", colour)
+            yield from _list(listed)
+
+
+def _list(listed: Iterable[Resolution]) -> Iterator[str]:
+    """Yield a line for each, roots first."""
+    ordered = sorted(listed, key=lambda covered: not covered.need.is_root)
+    width = max(len(_name(covered)) for covered in ordered)
+    for covered in ordered:
+        yield f"  {_name(covered):<{width}}  {safe(remark(covered))}".rstrip()
+
+
+def coverage_json(coverage: Coverage, against: str) -> bytes:
+    """Return the same as one object of JSON."""
+    environment = coverage.environment
+    values = {
+        "schema": SCHEMA,
+        "environment": environment.name,
+        "against": against,
+        "counts": {
+            "specs": len(environment.needs),
+            "externals": environment.externals,
+            **{name.value: len(coverage.of_class(name)) for name in MEANINGS},
+        },
+        "specs": [_values(covered) for covered in coverage.needs],
+    }
+    return encode(values) + b"\n"
+
+
+def remark(covered: Resolution) -> str:
+    """Say what there is instead of a binary, and what a prune leaves of it; empty where it is simply there."""
+    said = []
+    if covered.nearest is Nearest.NONE:
+        said += [f"the newest there is {covered.suggestion}"] if covered.suggestion else []
+        said += [f"this version only for {first_of(covered.elsewhere, _MOST_NAMED)}"] if covered.elsewhere else []
+        said = said or ["there is none"]
+    elif covered.nearest is not Nearest.SAME:
+        more = f" and {len(covered.others) - 1:,} more" if len(covered.others) > 1 else ""
+        differs = f", with {', '.join(covered.differs)}" if covered.differs else ""
+        reasons = first_of(reasons_in_words(cause for cause, _ in covered.causes), rest=" and {} more reasons")
+        said = [f"there is /{covered.others[0][:7]}{differs}{more} {reasons}".rstrip()]
+    if covered.after_prune is not None:
+        said.append(f"after a prune {_LEFT[covered.after_prune]}")
+    return "; ".join(said)
+
+
+def named(listed: Sequence[Resolution]) -> str:
+    """Name the first specs, each with the machine that needs it and its class."""
+    shown = []
+    for one in listed:
+        machine = safe("-".join(filter(None, (one.need.platform, one.need.os, one.need.target))))
+        shown.append(f"{_name(one)}{f' for {machine}' if machine else ''} is {one.loss_class}")
+    return first_of(shown, _MOST_NAMED, ", {:,} more")
+
+
+def _name(covered: Resolution) -> str:
+    need = covered.need
+    version = f"@{need.version}" if need.version else ""
+    return safe(f"{need.package}{version}{f'/{need.hash[:7]}' if need.hash else ''}{' (root)' if need.is_root else ''}")
+
+
+def _values(covered: Resolution) -> dict[str, object]:
+    need = covered.need
+    return {
+        "package": need.package,
+        "version": need.version,
+        "hash": need.hash or None,
+        "platform": need.platform,
+        "os": need.os,
+        "target": need.target,
+        "root": need.is_root,
+        "class": covered.loss_class.value,
+        "other_builds": list(covered.others),
+        "differs": list(covered.differs),
+        "other_versions": list(covered.versions),
+        "elsewhere": list(covered.elsewhere),
+        "causes": causes_json(dict(covered.causes)),
+    }
+
+
+Data = dict[str, Any]
+# Makes text from outside harmless.
+Clean = Callable[[str], str]
+
+_MOST_BINARIES = 4
+
+
+def headlines_of(found: Assessment, words: Words) -> Sequence[str]:
+    """Say what became of an environment, as in a subject: in as many words as there is room for, the longest first."""
+    own = found.environment
+    if own is None or not own.is_news:
+        return ()
+    change = own.change
+    total = len(change.after.needs)
+    new = {one: own.of(one, is_new=True) for one in LossClass}
+    counts: dict[str, Any] = {one.value: f"{len(each):,}" for one, each in new.items()}
+    counts["all"] = f"{total:,}"
+    hashes = change.after.environment.hashes
+    counts["binaries"] = number(total, "binary", "binaries") if hashes else number(total, "spec")
+    if new[LossClass.GONE]:
+        kept = {*found.required.values()}
+        key = "gone_kept" if len(kept) == 1 and "" not in kept else "gone"
+        some = _some(own, (LossClass.GONE,), counts, words, "_packages" if key == "gone_kept" else "")
+        others = sum(map(len, new.values())) - len(new[LossClass.GONE])
+        rest = words.say("environment", "rest", others) if others else words.text("environment", "build")
+        return words.forms("environment", key, len(new[LossClass.GONE]), rest=rest, some=some, tag=safe("".join(kept)))
+    replaced = (LossClass.OTHER, LossClass.EQUAL, LossClass.GOING)
+    missed = sum(len(new[one]) for one in replaced)
+    again = sum(key_of(one) in own.again for each in replaced for one in new[each])
+    if again == missed and new[LossClass.OTHER]:
+        now = sum(len(own.of(one)) for one in replaced)
+        share = words.say("environment", "share_all" if now == total else "share", total=f"{now:,}", **counts)
+        return words.forms("environment", "still", now, share=share, changes=_changes(own, words))
+    if new[LossClass.OTHER] and missed > len(new[LossClass.OTHER]):
+        return words.forms("environment", "several", missed, some=_some(own, replaced, counts, words))
+    classes: tuple[LossClass, ...] = replaced
+    whole: list[str] = []
+    if n := len(new[LossClass.OTHER]):
+        key = "other"
+    elif n := len(new[LossClass.EQUAL]):
+        is_unsure = any(one.lacks_compiler for one in new[LossClass.EQUAL])
+        key = "same" if is_unsure else "equal"
+        if n >= NEARLY_ALL * total:
+            whole = words.forms("environment", "every" if n == total else "nearly", n, **counts)[is_unsure:]
+    elif n := len(new[LossClass.GOING]):
+        causes = {cause_of(one) for one in new[LossClass.GOING]}
+        keys: dict[Because | None, str] = {
+            Because.ENVIRONMENT_LAST: "last",
+            Because.ENVIRONMENT_LAST_OTHER: "last_other",
+        }
+        key, classes = keys.get(causes.pop(), "going") if len(causes) == 1 else "going", (LossClass.GOING,)
+    else:
+        key, n = ("came", len(change.came)) if change.came else ("restored", len(change.restored))
+    tag = next((one.tag for one in found.actions if one.because is Because.ENVIRONMENT_LAST_OTHER), "")
+    counts["tag"] = safe(tag)
+    return [*whole, *words.forms("environment", key, n, some=_some(own, classes, counts, words), **counts)]
+
+
+def _some(
+    own: EnvironmentState, classes: Sequence[LossClass], counts: Mapping[str, str], words: Words, of: str = ""
+) -> str:
+    """Count the binaries that became worse lately, and all of these classes if there were some before."""
+    new, now = (sum(len(own.of(one, is_new=lately)) for one in classes) for lately in (True, None))
+    if len(classes) > 1:  # of which some may have gone from one to another
+        new -= sum(key_of(one) in own.again for each in classes for one in own.of(each, is_new=True))
+    is_all = now == len(own.change.after.needs)
+    total = words.text("environment", "all") if is_all else f"{now:,}"
+    return words.say("environment", f"{'some_more' if now > new else 'some'}{of}", new, total=total, **counts)
+
+
+def _changes(own: EnvironmentState, words: Words) -> str:
+    """Name the first binaries that are there only in a newer version since the last digest: `openmpi 5.7.3 -> 5.8.0`."""
+    found = [one for one in own.of(LossClass.OTHER, is_new=True) if one.suggestion]
+    said = [f"{safe(one.need.package)} {safe(one.need.version)} -> {safe(one.suggestion)}" for one in found[:2]]
+    more = [words.say("other", "more", len(found) - 2)] if len(found) > 2 else []
+    return ", ".join((*said, *more))
+
+
+def binaries_said(found: Sequence[Resolution], words: Words, copied: Mapping[str, str], own: Set[str]) -> str:
+    """Say what there is of the first of several binaries, `py-torch 2.8.0 is gone, 2.9.0 is there`, and count the others.
+
+    `copied` are the days on which readers were told to copy packages, `own` the keys of the binaries that they could copy
+    as their lock file names them.
+    """
+    told = "; ".join(
+        _binary_said(one, words, copied.get(one.need.package, ""), is_own=key_of(one) in own)
+        for one in found[:_MOST_BINARIES]
+    )
+    more = len(found) - _MOST_BINARIES
+    return f"{told}; {words.say('other', 'more', more)}" if more > 0 else told
+
+
+def _binary_said(covered: Resolution, words: Words, day: str, *, is_own: bool) -> str:
+    key = covered.loss_class.value
+    if covered.loss_class is LossClass.GONE and day:
+        key = "gone_announced"
+    elif covered.loss_class is LossClass.GONE and covered.suggestion:
+        key = "gone_older"
+    elif covered.loss_class is LossClass.OTHER and not covered.suggestion:
+        key = "other_build"
+    return words.say(
+        "binaries",
+        key,
+        package=safe(covered.need.package),
+        version=safe(covered.need.version),
+        day=day,
+        copy=words.text("binaries", "copy") if is_own else "",
+        there=safe(covered.suggestion),
+        differs=f"with {safe(', '.join(covered.differs))}" if covered.differs else "",
+        for_target=f" for {safe(covered.need.target)}" if covered.elsewhere and covered.need.target else "",
+        mistake=words.text("todo", "mistake") if falls(covered.need.version, covered.suggestion) else "",
+    )
+
+
+def coverage_data(own: EnvironmentState, most: int, clean: Clean) -> Data:
+    """Say what the cache has of an environment; no list has more than `most` rows.
+
+    `before - removed + came = after`; the counts of `now` with those that are not in this cache are all binaries.
+    """
+    change = own.change
+    return {
+        "name": clean(change.after.environment.name),
+        "binaries": len(change.after.needs),
+        "externals": change.after.environment.externals,
+        "before": change.before.met,
+        "after": change.after.met,
+        "removed": len(change.removed),
+        "came": len(change.came),
+        "now": {one.value: len(own.of(one)) for one in LossClass} | {"not_here": len(own.not_here)},
+        **{one.value: _listed(own.of(one), most, clean) for one in reversed(LossClass) if one is not LossClass.KEPT},
+    }
+
+
+def _listed(listed: tuple[Resolution, ...], most: int, clean: Clean) -> Data:
+    rows = [_row(covered, clean) for covered in listed[:most]]
+    return {"count": len(listed), "rows": rows, "more": len(listed) - len(rows)}
+
+
+def _row(covered: Resolution, clean: Clean) -> Data:
+    need = covered.need
+    return {
+        "package": clean(need.package),
+        "version": clean(need.version),
+        "hash": clean(need.hash),
+        "is_root": need.is_root,
+        "class": covered.loss_class.value,
+        "other_builds": len(covered.others),
+        "differs": list(map(clean, covered.differs)),
+        "versions": list(map(clean, covered.versions[-_MOST_NAMED:])),
+        "suggestion": clean(covered.suggestion),
+        "elsewhere": list(map(clean, covered.elsewhere[:_MOST_NAMED])),
+        "remark": clean(remark(covered)),
+    }
+
+
+def pinned_data(pinned: Pinned, clean: Clean) -> Data:
+    """Say where a pinned snapshot stands."""
+    return {
+        "tag": clean(pinned.tag),
+        "source": clean(pinned.source),
+        "is_gone": pinned.is_gone,
+        "is_near_the_end": pinned.is_ending,
+        "newest": clean(pinned.newest),
+        "newer": pinned.newer,
+        "older": pinned.older,
+    }

@@ -1,0 +1,339 @@
+"""Changesets for programs: the JSON of packages, events and statements, and CSV.
+
+The JSON has the form of config/changesets.schema.json, and is ASCII, so that it does no harm wherever it is shown.
+Specs of one signature encode it once. CSV has one line for each fact, spec, judgement, event and warning.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import asdict
+
+from cachewatch.core.changesets import Changeset, ListCollector
+from cachewatch.core.graphs_and_attribution import Cause
+from cachewatch.core.model import (
+    FACTS,
+    Diagnostic,
+    Loss,
+    LossClass,
+    MatchKind,
+    PackageChange,
+    Place,
+    PlaceChange,
+    Side,
+    Signature,
+    Spec,
+    Specs,
+    StackVersions,
+    Verdict,
+    known_hash,
+)
+from cachewatch.core.names_and_escaping import UNSEEN, safe
+from cachewatch.core.statement_kinds import Statement
+from cachewatch.core.statements import BY_VERSION
+from cachewatch.report import words, words_file
+
+_NOT_ASCII = re.compile("[\x7f-\U0010ffff]")
+
+
+def encode(value: Any) -> bytes:
+    """Encode plain values as JSON in ASCII."""
+    return ascii_only(msgspec.json.encode(value))
+
+
+def ascii_only(data: bytes) -> bytes:
+    """Escape everything in JSON `data` that is not plain ASCII."""
+    if data.isascii() and b"\x7f" not in data:
+        return data
+    return _NOT_ASCII.sub(_escape, data.decode("utf-8")).encode("ascii")
+
+
+def _escape(match: re.Match[str]) -> str:
+    # JSON has escapes of 16 bits; what lies beyond takes two.
+    units = match[0].encode("utf-16-be")
+    return "".join(f"\\u{int.from_bytes(units[i : i + 2], 'big'):04x}" for i in range(0, len(units), 2))
+
+
+def pretty_json(value: object) -> bytes:
+    """Encode plain values as JSON in ASCII, with indents, for people who look at it."""
+    return ascii_only(msgspec.json.format(msgspec.json.encode(value))) + b"\n"
+
+
+SCHEMA = "cachewatch.changesets/3"
+
+_encode = msgspec.json.encode
+
+
+def package_json(change: PackageChange) -> bytes:
+    """Return everything about `change` as one JSON object on one line."""
+    counts = asdict(change.counts)
+    # Under a package these are lists; their lengths are the counts.
+    del counts["added"], counts["removed"], counts["unreferenced"]
+    # What was rebuilt is on both sides.
+    added, removed = change.added_specs, change.removed_specs
+    signatures = added.counts.keys() | removed.counts.keys()
+    bodies = {signature: f",{_members(asdict(signature)).decode()}}}" for signature in signatures}
+    specs = [
+        _members(counts),
+        b'"added":' + _specs(added, bodies),
+        b'"removed":' + _specs(removed, bodies),
+        b'"restacked":'
+        + _encode([{"hash": one.hash, "gained": one.gained, "lost": one.lost} for one in change.restacked]),
+        b'"unreferenced":' + _encode(list(filter(known_hash, change.unreferenced))),
+        b'"newly_unreferenced":' + _encode([spec.hash for spec in change.newly_unreferenced if known_hash(spec.hash)]),
+    ]
+    head = {
+        "name": change.package,
+        "status": change.status,
+        "kinds": sorted(change.kinds),
+        **{fact: asdict(change.facts[fact]) for fact in FACTS},
+        "stack_versions": [
+            {"stack": one.stack, "before": one.before, "after": one.after, "direction": _direction(one)}
+            for one in change.stack_versions
+        ],
+        "places": [_place_values(change.package, place) for place in change.places],
+    }
+    return ascii_only(b"{" + _members(head) + b',"specs":{' + b",".join(specs) + b"}}")
+
+
+# Which statement explains a place is known when all packages are compared: until then, the place stands for it.
+_OWNED = (Verdict.LOST, Verdict.UPGRADED, Verdict.DOWNGRADED)
+_OWNER = "of:"
+_OWNED_PLACE = re.compile(rb'("loss":\{"class":"\w+","reason":"(?:[^"\\]|\\.)*"\},)?"statement":("of:(?:[^"\\]|\\.)*")')
+
+Owners = Mapping[tuple[str, Place], str]  # ids of statements, by package and place
+
+
+def owners_of(statements: Iterable[Statement]) -> Owners:
+    """Return which statement explains each lost, upgraded and downgraded place."""
+    found: dict[tuple[str, Place], str] = {}
+    for one in statements:
+        found |= {(lost.package, lost.place): one.id for lost in one.losses if not lost.machine}
+        for line in one.lines if one.kind in BY_VERSION else ():
+            found |= {(line.package, place): one.id for place in line.story.places}
+    return found
+
+
+def with_owners(package: bytes, owners: Owners, whole: str | None) -> bytes:
+    """Return the JSON of a package with the ids of statements.
+
+    `whole` is that of a tag that was added or removed: what went with it has no class of loss.
+    """
+
+    def name(match: re.Match[bytes]) -> bytes:
+        package, stack, target = msgspec.json.decode(msgspec.json.decode(match[2])[len(_OWNER) :])
+        loss = b"" if whole else match[1] or b""
+        return loss + b'"statement":' + encode(owners.get((package, Place(stack, target)), whole))
+
+    return _OWNED_PLACE.sub(name, package)
+
+
+def _direction(entry: StackVersions) -> str:
+    names = {
+        Verdict.GAINED: "added",
+        Verdict.LOST: "removed",
+        Verdict.UPGRADED: "upgrade",
+        Verdict.DOWNGRADED: "downgrade",
+    }
+    return names.get(entry.verdict, "changed")
+
+
+def _place_values(package: str, place: PlaceChange) -> dict[str, Any]:
+    values = {name: getattr(place, name) for name in ("stack", "target", "before", "after", "verdict")}
+    if place.loss is not None:
+        values["loss"] = loss_values(place.loss)
+    if place.verdict in _OWNED:
+        values["statement"] = _OWNER + _encode((package, place.stack, place.target)).decode()
+    return values
+
+
+def loss_values(loss: Loss) -> dict[str, str]:
+    """Return the class of a loss, and its reason in words."""
+    reason = words.reason_of(loss) or words_file.words().text("losses", f"{loss.loss_class}_alone")
+    return {"class": loss.loss_class, "reason": reason}
+
+
+def side_values(side: Side) -> dict[str, Any]:
+    """Return one of the two states."""
+    return {"revision": side.revision, "tag": side.tag, "time": side.time, "name": safe(side.name)}
+
+
+def statement_values(statement: Statement) -> dict[str, Any]:
+    """Return one statement; places as in a package, items by what became of them."""
+    causes = [cause_values(one.cause) | {"specs": one.specs, "packages": one.packages} for one in statement.causes]
+    return {
+        "id": statement.id,
+        "kind": statement.kind,
+        "severity": statement.severity,
+        "name": safe(statement.name),
+        "from": statement.before,
+        "to": statement.after,
+        "kinds": sorted(statement.kinds),
+        "packages": statement.packages,
+        "places": [{"stack": place.stack, "target": place.target} for place in statement.places],
+        "stacks": statement.stacks,
+        "items": {name: getattr(statement.counts, name) for name in ("vanished", "new", "kept")},
+        "losses": {
+            loss_class.value: count
+            for loss_class in LossClass
+            if (count := sum(one.loss is not None and one.loss.loss_class is loss_class for one in statement.losses))
+        },
+        "of": statement.of,
+        "exceptions": statement.exceptions,
+        "effects": [{"kind": effect.kind, "packages": effect.packages} for effect in statement.effects],
+        **({"turnover": {**asdict(statement.turnover), "gone": statement.turnover.gone}} if statement.turnover else {}),
+        **({"causes": causes} if causes else {}),
+    }
+
+
+def cause_values(cause: Cause) -> dict[str, Any]:
+    """Return what differs in a package."""
+    return {"package": cause.package or None, "what": cause.what, "before": cause.before, "after": cause.after}
+
+
+def machines_lost(statements: Iterable[Statement]) -> list[dict[str, Any]]:
+    """Return the machines that places lost while they keep the package for others, each with its one statement."""
+    return [
+        {
+            "package": lost.package,
+            "stack": lost.place.stack,
+            "platform": lost.machine.platform,
+            "os": lost.machine.os,
+            "target": lost.place.target,
+            "loss": lost.loss and loss_values(lost.loss),
+            "statement": one.id,
+        }
+        for one in statements
+        for lost in one.losses
+        if lost.machine
+    ]
+
+
+def fault_values(diagnostic: Diagnostic) -> dict[str, Any]:
+    """Return one warning."""
+    side = {"side": diagnostic.side} if diagnostic.side else {}
+    return {"path": safe(diagnostic.path), "kind": diagnostic.kind, "message": diagnostic.message, **side}
+
+
+def _members(values: Mapping[str, Any]) -> bytes:
+    return _encode(values)[1:-1]
+
+
+def _specs(specs: Specs, bodies: Mapping[Signature, str]) -> bytes:
+    """Return specs as JSON; `bodies` have all of each but its hash."""
+    named = ((f'"{key}"' if known_hash(key) else "null", signature) for key, signature in specs.in_order())
+    parts = [f'{{"hash":{name}{bodies[signature]}' for name, signature in named]
+    return f"[{','.join(parts)}]".encode()
+
+
+COLUMNS = (
+    "tag",
+    "package",
+    "change",
+    "name",
+    "before",
+    "after",
+    "count",
+    "hash",
+    "versions",
+    "compiler",
+    "os",
+    "platform",
+    "target",
+    "variants",
+    "stacks",
+)
+
+# Names behind a sign, and nothing that calls, refers or computes.
+_VARIANTS = re.compile(r"[+-][A-Za-z][A-Za-z0-9_]*(?: [+~]?[A-Za-z][A-Za-z0-9_.,:=-]*)*")
+# Blanks and what nobody sees do not keep all spreadsheets from computing, and some know signs of full width.
+_FORMULA = re.compile(rf"[\s{UNSEEN}]*[=+@\uff1d\uff0b\uff20\ufe62\ufe66\ufe6b\u2212\uff0d\ufe63-]")
+# In half of the world, a spreadsheet begins another cell there.
+_BEHIND_SEPARATOR = re.compile(rf";(?={_FORMULA.pattern})")
+
+Line = Mapping[str, object]
+
+
+class CsvCollector(ListCollector):
+    """The lines of packages."""
+
+    def add(self, change: PackageChange) -> None:
+        """Take the lines of one package."""
+        self.kept += ({"package": change.package, **line} for line in _lines(change))
+
+
+def write_csv(changesets: Iterable[Changeset]) -> Iterator[bytes]:
+    """Yield the table with its heading, as spreadsheets read it."""
+    yield csv_rows([COLUMNS])
+    for changeset in changesets:
+        tag = changeset.after.tag or ""
+        for lines in changeset.collected():
+            yield csv_table({"tag": tag, **line} for line in lines)
+        report = changeset.report
+        last: list[Line] = [{"change": event.kind, "name": event.name, "count": event.specs} for event in report.events]
+        last += ({"change": one.kind, "name": one.path, "after": one.message} for one in report.diagnostics)
+        last.append({"change": "total", "before": report.specs.before, "after": report.specs.after})
+        yield csv_table({"tag": tag, **line} for line in last)
+
+
+def _lines(change: PackageChange) -> Iterator[Line]:
+    yield {"change": f"package-{change.status}", "before": change.counts.before, "after": change.counts.after}
+    for fact in FACTS:
+        singular = "os" if fact == "oses" else fact.removesuffix("s")
+        yield from ({"change": f"{singular}-added", "name": value} for value in change.facts[fact].added)
+        yield from ({"change": f"{singular}-removed", "name": value} for value in change.facts[fact].removed)
+    for entry in change.stack_versions:
+        change_of = f"stack-versions-{_direction(entry)}"
+        yield {"change": change_of, "name": entry.stack, **_sides(entry.before, entry.after)}
+    for place in change.places:
+        where = {"stacks": place.stack, "target": place.target}
+        yield {"change": f"place-{place.verdict}", **where, **_sides(place.before, place.after)}
+    counted = {kind.value: kind.value for kind in MatchKind} | {"replaces-nothing": "new", "not-replaced": "gone"}
+    for name, field_name in counted.items():
+        if count := getattr(change.counts, field_name):
+            yield {"change": name, "count": count}
+    yield from ({"change": "spec-removed", **_spec(spec)} for spec in change.removed)
+    yield from ({"change": "spec-added", **_spec(spec)} for spec in change.added)
+    for kept in change.restacked:
+        yield {"change": "restacked", "hash": kept.hash, **_sides(kept.lost, kept.gained)}
+    yield from ({"change": "unreferenced", "hash": known_hash(key) or ""} for key in change.unreferenced)
+
+
+def _sides(before: Iterable[str], after: Iterable[str]) -> dict[str, str]:
+    return {"before": " ".join(before), "after": " ".join(after)}
+
+
+def _spec(spec: Spec) -> Line:
+    values = asdict(spec.signature)
+    joined = {name: " ".join(value) if isinstance(value, tuple) else value for name, value in values.items()}
+    return {"hash": known_hash(spec.hash) or "", **joined}
+
+
+def csv_table(lines: Iterable[Line]) -> bytes:
+    """Return `lines` as CSV, each on one line, with nothing in them that a spreadsheet would run."""
+    return csv_rows([line.get(name, "") for name in COLUMNS] for line in lines)
+
+
+def csv_rows(rows: Iterable[Iterable[object]]) -> bytes:
+    """Return `rows` as CSV, with nothing in them that a spreadsheet would run; None is an empty cell."""
+    text = io.StringIO()
+    plain = csv.writer(text, lineterminator="\r\n")
+    quoting = csv.writer(text, lineterminator="\r\n", quoting=csv.QUOTE_ALL)
+    for row in rows:
+        cells = ["" if value is None else _cell(value) for value in row]
+        (quoting if any(";" in cell for cell in cells) else plain).writerow(cells)
+    return text.getvalue().encode("utf-8")
+
+
+def _cell(value: object) -> str:
+    text = value if type(value) is str else str(value)
+    if text.isascii() and text.isalnum():
+        return text  # nearly everything, and a spreadsheet sees nothing in it
+    # A spreadsheet takes these for the beginning of a formula, which a mere list of variants cannot be.
+    is_formula = _FORMULA.match(text) and not _VARIANTS.fullmatch(text)
+    text = safe(_BEHIND_SEPARATOR.sub(";'", text) if ";" in text else text)
+    return f"'{text}" if is_formula else text

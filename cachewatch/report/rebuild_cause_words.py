@@ -1,0 +1,256 @@
+"""Causes of rebuilds, for people and for programs."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from cachewatch.core.graphs_and_attribution import (
+    Attributed,
+    Cause,
+    Causes,
+    Explanation,
+    GraphNode,
+    LockChange,
+    Value,
+    What,
+    attribute,
+)
+from cachewatch.core.names_and_escaping import safe, safe_name
+from cachewatch.core.statement_kinds import CauseCount, Statement, StatementKind
+from cachewatch.core.versions_spellings_targets import NO_COMPILER
+from cachewatch.report.json_and_csv import cause_values, encode
+from cachewatch.report.words import first_of, names, number
+from cachewatch.report.words_file import Words, words
+
+SCHEMA = "cachewatch.why/1"
+SHORT = 7  # characters of a hash
+MOST_CAUSES = 20
+
+_T = TypeVar("_T")
+_MOST_LISTED = 6
+_MOST_REASONS = 3
+# What several packages may have in common.
+_SHARED = frozenset({What.COMPILER, What.OS, What.TARGET, What.NAMESPACE, What.EXTERNAL})
+
+
+def _alike(found: Iterable[_T], cause_of: Callable[[_T], Cause]) -> list[list[_T]]:
+    """Put together what changed alike in several packages; versions, recipes and edges are of one package."""
+    groups: defaultdict[tuple[What, str, str, str], list[_T]] = defaultdict(list)
+    for one in found:
+        cause = cause_of(one)
+        package = "" if cause.what in _SHARED else cause.package
+        groups[cause.what, package, _text(cause.before), _text(cause.after)].append(one)
+    return list(groups.values())
+
+
+def in_words(causes: Sequence[Cause]) -> str:
+    """Say what differs in one package, or alike in several, with the languages of compilers."""
+    compiled = {f"{one.package} ({', '.join(one.languages)})" if one.languages else one.package for one in causes}
+    return _said("said", causes[0], listed(sorted(map(safe, compiled))), len(compiled), words())
+
+
+def because(causes: Sequence[Cause], own: Words | None = None) -> str:
+    """Say the same as the reason of a rebuild: `because of zlib 1.3 -> 1.3.1`."""
+    packages = sorted({cause.package for cause in causes})
+    return _said("because", causes[0], names(packages), len(packages), own or words())
+
+
+def _said(key: str, cause: Cause, name: str, n: int, own: Words) -> str:
+    before, after = _text(cause.before), _text(cause.after)
+    return own.say(f"cause.{cause.what}", key, n, what=cause.what, name=name, before=before, after=after)
+
+
+def change_in_words(cause: Cause) -> str:
+    """Say what was there before and what is there now: 1.3 -> 1.3.1."""
+    return f"{_text(cause.before)} -> {_text(cause.after)}"
+
+
+def change_of(cause: Cause) -> str:
+    """Say what differs beside the name of its package: `1.3 -> 1.3.1`, `recipe`."""
+    is_version = cause.what in (What.VERSION, What.COMPILER)
+    return change_in_words(cause) if is_version else safe_name(cause.what.value.replace("-", " "))
+
+
+def _text(value: Value) -> str:
+    return safe_name(value if isinstance(value, str) else " ".join(value)) or "none"
+
+
+def listed(texts: Iterable[str]) -> str:
+    """Return a few names, and how many more there are."""
+    return first_of(list(texts), _MOST_LISTED)
+
+
+class Reason(Struct, frozen=True):
+    """What changed alike in one or several packages, and how many specs it rebuilt."""
+
+    words: str
+    causes: tuple[Cause, ...]
+    specs: int
+    packages: tuple[str, ...]  # that were rebuilt
+
+
+def reasons_of(counted: Iterable[CauseCount], own: Words | None = None) -> list[Reason]:
+    """Return causes in words, most specs first; what changed alike in several packages is one."""
+    found = []
+    for group in _alike(counted, lambda one: one.cause):
+        causes = tuple(one.cause for one in group)
+        packages = tuple(sorted({package for one in group for package in one.packages}))
+        found.append(Reason(because(causes, own), causes, sum(one.specs for one in group), packages))
+    return sorted(found, key=lambda one: -one.specs)
+
+
+def reasons_in_words(causes: Iterable[Cause]) -> list[str]:
+    """Return the causes of one spec in words; what changed alike in several packages is one."""
+    ordered = sorted(causes, key=lambda cause: (cause.package, cause.what))
+    return [because(group) for group in sorted(_alike(ordered, lambda cause: cause), key=len, reverse=True)]
+
+
+def reasons(statement: Statement, own: Words) -> str:
+    """Say for what reasons the specs of a statement were rebuilt; empty where that is not recorded.
+
+    "1,405 because of openssl 3.4.0 -> 3.4.1, 498 because the recipe of python changed, 17 for other reasons".
+    """
+    found = reasons_of(statement.causes, own)
+    told = found[:_MOST_REASONS]
+    others = statement.counts.new - sum(one.specs for one in told)
+    if len(found) == 1 and others <= 0:
+        return found[0].words
+    rest = [f"{others:,} for other reasons"] if found and others > 0 else []
+    return ", ".join([*(f"{one.specs:,} {one.words}" for one in told), *rest])
+
+
+def reason_lines(statement: Statement, most: int) -> list[str]:
+    """Return a line for each of up to `most` reasons, with the packages that it rebuilt."""
+    told = reasons_of(statement.causes)[:most]
+    lines = [f"{number(one.specs, 'spec')} {one.words}: {names(one.packages)}" for one in told]
+    rest = statement.counts.new - sum(one.specs for one in told)
+    if told and rest > 0:
+        lines.append(f"{number(rest, 'spec')} for other reasons")
+    stories = [line.story for line in statement.lines if line.story.kind is StatementKind.REBUILT]
+    if any(story.after == (NO_COMPILER,) for story in stories):
+        lines.append("compilers are no longer written")
+    elif any(story.before == (NO_COMPILER,) for story in stories):
+        lines.append("compilers are written now")
+    return lines
+
+
+def attributed(found: Sequence[Explanation]) -> Sequence[Attributed]:
+    """Return the causes of rebuilt specs; each spec is counted under one of them."""
+    return attribute({one.spec.hash: one.causes for one in found if one.causes})
+
+
+def grouped(explained: Sequence[Explanation]) -> list[dict[str, Any]]:
+    """Return what changed, how many specs are counted under it, and their packages, as templates take it; most specs first."""
+    package_of = {one.spec.hash: one.spec.name for one in explained}
+    found = [
+        {
+            "count": sum(len(one.attributed) for one in group),
+            "cause": in_words([one.cause for one in group]),
+            "packages": sorted({safe(package_of[h]) for one in group for h in one.attributed}),
+        }
+        for group in _alike(attributed(explained), lambda one: one.cause)
+    ]
+    return sorted((one for one in found if one["count"]), key=lambda one: -one["count"])
+
+
+def attributed_lines(explained: Sequence[Explanation], what: str) -> Iterator[str]:
+    """Yield how many specs there are, and the causes by how many of them each accounts for."""
+    yield f"{number(len(explained), 'spec')} {what}:"
+    found = grouped(explained)
+    for one in found[:MOST_CAUSES]:
+        yield f"  {one['count']:>6,}  {one['cause']}"
+        yield f"          {listed(one['packages'])}"
+    if rest := sum(one["count"] for one in found[MOST_CAUSES:]):
+        yield f"  {rest:>6,}  for {number(len(found) - MOST_CAUSES, 'other reason')} (--format json has all)"
+
+
+def heading_and_causes(found: Sequence[Explanation]) -> Iterator[str]:
+    """Yield a section of a report: why specs were rebuilt."""
+    yield "WHY"
+    if not found:
+        yield "  no specs were rebuilt"
+        return
+    yield from attributed_lines(found, "with another hash than the older specs that share most dependencies with them")
+
+
+def short(node: GraphNode) -> str:
+    """Name a spec: hdf5@1.14.6/m5ebs4r."""
+    return safe(f"{node.name}@{node.version}/{node.hash[:SHORT]}")
+
+
+def cause_lines(causes: Causes) -> Iterator[str]:
+    """Yield each cause in words, with the shortest path to it below: `cw-torch <- hdf5 <- zlib`."""
+    for cause, path in causes_in_words(causes):
+        yield cause
+        if path:
+            yield f"    {safe(' <- '.join(path))}"
+
+
+def causes_in_words(causes: Causes) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield each cause in words, with the shortest path to it; what changed alike in several packages is one without a path."""
+    groups = _alike(sorted(causes, key=lambda one: one.sort_key), lambda one: one)
+    for group in groups:
+        path = causes[group[0]] if len(group) == 1 else ()
+        is_rest = group[0].what is What.SPACK and len(groups) > 1
+        yield words().text("cause.spack", "beside") if is_rest else in_words(group), path if len(path) > 1 else ()
+
+
+def cause_json(cause: Cause) -> dict[str, Any]:
+    """Return a cause as JSON has it."""
+    return cause_values(cause) | ({"languages": cause.languages} if cause.what is What.COMPILER else {})
+
+
+def causes_json(causes: Causes) -> list[dict[str, Any]]:
+    """Return causes, each with the path from the asked spec down to what differs."""
+    return [cause_json(cause) | {"path": causes[cause]} for cause in sorted(causes, key=lambda one: one.sort_key)]
+
+
+def _node_json(node: GraphNode) -> dict[str, Any]:
+    return {name: getattr(node, name) for name in ("hash", "name", "version", "compiler", "os", "target", "variants")}
+
+
+def explained_json(package: str, found: Sequence[Explanation], *, is_recorded: bool) -> bytes:
+    """Return why specs of one package were rebuilt; a single one without a list around it."""
+    answers = [_explanation_json(one) for one in found]
+    if len(answers) == 1:
+        return _encoded({"recorded": is_recorded, **answers[0]})
+    return _encoded({"recorded": is_recorded, "package": package, "specs": answers})
+
+
+def _explanation_json(one: Explanation) -> dict[str, Any]:
+    predecessor = None
+    if one.predecessor is not None:
+        predecessor = _node_json(one.predecessor) | {"beside": one.is_beside, "paired": one.is_paired}
+    return {"spec": _node_json(one.spec), "predecessor": predecessor, "causes": causes_json(one.paths)}
+
+
+def night_json(found: Sequence[Explanation], *, is_recorded: bool) -> bytes:
+    """Return the causes of all these specs."""
+    return _encoded({"recorded": is_recorded, "causes": attributed_json(found)})
+
+
+def lock_json(change: LockChange) -> bytes:
+    """Return why two lock files differ."""
+    return _encoded(
+        {
+            "recorded": True,
+            "causes": attributed_json(change.explained),
+            "specs": [_explanation_json(one) | {"root": one.spec.hash in change.roots} for one in change.explained],
+            "added": list(map(_node_json, change.added)),
+            "removed": list(map(_node_json, change.removed)),
+        }
+    )
+
+
+def attributed_json(found: Sequence[Explanation]) -> list[dict[str, Any]]:
+    """Return the causes of specs with the hashes of all that have them; `attributed` counts each spec once."""
+    return [
+        cause_json(one.cause) | {"specs": len(one.hashes), "attributed": len(one.attributed), "hashes": one.hashes}
+        for one in attributed(found)
+    ]
+
+
+def _encoded(values: dict[str, Any]) -> bytes:
+    return encode({"schema": SCHEMA, **values}) + b"\n"

@@ -1,0 +1,439 @@
+"""Make a report into blocks, in one order and with one cut for every format.
+
+Whatever a format shows, the counts of its blocks and of what is left out of them are those of the total line.
+Also lines of text that fit a terminal, and colours: colour only helps, the words carry the meaning.
+"""
+
+import re
+import sys
+import textwrap
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core.changesets import Report
+from cachewatch.core.model import Delta, Kind, kind_of_fact
+from cachewatch.core.names_and_escaping import safe_name
+from cachewatch.core.statement_kinds import LOSSES, OF_VALUES, Counts, Line, Severity, Statement, StatementKind
+from cachewatch.core.statements import Wants
+from cachewatch.core.versions_spellings_targets import NO_COMPILER
+from cachewatch.report import words
+from cachewatch.report.rebuild_cause_words import reason_lines
+from cachewatch.report.words import (
+    FEW_NAMES,
+    MOST_NAMES,
+    chosen_lines,
+    first_of,
+    names,
+    nothing,
+    number,
+    signed,
+    total,
+)
+from cachewatch.report.words_file import words as wording
+
+_CODES = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1", "dim": "2"}
+
+
+class Palette:
+    """Paints text, or leaves it alone."""
+
+    def __init__(self, *, is_on: bool) -> None:
+        self._is_on = is_on
+
+    def paint(self, text: str, colour: str) -> str:
+        """Return `text` in one of the colours above; "" is no colour."""
+        if not self._is_on or not text or not colour:
+            return text
+        return f"\x1b[{_CODES[colour]}m{text}\x1b[0m"
+
+
+def wrapped(text: str, width: int | None, indent: str = "") -> list[str]:
+    """Return the lines of `text`, which begin with `indent` but for the first; one that fits stays as it is."""
+    if width is None or len(text) <= width:
+        return [text]
+    return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False) or [text[:width]]
+
+
+def fitted(lines: Iterable[str], width: int | None) -> Iterator[str]:
+    """Yield lines of at most `width`; what goes on is indented by four more than its beginning."""
+    for line in lines:
+        begin = len(line) - len(line.lstrip())
+        yield from wrapped(line, width, " " * (min(begin, (width or 0) // 2) + 4))
+
+
+ALL = sys.maxsize
+
+_MANY_NAMES = 12  # stacks that are named in one place where there is room
+
+
+class Requested(Struct, frozen=True, kw_only=True):
+    """What a reader asked for: `most` lines a section, and which kinds of change."""
+
+    most: int
+    wants: Wants
+    names_packages: bool = False  # also those that a terminal only counts
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is to be cut."""
+        return self.most == ALL
+
+    @property
+    def names_kinds(self) -> bool:
+        """Whether only some kinds of change are asked for."""
+        return not self.wants(frozenset())
+
+    @property
+    def lists_all(self) -> bool:
+        """Whether packages are named that are only counted otherwise."""
+        return self.is_whole or self.names_kinds or self.names_packages
+
+    @property
+    def most_names(self) -> int:
+        """How many stacks and the like are named in one place."""
+        return ALL if self.is_whole else _MANY_NAMES if self.names_packages else MOST_NAMES
+
+    @property
+    def few_names(self) -> int:
+        """How many packages are named in one place."""
+        return ALL if self.is_whole else FEW_NAMES
+
+
+_GRADES = dict.fromkeys(
+    (StatementKind.UPGRADED, StatementKind.PACKAGE_ADDED, StatementKind.STACK_ADDED, StatementKind.TAG_ADDED), "good"
+) | dict.fromkeys((StatementKind.UNREFERENCED, StatementKind.REBUILD_WAVE), "care")
+
+
+class BlockEntry(Struct, frozen=True, kw_only=True):
+    """One line: a package or a place, what happened to it, how many specs that is, and where."""
+
+    name: str
+    fact: str = ""
+    counts: Counts = Counts()
+    where: str = ""
+    is_harmless: bool = False  # nothing is missed, whatever the heading
+
+    @property
+    def specs(self) -> str:
+        """How many specs, with their signs."""
+        return signed(self.counts)
+
+
+class Block(Struct, frozen=True, kw_only=True):
+    """A section, or one statement on the whole tag."""
+
+    kind: StatementKind
+    severity: Severity
+    title: str
+    name: str = ""  # what a statement on the whole tag is about
+    total: str = ""
+    notes: tuple[str, ...] = ()  # each a clause
+    named: str = ""  # packages
+    entries: tuple[BlockEntry, ...] = ()
+    more: str = ""  # what is left out of the entries
+    packages: int = 0
+
+    @property
+    def is_by_place(self) -> bool:
+        """Whether lines are about places, not packages."""
+        return self.kind in LOSSES
+
+    @property
+    def grade(self) -> str:
+        """What colours of a page follow: bad, care, good, or none of these."""
+        return "bad" if self.severity is Severity.ATTENTION else _GRADES.get(self.kind, "")
+
+
+class Shown(Struct, frozen=True, kw_only=True):
+    """All that a report says of changes."""
+
+    blocks: tuple[Block, ...]
+    total: str  # one sentence that adds up; where nothing was asked for, it says so
+
+
+class Chosen(Struct, frozen=True):
+    """A statement with those of its lines that were asked for."""
+
+    statement: Statement
+    lines: tuple[Line, ...]
+    wanted: frozenset[str] | None = None  # packages with changes of the kinds that were asked for, if any were
+
+    @property
+    def is_of_tag(self) -> bool:
+        """Whether it is told in a block of its own."""
+        return not words.heading_of(self.statement.kind)
+
+    @property
+    def counts(self) -> Counts:
+        """All items of these lines."""
+        return _sum(line.counts for line in self.lines)
+
+    @property
+    def packages(self) -> Sequence[str]:
+        """The packages that are named: those of the lines, most items first."""
+        if len(self.lines) == len(self.statement.lines) and not self.is_of_tag:
+            found = self.statement.packages
+            return found if self.wanted is None else tuple(name for name in found if name in self.wanted)
+        others = self.statement.packages if self.statement.elsewhere and self.wanted is None else ()
+        return tuple(dict.fromkeys((*(line.package for line in self.lines), *others)))
+
+
+def _sum(counts: Iterable[Counts]) -> Counts:
+    return sum(counts, start=Counts())
+
+
+# Effects that a statement of this kind has by what it is.
+_OWN_EFFECTS = {
+    StatementKind.STACK_REMOVED: StatementKind.PLACE_LOST,
+    StatementKind.STACK_ADDED: StatementKind.PLACE_GAINED,
+}
+
+
+def _block_of_tag(one: Chosen, report: Report, asked: Requested) -> Block:
+    """Return the block of a statement on the whole tag."""
+    statement, packages = one.statement, one.packages
+    parts = [number(len(packages), "package"), signed(one.counts)] if packages else []
+    if statement.kind in OF_VALUES:
+        parts.append(f"in {words.stacks_named(statement.stacks, asked.most_names)}")
+    names_all = asked.lists_all or len(packages) <= FEW_NAMES
+    return Block(
+        kind=statement.kind,
+        severity=statement.severity,
+        title=wording().text(words.entry_of(statement), "title"),
+        name=words.name_of(statement),
+        total=", ".join(filter(None, parts)),
+        notes=tuple(filter(None, _notes(one, report, asked))),
+        named=names(packages, asked.most) if names_all else "",
+        packages=len(packages),
+    )
+
+
+# On which side a document that cannot be read may have a stack that no other has there.
+_UNKNOWN_WHERE_UNREAD = {StatementKind.STACK_ADDED: "before", StatementKind.STACK_REMOVED: "after"}
+
+
+def _notes(one: Chosen, report: Report, asked: Requested) -> Iterator[str]:
+    statement, counts = one.statement, one.counts
+    is_wave = statement.kind is StatementKind.REBUILD_WAVE
+    still_there = ""
+    if is_wave and counts.beside > 0:
+        old = f"{number(counts.beside, 'old build')} are" if counts.vanished else "the old builds are"
+        goes = " and may be pruned at any time" if tag_names.is_mutable(report.after.tag) else ""
+        still_there = f"; {old} still there{goes}"
+    yield wording().text(statement.kind, "remark") + still_there
+    yield from reason_lines(statement, asked.few_names) if is_wave else ()
+    yield words.fates(statement, wording()).removeprefix("; ")
+    yield words.unbuilt(statement, wording())
+    side = _UNKNOWN_WHERE_UNREAD.get(statement.kind)
+    if side and any(one.is_loss and one.side in (side, "both") for one in report.diagnostics):
+        yield wording().text("stacks", f"unread_{side}")
+    if statement.elsewhere:
+        yield wording().say("stacks", "elsewhere", statement.elsewhere)
+    if statement.of and statement.of > statement.counts.total:
+        yield f"in the whole tag {number(statement.of, 'spec')} came or went with it"
+    if statement.exceptions:
+        exceptions = names(statement.exceptions, asked.few_names)
+        yield wording().say(statement.kind, "note", old=words.old_values(statement), exceptions=exceptions)
+    goes_without_saying: Collection[StatementKind | None] = (_OWN_EFFECTS.get(statement.kind),)
+    if statement.kind in OF_VALUES:  # who has another target has another place
+        goes_without_saying = _OWN_EFFECTS.values() if Kind.TARGET in statement.kinds else ()
+    packages = set(one.packages)
+    for effect in statement.effects:
+        affected = tuple(name for name in effect.packages if name in packages)
+        if affected and effect.kind not in goes_without_saying:
+            yield f"{wording().text(effect.kind, 'effect')}: {names(affected, asked.few_names)}"
+
+
+_SEVERITIES = tuple(Severity)
+_PLAIN = StatementKind.REBUILT
+# What one value of each fact is called, in the order in which they are named.
+_NOUNS = {
+    "versions": "version",
+    "compilers": "compiler",
+    "oses": "operating system",
+    "platforms": "platform",
+    "targets": "target",
+    "variants": "variant",
+    "stacks": "stack",
+}
+_ENDS = re.compile(r",?[ ;()]+")
+_ROUTINE_SHARE = 4  # of the lines of a section, what is routine gets one in so many
+
+
+def tell(report: Report, asked: Requested) -> Shown:
+    """Return what `report` says to somebody who asked for this."""
+    chosen = [
+        Chosen(one, lines)
+        for one in report.statements
+        if (lines := chosen_lines(one, asked.wants)) or asked.wants(one.kinds)
+    ]
+    if asked.names_kinds:
+        wanted = frozenset(line.package for one in chosen for line in one.lines)
+        chosen = [replace(one, wanted=wanted) for one in chosen]
+    of_kinds = ([one for one in chosen if one.statement.kind is kind] for kind in StatementKind if kind is not _PLAIN)
+    blocks = [
+        *(_block_of_tag(one, report, asked) for one in chosen if one.is_of_tag),
+        *(_section(own, asked) for own in of_kinds if own and not own[0].is_of_tag),
+        *_rebuilt(report, chosen, asked),
+        *_other_values(report, chosen, asked),
+    ]
+    blocks.sort(key=lambda block: _SEVERITIES.index(block.severity))
+    return Shown(blocks=tuple(blocks), total=total(report, asked.wants) if chosen else nothing(report))
+
+
+def _section(own: Sequence[Chosen], asked: Requested) -> Block:
+    kind = own[0].statement.kind
+    severity = min((one.statement.severity for one in own), key=_SEVERITIES.index)
+    entries = [entry for one in own for entry in _entries(one, asked)]
+    most = asked.most
+    if severity is Severity.ROUTINE and not asked.is_whole and not asked.names_kinds:
+        most //= _ROUTINE_SHARE
+    packages = {name for one in own for name in one.packages}
+    counts = _sum(one.counts for one in own)
+    is_shared = kind in LOSSES and counts != _sum(entry.counts for entry in entries)
+    shared = wording().text(kind, "shared") if is_shared else ""
+    return Block(
+        kind=kind,
+        severity=severity,
+        title=words.heading_of(kind),
+        total=", ".join(filter(None, (number(len(packages), "package"), signed(counts)))) + shared,
+        entries=tuple(entries[:most]),
+        more=_more(entries[most:]),
+        packages=len(packages),
+    )
+
+
+def _more(left_out: Sequence[BlockEntry]) -> str:
+    if not left_out:
+        return ""
+    counts = signed(_sum(entry.counts for entry in left_out))
+    return f"... and {len(left_out):,} more{f', {counts}' if counts else ''} (--all)"
+
+
+def _entries(one: Chosen, asked: Requested) -> Iterator[BlockEntry]:
+    statement = one.statement
+    if statement.kind in LOSSES and statement.name:
+        # Place first: what matters is what is missing there.
+        yield BlockEntry(
+            name=words.place_name(statement),
+            fact=_lost(one, asked),
+            counts=_sum(line.here for line in one.lines),
+            where=_reasons(one, asked),
+            is_harmless=statement.is_harmless,
+        )
+        return
+    for line in one.lines:
+        yield BlockEntry(
+            name=safe_name(line.package),
+            fact=words.fact(line, asked.most_names),
+            counts=line.counts,
+            where=words.where(line, asked.most_names),
+        )
+
+
+def _lost(one: Chosen, asked: Requested) -> str:
+    moved_to = {lost.moved_to for lost in one.statement.losses if lost.package in one.packages}
+    on = f", now on {names(moved_to.pop())}" if len(moved_to) == 1 and any(moved_to) else ""
+    outside = {words.outside(lost, wording()) for lost in one.statement.losses if lost.package in one.packages}
+    on += outside.pop() if len(outside) == 1 else ""
+    if len(one.packages) == len(one.lines) == 1:
+        line = one.lines[0]
+        now = f", now in {words.stacks_named(line.joined, asked.most_names)}" if line.joined else ""
+        return f"{safe_name(line.package)} {words.fact(line)}".strip() + (now or on)
+    return names(one.packages, asked.few_names) + on
+
+
+def _reasons(one: Chosen, asked: Requested) -> str:
+    """Say what is there of the packages that a place or machine lost, those of one reason together."""
+    chosen, own = set(one.packages), wording()
+    found: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for lost in one.statement.losses:
+        if lost.package in chosen and lost.loss is not None:
+            reason = words.reasons_of_versions(lost.loss, own)
+            found[reason][lost.package] = None
+    unbuilt = _sum(line.here for line in one.lines).unbuilt
+    old = own.say("stacks", "unbuilt", unbuilt) if unbuilt else ""
+    if len(found) == 1:
+        return "; ".join(filter(None, (*found, old)))
+    most = ALL if asked.is_whole else MOST_NAMES
+    said = [f"{names(list(packages), most)}: {reason}" for reason, packages in found.items() if reason]
+    return "; ".join(filter(None, (first_of(said, most, "; {} more reasons", by="; "), old)))
+
+
+def _rebuilt(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iterator[Block]:
+    """Yield the one number that is said unless only other kinds were asked for, with its packages on request."""
+    found = chosen if asked.names_kinds else [Chosen(one, one.lines) for one in report.statements]
+    is_wave_told = any(one.statement.kind is StatementKind.REBUILD_WAVE for one in chosen)
+    kinds = {_PLAIN} if is_wave_told else {_PLAIN, StatementKind.REBUILD_WAVE}
+    hidden = [one for one in found if one.statement.kind in kinds]
+    if not hidden:
+        return
+    packages = {line.package for one in hidden for line in one.lines}
+    specs = sum(one.counts.new for one in hidden)
+    wanted = [one for one in chosen if one.statement.kind is _PLAIN]
+    listed = _section(wanted, asked) if wanted and asked.lists_all else None
+    yield Block(
+        kind=_PLAIN,
+        severity=Severity.ROUTINE,
+        title=words.heading_of(_PLAIN),
+        total=f"{number(specs, 'spec')} of {number(len(packages), 'package')}",
+        notes=tuple(note for one in hidden for note in reason_lines(one.statement, FEW_NAMES)),
+        entries=listed.entries if listed else (),
+        more=listed.more if listed else "",
+        packages=len(packages),
+    )
+
+
+def _other_values(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iterator[Block]:
+    """Yield all values that came to a package or went from it and that no line about it names."""
+    # A tag that was added or removed is about all values of its packages.
+    own = [one for one in chosen if one.statement.kind not in (StatementKind.TAG_ADDED, StatementKind.TAG_REMOVED)]
+    packages = {package for one in own for package in one.packages}
+    told = _told(own, asked)
+    entries = [
+        BlockEntry(name=safe_name(package), fact=fact)
+        for package, facts in report.facts.items()
+        if package in packages and (fact := "; ".join(_unnamed(facts, told.get(package, frozenset()), asked)))
+    ]
+    if entries:
+        yield Block(
+            kind=StatementKind.RECONFIGURED,
+            severity=Severity.ROUTINE,
+            title="Also added or removed",
+            total=number(len(entries), "package"),
+            entries=tuple(entries[: asked.most]),
+            more=_more(entries[asked.most :]),
+        )
+
+
+def _told(chosen: Sequence[Chosen], asked: Requested) -> Mapping[str, frozenset[str]]:
+    """Return the words that are said of each package."""
+    told: defaultdict[str, list[str]] = defaultdict(list)
+    for one in chosen:
+        if one.is_of_tag or one.statement.kind in LOSSES:
+            said = [words.name_of(one.statement), *one.statement.before, *one.statement.after]
+            if not one.is_of_tag:
+                said = [text for entry in _entries(one, asked) for text in (entry.name, entry.fact)]
+            for package in one.packages:
+                told[package] += said
+        elif one.statement.kind is not _PLAIN:
+            for line, entry in zip(one.lines, _entries(one, asked), strict=True):
+                told[line.package] += (entry.fact, entry.where)
+    return {package: frozenset(_ENDS.split(" ".join(said))) for package, said in told.items()}
+
+
+def _unnamed(facts: Mapping[str, Delta], told: Set[str], asked: Requested) -> Iterator[str]:
+    """Say which values came or went that `told` does not name: `compiler gcc@13.2.0 added, gcc@11.4.0 removed`."""
+    for name, noun in _NOUNS.items():
+        said = []
+        for values, is_added in ((facts[name].added, True), (facts[name].removed, False)):
+            shown = [safe_name(value) for value in values if value not in ("", NO_COMPILER)]
+            new = [value for value in shown if value not in told]
+            if new and asked.wants({kind_of_fact(name, is_added=is_added)}):
+                said.append(f"{', '.join(new)} {'added' if is_added else 'removed'}")
+        if said:
+            yield f"{noun} {', '.join(said)}"

@@ -1,0 +1,291 @@
+"""Render templates: ours in this process, those of users in a sandbox. Jinja2 is used here and nowhere else.
+
+A user's template is a file of the same name in their folder, and is preferred to ours. As soon as there is such
+a folder, everything is rendered in a process of its own, with a sandbox, a deadline and limits to memory and output;
+it is given plain data only. docs/templates.md lists the filters of templates.
+A page of HTML fetches nothing, and works without its small script.
+"""
+
+import base64
+import hashlib
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import jinja2
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from cachewatch.core.changesets import Changeset
+from cachewatch.core.names_and_escaping import safe
+from cachewatch.errors import TemplateError, WorkFailed
+from cachewatch.report import words
+from cachewatch.report.diff_formats import told_reports
+from cachewatch.report.report_blocks import Requested
+from cachewatch.report.words import how_long, number
+from cachewatch.report.words_file import entries
+from cachewatch.runtime.files_and_locks import read_inside, shipped_template
+from cachewatch.runtime.worker import Limits, Worker
+
+# What means something in the middle of a line; our templates never begin one with data. A single underscore within
+# a word (x86_64) means nothing, and people read these files as they are, too.
+_MARKDOWN = re.compile(r"([\\`*\[\]<|~&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|:(?=//)|\.(?<=www\.))")
+# What GitHub and GitLab make a mention of a person or a link to an issue, which they do after they read the Markdown: on
+# GitHub neither a backslash nor an entity helps. Both leave out code spans.
+_REFERENCE = re.compile(
+    r"((?:(?<![A-Za-z0-9])@[A-Za-z0-9][\w/-]*|[#!][0-9]+|(?<![A-Za-z0-9])G[HL]-[0-9]+)+)", re.IGNORECASE
+)
+
+
+def markdown(text: str) -> str:
+    """Escape everything that Markdown, or a forge that shows it, would take for its own, where it stands."""
+    parts = _REFERENCE.split(safe(text))
+    return "".join(code(part) if number % 2 else _MARKDOWN.sub(r"\\\1", part) for number, part in enumerate(parts))
+
+
+def code(text: str) -> str:
+    """Return `text` as a code span that nothing inside can end."""
+    text = safe(text).replace("|", "\\|")
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * (longest + 1)
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{pad}{text}{pad}{fence}" if text else ""
+
+
+def day(time: str | None, zone: str = "UTC") -> str:
+    """Return the day of a time: 1 June 2025."""
+    return "{0.day} {0:%B %Y}".format(_local(time, zone)) if time else "unknown"
+
+
+def moment(time: str | None, zone: str = "UTC") -> str:
+    """Return a time to the minute: 1 June 2025 06:00 CEST."""
+    return f"{day(time, zone)} {_local(time, zone):%H:%M %Z}" if time else "unknown"
+
+
+def _local(time: str, zone: str) -> datetime:
+    return datetime.fromisoformat(time).astimezone(ZoneInfo(zone))
+
+
+def days_between(since: str, until: str) -> str:
+    """Return how far two times are apart: 3 days."""
+    return how_long((datetime.fromisoformat(until) - datetime.fromisoformat(since)).total_seconds())
+
+
+def fill(text: str, first: str = "", rest: str = "", width: int = 78) -> str:
+    """Break `text` into lines that begin with `first` and then with `rest`; only words longer than a line are cut."""
+    lengths = [len(word) for word in text.split()]
+    is_cut = max(lengths, default=0) > width - len(rest)
+    head = ""
+    if lengths and len(first) + lengths[0] > width and not is_cut:
+        head, first = f"{first.rstrip()}\n", rest
+    return head + textwrap.fill(
+        text,
+        width,
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=is_cut,
+        break_on_hyphens=False,
+    )
+
+
+def arrows(text: str) -> str:
+    """Return `text` with arrows in place of what stands for them in ASCII; no line begins with one."""
+    return text.replace(" -> ", "\u00a0\u2192 ")
+
+
+def short(revision: str | None) -> str:
+    """Return as much of a revision as people read."""
+    return (revision or "")[:10]
+
+
+def _revisions(span: Mapping[str, Any]) -> str:
+    """Name both revisions, or the only one: between two snapshots of one revision."""
+    return "..".join(dict.fromkeys(short(side["revision"]) or side["name"] for side in (span["before"], span["after"])))
+
+
+_INLINE = 12  # columns of a heading that stands before its first row
+_WIDEST_PACKAGE, _WIDEST_CHANGE = 28, 24
+
+
+def table_lines(section: Mapping[str, Any], width: int = 78) -> str:
+    """Return a section of a digest as lines of text, its columns below each other."""
+    heading = section["heading"].upper()
+    remark = f"{' ' if section['remark'].startswith('for ') else ', '}{section['remark']}" if section["remark"] else ""
+    is_inline = not remark and section["name"] in ("upgraded", "downgraded", "package-added")
+    lines = [] if is_inline else [fill(f"{heading}{remark}", "", "    ", width)]
+    indent = " " * (_INLINE if is_inline else 2)
+    rows = section["rows"]
+    widths = [
+        max((len(row[key]) for row in rows if len(row[key]) <= most), default=0)
+        for key, most in (("package", _WIDEST_PACKAGE), ("change", _WIDEST_CHANGE))
+    ]
+    for number_, row in enumerate(rows):
+        first = heading.ljust(_INLINE) if is_inline and not number_ else indent
+        cells = f"{row['package']:<{widths[0]}}  {row['change']:<{widths[1]}}  "
+        if len(first) + len(cells) < width - _INLINE:
+            lines.append(fill(row["where"], f"{first}{cells}", f"{indent}    ", width) or f"{first}{cells}".rstrip())
+        else:
+            cells = "  ".join(filter(None, (row["package"], row["change"], row["where"])))
+            lines.append(fill(cells, first, f"{indent}    ", width))
+    lines += [f"{indent}and {number(section['more'], 'more line')}"] if section["more"] else []
+    return "\n".join(lines)
+
+
+FILTERS: dict[str, Callable[..., Any]] = {
+    "md": markdown,
+    "code": code,
+    "safe_text": safe,
+    "number": "{:,}".format,
+    "counted": number,
+    "day": day,
+    "moment": moment,
+    "days_until": days_between,
+    "fill": fill,
+    "table_lines": table_lines,
+    "arrows": arrows,
+    "revisions": _revisions,
+    "short": short,
+}
+
+
+# HTML and XML; all else is text, where an ampersand is one.
+_MARKUP = ("html.j2", "xml.j2")
+
+_NAME = re.compile(r"[a-z0-9_][a-z0-9_.-]*(/[a-z0-9_][a-z0-9_.-]*)*", re.IGNORECASE)
+
+_SECONDS = 20.0
+_MEGABYTES = 1024
+_LONGEST_OUTPUT = 10 * 2**20
+_LONGEST_TEMPLATE = 2**20
+
+Context = Mapping[str, Any]
+Job = tuple[str, Context]  # the name of a template, and what it is given
+
+
+def render(name: str, **context: Any) -> str:
+    """Render our own template `name`, or raise TemplateError saying which and why."""
+    return _render(_environment(None), name, {"words": words, **context})
+
+
+@contextmanager
+def templates_of(folder: Path | None) -> Iterator[Callable[[Sequence[Job]], list[str]]]:
+    """Yield a function that renders templates with plain data, preferring those that the user has in `folder`."""
+    if folder is None:
+        yield partial(_render_each, None)
+        return
+
+    def render_apart(jobs: Sequence[Job]) -> list[str]:
+        try:
+            return worker.do(_render_each, folder, jobs, seconds=_SECONDS)
+        except WorkFailed as error:
+            names = ", ".join(name for name, _ in jobs)
+            raise TemplateError(f"{folder}: {names}: {str(error).removeprefix('reading ')}") from error
+
+    with Worker(limits=Limits(megabytes=_MEGABYTES), may_fork=False) as worker:  # a fork would have our secrets
+        yield render_apart
+
+
+def source(name: str, folder: Path | None = None) -> tuple[str, str] | None:
+    """Return the text of a template and where it is, the user's before ours; None if there is none."""
+    if not _NAME.fullmatch(name):
+        return None  # nothing outside of the two folders is a template
+    if folder is not None:
+        file = str(folder / name)
+        try:
+            return read_inside(folder, name, most=_LONGEST_TEMPLATE).decode("utf-8"), file
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            pass  # ours is taken
+        except OSError as error:
+            raise TemplateError(f"{file}: cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise TemplateError(f"{file}: is not UTF-8") from error
+    text = shipped_template(name)
+    return None if text is None else (text, f"templates/{name}")
+
+
+def _render_each(folder: Path | None, jobs: Sequence[Job]) -> list[str]:
+    return [_render(_environment(folder), name, context) for name, context in jobs]
+
+
+def _render(environment: jinja2.Environment, name: str, context: Context) -> str:
+    parts, length = [], 0
+    try:
+        for piece in environment.get_template(name).generate(**context):
+            parts.append(piece)
+            length += len(piece)
+            if length > _LONGEST_OUTPUT:
+                raise TemplateError(f"{name}: writes more than {_LONGEST_OUTPUT // 2**20} MiB")
+    except TemplateError:
+        raise
+    except MemoryError as error:
+        raise TemplateError(f"{name}: takes too much memory") from error
+    except Exception as error:  # a template may call anything it is given, and get it wrong in any way
+        raise TemplateError(_describe(name, error)) from error
+    return "".join(parts)
+
+
+@cache
+def _environment(folder: Path | None) -> jinja2.Environment:
+    """Return what renders our own templates, or in a sandbox those of a folder and ours."""
+
+    def load(name: str) -> tuple[str, str, None] | None:
+        found = source(name, folder)
+        return None if found is None else (*found, None)
+
+    environment = (jinja2.Environment if folder is None else ImmutableSandboxedEnvironment)(
+        autoescape=jinja2.select_autoescape(_MARKUP),
+        loader=jinja2.FunctionLoader(load),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.globals.pop("lipsum")
+    environment.globals["theme"] = entries("theme.toml", folder)
+    environment.filters |= FILTERS
+    return environment
+
+
+def _describe(name: str, error: Exception) -> str:
+    """Say which file and line is wrong, and what is."""
+    if isinstance(error, jinja2.TemplateSyntaxError):
+        return f"{error.filename or error.name or name}: line {error.lineno}: {error.message}"
+    if isinstance(error, jinja2.TemplateNotFound):
+        return f"{name}: there is no template {error.name}"
+    place, trace = name, error.__traceback__
+    while trace is not None:
+        # Jinja2 makes frames of templates look as if they were files.
+        if trace.tb_frame.f_code.co_filename.endswith(".j2"):
+            place = f"{trace.tb_frame.f_code.co_filename}: line {trace.tb_lineno}"
+        trace = trace.tb_next
+    kind = "" if isinstance(error, jinja2.TemplateError) else f"{type(error).__name__}: "
+    return f"{place}: {kind}{error}"
+
+
+MOST_ROWS = 1000  # of a section: browsers take no pleasure in more
+
+
+def script_hash(script: str) -> str:
+    """Return what names a script in a page of HTML, so that a browser runs this and nothing else.
+
+    `script` is exactly what stands between <script> and </script>.
+    """
+    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
+
+
+def write_page(changesets: Iterable[Changeset], *, asked: Requested) -> Iterator[bytes]:
+    """Yield one page about all tags."""
+    found = told_reports(changesets, asked)
+    count = sum(len(told.reports) for told in found)
+    page = render(
+        "page.html.j2",
+        title=f"What changed in {found[0].name if len(found) == 1 else number(count, 'tag')}",
+        tags=found,
+        script_hash=script_hash("\n" + render("_page.js.j2")),
+    )
+    yield page.encode()

@@ -1,0 +1,534 @@
+"""What readers are to do, as sentences and as commands in their order: the lead of every digest.
+
+The words stand below `[todo]` in templates/words.toml; what is to be done is decided by the assessment (core/advice).
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from operator import itemgetter
+from textwrap import wrap
+
+from cachewatch.core.advice.actions import ENVIRONMENT, replaced_versions
+from cachewatch.core.advice.environment_coverage import Nearest, Resolution
+from cachewatch.core.advice.verbs_and_reasons import LOCK_FILES, Action, Because, ComparedTag, Verb, key_of
+from cachewatch.core.model import LossClass
+from cachewatch.core.names_and_escaping import is_snapshot, safe, safe_name, web_address
+from cachewatch.core.statement_kinds import Line, Statement, StatementKind, lost_packages, removed_packages
+from cachewatch.core.versions_spellings_targets import falls, is_plain, public_mirror
+from cachewatch.report.digest_and_message_values import Digest
+from cachewatch.report.digest_body_and_table import lines_of
+from cachewatch.report.digest_subject import day_of, only_for
+from cachewatch.report.environment_words import binaries_said
+from cachewatch.report.words import MOST_NAMES, and_more, change_of_values
+from cachewatch.report.words_file import Words
+
+_MOST_REQUIRED = 10
+_MOST_OPEN = 25  # names that no table lists
+_WIDTH = 74  # of comments between commands
+_GONE = (
+    Because.ENVIRONMENT_GONE,
+    Because.GONE,
+    Because.DOWNGRADED,
+    Because.PRUNED,
+)  # what other snapshots may still have
+# What re-concretizing settles, beside what is said of an environment.
+_REPLACED = (
+    StatementKind.RETIRED,
+    StatementKind.NARROWED,
+    StatementKind.RECONFIGURED,
+    StatementKind.MOVED,
+    StatementKind.REBUILT,
+)  # in the same place, which has the package still
+_OLD = (Because.ENVIRONMENT_GOING, Because.OLD_BUILDS)  # whose builds are still there
+_CONCRETIZED = (Because.ENVIRONMENT_LAST_OTHER, Because.OTHER, *LOCK_FILES)
+
+
+def todo(digest: Digest, words: Words) -> list[str]:
+    """Return what this digest is the first to ask for, worst first; what is said where there is nothing else."""
+    found = digest.assessment
+    said = list(dict.fromkeys(_sentence(group, digest, words) for group in _by_command(found.due)))
+    new = _newest_snapshots(digest)
+    if said and found.alternative and any(one.because in ENVIRONMENT for one in found.due):
+        other = found.alternative
+        said.append(words.say("todo", "alternative", tag=safe(other.tag), has=f"{other.has:,}", of=f"{other.of:,}"))
+    keeping = _keeping(digest) if _went(digest) else {}
+    said += (
+        words.say("todo", "kept", len(names), tag=tag, names=and_more(names, words)) for tag, names in keeping.items()
+    )
+    built = [spec.removesuffix(":") for spec, tag in found.required.items() if not tag] if keeping else []
+    said += [words.say("todo", "built", len(built), names=and_more(built, words))] if built else []
+    if found.is_waiting:
+        first = found.actions[0]
+        if first.since:
+            return [_sentence([first], digest, words, "still-"), *said]
+        paused = words.text("todo", "paused_open" if found.still_open else "paused")
+        return [" ".join((said[0], paused)) if any(one.since for one in found.paused) else said[0], *said[1:]]
+    over = words.text("todo", "over_open" if found.still_open else "over") if found.is_wait_over else ""
+    if not (said or over) and any(one.verb is Verb.MOVE for one in found.still_open):
+        over = words.text("todo", "now_due")
+    unless = "" if said else _unless(digest, words, "unless_over" if over else "unless")
+    removed = _removed_snapshots(digest)
+    is_alone = not (said or over or unless)
+    values = {
+        "tag": " or ".join(safe(tag) for _, tag in new) or words.text("todo", "newer_one"),
+        "names": and_more(removed, words),
+        "gone": words.say("todo", "snapshots_gone", len(removed), names=and_more(removed, words)) if removed else "",
+    }
+    key = "older_snapshot" if new and not any(map(_lacks, _new_snapshots(digest))) else "removed_snapshot"
+    moves = [] if is_alone or not (new or removed) else [words.say("todo", key, len(removed), **values)]
+    if is_alone and (new or removed):
+        unless = words.say("todo", f"unless_{key}", len(removed), **values)
+    if not said:
+        nothing = words.text("todo", "nothing_new" if found.actions else "nothing").rstrip(".")
+        said = [unless] if over else [f"{nothing}{unless}."]
+    said += moves
+    return [" ".join(filter(None, (over, *said[:1]))), *said[1:]]
+
+
+def _went(digest: Digest) -> bool:
+    """Tell whether readers are asked first now to require what went."""
+    return any(one.because in _GONE and _lacking(one, digest) is None for one in digest.assessment.due)
+
+
+def _keeping(digest: Digest) -> dict[str, list[str]]:
+    """Return the snapshots that still have what is to be required, with its versions."""
+    found: dict[str, list[str]] = {}
+    for spec, tag in digest.assessment.required.items():
+        if tag and is_plain(tag) and not digest.assessment.is_waiting:
+            found.setdefault(tag, []).append(spec.removesuffix(":"))
+    return found
+
+
+def _new_snapshots(digest: Digest) -> list[ComparedTag]:
+    return [tag for one in digest.assessment.facts if one.kind == "snapshot" for tag in one.tags]
+
+
+def _lacks(tag: ComparedTag) -> bool:
+    return bool(lost_packages(tag.statements))
+
+
+def _removed_snapshots(digest: Digest) -> list[str]:
+    """Return the snapshots that were removed, if readers have pinned none."""
+    facts = (one for one in digest.assessment.facts if one.kind == StatementKind.TAG_REMOVED and one.statement)
+    names = [one.statement.name for one in facts if one.statement and is_snapshot(one.statement.name)]
+    return [] if digest.pinned or digest.assessment.is_waiting else names
+
+
+def _newest_snapshots(digest: Digest) -> list[tuple[str, str]]:
+    """Return the snapshots to which readers of older ones move if they have pinned none.
+
+    These are the new ones that lack nothing; where an older one was removed, in place of those that lack something, the
+    ones that they are compared with.
+    """
+    new, removed = _new_snapshots(digest), _removed_snapshots(digest)
+    if digest.pinned or digest.assessment.is_waiting or (not removed and any(map(_lacks, new))):
+        return []
+    best = ((tag.source, tag.base if _lacks(tag) and tag.base not in removed else tag.tag) for tag in new)
+    return list(dict.fromkeys(best))
+
+
+def _unless(digest: Digest, words: Words, key: str) -> str:
+    """Say for which lock files there is something to do though nothing is to be done in general."""
+    cases = _cases(digest, words) if digest.environment is None else ()
+    return words.say("todo", key, cases=", or ".join(cases)) if cases else ""
+
+
+def _cases(digest: Digest, words: Words) -> list[str]:
+    """Return what lock files name, or when they were made, if there is something to do for these."""
+    is_asked = any(one.because in LOCK_FILES for one in digest.assessment.actions)
+    days = () if is_asked else _announced_days(digest)
+    cases = [words.say("todo", "unless_before", day=day_of(day)) for day in days]
+    own = [tag for tag in digest.tags if tag.report.before.tag == tag.report.after.tag]
+    if old := [safe(one) for tag in own for one in replaced_versions(tag.statements)]:
+        cases.append(words.say("todo", "unless_old", len(old), names=old[0]))
+    rebuilt = {
+        line.package
+        for tag in own
+        for one in (*tag.statements, *(each for each in tag.rest if each.kind is StatementKind.REBUILT))
+        for line in one.lines
+        if _names_what_goes(line)
+    }
+    if rebuilt:
+        case = "unless_build_too" if old else "unless_build"
+        day = max((tag.report.after.time or "")[:10] for tag in digest.tags)
+        cases.append(words.say("todo", case, packages=and_more(sorted(rebuilt), words, 2), day=day_of(day)))
+    return cases
+
+
+def _required(digest: Digest, words: Words) -> str:
+    """Name what to require, where it is a range as `openmpi@5.8.0 or newer`."""
+    found = digest.assessment.required
+    return and_more([words.say("todo", "or_newer", spec=one[:-1]) if one[-1] == ":" else one for one in found], words)
+
+
+def _announced_days(digest: Digest) -> list[str]:
+    """Return the days on which the old builds were announced that are pruned now."""
+    waves = (
+        digest.remembered.wave(tag.source, tag.tag)
+        for fact in digest.assessment.facts
+        if fact.kind == StatementKind.PRUNE
+        for tag in fact.tags
+    )
+    return list(dict.fromkeys(wave.day for wave in waves if wave))[:1]
+
+
+def _names_what_goes(line: Line) -> bool:
+    """Tell whether a lock file that is older than a change may name what is gone or may be pruned.
+
+    Of upgrades that is said with the old version, unless some stacks stay with it.
+    """
+    story, counts = line.story, line.counts
+    if story.kind is StatementKind.UPGRADED:
+        has_more = bool(set(story.before) - {old for old, _ in story.pairs})
+        return bool(counts.vanished and (has_more or (story.behind and not story.stays)))
+    return bool(counts.unbuilt or (counts.vanished and story.kind in _REPLACED))
+
+
+def _by_command(actions: Iterable[Action]) -> list[list[Action]]:
+    """Put what one command does for an environment together; all else stands alone."""
+    groups: dict[object, list[Action]] = {}
+    for one in actions:
+        is_other = one.because is Because.ENVIRONMENT_LAST_OTHER  # which cannot be copied before it is named
+        groups.setdefault((one.verb, is_other) if one.because in ENVIRONMENT else one, []).append(one)
+    return list(groups.values())
+
+
+def advice(digest: Digest, words: Words) -> str:
+    """Return the first thing to do, for whoever sees one line."""
+    found = _by_command(digest.assessment.actions)
+    return _sentence(found[0], digest, words) if found else words.text("todo", "nothing")
+
+
+def still_open(digest: Digest, words: Words) -> list[str]:
+    """Return what earlier digests asked for, with the first day: what to require, then the rest, the oldest first."""
+    asked = [one for one in digest.assessment.still_open if one.verb is not Verb.WAIT]
+    said: dict[str, list[str]] = {}
+    groups = [
+        (group[0].because in _CONCRETIZED or group[0].verb is Verb.RECONCRETIZE, min(one.since for one in group), group)
+        for group in _by_command(asked)
+    ]
+    for _, since, group in sorted(groups, key=itemgetter(0, 1)):
+        said.setdefault(day_of(since), []).append(_sentence(group, digest, words, "open-").rstrip("."))
+    return [words.say("todo", "since", day=day, what="; ".join(what) + ".") for day, what in said.items()]
+
+
+def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str = "") -> str:
+    """Say what to do, of an environment for all of its binaries at once."""
+    if group[0].because not in ENVIRONMENT:
+        return _action(group[0], digest, words, prefix)
+    parts = []
+    is_unknown = False
+    found_own: list[Resolution] = []
+    copied = {one.subject: day_of(one.since) for one in digest.remembered.actions if one.verb == Verb.COPY}
+    for because in dict.fromkeys(one.because for one in group):
+        same = [one for one in group if one.because is because]
+        count = sum(one.count for one in same)
+        own = _resolutions(because, {name for one in same for name in one.names}, digest)
+        if because in (Because.ENVIRONMENT_GONE, Because.ENVIRONMENT_OTHER):
+            before = digest.environment.before.needs if digest.environment else ()
+            found_own += own if because is Because.ENVIRONMENT_GONE else ()
+            is_unknown |= any(one.need.package not in copied for one in own)
+            parts.append(binaries_said(own, words, copied, {key_of(one) for one in before if one.is_met}))
+            # Of a spack.yaml, which has no hashes: `concretize` would choose the same versions again.
+            pinned = (
+                [] if because is Because.ENVIRONMENT_GONE else [one.need.package for one in own if not one.need.hash]
+            )
+            parts += [words.say("todo", "pinned", len(pinned), names=and_more(pinned, words))] if pinned else []
+            continue
+        names = [f"{one.need.package} {one.need.version}".strip() for one in own]
+        is_few = count <= MOST_NAMES or because is Because.ENVIRONMENT_GOING
+        is_unsure = any(one.lacks_compiler for one in own)
+        is_equal = not is_unsure and all(one.left is Nearest.EQUAL for one in own)
+        said = "environment-same" if is_unsure and because is Because.ENVIRONMENT_EQUAL else because
+        values = {
+            "names": and_more(names, words),
+            "named": f" ({and_more(list(dict.fromkeys(one.need.package for one in own)), words)})" if is_few else "",
+            "compilers": _compilers(own),
+            "in_tag": words.say("todo", "in_tag", tag=safe(group[0].tag)) if group[0].tag else "",
+            "then": words.text("todo", "then_equal" if is_equal else "then_same"),
+        }
+        parts.append(words.say("todo", said, count, **values))
+    fallen = [one.need.package for one in found_own if falls(one.need.version, one.suggestion)]
+    last = Because.ENVIRONMENT_LAST_OTHER
+    key = f"{prefix}{'copy-other' if group[0].because is last else group[0].verb}"
+    found = digest.assessment
+    if key == "open-reconcretize" and (
+        found.required or any(one.verb in (Verb.RECONCRETIZE, Verb.COPY) for one in found.due)
+    ):
+        key = "open-too"
+    return words.say(
+        "todo",
+        key,
+        sum(one.count for one in group),
+        parts="; ".join(parts),
+        other="other " if found.actions[0].verb is Verb.BUILD else "",
+        required=_required(digest, words),
+        all=f"{len(digest.environment.after.needs):,}" if digest.environment is not None else "",
+        unknown=words.text("todo", "unknown") if is_unknown else "",
+        act=words.say("todo", "act", names=and_more(fallen, words)) if fallen else "",
+    )
+
+
+def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
+    key = one.because.value
+    lacking = _lacking(one, digest)
+    if lacking is not None and (one.because is Because.GONE or one.worst is LossClass.GONE):
+        names = lacked(lacking.statements, words)
+        return words.say("todo", "snapshot-gone", base=safe(lacking.base), tag=safe(one.tag), names=names)
+    if one.because is Because.GONE and one.is_everywhere:
+        key = "gone-removed"
+    newer = {line.package for line, tag in lines_of(digest, StatementKind.UPGRADED) if tag.report.tag == one.tag}
+    if one.because is Because.PIN_GONE and one.names:
+        key = "pin-gone-best" if any(pin.best == one.tag for pin in digest.pinned) else "pin-gone-lacks"
+    if one.because is Because.STACK_REMOVED and one.worst is not LossClass.GONE:
+        key = f"stack-removed-{one.worst}"
+    required = {spec.partition("@")[0]: spec.removesuffix(":") for spec in digest.assessment.required}
+    is_older = one.because is Because.DOWNGRADED  # of which another version may have to do
+    versions = [required[name] for name in one.names if name in required] if is_older else one.versions
+    no_longer = [fact.statement for fact in digest.assessment.facts if fact.kind == StatementKind.NO_LONGER]
+    return words.say(
+        "todo",
+        f"{prefix}{key}" if words.text("todo", f"{prefix}{key}") else key,
+        one.count if one.names else 1,
+        name=safe_name(one.name),
+        tag=safe_name(one.tag),
+        day=day_of(one.name),
+        since=day_of(one.since),
+        names=and_more(one.names, words, _MOST_OPEN if prefix and one.is_copy else MOST_NAMES),
+        lacked=lacked(next((pin.statements or () for pin in digest.pinned if pin.best), ()), words)
+        or and_more(one.names, words),
+        or_with=_or_with(one, digest, words),
+        to=words.say("todo", "to", tag=safe_name(one.tag)) if one.tag else "",
+        newest=and_more(one.others, words),
+        newer=words.say("todo", "in_newer", len(newer)) if newer else "",
+        without=words.say("todo", "without", names=and_more(one.names, words)) if one.names else "",
+        others=words.say("todo", "in_another_way", one.count, names=and_more(one.names, words))
+        if one.names
+        else words.say("todo", "or_to", names=and_more(one.others, words))
+        if one.others
+        else "",
+        for_machines=words.say("todo", "for_machine", machine=safe_name(one.machine)) if one.machine else "",
+        versions=and_more(versions or one.names, words),
+        after=words.text("todo", "after_open") if digest.assessment.still_open else "",
+        left=words.say("todo", "left", n=len(one.others), of=len(one.others) + one.count) if one.others else "",
+        change=", ".join(sorted({change_of_values(each) for each in no_longer if each})),
+        mistake=words.text("todo", "mistake") if _is_fall(one, digest) else "",
+        act=words.say("todo", "act", names=and_more(one.names, words)) if _is_fall(one, digest) else "",
+    )
+
+
+def _lacking(one: Action, digest: Digest) -> ComparedTag | None:
+    """Return the new snapshot that an action is about, as it lacks something; None if it is about something else."""
+    compared = (tag for fact in digest.assessment.facts for tag in fact.tags if tag.base)
+    return next((tag for tag in compared if (tag.tag, tag.source) == (one.tag, one.source)), None)
+
+
+def lacked(statements: Sequence[Statement], words: Words) -> str:
+    """Name what a snapshot lacks, first what it has for no machine, and what it has in an older version only."""
+    whole = removed_packages(statements)
+    lost = sorted(lost_packages(statements), key=lambda name: name not in whole)
+    older = [line for one in statements if one.kind is StatementKind.DOWNGRADED for line in one.lines]
+    said = [f"{and_more(lost, words)}{only_for(statements, words)}"] if lost else []
+    said += [
+        words.say("todo", "only_older", name=safe_name(line.package), version=safe_name(line.story.pairs[-1][1]))
+        for line in older[:MOST_NAMES]
+        if line.story.pairs
+    ]
+    said += [words.say("other", "more", len(older) - MOST_NAMES)] if len(older) > MOST_NAMES else []
+    return ", ".join(said)
+
+
+def _is_fall(action: Action, digest: Digest) -> bool:
+    """Tell whether the first number of a version that an action is about became smaller."""
+    return any(
+        falls(*pair)
+        for line, _ in lines_of(digest, StatementKind.DOWNGRADED)
+        for pair in line.story.pairs
+        if line.package in action.names
+    )
+
+
+def _resolutions(because: Because, names: Collection[str], digest: Digest) -> list[Resolution]:
+    own = digest.assessment.environment
+    return [each for each in (own.for_cause(because) if own else ()) if each.need.package in names]
+
+
+def _or_with(task: Action, digest: Digest, words: Words, most: int = _MOST_OPEN) -> str:
+    """Name the replaced versions that lock files may have, but for those that the first sentence tells."""
+    new = {one for tag in digest.tags for one in replaced_versions(tag.statements)}
+    old = [one for one in task.others if digest.assessment.due or one not in new] if task.because in LOCK_FILES else ()
+    return words.say("todo", "or_with", names=and_more(old, words, most)) if old else ""
+
+
+def _compilers(found: Iterable[Resolution]) -> str:
+    """Name the other compilers of equal builds: ` (24 with gcc@13.3.0)`."""
+    start = "compiler "
+    others = Counter(text.removeprefix(start) for one in found for text in one.differs if text.startswith(start))
+    named = ", ".join(f"{count:,} with {safe(name)}" for name, count in others.most_common(MOST_NAMES))
+    return f" ({named})" if named else ""
+
+
+def steps(digest: Digest, words: Words) -> list[str]:
+    """Return the commands for an environment, in their order; conditions are comments above what they are of.
+
+    There are none where names could mean more to a shell, nor to re-concretize only what was asked for earlier.
+    """
+    found = digest.assessment
+    required = [one.partition("@")[::2] for one in (*found.required, *_copied(digest))]
+    moves = [(one.source, one.tag, one.name) for one in found.actions if one.verb is Verb.MOVE and one.tag]
+    moves += [(source, tag, "") for source, tag in _newest_snapshots(digest)]
+    settled = [one for one in found.actions if one.verb is Verb.RECONCRETIZE or one.because in _CONCRETIZED]
+    copies = [one for one in found.actions if one.verb is Verb.COPY or one.is_copy]
+    is_due = found.is_wait_over or any(not one.since for one in settled)
+    is_asked = is_due or bool(copies) or digest.environment is not None or _went(digest)
+    concretizes = not found.is_waiting and (bool(moves) or (bool(settled) and is_asked))
+    shell = [word.removesuffix(":") for pair in required for word in pair] + [tag for _, tag, _ in moves]
+    if not (copies or moves or (concretizes and (required or is_due))) or not all(map(is_plain, shell)):
+        return []
+    said: list[str] = []
+    for source, tag, old in moves:
+        said += _comment(words.say("todo", "old_mirror" if old else "if_older", tag=tag))
+        said += [f"spack -e . mirror remove {old or blank('OLD_NAME')}", _add_mirror(digest, source, tag)]
+    keeping = _keeping(digest) if concretizes else {}
+    said += _requiring(digest, words, {tag for _, tag, old in moves if old}) if concretizes else ()
+    is_for_some = any(line.startswith("# if you use ") for line in said)
+    condition = _if_lock(settled, digest, words, is_for_some=is_for_some)
+    if concretizes:
+        said += _requiring_copied(digest, words)
+        said += _comment(condition)
+        said += _comment(words.text("todo", "from_source")) if found.required else []
+        said.append("spack -e . concretize --force && spack -e . install")
+    if concretizes and any(one.because in _OLD for one in found.actions):
+        said += [*_comment(words.text("todo", "reused")), "cachewatch coverage spack.lock"]
+    if copies or keeping or any(pin.best for pin in digest.pinned):
+        names = [spec.partition("@")[0] for kept in keeping.values() for spec in kept]
+        users = [and_more(names, words)] if names else []
+        users += [_users(one, words) for one in copies if one.is_copy]
+        key = "copy_if" if users and digest.environment is None else "copy_all"
+        said += _comment(words.say("todo", key, users=" or ".join(users)))
+        is_installed = found.is_waiting or (concretizes and not condition)
+        said += [f"spack -e . mirror add --unsigned own {blank('OWN')}"]
+        said += [f"{'' if is_installed else 'spack -e . install && '}spack -e . buildcache push --update-index own"]
+    return [*_blanks(said, words), *_chained(said)]
+
+
+def blank(name: str) -> str:
+    """Return what a shell refuses to run, with all that is chained to it, until readers filled it in."""
+    return f'"${{{name}:?}}"'
+
+
+def _blanks(commands: Sequence[str], words: Words) -> Iterator[str]:
+    """Yield a line for each blank of the commands, for readers to fill in."""
+    for name in ("OLD_NAME", "ADDRESS", "OWN"):
+        if any(blank(name) in line for line in commands):
+            yield f"{name}=  # {words.text('todo.blanks', name)}"
+
+
+def _chained(commands: Sequence[str]) -> Iterator[str]:
+    """Yield the commands, each run only if those before succeeded."""
+    last = max((n for n, line in enumerate(commands) if not line.startswith("#")), default=0)
+    for n, line in enumerate(commands):
+        yield line if n >= last or line.startswith("#") else f"{line} &&"
+
+
+def _copied(digest: Digest) -> list[str]:
+    """Return what is to be copied, with the versions of which the last builds may be pruned."""
+    found = digest.assessment
+    looks = [spec for one in found.actions if one.is_copy for spec in one.versions]
+    last = found.environment.for_cause(Because.ENVIRONMENT_LAST_OTHER) if found.environment else ()
+    return [*looks, *(f"{one.need.package}@{one.need.version}" for one in last)]
+
+
+def _requiring_copied(digest: Digest, words: Words) -> Iterator[str]:
+    """Yield the commands that require what is to be copied, or Spack may choose another build; of several for some, one."""
+    for spec in _copied(digest)[: _MOST_REQUIRED if digest.environment else 1]:
+        for one in digest.assessment.actions:
+            if one.is_copy and spec in one.versions:
+                yield from _comment(words.say("todo", "copy_required", len(one.names), users=_users(one, words)))
+        yield _require(spec)
+
+
+def _require(spec: str) -> str:
+    name, _, version = spec.partition("@")
+    return f"spack -e . config add \"packages:{name}:require:'@{version}'\""
+
+
+def _requiring(digest: Digest, words: Words, added: Collection[str]) -> Iterator[str]:
+    """Yield the commands that add snapshots with what is to be required, unless they are `added`, and require it."""
+    found = digest.assessment
+    users = {}
+    for spec in found.required:
+        exact = spec.removesuffix(":")
+        package = exact.partition("@")[0]
+        machine = next((one.machine for one in found.actions if one.machine and package in one.names), "")
+        on = words.say("todo", "on_machine", machine=safe_name(machine)) if machine else ""
+        users[exact] = f"{package}{on}"
+    last = ""
+    for tag, names in _keeping(digest).items():
+        last = " or ".join(users[name] for name in names)
+        key = "kept_there" if digest.environment else "kept_if"
+        packages = and_more([name.partition("@")[0] for name in names], words)
+        if tag not in added:
+            yield from _comment(words.say("todo", key, len(names), tag=tag, users=last, names=packages))
+            yield _add_mirror(digest, "", tag)
+    for spec in list(found.required)[:_MOST_REQUIRED]:
+        user = users[spec.removesuffix(":")]
+        if digest.environment is None and user != last:
+            yield from _comment(words.say("todo", "if_used", users=user))
+        last = user
+        yield _require(spec)
+    if len(found.required) > _MOST_REQUIRED:
+        yield from _comment(words.say("todo", "more_required", len(found.required) - _MOST_REQUIRED))
+
+
+def _if_lock(settled: Sequence[Action], digest: Digest, words: Words, *, is_for_some: bool) -> str:
+    """Return for whom it is to re-concretize, where what stands before is for some, or the text above says less."""
+    days = [one for one in settled if one.because in LOCK_FILES]
+    if not is_for_some and (not days or any(not one.since for one in settled)):
+        return ""
+    if digest.environment is not None or not settled:
+        return words.text("todo", "everybody") if settled else ""
+    cases = [
+        words.say(
+            "todo",
+            f"unless_{one.because}",
+            day=day_of(one.name),
+            tag=safe(one.tag),
+            or_with=_or_with(one, digest, words, MOST_NAMES),
+        )
+        for one in days[:1]
+    ]
+    others = [name for one in settled if one.because is Because.OTHER for name in one.names]
+    cases += [words.say("todo", "unless_other", names=and_more(others, words))] if others else []
+    cases += [] if digest.assessment.due else _cases(digest, words)
+    if digest.assessment.required:
+        names = [spec.partition("@")[0] for spec in digest.assessment.required]
+        more = [words.say("other", "more", len(names) - MOST_NAMES)] if len(names) > MOST_NAMES else []
+        cases.append(words.say("todo", "if_missing", names=" or ".join((*names[:MOST_NAMES], *more))))
+    added = words.text("todo", "if_added") if _newest_snapshots(digest) else ""
+    return words.say("todo", "if_lock", added=added, cases=", or ".join(cases))
+
+
+def _users(one: Action, words: Words) -> str:
+    """Name those who are to copy packages, by these and their machine."""
+    on = words.say("todo", "on_machine", machine=safe_name(one.machine)) if one.machine else ""
+    return words.say("todo", "users", len(one.names), names=and_more(one.names, words), on_machine=on)
+
+
+def _comment(text: str) -> list[str]:
+    """Return a comment of a block of commands, in lines as wide as a mail has room for."""
+    return wrap(text, _WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
+
+
+def _add_mirror(digest: Digest, source: str, tag: str) -> str:
+    """Return the command that adds a snapshot as a mirror."""
+    return f"spack -e . mirror add {tag} {mirror_of(digest, source, tag) or blank('ADDRESS')}"
+
+
+def mirror_of(digest: Digest, source: str, tag: str) -> str | None:
+    """Return the address from which Spack installs what a tag of a source has, where it is known."""
+    for span in digest.spans:
+        mirror = span.mirror or public_mirror(span.address)
+        if source in ("", span.source) and mirror and is_plain(tag):
+            return web_address(mirror.replace("{tag}", tag))
+    return None

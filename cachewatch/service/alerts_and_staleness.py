@@ -1,0 +1,223 @@
+"""Alerts and notices: messages to the operators of cachewatch, never to the recipients of digests.
+
+Operators are notified once when an alert opens and once when it is resolved. Opening an open alert again updates its
+text and sends nothing. A source whose newest data is older than its `stale_after` has an alert.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+
+from msgspec import Struct
+
+from cachewatch.channels import open_channel
+from cachewatch.config.schedules_and_dates import minute
+from cachewatch.config.sources import Source
+from cachewatch.errors import StateError, TemplateError
+from cachewatch.report import digest_and_message_values as digest_values
+from cachewatch.report.digest_rendering import render_notice
+from cachewatch.report.words_file import words
+from cachewatch.runtime.log import error_message, traceback_of
+from cachewatch.service.context_and_source_copies import Context, EndingError
+from cachewatch.service.streams_and_silences import days
+from cachewatch.store import deliveries as outbox
+from cachewatch.store import digests_and_holds as digests
+from cachewatch.store import health_and_alerts as health
+from cachewatch.store.deliveries import DeliveryState
+from cachewatch.store.digests_and_holds import DigestRecord, DigestState
+from cachewatch.store.health_and_alerts import AlertKey, AlertKind, SourceHealth
+from cachewatch.store.schema import to_text
+from cachewatch.store.transactions_and_upgrades import Connection
+
+# Used in place of a subscription's name; no subscription can be called so.
+OPERATORS = "(operators)"
+
+
+class OperatorNotice(Struct, frozen=True, kw_only=True):
+    """A message to operators."""
+
+    topic: str  # shown in the list of digests in place of a stream's name
+    title: str
+    lines: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()  # command lines that help
+    is_good: bool = False  # whether it reports the end of a problem
+    facts: tuple[tuple[str, str], ...] = ()  # a name and its value, shown on a line each
+    avoid: tuple[str, ...] = ()  # channels that do not work, used only if there is no other
+
+
+class Alert(OperatorNotice, frozen=True, kw_only=True):
+    """An alert with the text that operators read; `status` also shows its first line."""
+
+    key: AlertKey
+    topic: str = ""  # that of the key
+
+
+def notify_within(connection: Connection, context: Context, notice: OperatorNotice) -> None:
+    """Queue a notice to operators within the open transaction of `connection`, and log it."""
+    event = "operators.notified"
+    if not queue_within(connection, context, notice):
+        event = "operators.unnotified"
+    context.log_within(connection).warning(event, topic=notice.topic, title=notice.title)
+
+
+def queue_within(connection: Connection, context: Context, notice: OperatorNotice) -> bool:
+    """Queue a notice within the open transaction of `connection`; return False if no operators' channel accepts it."""
+    context.notices += 1
+    now, config = context.clock(), context.config  # one of them, though a reload may bring another
+    topic = _topic(notice.key) if isinstance(notice, Alert) else notice.topic
+    whom, is_stored = config.operators, False
+    said = digest_values.Notice(
+        key=hashlib.sha256(f"{topic}\n{notice.title}\n{to_text(now)}".encode()).hexdigest(),
+        created=now,
+        title=notice.title,
+        is_good=notice.is_good,
+        said=notice.lines,
+        facts=notice.facts,
+        commands=notice.commands,
+        zone=config.timezone,
+        operator=", ".join(whom.to),
+    )
+    try:
+        rendered = render_notice(said, to=whom.to, templates_dir=config.templates_dir)
+    except TemplateError as error:
+        context.log.error("template.failed", error=str(error))
+        rendered = render_notice(said, to=whom.to)
+    for name in [name for name in whom.channels if name not in notice.avoid] or whom.channels:
+        channel = config.channels[name]
+        try:
+            messages = open_channel(channel).build_messages(rendered)
+        except Exception as error:  # noqa: BLE001  a channel that cannot pack a notice must not silence the others
+            log = context.log_within(connection).bind(channel=name)
+            log.error("operators.unreachable", error=error_message(error), traceback=traceback_of(error))
+            continue
+        if not is_stored:
+            record = DigestRecord(
+                key=rendered.key,
+                subscription=OPERATORS,
+                stream=topic,
+                state=DigestState.READY,
+                title=rendered.title,
+                period=rendered.period,
+                created=rendered.created,
+                reason="",
+                advances=(),
+                rendered=rendered,
+                short=rendered,
+            )
+            digests.add(connection, record)
+            is_stored = True
+        outbox.add(connection, name, messages, state=DeliveryState.QUEUED, lasting=channel.retry.lasting)
+    return is_stored
+
+
+# Used in place of a source's name in alerts about the daemon itself.
+DAEMON = "(daemon)"
+
+
+def open_now(context: Context, alert: Alert) -> None:
+    """Open an alert, and notify operators unless it was open already."""
+    with context.database.write() as connection:
+        open_within(connection, context, alert)
+
+
+def open_within(connection: Connection, context: Context, alert: Alert) -> None:
+    """Open an alert within the open transaction of `connection`, and notify operators unless it was open already."""
+    now, detail = context.clock(), alert.lines[0] if alert.lines else ""
+    if health.put_alert(connection, alert.key, alert.title, detail, now):
+        queue_within(connection, context, alert)
+        context.log_within(connection).warning("alert.opened", **_fields(alert.key, alert.title))
+
+
+def resolve_now(context: Context, key: AlertKey, title: str) -> None:
+    """Resolve an alert if it is open, and notify operators with `title`."""
+    with context.database.read() as connection:
+        if health.get(connection, key) is None:
+            return
+    with context.database.write() as connection:
+        resolve_within(connection, context, key, title)
+
+
+@contextmanager
+def contained(context: Context, name: str, part: str, *, may_be_open: bool = True) -> Iterator[None]:
+    """Turn an error in the block into an alert about the work `part` on `name`; the caller goes on after it.
+
+    After success that alert is resolved; `may_be_open=False` skips looking for it. StateError and EndingError are
+    raised, since they are no faults of the work.
+    """
+    key = AlertKey(AlertKind.WORK_FAILED, name, part)
+    try:
+        yield
+    except (StateError, EndingError):
+        raise
+    except Exception as error:  # noqa: BLE001  whatever it is, it stops only this
+        if context.is_ending.is_set():
+            return  # we may have ended what it worked with
+        said = error_message(error)
+        context.log.error("work.failed", name=name, part=part, error=said, traceback=traceback_of(error))
+        open_now(context, Alert(key=key, title=f"{part} of {name} fails", lines=(said,)))
+    else:
+        if may_be_open:
+            resolve_now(context, key, f"{part} of {name} works again")
+
+
+def resolve_within(connection: Connection, context: Context, key: AlertKey, title: str) -> datetime | None:
+    """Resolve an alert if it is open, and return when it was opened, else None.
+
+    Operators are notified with `title`, unless that is empty.
+    """
+    alert = health.remove(connection, key)
+    if alert is None:
+        return None
+    if title:
+        lines = (f"It began at {minute(alert.opened_at, context.config.timezone)}.",)
+        queue_within(connection, context, OperatorNotice(topic=_topic(key), title=title, lines=lines, is_good=True))
+    context.log_within(connection).info("alert.resolved", **_fields(key, title or alert.title))
+    return alert.opened_at
+
+
+def _fields(key: AlertKey, title: str) -> dict[str, str]:
+    return {"kind": key.kind, "name": key.name, "part": key.part, "title": title}
+
+
+def _topic(key: AlertKey) -> str:
+    return " ".join(filter(None, (key.kind, key.name, key.part)))
+
+
+def review(connection: Connection, context: Context, source: Source, source_health: SourceHealth) -> None:
+    """Open the alert of a source whose data is too old, and resolve it once there is newer data.
+
+    The age of the first data that was fetched opens no alert: how often a source publishes is only known after watching
+    it for that long.
+    """
+    key, now = AlertKey(AlertKind.SOURCE_STALE, source.name), context.clock()
+    is_watched = source_health.changed_at is not None and now - source_health.changed_at > source.stale_after
+    if not (is_watched and is_stale(source, source_health, now)):
+        resolve_within(connection, context, key, f"the source {source.name} has news again")
+        return
+    age = staleness(source_health, now, context.config.timezone).said(words())
+    why = "It answers, but upstream may have stopped publishing."
+    lines = (
+        f"{age[:1].upper()}{age[1:]}; `stale_after` is {days(source.stale_after)}.",
+        "It cannot be read either." if source_health.failures else why,
+    )
+    open_within(connection, context, Alert(key=key, title=f"the source {source.name} has no news", lines=lines))
+
+
+def is_stale(source: Source, source_health: SourceHealth, now: datetime) -> bool:
+    """Tell whether the newest data of a source is older than its `stale_after`."""
+    newest = _newest(source_health)
+    return newest is not None and now - newest > source.stale_after
+
+
+def staleness(source_health: SourceHealth, now: datetime, zone: str) -> digest_values.Note:
+    """Return a note on how old the newest data of a source is."""
+    newest = _newest(source_health)
+    if newest is None:
+        return digest_values.Note("empty")
+    return digest_values.Note("old", {"since": minute(newest, zone), "age": days(now - newest)})
+
+
+def _newest(source_health: SourceHealth) -> datetime | None:
+    """Return when the newest data was published, but no later than when it was fetched, whatever its commit date is."""
+    return min(filter(None, (source_health.revision_time, source_health.changed_at)), default=None)

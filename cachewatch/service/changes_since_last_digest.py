@@ -1,0 +1,490 @@
+"""The changes in one source between the cursors of a stream and the newest revision."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from functools import partial
+from itertools import pairwise
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.config.sources import Source
+from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core.advice.environment_coverage import Coverage, Environment, Need, Resolution
+from cachewatch.core.advice.verbs_and_reasons import Alternative, Home, Pinned
+from cachewatch.core.advice.waits_and_reminders import (
+    Departure,
+    Fact,
+    Point,
+    Remembered,
+    StillMissing,
+    merged,
+    series_or_tag,
+)
+from cachewatch.core.statement_kinds import Statement, StatementKind
+from cachewatch.core.versions_spellings_targets import version_key
+from cachewatch.git.local_repository import Repository
+from cachewatch.git.revision_names_and_times import (
+    Revision,
+    count_between,
+    is_there,
+    lacks,
+    longest_pause,
+    resolve,
+    resolve_upstream,
+    times_between,
+)
+from cachewatch.git.tags_and_documents import Bases, document_in, tags_of
+from cachewatch.report.digest_and_message_values import Note, Outage, Span
+from cachewatch.service.alerts_and_staleness import is_stale, staleness
+from cachewatch.service.comparing_sources import OpenSource, TagNews, without_suspicion
+from cachewatch.service.comparison_cache import Comparisons
+from cachewatch.service.context_and_source_copies import Context
+from cachewatch.service.missing_and_returned import (
+    Departures,
+    Returns,
+    Steps,
+    all_statements,
+    announced,
+    is_old,
+    learned_back,
+    missing_since,
+    packages_of,
+    pruned,
+    returned,
+    tag_added,
+    urgent_only,
+    with_statements,
+)
+from cachewatch.service.streams_and_silences import (
+    REGULAR,
+    URGENT,
+    PendingRange,
+    Stream,
+    StreamState,
+    first_revision,
+    plan_ranges,
+)
+from cachewatch.service.unreadable_documents import UnreadAfter, UnreadDocuments, by_tag, unknown
+from cachewatch.store.cursors_and_remembered import Advance, Cursor, CursorUpdate, Position, Unread
+from cachewatch.store.health_and_alerts import SourceHealth
+
+# For how many snapshots in a row a digest names the same packages that they still lack.
+_MOST_TIMES = 3
+
+
+class SourceDiff(Struct, frozen=True, kw_only=True):
+    """The part of a digest that comes from one source."""
+
+    spans: tuple[Span, ...] = ()
+    news: tuple[TagNews, ...] = ()
+    resolved: Mapping[str, tuple[Unread, ...]] = {}  # documents that are not unreadable any more, by tag
+    advance: Advance | None = None  # how the cursors move; None if nothing was ever fetched
+    steps: tuple[tuple[str, str, str, str], ...] = ()  # source, tag, before, after: what the key is made of
+    coverage: tuple[Coverage, Coverage] | None = None  # of the environment, before and after
+    left: Mapping[tuple[str, str, Need], Resolution] = {}  # of the builds that earlier digests asked to look after
+    kept: Mapping[Need, Home] = {}  # where builds that are gone are left
+    alternative: Alternative | None = None  # the snapshot that has most of the environment
+    pinned: Pinned | None = None
+    lacks_pin: bool = False  # the source never had the pinned snapshot
+    is_lost: bool = False  # changes are unknown, which readers have to be told even if there is nothing else
+    vanished: tuple[str, ...] = ()  # all tags of the stream, if all of them vanished together
+
+
+class NewSnapshot(Struct, frozen=True):
+    """The state that the newest of a series' new snapshots is compared with, and the other new snapshots."""
+
+    base: Revision  # with the tag of the earlier snapshot
+    others: tuple[str, ...]
+    unnamed: tuple[str, ...] = ()  # the newest, where readers are to move to another one
+
+
+class PendingSource(OpenSource, frozen=True, kw_only=True):
+    """An open source, with what a stream knows of it, to compare everything that the stream has not reported yet."""
+
+    documents: UnreadDocuments
+    returns: Returns
+    cursors: Mapping[str, Cursor]
+    longest_pause: timedelta  # between two revisions; a longer one is an outage
+
+    @property
+    def health(self) -> SourceHealth:
+        """The results of the polls of this source."""
+        return self.state.sources[self.source.name]
+
+    def compare(self) -> SourceDiff:
+        """Compare everything that the stream has not reported yet."""
+        news: list[TagNews] = []
+        bases: dict[str, Mapping[str, Revision]] = {}
+        earlier: dict[str, Mapping[str, Revision]] = {}
+        learned: list[Fact] = []
+        pinned = self.pinned(learned)
+        for each in self.ranges.ranges:  # each tag is in one of them
+            of_range, bases_of_range, readable = self._news_of(each, learned, pinned)
+            news += of_range
+            bases.update(bases_of_range)
+            earlier.update(readable)
+        unread = self.documents.after(self.ranges, news, bases, earlier)
+        coverage, left = self.coverage(bases), dict(self.left(bases))
+        learned += (wave for each in news for wave in announced(self.source.name, each.tag))
+        return SourceDiff(
+            spans=tuple(self._spans(unread)),
+            news=tuple(news),
+            resolved=unread.resolved,
+            advance=self._advance(unread, learned, news),
+            steps=tuple(
+                (self.source.name, tag, gap.base.commit, self.newest.commit)
+                for gap in self.ranges.ranges
+                for tag in sorted(gap.tags)
+            ),
+            coverage=coverage,
+            left=left,
+            kept=self.kept([*(left.values() if coverage is None else coverage[1].needs)], news),
+            alternative=self.alternative(),
+            pinned=pinned,
+            lacks_pin=pinned is None and self.lacks_pin(),
+            is_lost=bool(self.ranges.lost or unread.unknown),
+            vanished=self.ranges.vanished,
+        )
+
+    def _news_of(
+        self, gap: PendingRange, learned: list[Fact], pinned: Pinned | None
+    ) -> tuple[tuple[TagNews, ...], Bases, Bases]:
+        """Return the news of the tags in `gap`, and two mappings of packages to the versions they were compared with.
+
+        The second mapping has only those that cannot be read where the range begins. Departures and returns are added
+        to `learned`.
+        """
+        steps, wanted = Steps(self.repository, gap.base, self.newest), self.wants_package()
+        compare = partial(self._compared_range, gap, steps, self._new_snapshots(gap, pinned))
+        documents = {tag: found for tag in sorted(gap.tags) if (found := self.returns.documents(tag, wanted))}
+        bases: Bases = {
+            tag: self.returns.bases({name: those for name, those in found.items() if name not in had})
+            for tag, found in documents.items()
+            for had in [steps.packages(gap.base, tag)]
+        }
+        bases = _joined(bases, self.documents.bases(gap.tags))
+        news = compare(bases)
+        builds = {
+            tag: found for each in news if (found := self.returns.builds(each.tag)) and (tag := each.name) in gap.tags
+        }
+        if builds:
+            bases = _joined({tag: self.returns.bases(found) for tag, found in builds.items()}, bases)
+            news = compare(bases)
+        # What the earlier state cannot tell is compared with the last version that could be read.
+        if earlier := self.documents.earlier(news, bases):
+            bases = _joined(bases, earlier)
+            news = compare(bases)
+        back = {tag: {**builds.get(tag, {}), **documents.get(tag, {})} for tag in sorted({*builds, *documents})}
+        departed = list(self._departed(news, gap, steps, bases))
+        learned += departed
+        learned += (fact for found in back.values() for fact in learned_back(found, self.stream.name))
+        known = self.state.remembered.learned(learned)
+        old = list(self._settled(gap, known, wanted))
+        learned += (replace(one, is_settled=True) for one, _ in old)
+        sure = {one.last.tag for one in departed if (one.source, one.tag) in known.confirmed}
+        news = tuple(_without_decided_suspicion(each, sure, {one.last.tag for one, _ in old}) for each in news)
+        more = [*self._returned(back, news), *((one.last.tag, missing_since(one, names)) for one, names in old)]
+        more += ((each.name, one) for each in news for one in self._announced_prune(each))
+        news = self._with_statements(news, more, gap, bases)
+        news = tuple(self._with_missing(each, wanted, learned) for each in news)
+        if self.stream.is_urgent:
+            news = tuple(replace(each, tag=urgent_only(each.tag)) for each in news)
+        return news, bases, earlier
+
+    def _compared_range(
+        self, gap: PendingRange, steps: Steps, snapshots: Mapping[str, NewSnapshot], bases: Bases
+    ) -> tuple[TagNews, ...]:
+        """Compare the tags of a range; of several new snapshots of a series, only the newest is compared."""
+        new = {tag for one in snapshots.values() for tag in (*one.others, *one.unnamed)}
+        others = gap.tags - snapshots.keys() - new
+        news = self.compared(gap.base, self.newest, others.__contains__, bases, steps) if others else ()
+        if snapshots:  # without the empty news of a comparison that found nothing
+            news = tuple(each for each in news if any(all_statements(each.tag)) or each.tag.report.diagnostics)
+        for tag, snapshot in snapshots.items():
+            newest = replace(self.newest, tag=tag)
+            (one,) = self.compared(snapshot.base, newest, lambda _: True, bases, is_new=True)
+            added = [tag_added(name) for name in snapshot.others]
+            news = (*news, replace(one, tag=with_statements(one.tag, added, self.silencing(tag).wants)))
+        return news
+
+    def _new_snapshots(self, gap: PendingRange, pinned: Pinned | None) -> Mapping[str, NewSnapshot]:
+        """Return the newest new snapshot of each series, with the pinned or newest older one to compare it with.
+
+        In place of the newest it is the one to move to from a pinned snapshot that is gone.
+        """
+        had, has = (tags_of(self.repository, side).ids for side in (gap.base, self.newest))
+        gone = {
+            tag: one.revision for tag, one in self.cursors.items() if one.vanished_at is not None and tag not in has
+        }
+        known = {**gone, **{tag: gap.base.commit for tag in had if tag in self.cursors and tag not in gone}}
+        pin = self.stream.subscription.match.pinned or ""
+        seen = self.state.remembered.pin(self.source.name, pin)
+        pin = "" if seen is not None and seen.is_told_gone else pin
+        if pin in has or (pin in had and pin not in gone):
+            known[pin] = self.newest.commit if pin in has else gap.base.commit
+        found: dict[str, NewSnapshot] = {}
+        new = [tag for tag in gap.tags if tag in has and tag not in had and tag_names.is_snapshot(tag)]
+        for name in sorted({series_or_tag(tag) for tag in new}):
+            *others, newest = sorted((tag for tag in new if series_or_tag(tag) == name), key=version_key)
+            there = [tag for tag in known if series_or_tag(tag) == name and is_there(self.repository, known[tag])]
+            is_older = pin in there and version_key(pin) < version_key(newest)
+            base = pin if is_older else tag_names.predecessors((*there, newest)).get(newest)
+            if base is not None:
+                at = replace(resolve(self.repository, known[base]), tag=base)
+                best = pinned.best if pinned is not None and pinned.is_gone and pinned.tag == base else ""
+                named = tuple(tag for tag in others if tag != best)
+                found[best or newest] = NewSnapshot(base=at, others=named, unnamed=(newest,) if best else ())
+        return found
+
+    def _with_missing(self, news: TagNews, wanted: Callable[[str], bool], learned: list[Fact]) -> TagNews:
+        """Add the packages that a new snapshot still lacks; the same packages are named for three snapshots at most."""
+        tag, base = news.name, news.tag.report.before.tag
+        if base == tag or not tag_names.is_snapshot(tag) or self.stream.subscription.match.pinned is not None:
+            return news
+        packages = self.returns.still_missing(tag, wanted)
+        said = self.state.remembered.still_missing(self.source.name, tag, self.stream.name)
+        times = said.times if said is not None and said.packages == packages else 0
+        if not packages or times >= _MOST_TIMES:
+            return news
+        learned.append(
+            StillMissing(
+                source=self.source.name,
+                series=series_or_tag(tag),
+                stream=self.stream.name,
+                packages=packages,
+                times=times + 1,
+            )
+        )
+        return replace(news, tag=replace(news.tag, still_missing=packages))
+
+    def _departed(self, news: Iterable[TagNews], gap: PendingRange, steps: Steps, bases: Bases) -> Iterator[Departure]:
+        """Yield the departures from the tags of a range, and those of tags that vanished as a whole."""
+        departures = Departures(self.repository, self.source.name, self.newest)
+        found: list[Departure] = []
+        for each in news:
+            if self.ranges.places.get(each.name) is not None:
+                found += departures.of_tag(each.tag, steps, gap.base)
+        going_on = {series_or_tag(tag) for tag, revision in self.ranges.places.items() if revision is not None}
+        for tag in sorted(gap.tags):
+            if tag in self.ranges.places and self.ranges.places[tag] is None and series_or_tag(tag) not in going_on:
+                found.append(departures.of_lost_tag(tag, steps))
+        for one in found:
+            tag = one.first.tag
+            told = {"": one.last if one.last.tag != tag else Point(gap.base.commit, tag)}  # or of an earlier snapshot
+            told |= {
+                package: Point(base.commit, base.tag or tag)
+                for package, base in bases.get(tag, {}).items()
+                if package in one.packages
+            }
+            yield replace(one, told=tuple((self.stream.name, *of) for of in told.items()))
+
+    def _returned(
+        self, back: Mapping[str, Mapping[str, Sequence[Departure]]], news: Iterable[TagNews]
+    ) -> Iterator[tuple[str, Statement]]:
+        """Yield the statements on packages that are back, each with its tag."""
+        by_tag = {each.name: each.tag for each in news}
+        for tag, found in back.items():
+            statements = all_statements(by_tag[tag]) if tag in by_tag else ()
+            changed = {package for one in statements for package in one.packages}
+            for one in returned(found, changed, self.stream.name):
+                yield tag, one
+
+    def _announced_prune(self, news: TagNews) -> Iterator[Statement]:
+        """Yield that announced builds were pruned, if the selected stacks do not show it: no stack built them."""
+        wave = self.state.remembered.wave(self.source.name, news.name)
+        is_told = any(one.kind is StatementKind.PRUNE for one in all_statements(news.tag))
+        if wave is not None and not is_told and news.tag.report.pruned >= wave.count:
+            yield pruned(wave)
+
+    def _settled(
+        self, gap: PendingRange, known: Remembered, wanted: Callable[[str], bool]
+    ) -> Iterator[tuple[Departure, tuple[str, ...]]]:
+        """Yield departures that were suspicious for so long that they count as losses, with what is still missing."""
+        for one in () if self.stream.is_urgent else known.suspicions:
+            if one.source == self.source.name and one.last.tag in gap.tags and is_old(one, self.newest):
+                has = packages_of(self.repository, self.newest, one.last.tag)
+                missing = {*one.packages} - has.keys() or {*one.packages}
+                if packages := tuple(package for package in one.packages if package in missing and wanted(package)):
+                    yield one, packages
+
+    def _with_statements(
+        self, news: Sequence[TagNews], more: Iterable[tuple[str, Statement]], gap: PendingRange, bases: Bases
+    ) -> tuple[TagNews, ...]:
+        """Add statements to the news of tags; a tag without news is compared to get some."""
+        by_tag = {each.name: each for each in news}
+        for tag, statement in more:
+            if tag not in by_tag:
+                base, newest = (replace(side, tag=tag) for side in (gap.base, self.newest))
+                if tag not in tags_of(self.repository, base).ids:
+                    continue
+                (by_tag[tag],) = self.compared(base, newest, lambda _: True, bases)
+            one = by_tag[tag]
+            by_tag[tag] = replace(one, tag=with_statements(one.tag, [statement], self.silencing(tag).wants))
+        return tuple(by_tag.values())
+
+    def _spans(self, unread: UnreadAfter) -> Iterator[Span]:
+        """Yield the compared span of each range; the first one has the notes on the source as a whole."""
+        removed, readable = defaultdict[str, list[Unread]](list), defaultdict[str, list[Unread]](list)
+        for tag, entry in ((tag, entry) for tag, entries in unread.resolved.items() for entry in entries):
+            is_gone = document_in(self.repository, self.newest.commit, tag, entry.package) is None
+            (removed if is_gone else readable)[tag].append(entry)
+        # By the revision since which documents are unreadable, and by the one that they are compared with now.
+        notes = (
+            *((Note("rewritten"),) if any(self._between(gap)[1] for gap in self.ranges.ranges) else ()),
+            *by_tag("unread", unread.left, lambda entry: entry.since),
+            *by_tag("read-again", readable, lambda entry: entry.base),
+            *by_tag("removed", removed, lambda _: ""),
+            *unknown(unread.unknown),
+            *self._notes_on_dates(),
+        )
+        packages = tuple(dict.fromkeys(entry.package for left in unread.left.values() for entry in left))
+        is_unknown = bool(unread.unknown)
+        for gap in self.ranges.ranges:
+            revisions, _, times = self._between(gap)
+            yield replace(self._span(gap.base, revisions, times, notes), unread=packages, is_unknown=is_unknown)
+            notes, packages, is_unknown = (), (), False
+        if self.ranges.lost or not self.ranges.ranges:
+            # Nothing is compared; the notes may say why.
+            names = ", ".join(revision[:10] for revision in self.ranges.lost)
+            lost = (Note("lost", {"revisions": names}), Note("lost-why"), Note("lost-then")) if names else ()
+            span = self._span(self.newest, 0, (), (*lost, *notes))
+            yield replace(span, is_unknown=bool(self.ranges.lost), unread=packages)
+
+    def _between(self, gap: PendingRange) -> tuple[int | None, bool, Sequence[datetime]]:
+        """Return how many revisions a range has, whether upstream no longer has its first one, and the times of all."""
+        return self.comparisons.recall(
+            ("between", self.repository.git_dir, gap.base.commit, self.newest.commit),
+            lambda: (
+                count_between(self.repository, gap.base, self.newest),
+                lacks(self.repository, self.newest, gap.base),
+                times_between(self.repository, gap.base, self.newest),
+            ),
+        )
+
+    def _notes_on_dates(self) -> Iterator[Note]:
+        """Yield what is said of a source that published nothing for long, or whose newest revision is of no real day."""
+        now = self.context.clock()
+        newest = self.newest.time
+        is_usual = newest is not None and now - newest <= self.longest_pause
+        if is_stale(self.source, self.health, now) and not is_usual:
+            yield staleness(self.health, now, self.context.config.timezone)
+        if self.newest.has_impossible_date:
+            yield Note("impossible-date", {"revision": self.newest.commit[:10]})
+
+    def _span(
+        self, before: Revision, revisions: int | None, times: Iterable[datetime], notes: tuple[Note, ...]
+    ) -> Span:
+        return Span(
+            source=self.source.name,
+            address=self.source.public_address,
+            before=before.side(),
+            after=self.newest.side(),
+            revisions=revisions,
+            newest=self.health.revision_time,
+            checked=self.health.succeeded_at,
+            notes=notes,
+            gaps=tuple(Outage(a, b) for a, b in pairwise(sorted(times)) if b - a > self.longest_pause),
+        )
+
+    def _advance(self, unread: UnreadAfter, learned: Iterable[Fact], news: Iterable[TagNews]) -> Advance:
+        updates = (
+            CursorUpdate(tag=tag, revision=revision, unread=tuple(unread.left.get(tag, ())))
+            for tag, revision in sorted(self.ranges.places.items())
+        )
+        known = {fact.key: fact for fact in self.state.remembered.facts}
+        facts = {fact.key: merged(known.get(fact.key), fact) for fact in learned}
+        # Every stream of the subscription has reported that everything of it is back.
+        streams = (REGULAR, URGENT) if self.stream.subscription.urgent is not None else (REGULAR,)
+        departures = ((key, fact) for key, fact in facts.items() if isinstance(fact, Departure))
+        over = tuple(key for key, departure in departures if not any(map(departure.missing, streams)))
+        return Advance(
+            subscription=self.stream.subscription.name,
+            stream=self.stream.name,
+            source=self.source.name,
+            revision=self.newest.commit,
+            tags=tuple(updates),
+            learned=tuple(fact for key, fact in facts.items() if key not in over and known.get(key) != fact),
+            forgotten=(*(key for key in over if key in known), *self._pruned(news)),
+        )
+
+    def _pruned(self, news: Iterable[TagNews]) -> Iterator[str]:
+        """Yield the keys of announced prunes that took place; the regular digest tells of them."""
+        for each in () if self.stream.is_urgent else news:
+            wave = self.state.remembered.wave(self.source.name, each.name)
+            if wave is not None and any(one.kind is StatementKind.PRUNE for one in all_statements(each.tag)):
+                yield wave.key
+
+
+def _joined(bases: Bases, earlier: Bases) -> Bases:
+    return {tag: {**bases.get(tag, {}), **earlier.get(tag, {})} for tag in {*bases, *earlier}}
+
+
+@contextmanager
+def open_source(
+    context: Context,
+    stream: Stream,
+    source: Source,
+    state: StreamState,
+    *,
+    since: str | None,
+    environment: Environment | None,
+    comparisons: Comparisons,
+    takes: Callable[[str, str], bool],
+) -> Iterator[PendingSource | None]:
+    """Open a source and plan what to compare: from the last report of `stream`, or `since`, to the newest revision.
+
+    Only tags that `takes` accepts, by source and tag, are compared. A stream that has not begun, as for `preview`, is
+    compared from where it begins. Yields None if nothing was ever fetched.
+    """
+    fetched, position = state.sources[source.name].revision, state.positions.get(source.name)
+    if fetched is None:
+        yield None
+        return
+    with comparisons.opened(source.name, lambda: context.open_repository(source)) as repository:
+        newest = resolve(repository, fetched)
+        if since is not None:
+            position = _position_at(repository, resolve_upstream(repository, since), newest)
+        elif position is None:
+            position = _position_at(repository, first_revision(repository, source, newest), newest)
+        isolation = comparisons.isolation(source.name)
+        learnt = longest_pause(repository, newest)
+        yield PendingSource(
+            context=context,
+            stream=stream,
+            source=source,
+            state=state,
+            repository=repository,
+            newest=newest,
+            ranges=plan_ranges(
+                repository,
+                position,
+                newest,
+                wanted=lambda tag: stream.wants_tag(source)(tag) and takes(source.name, tag),
+            ),
+            comparisons=comparisons,
+            documents=UnreadDocuments(repository, position.unread, isolation),
+            cursors=position.cursors,
+            returns=Returns(repository, source.name, stream.name, newest, state.remembered),
+            isolation=isolation,
+            longest_pause=source.stale_after if learnt is None else learnt,
+            environment=environment,
+        )
+
+
+def _position_at(repository: Repository, first: Revision, newest: Revision) -> Position:
+    """Return the position of a stream that reported everything up to `first`."""
+    tags = tags_of(repository, first).ids.keys() | tags_of(repository, newest).ids.keys()
+    return Position(revision=first.commit, cursors=dict.fromkeys(tags, Cursor(first.commit)), unread={})
+
+
+def _without_decided_suspicion(news: TagNews, confirmed: Set[str], settled: Set[str]) -> TagNews:
+    """Remove the suspicion from the news of a tag if operators confirmed the loss, or if it counts as a loss by now."""
+    if news.name not in confirmed | settled:
+        return news
+    is_own = any(one.packages for one in all_statements(news.tag) if one.kind is StatementKind.SUSPICIOUS)
+    if news.name in settled or not is_own:
+        news = replace(news, tag=without_suspicion(news.tag))
+    return replace(news, suspicion="")

@@ -1,0 +1,419 @@
+"""One source that is open for one stream: how its tags differ between two revisions, as the stream selects them.
+
+For a subscription with an environment or a pinned snapshot, also what these have and what a move would change.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import closing, nullcontext
+from functools import partial
+from itertools import count
+from types import MappingProxyType
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.config.channels import MailConfig
+from cachewatch.config.sources import Source
+from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core.advice.actions import lost_by_moving, needs_of
+from cachewatch.core.advice.environment_coverage import (
+    Coverage,
+    Environment,
+    Nearest,
+    Need,
+    Resolution,
+    compare_coverage,
+)
+from cachewatch.core.advice.verbs_and_reasons import Alternative, Because, Home, Pinned
+from cachewatch.core.advice.waits_and_reminders import Fact
+from cachewatch.core.changesets import Changeset, Comparison, TagPair
+from cachewatch.core.filters_and_default_kinds import ALWAYS_REPORTED, CAN_BE_URGENT, Globs, Selection
+from cachewatch.core.model import Kind
+from cachewatch.core.statement_kinds import Statement, StatementKind
+from cachewatch.core.statements import Wants
+from cachewatch.core.versions_spellings_targets import is_newer, version_key
+from cachewatch.environments import cover_both
+from cachewatch.errors import SourceError
+from cachewatch.git.local_repository import Repository
+from cachewatch.git.revision_names_and_times import Revision, is_there, resolve
+from cachewatch.git.tags_and_documents import Bases, compare_revisions, tags_of
+from cachewatch.hooks import extensions
+from cachewatch.report.diff_formats import MOST_CSV, DigestCollector, read_tag_digest
+from cachewatch.report.digest_and_message_values import TagDigest
+from cachewatch.runtime.worker import Isolation
+from cachewatch.service.comparison_cache import Comparisons, find_pin, what_is_asked
+from cachewatch.service.context_and_source_copies import Context
+from cachewatch.service.missing_and_returned import Steps, all_statements, tag_added, with_statements
+from cachewatch.service.streams_and_silences import PendingRanges, Silencing, Stream, StreamState, selection_of
+
+_PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
+# Removals of packages or versions.
+_REMOVED = (StatementKind.PACKAGE_REMOVED, StatementKind.RETIRED, StatementKind.DOWNGRADED)
+# How many lines of a source's digest get a stay; finding one of the largest package takes some hundredths of a second.
+_MOST_STAYS = 25
+# Of what is gone, how much is looked for in snapshots, and in how many of these.
+_MOST_KEPT, _MOST_SNAPSHOTS = 20, 3
+# Kinds that no single package has.
+_OF_WHOLE_TAGS = frozenset(
+    {Kind.TAG_ADDED, Kind.TAG_REMOVED, Kind.STACK_EVENT, Kind.PRUNE, Kind.SUSPICIOUS, Kind.UNREADABLE}
+)
+
+
+class TagNews(Struct, frozen=True):
+    """The part of a digest about a tag, and what is known of the tag beside it."""
+
+    tag: TagDigest
+    name: str  # of the tag, after or else before
+    suspicion: str  # what is suspicious about the whole tag, if it touches what the stream selects; else ""
+    hidden: Counter[str]  # how many packages each silence hid
+
+    @property
+    def size(self) -> int:
+        """Roughly the number of lines, packages and versions in it."""
+        tag = self.tag
+        statements = (*tag.statements, *tag.rest, *tag.report.statements)
+        lines = sum(1 + len(one.lines) + len(one.packages) for one in statements)
+        return lines + len(tag.versions)
+
+
+class OpenSource(Struct, frozen=True, kw_only=True):
+    """A source that is open to be compared for one stream, with the ranges to compare."""
+
+    context: Context
+    stream: Stream
+    source: Source
+    state: StreamState
+    repository: Repository
+    newest: Revision
+    ranges: PendingRanges
+    comparisons: Comparisons
+    isolation: Isolation
+    environment: Environment | None = None
+
+    def compared(
+        self,
+        before: Revision,
+        after: Revision,
+        wanted_tag: Callable[[str], bool],
+        bases: Bases = MappingProxyType({}),
+        steps: Steps | None = None,
+        *,
+        is_new: bool = False,
+    ) -> tuple[TagNews, ...]:
+        """Return the news of each wanted tag; `is_new` tells that they are new tags.
+
+        The documents of `bases` replace those of `before`. With the `steps` between the two revisions, a tag is
+        suspicious only if one of them made it so.
+        """
+        selection = self.selection()
+        comparison = compare_revisions(
+            self.repository,
+            before,
+            after,
+            wanted_tag=wanted_tag,
+            wanted_package=self.wants_package(),
+            bases=bases,
+            trees=self.comparisons.trees(self.source.name),
+        )
+        news: list[TagNews] = []
+        channels = (self.context.config.channels[name] for name in self.stream.channels)
+        has_table = any(isinstance(channel, MailConfig) and channel.attach is not None for channel in channels)
+        room = MOST_CSV if has_table else None
+        # Compared with other versions of some documents, the result cannot be shared with other streams.
+        compare = self.comparisons.compared_alone if bases else self.comparisons.changeset
+        pairs = tuple(replace(pair, is_new_tag=pair.is_new_tag or is_new) for pair in comparison.pairs)
+        for pair in pairs:
+            one = replace(comparison, pairs=(pair,))
+            if steps is not None and pair.before.tag == pair.after.tag:
+                one = self._judged_by_steps(one, steps)
+            news.append(self._tag_news(one, selection, room, compare))
+            table = news[-1].tag.table
+            # If a table was too large, the others are left out, too: all are sent, or none.
+            room = room - len(table.content) if room is not None and table.is_complete else None
+        return self._with_stays(news, pairs)
+
+    def _judged_by_steps(self, comparison: Comparison, steps: Steps) -> Comparison:
+        """Return `comparison` so that a tag is suspicious only if a single revision removed more than half of it."""
+        if comparison.revisions_between == 1:
+            return comparison
+        tag = comparison.pairs[0].after.tag or ""
+        is_broken = partial(self._is_broken, tag)
+        # Where history was rewritten there are no steps between the two.
+        is_judged = len(steps.chain) <= 2 or steps.suspicious(tag, is_broken)
+        return replace(comparison, revisions_between=None) if is_judged else comparison
+
+    def _is_broken(self, tag: str, earlier: Revision, later: Revision) -> bool:
+        """Tell whether one revision removed more than half of what stacks build in a tag."""
+        try:
+            comparison = compare_revisions(
+                self.repository,
+                replace(earlier, tag=tag),
+                replace(later, tag=tag),
+                wanted_tag=lambda _: True,
+                wanted_package=lambda _: True,
+                trees=self.comparisons.trees(self.source.name),
+            )
+            make_collector = partial(DigestCollector, _wants_nothing, has_table=False)
+            found = self.comparisons.changeset(
+                self.source.name, comparison, Selection(), make_collector, self.context.go_on
+            )
+            list(found.collected())
+        except SourceError:
+            return False  # the revisions between are not in this clone
+        return bool(found.report.suspicion)
+
+    def _with_stays(self, news: Sequence[TagNews], pairs: Sequence[TagPair]) -> tuple[TagNews, ...]:
+        """Add to the first lines on removals the stay, the period in which it was there, if the history is known."""
+        if not any(statement.kind in _REMOVED for each in news for statement in each.tag.statements):
+            return tuple(news)
+        log = self.context.log.bind(source=self.source.name)
+        past = extensions().hook.past(repository=self.repository, log=log)
+        if past is None:
+            return tuple(news)
+        left = count(_MOST_STAYS, -1)
+
+        def with_stays(one: Statement, pair: TagPair) -> Statement:
+            before, after = pair.before, pair.after
+            if one.kind not in _REMOVED or before.tag != after.tag:
+                return one
+            lines = (
+                replace(line, stay=past.stay(line, before, after)) if next(left) > 0 else line for line in one.lines
+            )
+            return replace(one, lines=tuple(lines))
+
+        with closing(past):
+            return tuple(
+                replace(
+                    each, tag=replace(each.tag, statements=tuple(with_stays(one, pair) for one in each.tag.statements))
+                )
+                for each, pair in zip(news, pairs, strict=True)
+            )
+
+    def _tag_news(
+        self, comparison: Comparison, selection: Selection, room: int | None, compare: Callable[..., Changeset]
+    ) -> TagNews:
+        """Compare one tag, without what is silenced; `room` is how many bytes a table may have, None for no table."""
+        find = partial(self._news, comparison, selection, room, compare)
+        if room is None and compare == self.comparisons.changeset:
+            day = self.context.today()
+            name = self.source.name, day, what_is_asked(comparison, selection)
+            news: TagNews = self.comparisons.remembered.recall(name, find)
+        else:
+            news = find()
+        # Events of whole tags concern the stream, whichever packages they happen to.
+        is_open = selection.packages.is_open and selection.takes_all_specs and self.environment is None
+        if news.suspicion or is_open or self.stream.changes <= _OF_WHOLE_TAGS:
+            return news
+        return replace(news, tag=without_suspicion(news.tag))
+
+    def _news(
+        self, comparison: Comparison, selection: Selection, room: int | None, compare: Callable[..., Changeset]
+    ) -> TagNews:
+        hidden = Counter[str]()
+        (pair,) = comparison.pairs
+        name = pair.after.tag or pair.before.tag or ""
+        silencing = self.silencing(name)
+        # Each batch has a collector of its own.
+        make_collector = partial(silencing.body, partial(DigestCollector, has_table=room is not None))
+        changeset = compare(self.source.name, comparison, selection, make_collector, self.context.go_on)
+        heard = silencing.heard(changeset, hidden)
+        tag = read_tag_digest(
+            heard, source=self.source.name, wants=silencing.wants, wants_line=silencing.wants_line, room=room
+        )
+        tag = replace(self._with_causes(tag, pair, selection), silenced=silencing.packages)
+        if pair.is_new_tag and not any(one.kind is StatementKind.TAG_ADDED for one in all_statements(tag)):
+            tag = with_statements(tag, [tag_added(name)], silencing.wants)
+        is_hidden = not self.silencing(name, lambda _: True).wants({Kind.SUSPICIOUS})
+        is_touched = any(heard.report.own_kinds)  # whether it is reported or not
+        return TagNews(tag, name, heard.report.suspicion if is_touched and not is_hidden else "", hidden)
+
+    def _with_causes(self, tag: TagDigest, pair: TagPair, selection: Selection) -> TagDigest:
+        """Return `tag` with the causes of rebuilt specs, if the source records dependency graphs."""
+        causes = extensions().hook.causes(repository=self.repository)
+        if causes is None:
+            return tag
+        log = self.context.log.bind(source=self.source.name)
+        explained: TagDigest = causes.of_digest(
+            tag, pair, selection, isolation=self.isolation, remember=self.comparisons.recall, log=log
+        )
+        return explained
+
+    def selection(self) -> Selection:
+        """Return the subscription's selection; for an environment, only of its systems and targets by default."""
+        always = ALWAYS_REPORTED & CAN_BE_URGENT if self.stream.is_urgent else ALWAYS_REPORTED
+        selection = selection_of(self.stream.subscription.match, self.stream.changes | always)
+        if self.environment is None:
+            return selection
+        oses, targets = _exactly(self.environment.oses), _exactly(self.environment.targets)
+        return replace(
+            selection,
+            oses=oses if selection.oses.is_open else selection.oses,
+            targets=targets if selection.targets.is_open else selection.targets,
+        )
+
+    def wants_package(self) -> Callable[[str], bool]:
+        """Return a function that tells whether the stream selects a package."""
+        packages = Globs(self.stream.subscription.match.packages)
+        if self.environment is None:
+            return packages
+        needed = self.environment.packages
+        return lambda package: package in needed and packages(package)
+
+    def silencing(self, tag: str, wants: Wants | None = None) -> Silencing:
+        """Return the silences that are active for a tag; `wants` replaces the kinds that the stream selects."""
+        return Silencing(
+            self.context.config.silences,
+            wants or self.selection().wants,
+            source=self.source.name,
+            tag=tag,
+            day=self.context.today(),
+        )
+
+    def coverage(self, bases: Bases) -> tuple[Coverage, Coverage] | None:
+        """Return the environment's coverage by all tags of the stream, as last reported and as it is now."""
+        if self.environment is None:
+            return None
+        told = {tag: gap.base for gap in self.ranges.ranges for tag in gap.tags}
+        before = [replace(told.get(tag, self.newest), tag=tag) for tag in self.ranges.places]
+        after = [replace(self.newest, tag=tag) for tag in self.ranges.places]
+        had, has = cover_both(self.repository, self.environment, before, after, bases=bases, isolation=self.isolation)
+        return had, self._explained(has)
+
+    def _explained(self, has: Coverage) -> Coverage:
+        """Return `has` with the causes of changed hashes, if the source records dependency graphs."""
+        lock = self.stream.subscription.match.environment
+        tags = tuple((self.newest.commit, tag) for tag in self.ranges.places)
+        causes = extensions().hook.causes(repository=self.repository)
+        if lock is None or not tags or causes is None:
+            return has
+        log = self.context.log.bind(source=self.source.name)
+        explained: Coverage = causes.of_environment(
+            has,
+            lock,
+            folders=self.context.config.environment_folders,
+            tags=tags,
+            isolation=self.isolation,
+            warn=lambda said: log.warning("causes.unknown", environment=lock, error=said),
+        )
+        return explained
+
+    def left(self, bases: Bases) -> Iterator[tuple[tuple[str, str, Need], Resolution]]:
+        """Yield what tags have of the builds that earlier digests asked to look after, in any stack."""
+        tasks = [
+            one.task for one in self.state.remembered.actions if one.task is not None and one.stream == self.stream.name
+        ]
+        for tag, base in ((tag, gap.base) for gap in self.ranges.ranges for tag in sorted(gap.tags)):
+            found = {need for one in tasks if (one.source, one.tag) == (self.source.name, tag) for need in one.needs}
+            if found and self.ranges.places.get(tag) is not None:
+                needed = Environment(name=tag, needs=tuple(sorted(found, key=lambda need: need.sort_key)))
+                before, after = (replace(side, tag=tag) for side in (base, self.newest))
+                sides = cover_both(self.repository, needed, [before], [after], bases=bases, isolation=self.isolation)
+                yield from (((self.source.name, tag, one.need), one) for one in sides[1].needs)
+
+    def kept(self, known: Iterable[Resolution], news: Iterable[TagNews]) -> Mapping[Need, Home]:
+        """Return the newest snapshot that still has each of the builds that are gone: those `known`, and those in `news`.
+
+        Of what its tag only has in an older version, any newer version than that will do where no snapshot has it.
+        """
+        lost = {one.need: one.suggestion for one in known if one.nearest is Nearest.NONE}
+        for one in news if self.environment is None else ():
+            statements = one.tag.statements if one.tag.report.before.tag == one.tag.report.after.tag else ()
+            names = {package for each in statements for package in each.packages}
+            older = {
+                line.package: line.story.pairs[-1][1]
+                for each in statements
+                for line in each.lines
+                if each.kind is StatementKind.DOWNGRADED and line.story.pairs
+            }
+            for because in (Because.GONE, Because.DOWNGRADED):
+                own = (need for need in needs_of(because, None, names, statements) if need.version)
+                lost |= {need: older.get(need.package, "") for need in own}
+        needs = sorted(lost, key=lambda need: need.sort_key)[:_MOST_KEPT]
+        # For all streams of a pass, most of which lost the same; None where no snapshot has it.
+        found: dict[tuple[Need, str], Home | None] = self.comparisons.recall(
+            ("kept", self.source.name, self.newest.commit), dict
+        )
+        if unknown := tuple(need for need in needs if (need, lost[need]) not in found):
+            found |= dict.fromkeys(((need, lost[need]) for need in unknown), None)
+            snapshots = filter(tag_names.is_snapshot, tags_of(self.repository, self.newest).ids)
+            for tag in sorted(snapshots, key=version_key)[-_MOST_SNAPSHOTS:]:
+                needed, there = Environment(name="", needs=unknown), replace(self.newest, tag=tag)
+                _, has = cover_both(self.repository, needed, [], [there], isolation=self.isolation)
+                for each in has.needs:
+                    key = each.need, lost[each.need]
+                    had = found[key]
+                    if each.nearest is not Nearest.NONE:
+                        found[key] = Home(tag, each.need.version)
+                    elif is_newer(each.suggestion, key[1]) and not (had and had.version == each.need.version):
+                        found[key] = Home(tag, each.suggestion)
+        return {need: home for need in needs if (home := found[need, lost[need]])}
+
+    def alternative(self) -> Alternative | None:
+        """Return the snapshot with most binaries of the environment, or None if the source has no history index."""
+        if self.environment is None or self.stream.is_urgent:
+            return None
+        past = extensions().hook.past(repository=self.repository, log=self.context.log.bind(source=self.source.name))
+        with nullcontext() if past is None else closing(past):
+            found: Alternative | None = past and past.alternative(self.environment.hashes)
+        return found
+
+    def lacks_pin(self) -> bool:
+        """Tell whether this source never had the pinned snapshot."""
+        tag = self.stream.subscription.match.pinned
+        if tag is None or self.stream.is_urgent or self.state.remembered.pin(self.source.name, tag) is not None:
+            return False
+        sides = (self.newest, *(gap.base for gap in self.ranges.ranges))
+        return not any(tag in tags_of(self.repository, side).ids for side in sides)
+
+    def pinned(self, learned: list[Fact]) -> Pinned | None:
+        """Return the place of the pinned snapshot in its series, and what a move to the newest one would change.
+
+        If the snapshot is gone and that move loses something, `best` is the newest other one without a loss. That the
+        snapshot is gone is returned only once; after that, and without a pin, it is None.
+        """
+        tag = self.stream.subscription.match.pinned
+        if tag is None or self.stream.is_urgent:
+            return None
+        seen = self.state.remembered.pin(self.source.name, tag)
+        bases = [gap.base for gap in self.ranges.ranges]
+        found, known = find_pin(self.repository, (self.source.name, tag), self.newest, bases, seen)
+        if found is None or known is None or (found.is_gone and known.is_told_gone):
+            return None
+        learned.append(replace(known, is_told_gone=found.is_gone))
+        if not found.newest or not is_there(self.repository, known.revision):
+            return found
+        before = replace(resolve(self.repository, known.revision), tag=tag)
+        first = self._with_move(found, before, found.newest)
+        if not found.is_gone or not lost_by_moving(first)[0]:
+            return first
+        # The newest of the other snapshots to which a move loses nothing.
+        older = (name for name in found.others if not lost_by_moving(self._with_move(found, before, name))[0])
+        return replace(first, best=next(older, ""))
+
+    def _with_move(self, pin: Pinned, before: Revision, to: str) -> Pinned:
+        """Return `pin` with what a move from the pinned snapshot, in `before`, to the snapshot `to` gains and loses."""
+        after = replace(self.newest, tag=to)
+        if self.environment is not None:
+            held = cover_both(self.repository, self.environment, [before], [after], isolation=self.isolation)
+            return replace(pin, move=compare_coverage(*held))
+        whole = next(iter(self.compared(before, after, lambda _: True)), None)
+        return replace(pin, statements=whole.tag.statements if whole is not None else None)
+
+
+def _exactly(found: Set[str]) -> Globs:
+    """Return patterns that match exactly these names, or everything if a name could be read as a pattern."""
+    return Globs(sorted(found)) if all(map(_PLAIN.fullmatch, found)) else Globs()
+
+
+def without_suspicion(tag: TagDigest) -> TagDigest:
+    """Return `tag` without the event and statement that it is suspicious."""
+    events = tuple(event for event in tag.report.events if event.kind is not Kind.SUSPICIOUS)
+    statements = tuple(one for one in tag.statements if one.kind is not StatementKind.SUSPICIOUS)
+    return replace(tag, report=replace(tag.report, events=events), statements=statements)
+
+
+def _wants_nothing(_: Set[Kind]) -> bool:
+    """Select no kind; a function with a name, since it is sent to a worker."""
+    return False

@@ -1,0 +1,479 @@
+"""Compare two states of a tag once in a pass; every stream then selects its part of the result.
+
+The results are kept in a file, by functions that run in a worker process. The worker may end at any time: the file has
+everything, and the worker's memory only what was used last. Selected parts are also shared between subscriptions, since
+most that select different packages select the same of the few that changed. This module also reads the environment that
+a subscription watches, and finds the snapshot that it is pinned to.
+"""
+
+import pickle
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial, reduce
+from pathlib import Path
+from secrets import token_hex
+from shutil import rmtree
+from typing import Any, BinaryIO, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.comparing import (
+    ComparedPair,
+    changesets,
+    choose_specs,
+    compare_contents,
+    conclude,
+    count_chosen,
+    judge_tag,
+    refused,
+)
+from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core.advice.environment_coverage import Coverage, CoverageChange, Environment, best, compare_coverage
+from cachewatch.core.advice.verbs_and_reasons import Pinned
+from cachewatch.core.advice.waits_and_reminders import SeenPin
+from cachewatch.core.changesets import Batch, Changeset, Collector, Comparison, DocumentPair, TagPair, Tally
+from cachewatch.core.filters_and_default_kinds import Selection
+from cachewatch.core.model import Diagnostic, DiagnosticKind, PackageChange, Side, Unreadable
+from cachewatch.core.stacks_prunes_suspicion import Judgement, Observation
+from cachewatch.core.statement_kinds import Items
+from cachewatch.core.versions_spellings_targets import version_key
+from cachewatch.documents.parsing_and_recognition import Problems, Read, about_pair, read
+from cachewatch.environments import file_of, open_environment
+from cachewatch.errors import UsageError, WorkerEnded, WorkFailed
+from cachewatch.git.local_repository import Repository
+from cachewatch.git.revision_names_and_times import Revision
+from cachewatch.git.tags_and_documents import CompareTrees, tags_of
+from cachewatch.git.trees import compare_trees
+from cachewatch.runtime.worker import INLINE, Isolation, Piece
+
+# In bytes; what does not fit into the file is compared again for each stream.
+MOST_ON_DISK = 512 * 2**20
+# Bytes of the file that are also kept decoded in memory, where they take about four times as much.
+_MOST_IN_MEMORY = 8 * 2**20
+# For as many packages, the results of comparing trees are kept, a hundred bytes each.
+_MOST_PACKAGES = 150_000
+
+Found = tuple[PackageChange, tuple[Items, ...]]
+
+
+class KeptPackage(Struct, frozen=True):
+    """Where the comparison of one package lies in the file."""
+
+    documents: DocumentPair
+    position: int
+    length: int
+
+
+class KeptBatch(Struct, frozen=True):
+    """The results of comparing some packages of a tag."""
+
+    packages: tuple[KeptPackage, ...]  # only those that changed
+    seen: Observation
+    diagnostics: tuple[tuple[str, Diagnostic], ...]  # with the packages that they are about
+    unreadable: tuple[Unreadable, ...]
+    is_complete: bool = True  # whether there was room in the file for all packages
+
+
+def about_kept(kept: KeptPackage) -> Piece:
+    """Describe a compared pair of documents to the worker."""
+    pair = kept.documents
+    names = tuple(blob.name if blob else "" for blob in (pair.before, pair.after))
+    return Piece(pair.package, names, kept.length)
+
+
+def compare_and_keep(file: Path, is_pruned: bool, contents: Sequence[Read]) -> KeptBatch:
+    """Compare the documents of some packages, and append each result to `file`.
+
+    `is_pruned` tells that specs which no stack builds are pruned from the tag.
+    """
+    tally, problems = Tally(), Problems(frozenset())
+    pairs = {pair.package: pair for pair, *_ in contents}
+    found = list(compare_contents(contents, tally, problems, is_pruned=is_pruned))
+    try:
+        with file.open("ab") as end:
+            packages = tuple(_keep(end, file, pairs[change.package], (change, items)) for change, items in found)
+            is_complete = end.tell() <= MOST_ON_DISK
+    except OSError:
+        packages, is_complete = (), False  # a full disk: slower, and nothing is lost
+    return KeptBatch(packages, tally.seen, tuple(problems.by_package), tuple(problems.unreadable), is_complete)
+
+
+def select_kept(
+    file: Path,
+    selection: Selection,
+    make_collector: Callable[[], Collector],
+    is_part: bool,
+    packages: Sequence[KeptPackage],
+) -> Batch:
+    """Return the part of the results of `packages` that `selection` selects.
+
+    `is_part` tells that this may be less than everything, so that the items of the selection are counted separately.
+    """
+    collector = make_collector()
+    tally = Tally(selected=[] if is_part else None)
+    for change, items in _chosen(file, packages, selection):
+        if not is_part:
+            tally.seen.items += items
+        count_chosen(change, items, selection, tally, collector)
+    return Batch(tally, (), collector.take())
+
+
+def _keep(end: BinaryIO, file: Path, documents: DocumentPair, found: Found) -> KeptPackage:
+    content = pickle.dumps(found, pickle.HIGHEST_PROTOCOL)
+    kept = KeptPackage(documents, end.tell(), len(content))
+    end.write(content)
+    _MEMORY.keep((file, kept.position), kept.length, found)
+    return kept
+
+
+def _chosen(file: Path, packages: Sequence[KeptPackage], selection: Selection) -> Iterator[Found]:
+    """Yield the selected part of each package; it is kept for other subscriptions that select the same specs."""
+    if not packages:
+        return  # perhaps there is no file
+    with file.open("rb") as content:
+        for kept in packages:
+            recall = partial(_MEMORY.recall, (file, kept.position), partial(_read, content, kept), kept.length)
+            if selection.takes_all_specs:
+                yield recall()
+                continue
+            name = file, kept.position, selection.of_specs
+            chosen = _MEMORY.recall(name, partial(_choose, recall, selection), kept.length)
+            if chosen is not None:
+                yield chosen
+
+
+def _choose(recall: Callable[[], Found], selection: Selection) -> Found | None:
+    return choose_specs(*recall(), selection)
+
+
+def _read(content: BinaryIO, kept: KeptPackage) -> Found:
+    content.seek(kept.position)
+    found: Found = pickle.loads(content.read(kept.length))  # noqa: S301  we wrote it, and nobody else can
+    return found
+
+
+class Memory:
+    """A cache that drops the least recently used values."""
+
+    def __init__(self, most: int, largest: int) -> None:
+        """`most` limits the sizes of all values together, `largest` the size of one; larger ones are not kept."""
+        self._most = most
+        self._largest = largest
+        self._size = 0
+        self._found: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+
+    def keep(self, name: Hashable, size: int, found: object) -> None:
+        """Keep `found` under `name` unless its size is above the limit, and drop the least recently used values."""
+        if size <= self._largest:
+            self._found[name] = found, size
+            self._size += size
+            while self._size > self._most:
+                _, (_, dropped) = self._found.popitem(last=False)
+                self._size -= dropped
+
+    def recall(self, name: Hashable, find: Callable[[], Any], size: int | None = None) -> Any:
+        """Return the value kept under `name`; else keep that of `find`, whose own `size` counts unless one is given."""
+        if name in self._found:
+            self._found.move_to_end(name)
+            return self._found[name][0]
+        found = find()
+        self.keep(name, found.size if size is None else size, found)
+        return found
+
+
+_MEMORY = Memory(_MOST_IN_MEMORY, _MOST_IN_MEMORY)
+
+
+GoOn = Callable[[], None]
+
+
+class ComparedTags:
+    """The tags of one source that were compared in this pass."""
+
+    def __init__(self, file: Path, isolation: Isolation) -> None:
+        """The results are written to `file`; `isolation` reads and compares the documents."""
+        self._file = file
+        self._isolation = isolation
+        self._compared: dict[tuple[Side, Side], tuple[Judgement, list[KeptBatch]] | None] = {}
+
+    def changeset(
+        self, comparison: Comparison, selection: Selection, make_collector: Callable[[], Collector], go_on: GoOn
+    ) -> Changeset | None:
+        """Return what `selection` selects of the only pair of `comparison`; None if results are too large to keep."""
+        (pair,) = comparison.pairs
+        name = pair.before, pair.after
+        if name not in self._compared:
+            self._compared[name] = self._compare(comparison, pair, go_on)
+        compared = self._compared[name]
+        if compared is None:
+            return None
+        judgement, batches = compared
+        of_pair = ComparedPair(comparison, pair, self._isolation, selection, judgement)
+        selected = self._selected(batches, pair, selection, make_collector)
+        return Changeset(pair.before, pair.after, selected, partial(conclude, of_pair))
+
+    def _compare(self, comparison: Comparison, pair: TagPair, go_on: GoOn) -> tuple[Judgement, list[KeptBatch]] | None:
+        """Compare all packages of a tag; return None if there is no room for the results."""
+        work = partial(compare_and_keep, self._file, tag_names.is_mutable(pair.after.tag))
+        batches: list[KeptBatch] = []
+        contents = read(pair.difference.all_documents, comparison.readers)
+        for pairs, found in self._isolation.each(work, contents, about_pair):
+            go_on()
+            if isinstance(found, WorkFailed):
+                batches.append(self._refused(pairs[0], found))
+            elif found.is_complete:
+                batches.append(found)
+            else:
+                return None
+        tally = Tally()
+        for batch in batches:
+            tally.seen.join(batch.seen)
+        of_pair = ComparedPair(comparison, pair, self._isolation, Selection())
+        return judge_tag(of_pair, tally, is_counted=True), batches
+
+    def _refused(self, contents: Read, failure: WorkFailed) -> KeptBatch:
+        """Return the result for a package whose comparison failed, with the documents that cannot be read."""
+        batch = refused(lambda: Batch(Tally(), (), None), frozenset(), self._isolation, contents, failure)
+        package = contents[0].package
+        return KeptBatch((), batch.tally.seen, tuple((package, each) for each in batch.diagnostics), batch.unreadable)
+
+    def _selected(
+        self, batches: list[KeptBatch], pair: TagPair, selection: Selection, make_collector: Callable[[], Collector]
+    ) -> Iterator[Batch]:
+        """Yield the selected batches; the first one has the diagnostics of documents."""
+        others = frozenset(other.package for other in pair.difference.others)
+        is_part = bool(others) or not selection.takes_all_specs
+        work = partial(select_kept, self._file, selection, make_collector, is_part)
+        yield replace(
+            work(()),
+            diagnostics=tuple(d for batch in batches for package, d in batch.diagnostics if package not in others),
+            unreadable=tuple(u for batch in batches for u in batch.unreadable if u.package not in others),
+        )
+        packages = (p for batch in batches for p in batch.packages if p.documents.package not in others)
+        for kept, found in self._isolation.each(work, packages, about_kept):
+            yield _with_fault(work(()), kept[0].documents, found) if isinstance(found, WorkFailed) else found
+
+
+def _with_fault(nothing: Batch, documents: DocumentPair, failure: WorkFailed) -> Batch:
+    """Return `nothing` with a fault added for a package that was compared, but from which no worker could select."""
+    later = documents.after or documents.before
+    assert later is not None
+    is_there = documents.after is not None
+    unreadable = Unreadable(
+        package=documents.package,
+        reason=str(failure),
+        before=not is_there,
+        after=is_there,
+        blob=later.name if isinstance(failure, WorkerEnded) else None,
+    )
+    diagnostic = Diagnostic(later.path, DiagnosticKind.UNREADABLE, str(failure))
+    return replace(nothing, diagnostics=(diagnostic,), unreadable=(unreadable,))
+
+
+# Limits of remembered news, counted in lines, versions and names of packages.
+_MOST = 50_000
+_LARGEST = _MOST // 10
+
+
+def what_is_asked(comparison: Comparison, selection: Selection) -> Hashable:
+    """Return a key of everything that decides the news of the only tag of `comparison`.
+
+    It has the documents that patterns of packages chose, not the patterns, so that subscriptions can share the news.
+    """
+    (pair,) = comparison.pairs
+    chosen = pair.difference
+    return (
+        pair.before,
+        pair.after,
+        comparison.revisions_between,
+        comparison.diagnostics,
+        tuple([document.package for document in chosen.documents]),
+        len(chosen.others),
+        chosen.count_unchanged(),
+        chosen.diagnostics,
+        chosen.unreadable,
+        selection.of_specs,
+        selection.kinds.patterns,
+    )
+
+
+Fact = TypeVar("Fact")
+_NAME_BYTES = 8
+
+
+class Comparisons:
+    """The comparisons of one pass, and the repositories that they read."""
+
+    def __init__(self, isolate: Callable[[str], Isolation] = lambda _: INLINE, kept: Path | None = None) -> None:
+        """`isolate`, given a source's name, returns the isolation that reads and compares its documents.
+
+        Results are shared between streams through the folder `kept`; None if there is only one stream.
+        """
+        self.isolation = isolate
+        self._kept = kept
+        self._compared: dict[str, ComparedTags] = {}
+        self._repositories: dict[str, Repository] = {}
+        self._trees: dict[str, Memory] = {}
+        self._facts: dict[Hashable, Any] = {}
+        self.remembered = Memory(_MOST, _LARGEST)  # the news of tags, by `what_is_asked`
+        # The content of the urgent digests of this pass, and their channels and targets, by subscription.
+        self.urgent: dict[str, tuple[frozenset[Hashable], frozenset[tuple[str, str]]]] = {}
+
+    def changeset(
+        self,
+        source: str,
+        comparison: Comparison,
+        selection: Selection,
+        make_collector: Callable[[], Collector],
+        go_on: Callable[[], None],
+    ) -> Changeset:
+        """Return what `selection` selects of the only pair of `comparison`, two states of a tag of `source`."""
+        if self._kept is not None:
+            if source not in self._compared:
+                file = self._kept / f"{len(self._compared)}"
+                self._compared[source] = ComparedTags(file, self.isolation(source))
+            found = self._compared[source].changeset(comparison, selection, make_collector, go_on)
+            if found is not None:
+                return found
+        return self.compared_alone(source, comparison, selection, make_collector, go_on)
+
+    def compared_alone(
+        self,
+        source: str,
+        comparison: Comparison,
+        selection: Selection,
+        make_collector: Callable[[], Collector],
+        go_on: Callable[[], None],
+    ) -> Changeset:
+        """Return the same as `changeset`, compared for this selection alone."""
+        (found,) = changesets(
+            comparison,
+            selection,
+            make_collector,
+            progress=lambda _: go_on(),
+            isolation=self.isolation(source),
+        )
+        return found
+
+    def trees(self, source: str) -> CompareTrees:
+        """Return a function that compares trees in the repository of a source, and caches the results."""
+        memory = self._trees.setdefault(source, Memory(_MOST_PACKAGES, _MOST_PACKAGES))
+        return lambda repository, *trees: memory.recall(trees, partial(compare_trees, repository, *trees))
+
+    @contextmanager
+    def opened(self, source: str, open_repository: Callable[[], Repository]) -> Iterator[Repository]:
+        """Open the repository of a source once for all streams; after an error it is closed, and reopened next time."""
+        if source not in self._repositories:
+            self._repositories[source] = open_repository()
+        try:
+            yield self._repositories[source]
+        except BaseException:
+            self._trees.pop(source, None)  # they read from it
+            self._repositories.pop(source).close()
+            raise
+
+    def close(self) -> None:
+        """Close all repositories."""
+        self._trees.clear()
+        while self._repositories:
+            self._repositories.popitem()[1].close()
+
+    def recall(self, key: Hashable, find: Callable[[], Fact]) -> Fact:
+        """Return the cached result of `find`, which is the same during a pass; `key` identifies it."""
+        if key not in self._facts:
+            self._facts[key] = find()
+        found: Fact = self._facts[key]
+        return found
+
+
+@contextmanager
+def kept_comparisons(state: Path, streams: Sequence[object]) -> Iterator[Path | None]:
+    """Create a folder for the comparisons of a pass; yield None if there is one stream, or if the disk is full.
+
+    The folders of earlier passes, and in the end also this one, are deleted.
+    """
+    folder = state / "compared"
+    rmtree(folder, ignore_errors=True)
+    # Another name each time: a process may remember what it read under the last one.
+    kept: Path | None = folder / token_hex(_NAME_BYTES) if len(streams) > 1 else None
+    try:
+        if kept:
+            folder.mkdir(mode=0o700)
+            kept.mkdir(mode=0o700)
+    except OSError:
+        kept = None
+    try:
+        yield kept
+    finally:
+        rmtree(folder, ignore_errors=True)
+
+
+def read_environment(path: Path, folders: Sequence[Path], isolation: Isolation) -> Environment:
+    """Read the environment at `path` in isolation, as `open_environment` does; raise UsageError if it is unusable."""
+    ((_, found),) = isolation.each(partial(_open, folders), [path], _about)
+    if isinstance(found, WorkFailed):
+        raise UsageError(f"{path}: {found}")
+    return found
+
+
+def _open(folders: Sequence[Path], paths: Sequence[Path]) -> Environment:
+    (path,) = paths
+    return open_environment(path, folders)
+
+
+def _about(path: Path) -> Piece:
+    """Describe the file to the worker, with its inode, size and time, so that a changed file counts as another one."""
+    with suppress(OSError):
+        found = file_of(path).stat()
+        return Piece(str(path), (f"{found.st_ino} {found.st_size} {found.st_mtime_ns}",), 0)
+    return Piece(str(path), (), 0)
+
+
+def joined(parts: Iterable[tuple[Coverage, Coverage]]) -> CoverageChange | None:
+    """Compare the coverages of an environment by all sources together: a binary is there if one source has it.
+
+    Each part is the coverage before and after; returns None without parts.
+    """
+    found = list(parts)
+    return compare_coverage(*(reduce(best, sides) for sides in zip(*found, strict=True))) if found else None
+
+
+def find_pin(
+    repository: Repository, place: tuple[str, str], newest: Revision, bases: Sequence[Revision], seen: SeenPin | None
+) -> tuple[Pinned | None, SeenPin | None]:
+    """Return the place of a pinned snapshot in its series and the fact to remember; None for both if never seen.
+
+    `place` is the source and the tag, `bases` are the last reported revisions, `seen` is the remembered fact.
+    """
+    source, tag = place
+    now = _series(repository, newest, tag)
+    told = {base.commit: _series(repository, base, tag) for base in bases}
+    last = now[-1] if now else ""
+    if tag not in now:
+        had = next((commit for commit, names in told.items() if tag in names), None)
+        known = seen or (SeenPin(source=source, tag=tag, revision=had) if had else None)
+        newer = [name for name in reversed(now[:-1]) if version_key(name) > version_key(tag)]
+        gone = Pinned(tag=tag, source=source, is_gone=True, newest=last, others=tuple(newer), is_news=True)
+        return (gone if known else None), known
+    pin = _placed(source, tag, now)
+    earlier = [_placed(source, tag, names) for names in told.values() if tag in names]
+    is_newer = last != tag and any(last not in names for names in told.values())
+    is_ending = pin.is_ending and not all(one.is_ending for one in earlier)
+    return replace(pin, is_news=is_newer or is_ending), SeenPin(source=source, tag=tag, revision=newest.commit)
+
+
+def _placed(source: str, tag: str, series: Sequence[str]) -> Pinned:
+    at = series.index(tag)
+    newest = series[-1] if series[-1] != tag else ""
+    newer = len(series) - at - 1
+    # Where old snapshots are deleted, the two oldest are next, if several are newer.
+    return Pinned(tag=tag, source=source, newest=newest, newer=newer, older=at, is_ending=newer > 1 and at <= 1)
+
+
+def _series(repository: Repository, revision: Revision, tag: str) -> list[str]:
+    """Return the snapshots of the series of `tag`, oldest first; a tag without a series is alone."""
+    own = tag_names.series(tag)
+    names = tags_of(repository, revision).ids
+    return sorted((n for n in names if n == tag or (own is not None and tag_names.series(n) == own)), key=version_key)

@@ -1,0 +1,278 @@
+"""What every step of a pass works with: the configuration, the state, and the local copies of sources.
+
+A copy is the clone of a repository, or the recorded history of a build cache or a folder.
+"""
+
+import os
+import shutil
+import socket
+import threading
+from collections.abc import Collection
+from contextlib import closing, suppress
+from datetime import date, datetime
+from functools import partial
+from pathlib import Path
+from secrets import token_hex
+from typing import Protocol
+from zoneinfo import ZoneInfo
+
+from msgspec import Struct, field
+
+from cachewatch.config.general_settings import Config
+from cachewatch.config.sources import GitSource, Source
+from cachewatch.core.filters_and_default_kinds import Globs
+from cachewatch.core.names_and_escaping import ANYWHERE, Layout
+from cachewatch.errors import SourceError, UnknownRevision
+from cachewatch.git.clone_locks_and_upkeep import RECORDING_LOCK
+from cachewatch.git.local_repository import Repository
+from cachewatch.git.remote_urls_and_fetching import Access, redact
+from cachewatch.git.revision_names_and_times import is_there, resolve, resolve_upstream
+from cachewatch.git.service_clone import ServiceClone
+from cachewatch.git.trees import catalogue_of, nothing_found
+from cachewatch.git.writing_revisions import is_made
+from cachewatch.hooks import extensions, load
+from cachewatch.report.digest_and_message_values import DeliveryResult
+from cachewatch.runtime.files_and_locks import publish
+from cachewatch.runtime.log import Log
+from cachewatch.sources.folders_and_unreadable_files import is_plain, record_folder
+from cachewatch.store.cursors_and_remembered import Advance
+from cachewatch.store.deliveries import Delivery
+from cachewatch.store.schema import Clock, utc_now
+from cachewatch.store.transactions_and_upgrades import Connection, Database, after_commit
+
+
+class News(Struct, frozen=True, kw_only=True):
+    """The newest revision of a source, and what is wrong with the source."""
+
+    revision: str
+    time: datetime | None  # when it was published
+    warnings: tuple[str, ...]  # of which operators are notified once
+    problem: str = ""  # of which an alert is open while it lasts; there may be a new revision all the same
+    no_documents: str = ""  # if the source has no documents: what was looked for, and what was found instead
+
+
+class Watched(Protocol):
+    """The local copy of a source, in a folder of the state."""
+
+    def update(self) -> News:
+        """Fetch the newest revision. Raises SourceError if that fails; the copy is then as it was before."""
+
+    def open(self) -> Repository:
+        """Open the copy to read it."""
+
+    def pin(self, revisions: Collection[str]) -> None:
+        """Keep these revisions with all their contents, even if the source removes them."""
+
+    def lacking(self, revisions: Collection[str]) -> frozenset[str]:
+        """Return those of these revisions that the copy does not have."""
+
+    def tidy(self, used: Collection[str]) -> None:
+        """Remove all pins but those of the revisions `used`, and keep the copy small."""
+
+
+class RecordedSource:
+    """The history that we record of a source without one, as a git repository; only cachewatch writes it."""
+
+    def __init__(self, folder: Path, address: str, layout: Layout = ANYWHERE) -> None:
+        """`folder` has the recorded history of the source at `address`; `layout` says where its documents lie."""
+        self._folder, self._address, self._layout = folder, address, layout
+
+    def open(self) -> Repository:
+        """Open the history to read it; raises SourceError if nothing was recorded yet."""
+        if not is_made(self._folder):  # another thread may be about to make it
+            raise SourceError(f"{self._address}: nothing was recorded yet")
+        return Repository(self._folder, self._layout)
+
+    def pin(self, revisions: Collection[str]) -> None:
+        """Do nothing: a recorded history never loses a revision."""
+
+    def lacking(self, revisions: Collection[str]) -> frozenset[str]:
+        """Return those of these revisions that are not in the recorded history."""
+        if not is_made(self._folder):
+            return frozenset(revisions)
+        with closing(Repository(self._folder)) as repository:
+            return frozenset(revision for revision in revisions if not is_there(repository, revision))
+
+    def tidy(self, used: Collection[str]) -> None:
+        """Do nothing: each revision is packed when it is written."""
+
+
+_ADDRESS_FILE = "cachewatch-address"
+_MOST_FAULTS = 5
+
+
+class WatchedClone:
+    """A clone of a git repository, which keeps pinned revisions even if upstream deletes them."""
+
+    def __init__(self, source: GitSource, folder: Path) -> None:
+        self._folder, self._address, self._since = folder, redact(source.address), source.since
+        self._clone = ServiceClone(
+            folder,
+            source.address,
+            branch=source.branch,
+            timeout=source.poll.timeout.total_seconds(),
+            access=Access.named(source.credentials) if source.credentials else None,
+            layout=source.layout,
+            wanted_tag=Globs(source.tags),
+        )
+
+    def update(self) -> News:
+        """Fetch the newest revision of the branch."""
+        update, other = self._clone.update(), self._other_address()
+        with closing(self._clone.open()) as repository:
+            newest = resolve(repository, update.after)
+            if self._since is not None:
+                with suppress(UnknownRevision):  # each stream that begins there reports that
+                    resolve_upstream(repository, self._since)
+            is_empty = catalogue_of(repository, update.after) is None
+            missing = nothing_found(repository, update.after, update.branch) if is_empty else ""
+        warnings = []
+        if other:
+            warnings = [f"The address of the source was changed; it was {other}. Digests compare what the two have."]
+        elif update.rewritten:
+            warnings = [f"Upstream rewrote the history of {update.branch}; digests compare the two states anyway."]
+        if update.set_aside is not None:
+            where = f"the damaged one is kept in {update.set_aside}"
+            warnings.append(f"Our clone was damaged and was cloned again; {where}.")
+        if update.lost_pins:
+            warnings.append(f"{len(update.lost_pins)} revisions from which digests start no longer exist anywhere.")
+        return News(revision=update.after, time=newest.time, warnings=tuple(warnings), no_documents=missing)
+
+    def _other_address(self) -> str:
+        """Store the address of the source beside the clone; return the one stored before if it differs, else ""."""
+        path = self._folder / _ADDRESS_FILE
+        before = path.read_text("utf-8", "replace").strip() if path.is_file() else ""
+        if before != self._address:
+            publish(path, f"{self._address}\n".encode(), base=self._folder, mode=0o600, is_durable=False)
+        return before if before != self._address else ""
+
+    def open(self) -> Repository:
+        """Open the clone to read it."""
+        return self._clone.open()
+
+    def pin(self, revisions: Collection[str]) -> None:
+        """Keep these revisions with all their contents, even if upstream deletes them."""
+        for revision in sorted(set(revisions) - self._clone.pins()):
+            self._clone.pin(revision)
+
+    def lacking(self, revisions: Collection[str]) -> frozenset[str]:
+        """Return those of these revisions that the clone does not have."""
+        return self._clone.lacking(revisions)
+
+    def tidy(self, used: Collection[str]) -> None:
+        """Remove the pins of all revisions that are not in `used`."""
+        for revision in self._clone.pins().difference(used):
+            self._clone.unpin(revision)
+
+
+class RecordedFolder(RecordedSource):
+    """The recorded history of a folder of documents."""
+
+    def __init__(self, source: Source, folder: Path) -> None:
+        super().__init__(folder, source.address, source.layout)
+
+    def update(self) -> News:
+        """Record the documents of the folder as a new revision, unless nothing changed since the last one."""
+        if not Path(self._address).exists():
+            raise SourceError(f"{self._address}: there is no such folder")
+        found = record_folder(self._address, self._folder, self._layout)
+        faults = [each for each in found if each.is_loss]
+        said = [f"{each.path}: {each.message}." for each in faults[:_MOST_FAULTS]]
+        if len(faults) > _MOST_FAULTS:
+            said.append(f"And {len(faults) - _MOST_FAULTS:,} more.")
+        with closing(self.open()) as repository:
+            newest = resolve(repository, "HEAD")
+        return News(revision=newest.commit, time=newest.time, warnings=(), problem=" ".join(said))
+
+
+def copy_for_now(folder: Path, copy: Path) -> None:
+    """Copy the clone `folder` to `copy`, to be updated instead; the copy reads objects and indexes of the clone."""
+    if not folder.exists():
+        return
+    indexes = [path.resolve() for path in folder.glob("*.db")]
+    left_out = {"objects", *(path.name for path in folder.glob("*.db*"))}
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(shutil.Error):  # locks of a process that works on it, which vanished meanwhile
+        shutil.copytree(folder, copy, ignore=lambda of, _: left_out if Path(of) == folder else ())
+    for path in (copy, *copy.rglob("*")):  # a state may be read-only; this copy is ours
+        path.chmod(0o700)
+    Path(copy, "objects", "info").mkdir(parents=True)
+    Path(copy, "objects", "info", "alternates").write_text(f"{(folder / 'objects').resolve()}\n", "utf-8")
+    for index in indexes:
+        (copy / index.name).symlink_to(index)
+
+
+class EndingError(Exception):
+    """Raised to stop work because cachewatch is to end; no failure: the next run repeats what was not stored."""
+
+
+class Context(Struct, kw_only=True):
+    """The configuration and the state that a pass works with, its log and clock, and whether cachewatch is to end."""
+
+    config: Config
+    database: Database
+    log: Log
+    clock: Clock = utc_now
+    # Set when cachewatch is to end: the current message is still sent, and no other is begun.
+    is_ending: threading.Event = field(default_factory=threading.Event)
+    # The name, unique to this run, with which deliveries are claimed; the results that could not be stored yet, by delivery.
+    owner: str = field(default_factory=lambda: f"{socket.gethostname()}/{os.getpid()}/{token_hex(4)}")
+    unwritten: dict[int, tuple[Delivery, DeliveryResult]] = field(default_factory=dict)
+    started: datetime | None = None  # when this process began
+    notices: int = 0  # how many notices to operators were queued
+
+    def __post_init__(self) -> None:
+        if self.started is None:
+            self.started = self.clock()
+
+    @property
+    def folder(self) -> Path:
+        """The folder with the clones of this host."""
+        return self.config.folder
+
+    def log_within(self, connection: Connection, delivery: Delivery | None = None) -> Log:
+        """Return a log, of `delivery` if given, whose lines are written if and when the transaction is committed."""
+        log = self.log if delivery is None else self.log_of(delivery)
+        return log.deferred(partial(after_commit, connection))
+
+    def log_of(self, delivery: Delivery) -> Log:
+        """Return a log whose lines name the id, channel and target of a delivery."""
+        return self.log.bind(id=delivery.id, channel=delivery.channel, target=delivery.target)
+
+    def go_on(self) -> None:
+        """Raise EndingError if cachewatch is to end; long work calls this now and then."""
+        if self.is_ending.is_set():
+            raise EndingError
+
+    def today(self) -> date:
+        """Return today's date in the configured time zone."""
+        return self.clock().astimezone(ZoneInfo(self.config.timezone)).date()
+
+    def watched(self, source: Source) -> Watched:
+        """Return this host's copy of `source`, which may not exist yet."""
+        return watched_copy(source, self.clone_folder(source.name))
+
+    def open_repository(self, source: Source) -> Repository:
+        """Open this host's copy of `source` to read it; the caller closes it."""
+        return self.watched(source).open()
+
+    def pin(self, advances: Collection[Advance]) -> None:
+        """Keep the revisions that streams will be compared with next, even if upstream deletes them."""
+        for each in advances:
+            self.watched(self.config.sources[each.source]).pin(each.revisions)
+
+    def clone_folder(self, source: str) -> Path:
+        """Return the folder of the clone, or of the recorded history, of a source."""
+        return self.folder / "sources" / f"{source}.git"
+
+
+def watched_copy(source: Source, folder: Path) -> Watched:
+    """Return the copy of `source` in `folder`, of the class for its type."""
+    if isinstance(source, GitSource):
+        path = Path(source.address)
+        # A folder that vanished is still known by its recorded history.
+        is_folder = is_plain(path) or (not path.exists() and (folder / RECORDING_LOCK).exists())
+        return RecordedFolder(source, folder) if is_folder else WatchedClone(source, folder)
+    kinds = {kind.type: kind for kind in extensions().source_kinds}
+    watched: Watched = load(kinds[source.type].watched)(source, folder)
+    return watched

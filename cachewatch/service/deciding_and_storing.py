@@ -1,0 +1,435 @@
+"""Create the digest of a stream that is due, in four acts: read its state, decide, keep the revisions, write.
+
+Deciding compares and renders (digest_assembly.py), and does not use the database. Writing is one transaction, which first
+checks that what was read is unchanged: if the process ends at any moment, either the digest is stored and the cursors
+have moved, or neither. Deliveries are sent later, from what is stored. A renamed subscription continues where its old
+name was.
+"""
+
+import hashlib
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import closing, contextmanager
+from datetime import datetime
+from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.config.schedules_and_dates import is_quiet
+from cachewatch.core.advice.waits_and_reminders import A_MONTH, series_or_tag
+from cachewatch.core.filters_and_default_kinds import Globs
+from cachewatch.core.model import DiagnosticKind
+from cachewatch.core.names_and_escaping import safe
+from cachewatch.errors import DamagedRow, StateError
+from cachewatch.git.revision_names_and_times import resolve
+from cachewatch.git.tags_and_documents import tags_of
+from cachewatch.runtime.log import error_message, traceback_of
+from cachewatch.service import alerts_and_staleness as alerts
+from cachewatch.service.alerts_and_staleness import OPERATORS, Alert, OperatorNotice, notify_within
+from cachewatch.service.comparison_cache import Comparisons
+from cachewatch.service.context_and_source_copies import Context, EndingError
+from cachewatch.service.digest_assembly import (
+    ChannelMessages,
+    PendingDigest,
+    as_released,
+    build_messages,
+    compose,
+    split,
+    unconfirmed,
+    with_actions,
+)
+from cachewatch.service.held_digests import over
+from cachewatch.service.streams_and_silences import Stream, StreamState, first_revision, is_current, read_stream
+from cachewatch.service.unreadable_documents import find_unreadable, tags_to_read, unread_at_begin
+from cachewatch.store import cursors_and_remembered as cursors
+from cachewatch.store import deliveries as outbox
+from cachewatch.store import digests_and_holds as digests
+from cachewatch.store import health_and_alerts as health
+from cachewatch.store.cursors_and_remembered import Advance, CursorUpdate, Unread
+from cachewatch.store.deliveries import DeliveryState
+from cachewatch.store.digests_and_holds import DigestRecord, DigestState, Slot, first_held
+from cachewatch.store.health_and_alerts import AlertKey, AlertKind, Counter
+from cachewatch.store.transactions_and_upgrades import Connection
+
+
+def take_over_renamed(context: Context) -> None:
+    """Move the state of each subscription named by `renamed_from:` to its new name, unless that was done before."""
+    renamed = {each.name: each.renamed_from for each in context.config.subscriptions.values() if each.renamed_from}
+    if not renamed:
+        return
+    with context.database.read() as connection:
+        known = cursors.subscriptions(connection)
+    for new, old in renamed.items():
+        if old in known:
+            with context.database.write() as connection:
+                cursors.rename(connection, old, new)
+            context.log.info("subscription.renamed", subscription=new, renamed_from=old)
+
+
+def ask_about(connection: Connection, context: Context, new: str) -> None:
+    """Notify operators if `new` begins while other subscriptions are no longer configured: it may be one of those."""
+    known = cursors.subscriptions(connection)
+    gone = sorted(known - context.config.subscriptions.keys() - {OPERATORS})
+    if new in known or not gone:
+        return
+    notice = OperatorNotice(
+        topic=f"new {new}",
+        title=f"the subscription {new} is new and does not continue an earlier one",
+        lines=(
+            f"The state has subscriptions that are no longer configured: {', '.join(gone)}.",
+            f"If {new} is one of them under a new name, write `renamed_from: {gone[0]}` below it in {context.config.path}:",
+            "it then continues where the old one stopped, and nothing is lost or sent again.",
+            "Without that, it begins at the newest revision, or where `since:` of a source says.",
+        ),
+    )
+    alerts.notify_within(connection, context, notice)
+
+
+# Documents whose hashes were reused, in a notice; the digest and `cachewatch diff` name all of them.
+_MOST_NAMED = 20
+
+
+def store(
+    connection: Connection,
+    context: Context,
+    stream: Stream,
+    draft: PendingDigest,
+    packed: tuple[ChannelMessages, ...],
+    *,
+    held_before: Iterable[str],
+) -> None:
+    """Store the digest `draft` with the messages `packed`, and move the cursors; supersede those `held_before`.
+
+    A digest that is held for operators moves no cursors until it is released or dropped.
+    """
+    now = context.clock()
+    for key in held_before:
+        digests.settle(connection, key, DigestState.SUPERSEDED, "a newer digest covers it", now)
+    if draft.hold:
+        digests.store_holds(connection, stream.subscription.name, stream.name, draft.holds, now)
+    else:
+        digests.delete_holds(connection, stream.subscription.name, stream.name)
+    if not (packed and draft.hold):
+        cursors.advance(connection, _without_doubtful_tags(draft), now)
+    _report_reused_hashes(connection, context, draft)
+    name, pin = stream.subscription.name, stream.subscription.match.pinned
+    if draft.lacks_pin and not digests.has_any(connection, OPERATORS, f"pin {name} {pin}"):
+        title = f"{name} is pinned to {safe(str(pin))}, which no source has ever had"
+        lines = (f"Correct `pinned:` of {name} in {context.config.path}; its digests go out without it.",)
+        notify_within(connection, context, OperatorNotice(topic=f"pin {name} {pin}", title=title, lines=lines))
+    if packed:
+        _report_templates(connection, context, stream, next((each.problem for each in packed if each.problem), ""))
+        _store_digest(connection, stream, draft, packed, now)
+
+
+def _without_doubtful_tags(draft: PendingDigest) -> tuple[Advance, ...]:
+    """Return the advances of `draft` without the tags that operators are asked about.
+
+    Nothing is reported of those tags now, but if their cursors moved, what is missing would be reported as new once it
+    is back.
+    """
+    doubtful = {(hold.event.source, hold.event.tag) for hold in draft.holds}
+    places = {(source, series_or_tag(tag)) for source, tag in doubtful}
+    return tuple(
+        replace(
+            advance,
+            tags=tuple(
+                tag for tag in advance.tags if doubtful.isdisjoint({(advance.source, tag.tag), (advance.source, "")})
+            ),
+            learned=tuple(
+                fact
+                for fact in advance.learned
+                if {(advance.source, ""), (advance.source, getattr(fact, "tag", ""))}.isdisjoint(places)
+            ),
+        )
+        for advance in draft.advances
+    )
+
+
+def _store_digest(
+    connection: Connection, stream: Stream, draft: PendingDigest, packed: tuple[ChannelMessages, ...], now: datetime
+) -> None:
+    stored = DigestRecord(
+        key=draft.digest.key,
+        subscription=stream.subscription.name,
+        stream=stream.name,
+        state=DigestState.HELD if draft.hold else DigestState.READY,
+        title=packed[0].rendered.title,
+        period=draft.digest.period,
+        created=now,
+        reason=draft.reason,
+        advances=draft.advances if draft.hold else (),
+        rendered=packed[0].rendered,
+        short=packed[0].short,
+    )
+    digests.add(connection, stored)
+    state = DeliveryState.HELD if draft.hold else DeliveryState.QUEUED
+    for each in packed:
+        outbox.add(connection, each.channel, each.messages, state=state, lasting=each.lasting)
+    counter = Counter.of("digests_total", subscription=stream.subscription.name, result=stored.state)
+    health.count(connection, counter)
+
+
+def _report_reused_hashes(connection: Connection, context: Context, draft: PendingDigest) -> None:
+    """Notify operators of published hashes that now belong to another spec; once, even if several streams find them."""
+    for tag in draft.digest.tags:
+        reused = [found for found in tag.report.diagnostics if found.kind is DiagnosticKind.REUSED_HASH]
+        lines = [f"{safe(found.path)}: {safe(found.message)}." for found in reused[:_MOST_NAMED]]
+        name = tag.report.after.tag or ""
+        topic = f"reused-hash {tag.source} {name} {hashlib.sha256(repr(tuple(lines)).encode()).hexdigest()[:12]}"
+        if len(reused) > len(lines):
+            lines.append(f"And {len(reused) - len(lines):,} more documents.")
+        lines.append(
+            "A binary must never change under its hash: the catalogue is damaged, or somebody replaced binaries."
+        )
+        title = f"published hashes of {name} in {tag.source} now name other specs"
+        if reused and not digests.has_any(connection, OPERATORS, topic):
+            notify_within(connection, context, OperatorNotice(topic=topic, title=title, lines=tuple(lines)))
+
+
+def _report_templates(connection: Connection, context: Context, stream: Stream, problem: str) -> None:
+    name = stream.subscription.name
+    key = AlertKey(AlertKind.TEMPLATE_FAILED, name)
+    if not problem:
+        alerts.resolve_within(connection, context, key, f"the templates for {name} work again")
+        return
+    alert = Alert(
+        key=key,
+        title=f"a template for {name} is wrong",
+        lines=(problem, "Its digests are created with the built-in templates until this is fixed."),
+        commands=("cachewatch config check",),
+    )
+    alerts.open_within(connection, context, alert)
+
+
+class StreamDecision(Struct, frozen=True, kw_only=True):
+    """What a pass decided to write for a stream: all of it is written in one transaction, or nothing."""
+
+    begun: tuple[Advance, ...] = ()  # where the stream begins, in sources that are new to it
+    plans_slot: bool = False  # its next slot is not stored yet, or is one of another schedule
+    finished: Slot | None = None  # the slot for which the digest was due
+    drafts: tuple[tuple[PendingDigest, tuple[ChannelMessages, ...]], ...] = ()  # without messages, it is not sent
+    failure: Exception | None = None  # why there is no digest
+
+    @property
+    def advances(self) -> tuple[Advance, ...]:
+        """All moves of cursors in this decision; their revisions have to be pinned before it is written."""
+        return (*self.begun, *(advance for draft, _ in self.drafts for advance in draft.advances))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to write."""
+        return self == StreamDecision()
+
+
+def create_digest(context: Context, stream: Stream, comparisons: Comparisons) -> None:
+    """Read the state of `stream`, decide, and write its digest if it is due; operators are notified of a failure."""
+    with _failures(context, stream):
+        with context.database.read() as connection:
+            state = read_stream(connection, stream)
+        decision = decide(context, stream, state, comparisons)
+        if decision.is_empty and not state.is_failing:
+            return
+        context.pin(decision.advances)
+        with context.database.write() as connection:
+            is_written = write_decision(connection, context, stream, state, decision)
+        if is_written:
+            _log(context, stream, decision)
+        if decision.failure is not None:
+            raise decision.failure
+
+
+def decide(context: Context, stream: Stream, state: StreamState, comparisons: Comparisons) -> StreamDecision:
+    """Return what a pass writes for a stream; reads repositories and runs workers, but does not use the database.
+
+    A failure is returned as part of the decision, so that the stream has begun with its sources all the same.
+    """
+    begun: list[Advance] = []
+    now = context.clock()
+    is_planned = stream.is_each_revision or is_current(stream, state.slot, now)
+    decision = StreamDecision(plans_slot=not is_planned)
+    try:
+        begun.extend(_begin(context, stream, state, comparisons))
+        decision = replace(decision, begun=tuple(begun))
+        return _decide_digest(context, stream, state.begun_with(begun), decision, comparisons=comparisons, now=now)
+    except (EndingError, StateError):
+        raise
+    except Exception as error:  # noqa: BLE001  whatever it is, it stops only this stream
+        context.go_on()  # raises if cachewatch is ending, which may have caused the error
+        return replace(decision, failure=error)
+
+
+def _begin(context: Context, stream: Stream, state: StreamState, comparisons: Comparisons) -> Iterator[Advance]:
+    """Yield where a stream begins in each source that it has not begun with, with the documents that it cannot read."""
+    wants_package = Globs(stream.subscription.match.packages)
+    for source in stream.sources:
+        newest_commit = state.sources[source.name].revision
+        if newest_commit is None or source.name in state.positions:
+            continue
+        isolation = comparisons.isolation(source.name)
+        with closing(context.open_repository(source)) as repository:
+            newest = resolve(repository, newest_commit)
+            first = first_revision(repository, source, newest)
+            there = tags_of(repository, newest).ids.keys()
+            wanted = sorted(filter(stream.wants_tag(source), there | tags_of(repository, first).ids.keys()))
+            unread: dict[str, tuple[Unread, ...]] = {}
+            for tag in set(wanted).intersection(tags_to_read(there)):
+                begin, now = (replace(revision, tag=tag) for revision in (first, newest))
+                key = find_unreadable, repository.git_dir, now.commit, tag
+                known = comparisons.recall(key, partial(find_unreadable, repository, now, isolation))
+                found = [each for each in known.values() if wants_package(each.package)]
+                unread[tag] = tuple(unread_at_begin(repository, begin, now, found, isolation))
+        yield Advance(
+            subscription=stream.subscription.name,
+            stream=stream.name,
+            source=source.name,
+            revision=first.commit,
+            tags=tuple(CursorUpdate(tag=tag, revision=first.commit, unread=unread.get(tag, ())) for tag in wanted),
+        )
+
+
+def _decide_digest(
+    context: Context,
+    stream: Stream,
+    state: StreamState,
+    decision: StreamDecision,
+    *,
+    comparisons: Comparisons,
+    now: datetime,
+) -> StreamDecision:
+    if is_quiet(context.config.quiet, now):
+        return decision  # held, and merged into the first digest afterwards
+    is_due = not decision.plans_slot and state.slot is not None and state.slot.due <= now
+    slot = state.slot if is_due else None
+    has_waited = bool(state.held and over(context.config, stream, state.holds, state.holds, now))
+    if slot is None and not has_waited and not (stream.is_each_revision and state.has_news):
+        return decision
+    draft = compose(context, stream, state, occasion=slot.due.isoformat() if slot else "", comparisons=comparisons)
+    if draft.hold and not has_waited and state.held_advances == frozenset(draft.advances):
+        # Operators were asked about this very step, and have not answered yet.
+        return replace(decision, finished=slot)
+    made = _drafts_to_store(context, stream, state, draft, comparisons)
+    drafts = [
+        (each, () if is_left_out(stream, state, each, now) else _packed(context, stream, each, comparisons))
+        for each in made
+    ]
+    kept = tuple((with_actions(draft, stream, state, is_sent=bool(packed)), packed) for draft, packed in drafts)
+    return replace(decision, finished=slot, drafts=kept)
+
+
+def _packed(
+    context: Context, stream: Stream, draft: PendingDigest, comparisons: Comparisons
+) -> tuple[ChannelMessages, ...]:
+    """Return the messages of a digest, except to recipients who get the same from the urgent stream in this pass."""
+    packed = build_messages(context.config, stream, as_released(draft))
+    name, content = stream.subscription.name, draft.content
+    if draft.hold:
+        return packed
+    if stream.is_urgent:
+        targets = frozenset((each.channel, message.target) for each in packed for message in each.messages)
+        comparisons.urgent[name] = content, targets
+        return packed
+    said, targets = comparisons.urgent.get(name, (None, frozenset()))
+    if said != content:
+        return packed
+    left = (
+        replace(each, messages=tuple(one for one in each.messages if (each.channel, one.target) not in targets))
+        for each in packed
+    )
+    return tuple(each for each in left if each.messages)
+
+
+def _drafts_to_store(
+    context: Context, stream: Stream, state: StreamState, draft: PendingDigest, comparisons: Comparisons
+) -> tuple[PendingDigest, ...]:
+    """Return the digest to store; if the time of some holds is over, it is split in one to send and one to hold."""
+    holds = [replace(hold, counted_from=first_held(state.holds, hold.event)) for hold in draft.holds]
+    due = over(context.config, stream, holds, holds, context.clock())
+    if not due:
+        return (draft,)
+    return (
+        (unconfirmed(draft),)
+        if len(due) == len(holds)
+        else split(context, stream, state, holds, due, comparisons=comparisons)
+    )
+
+
+def is_left_out(stream: Stream, state: StreamState, draft: PendingDigest, now: datetime) -> bool:
+    """Tell whether a digest is empty and the subscription wants no empty digest now, so that nothing is sent."""
+    if not draft.is_empty:
+        return False
+    if stream.is_urgent or stream.subscription.if_empty == "skip":
+        return True
+    if stream.subscription.if_empty == "send":
+        return False
+    # A digest of a time in the future was stored by a wrong clock.
+    return any(each.stream == stream.name and now - A_MONTH < each.created <= now for each in state.digests)
+
+
+def write_decision(
+    connection: Connection, context: Context, stream: Stream, state: StreamState, decision: StreamDecision
+) -> bool:
+    """Write all of a decision and return True, or return False if the state changed since `state` was read.
+
+    An operator may have answered meanwhile, for example; the next pass then decides anew.
+    """
+    stored = read_stream(connection, stream)  # of this, polls and alerts may have changed
+    if replace(stored, sources=state.sources, is_failing=state.is_failing) != state:
+        return False
+    now = context.clock()
+    name = stream.subscription.name
+    if decision.begun:
+        ask_about(connection, context, name)
+        cursors.advance(connection, decision.begun, now)
+    if decision.plans_slot:
+        _plan(connection, stream, now)
+    held_before: Collection[str] = state.held
+    for draft, packed in decision.drafts:
+        store(connection, context, stream, draft, packed, held_before=held_before)
+        held_before = ()
+    if decision.finished is not None:
+        draft_key = next((draft.digest.key for draft, packed in decision.drafts[:1] if packed), None)
+        digests.finish(connection, decision.finished, draft_key, now)
+        _plan(connection, stream, now)
+    if state.is_failing and decision.failure is None:
+        key = AlertKey(AlertKind.DIGEST_FAILED, name, stream.name)
+        alerts.resolve_within(connection, context, key, f"digests can be created again for {name}/{stream.name}")
+    return True
+
+
+def _plan(connection: Connection, stream: Stream, now: datetime) -> None:
+    next_one = stream.schedule.next_after(now)
+    digests.plan(connection, stream.subscription.name, stream.name, stream.schedule_text, next_one)
+
+
+@contextmanager
+def _failures(context: Context, stream: Stream) -> Iterator[None]:
+    """Open an alert if the block raises: digests of `stream` cannot be created. The other streams go on."""
+    name = f"{stream.subscription.name}/{stream.name}"
+    try:
+        yield
+    except EndingError:
+        raise
+    except Exception as error:
+        if isinstance(error, StateError) and not isinstance(error, DamagedRow):
+            raise  # the digest is not to blame
+        context.go_on()
+        key = AlertKey(AlertKind.DIGEST_FAILED, stream.subscription.name, stream.name)
+        title = f"digests cannot be created for {name}"
+        alerts.open_now(context, Alert(key=key, title=title, lines=(error_message(error),)))
+        # Only after the alert is stored: if that fails, the digest is not to blame.
+        log = context.log.bind(subscription=stream.subscription.name, stream=stream.name)
+        log.error("digest.failed", error=error_message(error), traceback=traceback_of(error))
+
+
+def _log(context: Context, stream: Stream, decision: StreamDecision) -> None:
+    log = context.log.bind(subscription=stream.subscription.name, stream=stream.name)
+    for each in decision.begun:
+        log.info("stream.begun", source=each.source, revision=each.revision)
+    for draft, packed in decision.drafts:
+        log.info(
+            "digest.empty" if not packed else "digest.held" if draft.hold else "digest.queued",
+            digest=draft.digest.key[:12] if packed else None,
+            deliveries=sum(len(each.messages) for each in packed) or None,
+            reason=draft.reason,
+        )

@@ -1,0 +1,426 @@
+"""Assemble the digest that is due for a stream, and build its final bytes for every channel and target.
+
+Nothing is written here.
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import closing, nullcontext
+from datetime import datetime, timedelta
+from functools import partial
+from itertools import count
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.channels import open_channel
+from cachewatch.config.channels import ChannelConfig, FeedConfig, FileConfig, MailConfig, WebhookConfig
+from cachewatch.config.general_settings import Config
+from cachewatch.core.advice.actions import TASKS
+from cachewatch.core.advice.environment_coverage import CoverageChange
+from cachewatch.core.advice.verbs_and_reasons import OF_LOCK_FILE, Known, Verb
+from cachewatch.core.advice.waits_and_reminders import (
+    A_MONTH,
+    Departure,
+    Fact,
+    MetBinaries,
+    OpenAction,
+    Remembered,
+    confirmed,
+)
+from cachewatch.core.names_and_escaping import is_snapshot
+from cachewatch.errors import TemplateError
+from cachewatch.report.digest_and_message_values import MAX_HTML, Digest, Form, Message, Note, RenderedDigest, Silenced
+from cachewatch.report.digest_rendering import render_lengths
+from cachewatch.runtime.log import Log
+from cachewatch.service.changes_since_last_digest import SourceDiff, open_source
+from cachewatch.service.comparison_cache import Comparisons, joined, read_environment
+from cachewatch.service.context_and_source_copies import Context
+from cachewatch.service.held_digests import holds_of
+from cachewatch.service.streams_and_silences import Stream, StreamState, commands, why
+from cachewatch.store.cursors_and_remembered import Advance
+from cachewatch.store.digests_and_holds import Hold, HoldKind
+
+# Part of every key: raise it when digests change their form, so that they count as other digests.
+_FORM = 1
+
+
+class PendingDigest(Struct, frozen=True, kw_only=True):
+    """A digest that is not stored yet, with the moves of cursors that belong to it."""
+
+    digest: Digest
+    advances: tuple[Advance, ...]
+    is_empty: bool
+    holds: tuple[Hold, ...] = ()  # the events that operators have to be asked about first
+    lacks_pin: bool = False  # no source has ever had the pinned snapshot
+
+    @property
+    def hold(self) -> str:
+        """Why operators have to be asked first; "" if they need not be."""
+        said = ", ".join(dict.fromkeys(hold.said for hold in self.holds))
+        is_suspicious = any(hold.event.kind is HoldKind.SUSPICIOUS for hold in self.holds)
+        return f"a suspicious loss: {said}" if is_suspicious else said
+
+    @property
+    def reason(self) -> str:
+        """Why it is held, or that it is sent unconfirmed by the operators; else ""."""
+        unconfirmed = self.digest.unconfirmed
+        return self.hold or (unconfirmed and f"not confirmed by the operators: {unconfirmed}")
+
+    @property
+    def content(self) -> frozenset[Hashable]:
+        """What it reports; a regular and an urgent digest with the same content tell their readers the same."""
+        told = {
+            (tag.source, tag.report.after.tag, one.kind, one.name, one.before, one.after, one.packages)
+            for tag in self.digest.tags
+            for one in tag.statements
+        }
+        pins = {(pin.source, pin.tag, pin.is_gone, pin.newest) for pin in self.digest.pinned}
+        return frozenset({*told, *pins, bool(self.digest.environment)})
+
+
+def compose(
+    context: Context,
+    stream: Stream,
+    state: StreamState,
+    *,
+    occasion: str = "",
+    since: str | None = None,
+    comparisons: Comparisons | None = None,
+    takes: Callable[[str, str], bool] = lambda _source, _tag: True,
+) -> PendingDigest:
+    """Compare what the stream reported last, or the revision `since`, with the newest revisions, and return the digest.
+
+    `occasion` goes into the keys of digests without changes, so that they differ; `comparisons` are shared with other
+    streams. Only tags that `takes` accepts, by source and tag, are compared.
+    """
+    lock = stream.subscription.match.environment
+    parts: list[SourceDiff] = []
+    with closing(Comparisons()) if comparisons is None else nullcontext(comparisons) as shared:
+        environment = (
+            None
+            if lock is None
+            else read_environment(lock, context.config.environment_folders, shared.isolation(f"environment {lock}"))
+        )
+        for source in stream.sources:
+            with open_source(
+                context, stream, source, state, since=since, environment=environment, comparisons=shared, takes=takes
+            ) as opened:
+                parts.append(opened.compare() if opened else SourceDiff())
+    return _assembled(context, stream, state, parts, occasion)
+
+
+def _assembled(
+    context: Context, stream: Stream, state: StreamState, parts: list[SourceDiff], occasion: str
+) -> PendingDigest:
+    """Assemble a digest of the changes in each source."""
+    hidden = sum((each.hidden for part in parts for each in part.news), start=Counter[str]())
+    tags = tuple(each.tag for part in parts for each in part.news)
+    now, holds = context.clock(), tuple(holds_of(parts, stream.subscription.limit.hold_above))
+    key = _key(stream, state, parts, occasion)
+    environment = joined(part.coverage for part in parts if part.coverage)
+    advances = tuple(part.advance for part in parts if part.advance is not None)
+    learned = [fact for each in advances for fact in each.learned]
+    over = {key for each in advances for key in each.forgotten}
+    pins = tuple(part.pinned for part in parts if part.pinned)
+    period = period_of(parts, now, is_urgent=stream.is_urgent)
+    known = state.remembered.learned(learned).of_lock(stream.name, _lock_of(environment))
+    # Nobody waits for what is back.
+    remembered = Remembered(tuple(o for o in known.facts if not (isinstance(o, Departure) and o.key in over)))
+    of_lock = (one.since for one in remembered.actions if one.verb in OF_LOCK_FILE)
+    digest = Digest(
+        key=key,
+        subscription=stream.subscription.name,
+        description=stream.subscription.description,
+        created=now,
+        period=f"{period}-{key[:8]}" if period in state.periods else period,
+        is_urgent=stream.is_urgent,
+        spans=tuple(span for part in parts for span in part.spans),
+        tags=tags,
+        remembered=remembered,
+        known=Known(
+            left={key: found for part in parts for key, found in part.left.items()},
+            kept={need: tag for part in parts for need, tag in part.kept.items()},
+        ),
+        environment=environment,
+        alternative=next(
+            (
+                part.alternative
+                for part in parts
+                if part.alternative and environment and part.alternative.has > environment.after.met
+            ),
+            None,
+        ),
+        # The pinned tag counts as gone only if no source has it.
+        pinned=tuple(pin for pin in pins if not pin.is_gone) or pins,
+        silenced=tuple(
+            Silenced(each.name, hidden[each.name], each.reason, each.until.isoformat())
+            for each in context.config.silences
+            if hidden[each.name]
+        ),
+        why=why(stream, min(of_lock, default="")),
+        commands=tuple(filter(None, (line for part in parts for line in commands(stream, part.spans, part.resolved)))),
+        zone=context.config.timezone,
+        operator=", ".join(context.config.operators.to),
+        links=context.config.links,
+        rows=stream.subscription.limit.rows,
+    )
+    return PendingDigest(
+        digest=digest,
+        advances=advances,
+        is_empty=digest.is_empty and not any(part.is_lost for part in parts) and not _is_to_be_repeated(stream, digest),
+        holds=holds,
+        lacks_pin=bool(parts) and all(part.lacks_pin for part in parts),
+    )
+
+
+def _lock_of(environment: CoverageChange | None) -> str:
+    """Return a checksum of the hashes that an environment needs; another one means that its lock file was changed."""
+    hashes = sorted(environment.after.environment.hashes) if environment is not None else ()
+    return hashlib.sha256("".join(hashes).encode()).hexdigest()[:12] if hashes else ""
+
+
+_LASTING = (*OF_LOCK_FILE, Verb.STAY, Verb.MOVE)  # remembered until its cause ends
+
+
+def _is_to_be_repeated(stream: Stream, digest: Digest) -> bool:
+    """Tell whether earlier advice to readers is still open, and was last given a month ago or longer."""
+    said = [each.last_said for each in digest.remembered.actions if each.verb in _LASTING]
+    if stream.is_urgent or not said or not any(each.verb in _LASTING for each in digest.assessment.still_open):
+        return False
+    return max(said) <= digest.created - A_MONTH
+
+
+def with_actions(draft: PendingDigest, stream: Stream, state: StreamState, *, is_sent: bool) -> PendingDigest:
+    """Add to the advances what the subscription remembers: the advice to readers, and the binaries that they ever had.
+
+    If the digest is not sent (`is_sent`), its advice is not remembered. Advice about another lock file is forgotten.
+    """
+    digest, found = draft.digest, draft.digest.assessment
+    if stream.is_urgent or draft.hold or not draft.advances:
+        return draft
+    today = max((span.after.time or "" for span in digest.spans), default="")[:10]
+    known = {each.key: each for each in digest.remembered.actions}
+    asked = [
+        OpenAction(
+            source=each.source,
+            stream=stream.name,
+            verb=each.verb,
+            subject=subject,
+            since=each.since or today,
+            last_said=digest.created,
+            lock=_lock_of(digest.environment),
+            task=None
+            if each.verb is not Verb.LOOK
+            else each.only(each.names[n : n + 1])
+            if len(each.subjects) == len(each.names)
+            else each,
+        )
+        for each in (*found.actions, *found.paused, *found.quiet)
+        if each.verb is not Verb.LOOK or (each.because in TASKS and not is_snapshot(each.tag))
+        for n, subject in enumerate(each.subjects)
+    ]
+    # Since when a task is said, not when last: it is said for a month.
+    is_task = {each.key for each in asked if each.task and each.task.since}
+    asked = [replace(each, last_said=known[each.key].last_said) if each.key in is_task else each for each in asked]
+    keys = {each.key for each in asked}
+    # While readers are told to wait, what to do about missing binaries is not known.
+    settled = {key for key, each in known.items() if each.task is not None or not found.is_waiting}
+    forgotten = [
+        each.key
+        for each in state.remembered.actions
+        if each.stream == stream.name and each.key not in keys and (each.key in settled or each.key not in known)
+    ]
+    learned: list[Fact] = [*(asked if is_sent else ()), *_met(digest)]
+    first, *others = draft.advances
+    first = replace(first, learned=(*first.learned, *learned), forgotten=(*first.forgotten, *forgotten))
+    return replace(draft, advances=(first, *others))
+
+
+def _met(digest: Digest) -> Iterator[MetBinaries]:
+    """Yield the fact which binaries of the environment were ever in the cache, if more are known than before."""
+    if digest.environment is None:
+        return
+    there = (
+        each.need.hash
+        for side in (digest.environment.before, digest.environment.after)
+        for each in side.needs
+        if each.is_met
+    )
+    found = {*filter(None, there), *digest.remembered.met} & digest.environment.after.environment.hashes
+    if found != digest.remembered.met:
+        yield MetBinaries(hashes=tuple(sorted(found)))
+
+
+def as_released(draft: PendingDigest) -> Digest:
+    """Return a digest as it is sent once operators release it: what is missing is a loss, and no failed publishing."""
+    if not any(hold.event.kind is HoldKind.SUSPICIOUS for hold in draft.holds):
+        return draft.digest
+    facts = (fact for advance in draft.advances for fact in advance.learned)
+    return replace(draft.digest, remembered=draft.digest.remembered.learned(confirmed(facts)))
+
+
+def _key(stream: Stream, state: StreamState, parts: list[SourceDiff], occasion: str) -> str:
+    """Return the digest's key: the same for the same tags and revisions until it is stored, then another one."""
+    steps = sorted(step for part in parts for step in part.steps)
+    made_of: list[object] = [_FORM, stream.subscription.name, stream.name, steps or occasion]
+    key = hashlib.sha256(json.dumps(made_of).encode()).hexdigest()
+    for time in count(2):
+        if key not in state.keys:
+            break
+        key = hashlib.sha256(json.dumps([*made_of, time]).encode()).hexdigest()
+    return key
+
+
+def period_of(parts: Sequence[SourceDiff], now: datetime, *, is_urgent: bool) -> str:
+    """Return the compared period in a form for file names: one day with its time, or two days."""
+    sides = [span for part in parts for span in part.spans]
+    end = max((span.after.time for span in sides if span.after.time), default=now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    begin = min((span.before.time for span in sides if span.before.time), default=end)
+    period = end.replace(":", "") if begin[:10] == end[:10] else f"{begin[:10]}..{end[:10]}"
+    return f"{period}-urgent" if is_urgent else period
+
+
+def split(
+    context: Context,
+    stream: Stream,
+    state: StreamState,
+    holds: Iterable[Hold],
+    due: Collection[Hold],
+    *,
+    comparisons: Comparisons,
+) -> tuple[PendingDigest, PendingDigest]:
+    """Split a digest that is held for `holds` in two: one to send now, and one about the tags that are still held.
+
+    `due` are the holds whose time is over.
+    """
+    waiting = tuple(hold for hold in holds if hold not in due)
+    places, due_places = ({(hold.event.source, hold.event.tag) for hold in each} for each in (waiting, due))
+
+    def waits(source: str, tag: str) -> bool:
+        return (source, tag) in places or ((source, "") in places and (source, tag) not in due_places)
+
+    sent = compose(context, stream, state, comparisons=comparisons, takes=lambda source, tag: not waits(source, tag))
+    stays = compose(context, stream, state, comparisons=comparisons, takes=waits)
+    # A held tag may be new; it stays so only if the stream's position in this source does not move.
+    kept = [
+        replace(advance, revision=state.positions[advance.source].revision, tags=())
+        for advance in sent.advances
+        if advance.source in state.positions and any(source == advance.source for source, _ in places)
+    ]
+    sent = replace(sent, holds=tuple(due), advances=(*sent.advances, *kept))
+    return unconfirmed(sent), replace(stays, holds=waiting)
+
+
+def unconfirmed(draft: PendingDigest) -> PendingDigest:
+    """Return the digest to be sent without an answer of the operators; its first note says so."""
+    # The digest names suspicious losses anyway.
+    large = [hold.said for hold in draft.holds if hold.event.kind is HoldKind.LARGE]
+    note = Note("unconfirmed-large", {"what": large[0]}) if large else Note("unconfirmed")
+    spans = tuple(
+        replace(span, notes=(note, *span.notes) if number == 0 else span.notes)
+        for number, span in enumerate(draft.digest.spans)
+    )
+    digest = replace(draft.digest, unconfirmed=draft.hold, spans=spans)
+    return replace(draft, digest=digest, holds=())
+
+
+_LOG = Log()
+# The forms that a channel needs in addition to those made of each digest.
+_FORMS: Mapping[type[ChannelConfig], Set[Form]] = {
+    FeedConfig: {Form.FEED},
+    FileConfig: {Form.MARKDOWN, Form.PAGE, Form.JSON},
+    WebhookConfig: {Form.JSON},
+}
+
+
+class ChannelMessages(Struct, frozen=True, kw_only=True):
+    """The messages that one channel has to deliver."""
+
+    channel: str
+    rendered: RenderedDigest
+    short: RenderedDigest  # the totals only, for recipients who refuse `rendered` as too large
+    messages: tuple[Message, ...]
+    lasting: timedelta  # how long deliveries are retried
+    problem: str = ""  # why the site's own templates could not be used
+
+
+class _Look(Struct, frozen=True):
+    """The options by which one digest is rendered differently for different channels."""
+
+    max_html: int = MAX_HTML
+    unsubscribe: str | None = None
+    archive_url: str | None = None
+    attach: bool = False
+    is_archived: bool = False
+    forms: frozenset[Form] = frozenset(Form)
+
+
+def build_messages(
+    config: Config,
+    stream: Stream,
+    digest: Digest,
+    *,
+    forms: frozenset[Form] | None = None,
+) -> tuple[ChannelMessages, ...]:
+    """Return the messages of every channel of `stream`; channels with the same options share one rendered digest.
+
+    `forms` are the forms to render; by default only those that the channels need.
+    """
+    channels = [config.channels[name] for name in stream.channels]
+    if forms is None:  # those of the channels, and of the site if the subscription is published
+        of_channels = (of for kind, of in _FORMS.items() if any(isinstance(each, kind) for each in channels))
+        forms = frozenset().union({Form.PAGE} if stream.subscription.publish else (), *of_channels)
+    archive = next((channel.archive for channel in channels if channel.archive), None)
+    looks = [replace(_look(channel, digest, channel.archive or archive), forms=forms) for channel in channels]
+    forms_of = {look: _render_both(config, stream, digest, look) for look in dict.fromkeys(looks)}
+    packed = []
+    for channel, look in zip(channels, looks, strict=True):
+        rendered, short, problem = forms_of[look]
+        packed.append(
+            ChannelMessages(
+                channel=channel.name,
+                rendered=rendered,
+                short=short,
+                messages=tuple(open_channel(channel).build_messages(rendered)),
+                lasting=channel.retry.lasting,
+                problem=problem,
+            )
+        )
+    return tuple(packed)
+
+
+def _look(config: ChannelConfig, digest: Digest, archive: str | None) -> _Look:
+    url = archive and archive.format(subscription=digest.subscription, period=digest.period, key=digest.key)
+    if isinstance(config, MailConfig):
+        return _Look(config.max_html, config.unsubscribe, url, config.attach is not None)
+    return _Look(archive_url=url, is_archived=isinstance(config, FileConfig))
+
+
+def _render_both(
+    config: Config, stream: Stream, digest: Digest, look: _Look
+) -> tuple[RenderedDigest, RenderedDigest, str]:
+    """Return the whole and the short digest, rendered with the site's own templates, and "".
+
+    If these fail, the built-in templates are used, and the text names the problem.
+    """
+    digest = replace(digest, unsubscribe=look.unsubscribe, archive_url=look.archive_url)
+    render = partial(
+        render_lengths,
+        digest,
+        (0, 2),
+        to=stream.to,
+        max_html=look.max_html,
+        attach=look.attach,
+        is_archived=look.is_archived,
+        forms=look.forms,
+    )
+    try:
+        rendered, short = render(templates_dir=config.templates_dir, template=stream.subscription.template)
+        return rendered, short, ""
+    except TemplateError as error:
+        _LOG.error("template.failed", subscription=stream.subscription.name, error=str(error))
+        rendered, short = render()
+        return rendered, short, str(error)

@@ -1,0 +1,174 @@
+"""Held digests: when operators are asked before a digest is sent, what they are asked, and for how long it is held.
+
+Operators are asked about suspicious losses, in which publishing may have failed, and about large changes. A digest that
+nobody releases or drops in time is sent, marked as not confirmed.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+
+from cachewatch.config.general_settings import Config
+from cachewatch.config.schedules_and_dates import minute
+from cachewatch.core.statement_kinds import StatementKind, is_of_tag
+from cachewatch.report.digest_and_message_values import TagDigest
+from cachewatch.report.digest_subject import clauses_of_statements
+from cachewatch.report.words import names, number
+from cachewatch.service.alerts_and_staleness import Alert
+from cachewatch.service.changes_since_last_digest import SourceDiff
+from cachewatch.service.comparing_sources import TagNews
+from cachewatch.service.streams_and_silences import URGENT, Stream
+from cachewatch.store.digests_and_holds import HeldDigest, Hold, HoldEvent, HoldKind, first_held
+from cachewatch.store.health_and_alerts import AlertKey, AlertKind
+
+# The longest time for which urgent digests are held.
+_URGENT_FOR = timedelta(hours=1)
+# For how many digests a notice has commands, and how many are in one command.
+_NAMED, _NAMED_AT_ONCE = 30, 6
+
+_ADVICE = "A newer digest replaces it, and is sent if nothing is unusual any longer."
+
+_ALERTS = {HoldKind.SUSPICIOUS: AlertKind.SUSPICIOUS_LOSS, HoldKind.LARGE: AlertKind.LARGE_CHANGE}
+_TITLES = {HoldKind.SUSPICIOUS: "a suspicious loss", HoldKind.LARGE: "a large change"}
+
+Held = tuple[HeldDigest, Hold]
+_NAMED_PACKAGES = 10
+
+
+def holds_of(parts: list[SourceDiff], limit: int) -> Iterator[Hold]:
+    """Yield why operators have to be asked first: the suspicious losses, or else the large changes."""
+    suspicious = [hold for part in parts for hold in _suspicions(part)]
+    yield from suspicious or _large(parts, limit)
+
+
+def _suspicions(part: SourceDiff) -> Iterator[Hold]:
+    if part.vanished and part.advance is not None:
+        said = f"all watched tags are gone ({', '.join(part.vanished)})"
+        yield Hold(event=HoldEvent(part.advance.source, "", HoldKind.SUSPICIOUS), said=said)
+    for each in part.news:
+        if each.suspicion:
+            event = HoldEvent(each.tag.source, each.name, HoldKind.SUSPICIOUS)
+            yield Hold(event=event, said=each.suspicion, content=tuple(_content(each)))
+
+
+def _large(parts: list[SourceDiff], limit: int) -> Iterator[Hold]:
+    """Yield a hold for each tag in which too much changed, or for each source if no single tag exceeds `limit`."""
+    news = [each for part in parts for each in part.news]
+    changed = sum(_changed(each.tag) for each in news)
+    if changed <= limit:
+        return
+    said = f"{changed:,} changed specs, more than hold_above: {limit:,}"
+    large = [each for each in news if _changed(each.tag) > limit]
+    for each in large:
+        event = HoldEvent(each.tag.source, each.name, HoldKind.LARGE)
+        yield Hold(event=event, said=said, content=tuple(_content(each)))
+    if not large:
+        for source in sorted({each.tag.source for each in news if _changed(each.tag)}):
+            yield Hold(event=HoldEvent(source, "", HoldKind.LARGE), said=said)
+
+
+def _changed(tag: TagDigest) -> int:
+    return tag.report.specs.net_added + tag.report.specs.net_removed
+
+
+def _content(news: TagNews) -> Iterator[str]:
+    found = [one for one in news.tag.statements if is_of_tag(one.kind) and one.kind is not StatementKind.SUSPICIOUS]
+    yield from (clause.said for clause in clauses_of_statements(found))
+    kinds = (StatementKind.SUSPICIOUS, StatementKind.PACKAGE_REMOVED)
+    effects = [effect for one in news.tag.statements for effect in one.effects]
+    gone = {package for one in news.tag.statements if one.kind in kinds for package in one.packages}
+    gone |= {package for effect in effects if effect.kind in kinds for package in effect.packages}
+    if gone:
+        yield f"{number(len(gone), 'package')} gone: {names(sorted(gone), _NAMED_PACKAGES)}"
+
+
+def held_for(config: Config, subscription: str, stream: str) -> timedelta | None:
+    """Return how long digests of a stream are held if no operator answers; None if that has no end."""
+    known = config.subscriptions.get(subscription)
+    if known is None or known.limit.hold_for is None or (stream == URGENT and known.urgent is None):
+        return None
+    return min(known.limit.hold_for, _URGENT_FOR) if stream == URGENT else known.limit.hold_for
+
+
+def goes_out_at(config: Config, digest: HeldDigest) -> datetime | None:
+    """Return when the first part of a held digest is sent if no operator answers; None if that is not known."""
+    times = [_hold_ends_at(config, digest, hold) for hold in digest.holds]
+    known = [time for time in times if time is not None]
+    return min(known) if known and len(known) == len(times) else None
+
+
+def _hold_ends_at(config: Config, digest: HeldDigest, hold: Hold) -> datetime | None:
+    lasting = held_for(config, digest.subscription, digest.stream)
+    return None if lasting is None or hold.counted_from is None else hold.counted_from + lasting
+
+
+def over(config: Config, stream: Stream, holds: Iterable[Hold], known: Sequence[Hold], now: datetime) -> list[Hold]:
+    """Return those of `holds` whose time is over, counted from when the `known`, stored holds of their events began."""
+    lasting = held_for(config, stream.subscription.name, stream.name)
+    if lasting is None:
+        return []
+    # A beginning that is far ahead was stored by a wrong clock.
+    return [hold for hold in holds if abs(now - (first_held(known, hold.event) or now)) >= lasting]
+
+
+def alert_key(event: HoldEvent) -> AlertKey:
+    """Return the key of the alert about an event."""
+    return AlertKey(_ALERTS[event.kind], event.source, event.tag)
+
+
+def questions(config: Config, digests: Sequence[HeldDigest]) -> Iterator[Alert]:
+    """Yield an alert for each event for which digests are held, often several digests."""
+    held: defaultdict[AlertKey, list[Held]] = defaultdict(list)
+    for digest, hold in ((each, hold) for each in digests for hold in each.holds):
+        held[alert_key(hold.event)].append((digest, hold))
+    yield from (_question(config, key, found) for key, found in held.items())
+
+
+def place(source: str, tag: str) -> str:
+    """Return the tag and source of an event in words, or only the source if it concerns several tags."""
+    return f"{tag} of {source}" if tag else source
+
+
+def _question(config: Config, key: AlertKey, found: list[Held]) -> Alert:
+    digests, first = [digest for digest, _ in found], found[0][1]
+    said = ", ".join(dict.fromkeys(hold.said for _, hold in found))
+    names = ", ".join(_name(config, digest) for digest in digests[:_NAMED])
+    others = f" and {len(digests) - _NAMED} more, which `cachewatch status` lists" if len(digests) > _NAMED else ""
+    advice = "Check whether upstream published everything, then release or drop what is held."
+    return Alert(
+        key=key,
+        title=f"{_TITLES[first.event.kind]} in {place(first.event.source, first.event.tag)}",
+        lines=(
+            f"{said}; held for {names}{others}.",
+            *max((hold.content for _, hold in found), key=lambda content: sum(map(len, content))),
+            f"{advice} {_ADVICE}",
+            _deadline(config, found),
+        ),
+        commands=tuple(_commands(config, digests[:_NAMED])),
+    )
+
+
+def _deadline(config: Config, found: list[Held]) -> str:
+    times = [time for digest, hold in found if (time := _hold_ends_at(config, digest, hold)) is not None]
+    if not times:
+        return "Nothing is sent until somebody releases or drops it."
+    first, last = minute(min(times), config.timezone), minute(max(times), config.timezone)
+    when = first if first == last else f"{first} to {last}"
+    return f"What nobody drops is sent at {when}, marked as not confirmed by the operators."
+
+
+def _commands(config: Config, digests: list[HeldDigest]) -> Iterator[str]:
+    first = digests[0]
+    if first.subscription in config.subscriptions:
+        yield f"cachewatch preview {first.subscription}{' --urgent' if first.stream == URGENT else ''}"
+    for start in range(0, len(digests), _NAMED_AT_ONCE):
+        names = " ".join(_name(config, digest) for digest in digests[start : start + _NAMED_AT_ONCE])
+        yield f"cachewatch deliveries release {names}"
+        yield f"cachewatch deliveries drop {names} --reason '...'"
+
+
+def _name(config: Config, digest: HeldDigest) -> str:
+    """Return a name of a held digest for commands, which also fits a newer digest that replaces it."""
+    known = config.subscriptions.get(digest.subscription)
+    has_one_stream = known is not None and known.urgent is None
+    return digest.subscription if has_one_stream else f"{digest.subscription}/{digest.stream}"

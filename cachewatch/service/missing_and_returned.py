@@ -1,0 +1,381 @@
+"""What went from a source between two revisions (departures), in which revision it went, and what is back (returns).
+
+A digest compares two revisions that may lie weeks apart. A subscription remembers in which single revision something
+went, so that it is compared with the last revision that had it when it comes back. Git's trees show which documents a
+revision has.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
+from datetime import date, timedelta
+from functools import cached_property, partial
+from itertools import pairwise
+
+from msgspec.structs import replace
+
+from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core.advice.waits_and_reminders import (
+    AnnouncedWave,
+    Departure,
+    DepartureKind,
+    Point,
+    Remembered,
+    series_or_tag,
+)
+from cachewatch.core.filters_and_default_kinds import is_urgent
+from cachewatch.core.model import Kind
+from cachewatch.core.stacks_prunes_suspicion import is_most
+from cachewatch.core.statement_kinds import Counts, Statement, StatementKind, name_of
+from cachewatch.core.statements import in_order
+from cachewatch.core.versions_spellings_targets import version_key
+from cachewatch.errors import SourceError, UnknownRevision
+from cachewatch.git.local_repository import Repository
+from cachewatch.git.revision_names_and_times import Revision, chain_between, resolve
+from cachewatch.git.tags_and_documents import document_in, tags_of
+from cachewatch.git.trees import folders
+from cachewatch.report.digest_and_message_values import TagDigest
+
+_WAITED = timedelta(days=14)
+_IN_DOCUMENTS = (DepartureKind.STACK, DepartureKind.PLACE)  # that trees do not show
+_SAMPLES = 3  # documents of a stack that tell whether a revision had the stack
+
+
+def packages_of(repository: Repository, revision: Revision, tag: str) -> Mapping[str, str]:
+    """Return the tree id of each package of a tag in a revision; empty if the revision is not in this clone."""
+    try:
+        tree = tags_of(repository, revision).ids.get(tag)
+        return folders(repository, tree).ids if tree else {}
+    except SourceError:
+        return {}
+
+
+class Steps:
+    """The revisions of a source from one to another, and the packages of each."""
+
+    def __init__(self, repository: Repository, before: Revision, after: Revision) -> None:
+        """Set up without reading anything."""
+        self._repository = repository
+        self._ends = before, after
+        self._packages: dict[tuple[str, str], Mapping[str, str]] = {}
+
+    @cached_property
+    def chain(self) -> Sequence[Revision]:
+        """The revisions, oldest first."""
+        return chain_between(self._repository, *self._ends)
+
+    def packages(self, revision: Revision, tag: str) -> Mapping[str, str]:
+        """Return the tree id of each package of a tag in a revision, as `packages_of` does, and cache it."""
+        if (revision.commit, tag) not in self._packages:
+            self._packages[revision.commit, tag] = packages_of(self._repository, revision, tag)
+        return self._packages[revision.commit, tag]
+
+    def last_with(self, has: Callable[[Revision], bool]) -> tuple[Revision, Revision]:
+        """Return the last revision for which `has` is true, and the one after it; the two ends if there is none."""
+        for earlier, later in reversed(list(pairwise(self.chain))):
+            if has(earlier):
+                return earlier, later
+        return self._ends
+
+    def suspicious(self, tag: str, is_broken: Callable[[Revision, Revision], bool]) -> bool:
+        """Tell whether a single one of several steps removed or broke more than half of a tag.
+
+        `is_broken` compares two revisions; it is called if more than half of the documents changed between them.
+        """
+        if len(self.chain) <= 2:
+            return False  # the comparison of the ends shows it
+        for earlier, later in pairwise(self.chain):
+            had, has = self.packages(earlier, tag), self.packages(later, tag)
+            removed = len(had.keys() - has.keys())
+            changed = sum(has.get(package) != tree for package, tree in had.items())
+            if is_most(removed, removed, len(had)):
+                return True
+            if is_most(changed, changed, len(had)) and has and is_broken(earlier, later):
+                return True
+        return False
+
+
+def all_statements(tag: TagDigest) -> Iterator[Statement]:
+    """Yield every statement on the selected specs of a tag, whether the digest shows it or not."""
+    yield from tag.statements
+    yield from tag.rest
+
+
+class Departures:
+    """Finds what went from the tags of a digest in one source: tags, stacks and packages."""
+
+    def __init__(self, repository: Repository, source: str, newest: Revision) -> None:
+        self._repository = repository
+        self._source = source
+        self._newest = newest
+
+    def of_tag(self, digest: TagDigest, steps: Steps, base: Revision) -> Iterator[Departure]:
+        """Yield the departures from a tag that both sides have, or from the snapshot before a new snapshot."""
+        before, after = digest.report.before, digest.report.after
+        if before.tag != after.tag:
+            if before.tag and after.tag and tag_names.is_snapshot(after.tag):
+                at = self._point(self._newest, before.tag), self._point(self._newest, after.tag)
+                yield from self._of_snapshot(digest, *at)
+            return
+        found = list(self._of_tag(digest, after.tag or "", steps, base))
+        if any(one.kind is StatementKind.SUSPICIOUS for one in all_statements(digest)):
+            worst = max(found, key=lambda one: len(one.packages), default=None)
+            found = [replace(one, is_suspicious=worst is not None and one.first == worst.first) for one in found]
+        yield from found
+
+    def _of_tag(self, digest: TagDigest, tag: str, steps: Steps, base: Revision) -> Iterator[Departure]:
+        statements = list(all_statements(digest))
+        had, has = steps.packages(base, tag), steps.packages(self._newest, tag)
+        if not has:
+            return
+        gone = {package for one in statements for package in one.packages} & (had.keys() - has.keys())
+        missing = {name for one in statements if one.kind is StatementKind.SUSPICIOUS for name in one.packages}
+        groups: defaultdict[tuple[Revision, Revision], set[str]] = defaultdict(set)
+        for package in sorted(gone):
+            groups[steps.last_with(lambda at: package in steps.packages(at, tag))].add(package)  # noqa: B023  called at once
+        if missing - gone:  # no stack builds these any more, which trees do not show
+            worst = max(groups, key=lambda step: len(groups[step]), default=(base, self._newest))
+            groups[worst] |= missing - gone
+        for (last, first), packages in groups.items():
+            name = next(iter(packages)) if len(packages) == 1 else ""
+            points = self._point(last, tag), self._point(first, tag)
+            yield self._departure(DepartureKind.PACKAGE, name, *points, packages)
+        for one in statements:
+            if one.kind is StatementKind.STACK_REMOVED and one.packages:
+                last, first = steps.last_with(partial(self._has_stack, tag, one.name, one.packages[:_SAMPLES]))
+                points = self._point(last, tag), self._point(first, tag)
+                yield self._departure(DepartureKind.STACK, one.name, *points, one.packages)
+            elif one.kind is StatementKind.PLACE_LOST:
+                # Trees do not show which of several revisions of a document still had the place.
+                lost = {package: had.get(package) for package in one.packages}
+                last, first = steps.last_with(
+                    lambda at: all(steps.packages(at, tag).get(name) == tree for name, tree in lost.items())  # noqa: B023
+                )
+                points = self._point(last, tag), self._point(first, tag)
+                yield self._departure(DepartureKind.PLACE, one.name, *points, one.packages)
+
+    def of_lost_tag(self, tag: str, steps: Steps) -> Departure:
+        """Return the departure of a whole tag."""
+        last, first = steps.last_with(lambda at: bool(steps.packages(at, tag)))
+        packages = steps.packages(last, tag)
+        return self._departure(DepartureKind.TAG, tag, self._point(last, tag), self._point(first, tag), packages)
+
+    def _of_snapshot(self, digest: TagDigest, last: Point, first: Point) -> Iterator[Departure]:
+        for one in all_statements(digest):
+            if one.kind is StatementKind.PACKAGE_REMOVED:
+                yield self._departure(DepartureKind.PACKAGE, one.name, last, first, one.packages)
+            elif one.kind is StatementKind.STACK_REMOVED:
+                yield self._departure(DepartureKind.STACK, one.name, last, first, one.packages)
+
+    def _departure(
+        self, kind: DepartureKind, name: str, last: Point, first: Point, packages: Iterable[str]
+    ) -> Departure:
+        return Departure(
+            source=self._source,
+            tag=series_or_tag(last.tag),
+            kind=kind,
+            name=name,
+            last=last,
+            first=first,
+            packages=tuple(sorted(packages)),
+        )
+
+    @staticmethod
+    def _point(revision: Revision, tag: str) -> Point:
+        return Point(revision.commit, tag, f"{revision.time:%Y-%m-%d}" if revision.time else "")
+
+    def _has_stack(self, tag: str, stack: str, packages: Iterable[str], revision: Revision) -> bool:
+        """Tell whether a document in `revision` contains the name of a stack; it is searched, not parsed."""
+        name = re.compile(rb"(?<![\w.+-])" + re.escape(stack.encode()) + rb"(?![\w.+-])")
+        for package in packages:
+            try:
+                found = document_in(self._repository, revision.commit, tag, package)
+                content = (
+                    None if found is None or isinstance(found, str) else self._repository.objects().get(found.name)
+                )
+            except SourceError:
+                continue
+            if content is not None and name.search(content.content):
+                return True
+        return False
+
+
+class Returns:
+    """Finds what is back of the remembered departures of one source, and that a stream has not reported as back yet."""
+
+    def __init__(self, repository: Repository, source: str, stream: str, newest: Revision, known: Remembered) -> None:
+        """`newest` is the revision to look into, `known` is what the subscription remembers."""
+        self._repository = repository
+        self._source = source
+        self._stream = stream
+        self._newest = newest
+        self._known = known
+
+    def documents(self, tag: str, wanted: Callable[[str], bool]) -> Mapping[str, list[Departure]]:
+        """Return the packages whose documents are back in a tag, each with its departures, earliest first."""
+        departures = [one for one in self._departures(tag) if one.kind not in _IN_DOCUMENTS]
+        has = packages_of(self._repository, self._newest, tag) if departures else {}
+        found: defaultdict[str, list[Departure]] = defaultdict(list)
+        for one in departures:
+            lacked = self._lacked(one.first)
+            for package in one.missing(self._stream):
+                if package in has and package not in lacked and wanted(package):
+                    found[package].insert(0, one)
+        return found
+
+    def builds(self, digest: TagDigest) -> Mapping[str, list[Departure]]:
+        """Return the packages that stacks build again, or that another stream reported as back, as `documents` does."""
+        joined: defaultdict[str, set[str]] = defaultdict(set)  # names of stacks and places
+        for line in (line for one in all_statements(digest) for line in one.lines):
+            new = line.story.places if line.story.kind is StatementKind.PLACE_GAINED else ()
+            joined[line.package] |= line.joined | {name for place in new for name in (place.stack, name_of(place))}
+        found: defaultdict[str, list[Departure]] = defaultdict(list)
+        for one in self._departures(digest.report.after.tag or ""):
+            seen = {package for stream, those in one.back if stream != self._stream for package in those}
+            lacked = self._lacked(one.first)
+            for package in one.missing(self._stream):
+                names = joined.get(package, set())
+                is_built = one.name in names if one.kind in _IN_DOCUMENTS else names and package in lacked
+                if package in seen or is_built:
+                    found[package].insert(0, one)
+        return found
+
+    def bases(self, found: Mapping[str, Sequence[Departure]]) -> Mapping[str, Revision]:
+        """Return the revision to compare each returned package with: the last one that had it.
+
+        If readers know another one that had it, it is that: the package may have changed before it went.
+        """
+        bases = {}
+        for package, departures in found.items():
+            known = (one for one in departures if any(stream == self._stream for stream, *_ in one.told))
+            departure = next(known, None)
+            if departure is None:
+                continue  # readers of this stream know nothing of the loss
+            told = {of: point for stream, of, point in departure.told if stream == self._stream}
+            sides = []
+            for point in (told.get(package, told[""]), departure.last):
+                with suppress(UnknownRevision):  # upstream rewrote its history, and our copy was lost
+                    sides.append(replace(resolve(self._repository, point.revision), tag=point.tag))
+            if sides:
+                had = (side for side in sides if package in packages_of(self._repository, side, side.tag or ""))
+                bases[package] = next(had, sides[-1])
+        return bases
+
+    def still_missing(self, tag: str, wanted: Callable[[str], bool]) -> tuple[str, ...]:
+        """Return the packages that the snapshot `tag` lacks, and that an earlier one of its series lacked already."""
+        has = packages_of(self._repository, self._newest, tag)
+        return tuple(
+            sorted(
+                {
+                    package
+                    for one in self._departures(tag)
+                    if one.kind is DepartureKind.PACKAGE and one.first.tag != tag
+                    for package in one.missing(self._stream)
+                    if package not in has and wanted(package)
+                }
+            )
+        )
+
+    def _departures(self, tag: str) -> Iterator[Departure]:
+        """Yield the departures that may be back in a tag, latest first; those from snapshots only in later ones."""
+        for one in self._known.departures(self._source, tag):
+            if one.first.tag == tag or version_key(one.first.tag) < version_key(tag):
+                yield one
+
+    def _lacked(self, point: Point) -> Set[str]:
+        try:
+            revision = resolve(self._repository, point.revision)
+        except UnknownRevision:
+            return frozenset()
+        return packages_of(self._repository, revision, point.tag).keys()
+
+
+def returned(found: Mapping[str, Sequence[Departure]], changed: Set[str], stream: str) -> Iterator[Statement]:
+    """Yield a statement for each departure of which something is back; `changed` are packages that differ since."""
+    back: defaultdict[str, list[str]] = defaultdict(list)
+    departures = {}
+    for package, (departure, *_) in found.items():
+        departures[departure.key] = departure
+        back[departure.key].append(package)
+    for key, packages in sorted(back.items()):
+        departure = departures[key]
+        yield Statement(
+            kind=StatementKind.RETURNED,
+            name=departure.name,
+            before=(departure.last.day, departure.first.day),
+            packages=tuple(sorted(packages)),
+            of_packages=len(departure.missing(stream)),
+            exceptions=tuple(sorted(changed & set(packages))),
+            kinds=frozenset({Kind.RETURNED}),
+        )
+
+
+def learned_back(found: Mapping[str, Sequence[Departure]], stream: str) -> Iterator[Departure]:
+    """Yield the departures with the packages that `stream` reports as back now, to be remembered."""
+    back: defaultdict[str, set[str]] = defaultdict(set)
+    departures = {}
+    for package, those in found.items():
+        for departure in those:
+            departures[departure.key] = departure
+            back[departure.key].add(package)
+    for key, departure in departures.items():
+        yield replace(departure, back=((stream, tuple(sorted(back[key]))),))
+
+
+def is_old(departure: Departure, newest: Revision) -> bool:
+    """Tell whether something has been missing for more than two weeks, after which it counts as a loss."""
+    if newest.time is None or not departure.first.day:
+        return False
+    return newest.time.date() - date.fromisoformat(departure.first.day) > _WAITED
+
+
+def missing_since(departure: Departure, packages: tuple[str, ...]) -> Statement:
+    """Return the statement that a suspicious departure is a loss; `packages` are those that are still missing."""
+    kind = StatementKind.PACKAGE_REMOVED
+    return Statement(
+        kind=kind,
+        before=(departure.last.day, departure.first.day),
+        packages=packages,
+        of_packages=len(departure.packages),
+        kinds=frozenset({Kind.PACKAGE_REMOVED, Kind.GONE}),
+    )
+
+
+def announced(source: str, tag: TagDigest) -> Iterator[AnnouncedWave]:
+    """Yield the announcements of a digest that old builds will be pruned, to be remembered."""
+    after = tag.report.after
+    for one in all_statements(tag):
+        if one.kind is StatementKind.REBUILD_WAVE and one.counts.beside > 0 and after.tag and after.revision:
+            day = (after.time or "")[:10]
+            yield AnnouncedWave(source=source, tag=after.tag, revision=after.revision, day=day, count=one.counts.beside)
+
+
+def pruned(wave: AnnouncedWave) -> Statement:
+    """Return the statement that announced old builds were pruned."""
+    kind = StatementKind.PRUNE
+    counts = Counts(vanished=wave.count)
+    return Statement(kind=kind, counts=counts, kinds=frozenset({Kind.PRUNE}))
+
+
+def tag_added(tag: str) -> Statement:
+    """Return the statement that a snapshot is new."""
+    kind = StatementKind.TAG_ADDED
+    return Statement(kind=kind, name=tag, kinds=frozenset({Kind.TAG_ADDED}))
+
+
+def with_statements(tag: TagDigest, more: Sequence[Statement], wants: Callable[[Set[Kind]], bool]) -> TagDigest:
+    """Return `tag` with more statements; those of kinds that `wants` rejects are kept but not shown."""
+    wanted = [one for one in more if wants(one.kinds)]
+    others = tuple(one for one in more if not wants(one.kinds))
+    report = replace(tag.report, statements=in_order((*tag.report.statements, *more)))
+    return replace(tag, report=report, statements=in_order((*tag.statements, *wanted)), rest=(*tag.rest, *others))
+
+
+def urgent_only(tag: TagDigest) -> TagDigest:
+    """Return `tag` with only its urgent statements shown: losses from a tag that is no snapshot, and suspicions."""
+    kept = tuple(one for one in tag.statements if is_urgent(one, tag.report.after.tag or tag.report.before.tag or ""))
+    kinds = {kind for one in kept for kind in one.kinds}
+    report = replace(tag.report, events=tuple(event for event in tag.report.events if event.kind in kinds))
+    rest = (*tag.rest, *(one for one in tag.statements if one not in kept))
+    return replace(tag, statements=kept, rest=rest, report=report)

@@ -1,0 +1,321 @@
+"""One pass: poll the sources, create the digests that are due, deliver what is queued; then maintenance and the ping.
+
+`cachewatch once` does one pass; the daemon does the same work when it falls due. Maintenance deletes pins without a
+cursor, old digests and deliveries, and clones without a source. If several hosts share a state, only one of them works
+(Leadership); the state of a single host has a lock for that.
+"""
+
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
+from datetime import datetime, timedelta
+from urllib.parse import urlsplit, urlunsplit
+
+from msgspec import Struct
+
+from cachewatch.channels import without_secret_url
+from cachewatch.config.channels import FeedConfig
+from cachewatch.config.general_settings import Config
+from cachewatch.config.schedules_and_dates import minute
+from cachewatch.config.sources import Source
+from cachewatch.errors import AnotherInstance, CachewatchError, StateError
+from cachewatch.http.client import post
+from cachewatch.operators.alerts_summary_actions import review, summarize
+from cachewatch.runtime.files_and_locks import shared_kind
+from cachewatch.runtime.log import Log
+from cachewatch.runtime.worker import Isolated, Worker
+from cachewatch.service.alerts_and_staleness import DAEMON, OperatorNotice, contained, notify_within
+from cachewatch.service.comparison_cache import Comparisons, kept_comparisons
+from cachewatch.service.context_and_source_copies import Context, EndingError
+from cachewatch.service.deciding_and_storing import create_digest, take_over_renamed
+from cachewatch.service.poll import Polls, follow_poll
+from cachewatch.service.sending_and_channel_faults import deliver_all
+from cachewatch.service.streams_and_silences import Stream, streams_of, streams_to_look_at
+from cachewatch.store import cursors_and_remembered as cursors
+from cachewatch.store import deliveries as outbox
+from cachewatch.store import digests_and_holds as digests
+from cachewatch.store import health_and_alerts as health
+from cachewatch.store.health_and_alerts import AlertKind
+from cachewatch.store.transactions_and_upgrades import Connection
+
+
+def resume(context: Context) -> None:
+    """Prepare to work on a state: recover from a crash, and report what is unusual about the state.
+
+    Clones without a database mean that somebody deleted that, or that another disk is mounted.
+    """
+    with context.database.write() as connection:
+        # Alerts of an earlier daemon: it may have read another file, and its jobs have ended.
+        for alert in health.all_open(connection):
+            if alert.key.name == DAEMON:
+                health.mark_resolved(connection, alert.key, context.clock())
+    context.database.check_place()
+    if kind := shared_kind(context.folder):
+        context.log.warning("state.shared", folder=context.folder, file_system=kind)
+    if not context.database.is_new or not any(context.clone_folder(name).exists() for name in context.config.sources):
+        return
+    place = context.database.place
+    context.log.warning("state.lost", database=place)
+    notice = OperatorNotice(
+        topic="state",
+        title="the state was lost and starts empty",
+        lines=(
+            f"{place} was missing or empty, although the clones beside it exist.",
+            "Sources start again as on their first run: changes since the last digest are not reported.",
+            "Deliveries that were waiting are lost.",
+            "If you have a copy (`cachewatch state backup`), stop cachewatch, put the copy in that place, and start again.",
+        ),
+    )
+    with context.database.write() as connection:
+        notify_within(connection, context, notice)
+
+
+def clean_up(context: Context, *, may_be_open: bool = True) -> None:
+    """Remove unused pins of each source, and old rows; an error in one source becomes an alert and stops nothing."""
+    for source in context.config.sources.values():
+        with context.database.read() as connection:
+            used = cursors.revisions_in_use(connection, source.name)
+            used |= digests.revisions_held(connection, source.name)
+        with contained(context, source.name, "maintenance", may_be_open=may_be_open):
+            try:
+                context.watched(source).tidy(used)
+            except CachewatchError as error:
+                context.log.warning("source.untidy", source=source.name, error=str(error))
+    # What is older than `retention:` allows, but no entries of feeds, which are written from all of them.
+    retention = context.config.retention
+    feeds = {name for name, channel in context.config.channels.items() if isinstance(channel, FeedConfig)}
+    with context.database.write() as connection:
+        now = context.clock()
+        digests_gone = digests.forget_digests(connection, now - retention.metadata)
+        payloads_gone = outbox.delete_payloads(connection, now - retention.payload, kept_channels=feeds)
+        cursors.forget(connection, now - retention.metadata)
+    if digests_gone or payloads_gone:
+        context.log.info("state.cleaned", digests=digests_gone or None, payloads=payloads_gone or None)
+    context.database.tidy()
+
+
+_MOST_LOGGED = 10
+
+
+class Result(Struct, frozen=True, kw_only=True):
+    """The result of a pass."""
+
+    failed_sources: int
+    failed_digests: int  # streams whose digests cannot be created
+    dead: int
+    suppressed: int  # deliveries for addresses that kept refusing
+    blocked: int  # channels through which nothing is delivered until somebody repairs them
+
+    @property
+    def is_undelivered(self) -> bool:
+        """Whether some recipient does not get a digest, now or until an operator acts."""
+        return bool(self.dead or self.suppressed or self.blocked)
+
+
+def run_pass(context: Context) -> Result:
+    """Do all that is due; a source that fails or hangs delays only the digests that depend on it."""
+    begun, untold, dead, is_well = context.clock(), list(streams_of(context.config)), 0, False
+    with Worker(go_on=context.go_on) as worker:
+        worker.start()  # before there are threads
+        with Polls(context) as polls:
+            for pending in polls:
+                ready = [stream for stream in untold if not stream.depends_on(pending)]
+                untold = [stream for stream in untold if stream.depends_on(pending)]
+                if ready or not pending:
+                    is_well = _create_digests(context, ready, worker, is_last=not pending)
+                dead += deliver_all(context, is_last=not pending)
+    for source in context.config.sources.values():
+        follow_poll(context, source, may_be_open=not is_well)
+    clean_up(context, may_be_open=not is_well)
+    with context.database.read() as connection:
+        suppressed = outbox.count_suppressed(connection, begun)
+        kinds = Counter(alert.key.kind for alert in health.all_open(connection))
+        _log_what_waits(connection, context, begun)
+    return Result(
+        failed_sources=polls.failed,
+        failed_digests=kinds[AlertKind.DIGEST_FAILED],
+        dead=dead,
+        suppressed=suppressed,
+        blocked=kinds[AlertKind.CHANNEL_DOWN],
+    )
+
+
+def _log_what_waits(connection: Connection, context: Context, begun: datetime) -> None:
+    """Log which deliveries wait for a channel that failed before this pass began, and when they are retried."""
+    for name in context.config.channels:
+        found = health.channel(connection, name)
+        waiting = outbox.find(connection, states=outbox.OPEN, channel=name)
+        if waiting and found.blocked_until is not None and found.error_at is not None and found.error_at < begun:
+            context.log.error(
+                "channel.waiting",
+                channel=name,
+                ids=", ".join(str(each.id) for each in waiting[:_MOST_LOGGED]),
+                next_attempt=minute(found.blocked_until, context.config.timezone),
+                error=found.error,
+                advice=f"cachewatch deliveries retry {waiting[0].id}",
+            )
+
+
+def create_digests(context: Context, beat: Callable[[], None] = lambda: None) -> None:
+    """Create the digest of every stream that is due; call `beat`, as a sign of life, after each and while comparing."""
+
+    def go_on() -> None:
+        context.go_on()
+        beat()
+
+    with Worker(go_on=go_on) as worker:
+        _create_digests(context, streams_of(context.config), worker, beat)
+
+
+def _create_digests(
+    context: Context,
+    streams: Iterable[Stream],
+    worker: Worker,
+    beat: Callable[[], None] = lambda: None,
+    *,
+    is_last: bool = True,
+) -> bool:
+    """Create the digests of `streams` that are due and review the alerts; return True if no problem is open.
+
+    With `is_last`, no source is pending any more, and the daily summary is sent if it is due.
+    """
+    context.database.check_place()
+    take_over_renamed(context)
+    # Another host fetched the newest revision of these sources, and this one has yet to: they are polled first.
+    shared = context.config.sources if context.database.is_shared else {}
+    behind = {name for name, source in shared.items() if _is_behind(context, source)}
+    with context.database.read() as connection:
+        ready = [stream for stream in streams if not stream.depends_on(behind)]
+        ready = streams_to_look_at(connection, ready, context.clock())
+        names = {source.name for stream in ready for source in stream.sources}
+        isolated = {name: Isolated(worker, cursors.blobs_not_to_read(connection, name)) for name in names}
+
+    def isolate(name: str) -> Isolated:
+        if name not in isolated:  # the name of an environment
+            with context.database.read() as connection:
+                isolated[name] = Isolated(worker, cursors.blobs_not_to_read(connection, name))
+        return isolated[name]
+
+    with (
+        kept_comparisons(context.folder, ready) as kept,
+        closing(Comparisons(isolate, kept)) as comparisons,
+        suppress(EndingError),
+    ):
+        # First the urgent ones: the regular digest then omits recipients who get the same from the urgent one.
+        for stream in sorted(ready, key=lambda stream: not stream.is_urgent):
+            context.go_on()
+            create_digest(context, stream, comparisons)
+            beat()
+        if review(context):
+            return True
+        if is_last:
+            summarize(context)
+    return False
+
+
+def _is_behind(context: Context, source: Source) -> bool:
+    with context.database.read() as connection:
+        newest = health.source(connection, source.name).revision
+    try:
+        return newest is not None and bool(context.watched(source).lacking({newest}))
+    except StateError:
+        raise
+    except Exception:  # noqa: BLE001  its poll says what is wrong, and the other sources go on
+        return True
+
+
+# Between two requests to a shared database, which ends sessions that are silent for longer.
+HEARTBEAT = timedelta(seconds=5)
+
+
+class Leadership:
+    """Whether this process works on a shared state, or waits as a standby until the process that works ends."""
+
+    def __init__(self, context: Context, begin: Callable[[], None]) -> None:
+        """Set up without asking the database; `begin` is called whenever this process becomes the one that works."""
+        self._context = context
+        self._begin = begin
+        self._has_begun = False  # and no other is known to have taken over since
+        self.is_ours = not context.database.is_shared  # as far as this process knows
+        self.other = "nobody"
+
+    def look(self) -> None:
+        """Ask the database for the lead, and work if no other process has it; raise StateError if nothing answers."""
+        context = self._context
+        try:
+            if context.database.lead(context.owner) or not (self.is_ours and self._has_begun):
+                self._begin()
+                if context.database.is_shared:
+                    context.log.info("leader.began", database=context.database.place)
+        except AnotherInstance:
+            if self._has_begun:
+                context.log.warning("leader.lost")
+            self.is_ours = self._has_begun = False
+            self.other = context.database.leader() or "nobody"
+        except BaseException:
+            self.is_ours = False
+            raise
+        else:
+            self.is_ours = self._has_begun = True
+
+    def if_ours(self, job: Callable[[], object]) -> Callable[[], None]:
+        """Return `job` as a function that does nothing on a standby and stores nothing after another host took over."""
+
+        def work() -> None:
+            with self._context.database.job():
+                if self.is_ours:
+                    job()
+
+        return work
+
+
+@contextmanager
+def leading(context: Context) -> Iterator[None]:
+    """Hold the lead during a single pass; raises AnotherInstance if another process has it."""
+    context.database.lead(context.owner)
+    if not context.database.is_shared:
+        yield
+        return
+    is_over = threading.Event()
+
+    def beat() -> None:
+        while not is_over.wait(HEARTBEAT.total_seconds()):
+            # If the lock is lost, the next transaction of the pass says so.
+            with suppress(CachewatchError), context.database.write():
+                pass
+
+    beating = threading.Thread(target=beat, daemon=True)
+    beating.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        beating.join()
+
+
+_SECONDS = 20
+# A check at healthchecks.io, or at another server that runs its software: named by its UUID, or by a key and a name.
+_HEALTHCHECKS = re.compile(
+    r"https?://(?:hc-ping\.com|[^/?#]+/ping)/(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[\w-]{22}/[\w-]+)/?"
+)
+
+
+def ping(config: Config, log: Log, *, is_whole: bool) -> None:
+    """Ping the configured URL after a good pass (`is_whole`); report a failed one to healthchecks alone."""
+    url = config.monitor.ping_url
+    if url is None:
+        return
+    parts = urlsplit(url.reveal())
+    if not is_whole:
+        if not _HEALTHCHECKS.fullmatch(urlunsplit(parts._replace(query="", fragment=""))):
+            return
+        parts = parts._replace(path=f"{parts.path.rstrip('/')}/fail")
+    try:
+        status = post(urlunsplit(parts), b"", seconds=_SECONDS).status
+        said = f"the server answered {status}" if status >= 300 else ""
+    except CachewatchError as error:
+        said = without_secret_url(str(error), url.reveal())
+    if said:
+        log.warning("ping.failed", error=said)

@@ -1,0 +1,190 @@
+"""Deliveries that wait or fail: whether a recipient is still configured, when to retry, and suppressed addresses.
+
+An address that refuses digests for days is suppressed: it gets one a week, to see whether it accepts them. Addresses of
+operators are never suppressed, since nobody else is notified of problems.
+"""
+
+import random
+from collections.abc import Collection, Iterable, Iterator
+from datetime import timedelta
+
+from cachewatch.config.channels import ChannelConfig, MailConfig, MaildirConfig
+from cachewatch.config.general_settings import Config
+from cachewatch.config.value_types_and_secrets import address_of
+from cachewatch.service import alerts_and_staleness as alerts
+from cachewatch.service.alerts_and_staleness import OPERATORS, Alert
+from cachewatch.service.context_and_source_copies import Context
+from cachewatch.store import deliveries as outbox
+from cachewatch.store.deliveries import Delivery, DeliveryState
+from cachewatch.store.health_and_alerts import AlertKey, AlertKind
+from cachewatch.store.transactions_and_upgrades import Connection
+
+Way = tuple[tuple[str, ...], tuple[str, ...]]  # channels, and the addresses to which those for mail send
+
+
+def why_not(config: Config, subscription: str, channel: str, target: str) -> str:
+    """Return why a digest of `subscription` must not be sent to `target` any more; "" if it may be sent.
+
+    A subscription that is no longer configured may have been renamed: its deliveries go to those who still get
+    something through the channel, and to nobody else. Deliveries for a channel that is no longer configured wait for
+    it.
+    """
+    if channel not in config.channels:
+        return ""
+    ways = [way for way in _ways_of(config, subscription) if channel in way[0]]
+    if not ways:
+        return f"{subscription} no longer uses {channel}"
+    if not _reaches(config, ways, channel, target):
+        return f"{target} is no longer a recipient of {subscription}"
+    return ""
+
+
+def is_recipient(config: Config, channel: str, target: str) -> bool:
+    """Tell whether the configuration sends anything to `target` through `channel`."""
+    ways = _ways_through(config, channel)
+    return bool(ways) and _reaches(config, ways, channel, target)
+
+
+def is_operator(config: Config, channel: str, target: str) -> bool:
+    """Tell whether notices to operators are sent to `target` through `channel`."""
+    is_theirs = channel in config.channels and channel in config.operators.channels
+    return is_theirs and _reaches(config, _ways_of(config, OPERATORS), channel, target)
+
+
+def last_addresses(config: Config, suppressed: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """Return which of the `suppressed` (channel, address) pairs leave nobody to reach, with the subscription's name.
+
+    These are all addresses of operators, and the addresses of a subscription if it has no other in that channel.
+    """
+    by_name = {(channel, target.lower()): (channel, target) for channel, target in suppressed}
+    found = {}
+    for name in (*config.subscriptions, OPERATORS) if suppressed else ():
+        for channels, recipients in _ways_of(config, name):
+            for channel in channels:
+                named = [(channel, address_of(to).lower()) for to in recipients if _has_addresses(config, channel)]
+                if name == OPERATORS or all(each in by_name for each in named):
+                    found.update({by_name[each]: name for each in named if each in by_name})
+    return found
+
+
+def is_used(config: Config, channel: str) -> bool:
+    """Tell whether the configuration sends anything through `channel`."""
+    return bool(_ways_through(config, channel))
+
+
+def _ways_through(config: Config, channel: str) -> list[Way]:
+    names = (*config.subscriptions, OPERATORS) if channel in config.channels else ()
+    return [way for name in names for way in _ways_of(config, name) if channel in way[0]]
+
+
+def _ways_of(config: Config, subscription: str) -> Iterator[Way]:
+    """Yield the channels and addresses of a subscription or of operators; if it is unknown, of all subscriptions."""
+    if subscription == OPERATORS:
+        yield config.operators.channels, config.operators.to
+        return
+    known = config.subscriptions.get(subscription)
+    for each in [known] if known else config.subscriptions.values():
+        yield each.channels, each.to
+        if each.urgent is not None:
+            yield each.urgent.channels, each.urgent.to or each.to
+
+
+def _reaches(config: Config, ways: Iterable[Way], channel: str, target: str) -> bool:
+    addresses = {address_of(to).lower() for _, recipients in ways for to in recipients}
+    return not _has_addresses(config, channel) or target.lower() in addresses
+
+
+def _has_addresses(config: Config, channel: str) -> bool:
+    kind = config.channels.get(channel)
+    return isinstance(kind, MailConfig) and not isinstance(kind, MaildirConfig)
+
+
+# Minutes between attempts; the last one repeats.
+_MINUTES = (1, 5, 15, 60, 240)
+_LEAST, _MOST = 0.9, 1.2
+# The longest pause that a server can ask for, and the pause of a channel that somebody has to repair.
+LONGEST_ASKED = BLOCKED = timedelta(hours=1)
+LONGEST_PAUSE = timedelta(minutes=_MINUTES[-1]) * _MOST
+
+
+def pause(attempts: int, asked: float | None = None) -> timedelta:
+    """Return how long to wait after `attempts` failures, with a random part, so that retries do not coincide.
+
+    It is at least as long as the other side `asked` for, in seconds, but not longer than LONGEST_ASKED for that.
+    """
+    minutes = _MINUTES[min(attempts, len(_MINUTES)) - 1]
+    usual = timedelta(minutes=minutes) * random.uniform(_LEAST, _MOST)  # noqa: S311  nothing is to be kept secret
+    return max(usual, min(timedelta(seconds=asked or 0), LONGEST_ASKED))
+
+
+def longest(config: Config, channel: str | None) -> timedelta:
+    """Return how long a delivery through `channel` is retried; if that is None or unknown, the longest of all."""
+    if channel is not None and channel in config.channels:
+        return config.channels[channel].retry.lasting
+    return max(each.retry.lasting for each in (ChannelConfig(name=""), *config.channels.values()))
+
+
+# An address is suppressed after so many digests that it refused over so long a time, with none taken in between.
+_REFUSALS = 3
+_REFUSING_FOR = timedelta(days=3)
+_RETRIED_AFTER = timedelta(days=7)
+
+
+def note_refusal(connection: Connection, context: Context, delivery: Delivery, said: str) -> bool:
+    """Suppress the address of a delivery if it has refused digests for days; tell whether it is suppressed."""
+    name, target, now = delivery.channel, delivery.target, context.clock()
+    if outbox.is_suppressed(connection, name, target):
+        return True
+    refusals = outbox.refusals_in_a_row(connection, name, target)
+    is_lasting = len(refusals) >= _REFUSALS and now - min(refusals) >= _REFUSING_FOR
+    if not is_lasting or is_operator(context.config, name, target):
+        return False
+    outbox.suppress_address(connection, name, target, said, now)
+    # What waits for it is kept with what follows, so that all of it goes out in its order.
+    for each in outbox.find(connection, states=outbox.WAITING, channel=name, target=target):
+        outbox.settle(connection, each, DeliveryState.SUPPRESSED, now=now, said=said)
+    alerts.resolve_within(connection, context, AlertKey(AlertKind.DELIVERY_FAILED, name, target), "")
+    alerts.open_within(connection, context, alert(name, target, said))
+    return True
+
+
+def alert(channel: str, target: str, said: str) -> Alert:
+    """Return the alert about a suppressed address."""
+    return Alert(
+        key=AlertKey(AlertKind.ADDRESS_SUPPRESSED, channel, target),
+        title=f"{target} receives no more digests",
+        lines=(
+            f"It has refused every digest through {channel} for days: {said}",
+            "New digests for it are kept. One of them is tried once a week; when it is taken, or you restore the address, all are sent.",
+        ),
+        commands=(f"cachewatch deliveries restore {channel} {target}", "cachewatch deliveries list --dead"),
+    )
+
+
+def try_again(connection: Connection, context: Context) -> None:
+    """Make the oldest kept digest of each suppressed address due once a week; restore the addresses of operators."""
+    now = context.clock()
+    for each in outbox.all_suppressed(connection):
+        if is_operator(context.config, each.channel, each.target):
+            restore(connection, context, each.channel, each.target)
+            continue
+        kept = outbox.find(connection, states=(DeliveryState.SUPPRESSED,), channel=each.channel, target=each.target)
+        last = outbox.last_attempt(connection, each.channel, each.target) or each.since
+        is_under_way = outbox.has_any(connection, each.channel, each.target)
+        if kept and not is_under_way and abs(now - last) >= _RETRIED_AFTER:
+            _send(connection, context, kept[-1], "tried again after a week")
+
+
+def restore(connection: Connection, context: Context, channel: str, target: str) -> bool:
+    """End the suppression of an address and send what was kept for it; tell whether it was suppressed."""
+    was_suppressed = outbox.restore_address(connection, channel, target)
+    if was_suppressed:
+        for each in outbox.find(connection, states=(DeliveryState.SUPPRESSED,), channel=channel, target=target):
+            _send(connection, context, each, "its address was restored")
+    return was_suppressed
+
+
+def _send(connection: Connection, context: Context, delivery: Delivery, said: str) -> None:
+    now = context.clock()
+    outbox.settle(connection, delivery, DeliveryState.QUEUED, now=now, said=said)
+    outbox.prolong(connection, delivery.id, now + longest(context.config, delivery.channel))

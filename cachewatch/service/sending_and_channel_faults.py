@@ -1,0 +1,492 @@
+"""Send the queued messages one by one, and store the result of each.
+
+No transaction is open while a message is sent: a delivery is claimed before. A result that cannot be stored is kept in
+memory, and stored later. If the process ends before it stored a result, the message is sent again: the same bytes with
+the same Message-ID.
+"""
+
+import re
+import socket
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.channels import longest_attempt, open_channel
+from cachewatch.core.names_and_escaping import safe
+from cachewatch.errors import DamagedRow, StateError
+from cachewatch.report.digest_and_message_values import DeliveryOutcome, DeliveryResult, Message, Transport
+from cachewatch.runtime.files_and_locks import shared_kind
+from cachewatch.runtime.log import error_message, traceback_of
+from cachewatch.service import alerts_and_staleness as alerts
+from cachewatch.service import recipients_and_retries as recipients
+from cachewatch.service.alerts_and_staleness import Alert
+from cachewatch.service.context_and_source_copies import Context
+from cachewatch.service.recipients_and_retries import BLOCKED, pause, why_not
+from cachewatch.service.streams_and_silences import days
+from cachewatch.store import deliveries as outbox
+from cachewatch.store import digests_and_holds as digests
+from cachewatch.store import health_and_alerts as health
+from cachewatch.store.deliveries import OPEN, Delivery, DeliveryState
+from cachewatch.store.health_and_alerts import AlertKey, AlertKind, Counter
+from cachewatch.store.transactions_and_upgrades import Connection
+
+# A delivery is given up only after at least so many attempts over at least so long a time.
+_LEAST_ATTEMPTS, _LEAST_TIME = 3, timedelta(days=1)
+# How long storing a result may take.
+_WRITING = timedelta(minutes=5)
+# Failures of a channel in a row of which operators are alerted.
+_AWAY = 3
+# A run through a channel ends after the connection was lost, or timed out, over so many messages in a row.
+_MOST_LOST = 3
+# Where a message was refused, and with which codes: RCPT: 550 5.7.1
+_CODES = re.compile(r"[^:(]*: (\d{3}( \d\.\d{1,3}\.\d{1,3})?|\w+)")
+# Seconds between attempts to store a result; after these, the next run does it.
+_PATIENCE = (1.0, 2.0, 4.0, 8.0)
+
+
+_Answered = tuple[Delivery, DeliveryResult]
+_Claimed = tuple[Delivery, Message | None]  # without its message if that is damaged for good
+
+
+class _Outcome(Struct, frozen=True):
+    """The next state of a delivery, as it follows from the result of an attempt."""
+
+    state: DeliveryState
+    said: str
+    due: datetime | None = None
+    shorter: Message | None = None  # a short form to send instead
+
+
+def deliver_all(context: Context, *, is_last: bool) -> int:
+    """Send everything that is due; return how many deliveries failed for good.
+
+    Unless `is_last`, deliveries that were refused while nothing else was accepted are not given up, but retried later
+    in the pass.
+    """
+    dead = sum(_settle_unwritten(context, name) for name in {each.channel for each, _ in context.unwritten.values()})
+    for _ in range(2):  # the second time for notices of failures, perhaps through a channel that was used before
+        with context.database.read() as connection:
+            due = outbox.due_channels(connection, context.clock())
+        notices = context.notices
+        dead += sum(deliver(context, name, is_last=is_last) for name in due)
+        if context.notices == notices:
+            break
+    return dead
+
+
+def report_removed_channels(context: Context) -> None:
+    """Open an alert for each channel that is no longer configured while deliveries wait for it."""
+    with context.database.read() as connection:
+        names = outbox.due_channels(connection, context.clock())
+    for name in names:
+        if name not in context.config.channels:
+            alerts.open_now(context, _channel_alert(name))
+
+
+def deliver(context: Context, name: str, *, is_last: bool = True) -> int:
+    """Send everything that is due through the channel `name`; return how many deliveries failed for good."""
+    dead = _settle_unwritten(context, name)
+    context.database.check_place()
+    config = context.config.channels.get(name)
+    if config is None:
+        alerts.open_now(context, _channel_alert(name))
+        return dead
+    with context.database.read() as connection:
+        is_blocked = health.channel(connection, name).is_blocked(context.clock())
+        is_interrupted = bool(outbox.find(connection, states=(DeliveryState.SENDING,), channel=name, limit=1))
+    if is_interrupted:
+        _release_claims(context, name, context.clock() + longest_attempt(config))
+    if is_blocked:
+        return dead
+    try:
+        with open_channel(config).open(lambda target, most: _sent_before(context, name, target, most)) as transport:
+            return dead + _deliver_each(context, name, transport, is_last=is_last)
+    except StateError:
+        raise  # the channel is not to blame
+    except Exception as error:  # noqa: BLE001  whatever a channel raises stops only itself
+        _block(context, name, error_message(error), traceback_of(error))
+        return dead
+
+
+def _release_claims(context: Context, name: str, later: datetime) -> None:
+    """Release claimed deliveries of a channel that nobody sends any more, because their process has ended.
+
+    Those of another host are sent again only at the time `later`, because it may still be sending them.
+    """
+    host, now = f"{socket.gethostname()}/", context.clock()
+    is_alone = not context.database.is_shared and not shared_kind(context.folder)
+    with context.database.write() as connection:
+        found = outbox.find(connection, states=(DeliveryState.SENDING,), channel=name)
+        for each in found:
+            is_ours = is_alone or (each.claimed_by or "").startswith(host)
+            outbox.requeue(connection, each.id, now if is_ours else later, now)
+    context.log.warning("deliveries.interrupted", channel=name, count=len(found))
+
+
+def _sent_before(context: Context, name: str, target: str, most: int) -> list[Message]:
+    """Return messages that were sent to `target`, newest first; a future date is replaced by that of the one before."""
+    with context.database.read() as connection:
+        newest_first = outbox.sent_history(connection, name, target, most)
+    now, before, found = context.clock(), datetime.fromtimestamp(0, UTC), []
+    for message in reversed(newest_first):
+        before = message.created if message.created <= now else before
+        found.append(replace(message, created=before))
+    return found[::-1]
+
+
+def _deliver_each(context: Context, name: str, transport: Transport, *, is_last: bool) -> int:
+    run, dead = _Run(context, name, is_last=is_last), 0
+    found = _next(context, name)
+    while found is not None:
+        delivery, message = found
+        if message is None:
+            said = "its stored bytes are damaged; `cachewatch state check` looks for more, and a backup has what was stored"
+            with context.database.write() as connection:
+                if outbox.settle(connection, delivery, DeliveryState.DEAD, now=context.clock(), said=said):
+                    damaged = DeliveryResult(DeliveryOutcome.DEAD, said)
+                    _note_target(connection, context, delivery, _Outcome(DeliveryState.DEAD, said), damaged)
+            context.log_of(delivery).error("delivery.dead", said=said)
+            dead += 1
+            found = _next(context, name)
+        else:
+            found = run.take(delivery, _attempt(transport, message))
+    return dead + run.end()
+
+
+class _Run:
+    """One run of deliveries through a channel.
+
+    Failures that may be the fault of the channel or of a single message are decided once others show whose fault it is.
+    If several recipients are refused alike and none is accepted, if the connection is lost over each message, or if
+    each raises, it is the fault of the channel, and counts as an attempt for no delivery.
+    """
+
+    def __init__(self, context: Context, name: str, *, is_last: bool) -> None:
+        self._context, self._name, self._is_last = context, name, is_last
+        self._undecided: list[_Answered] = []
+        self._has_worked = False
+        self._dead = 0
+
+    def take(self, delivery: Delivery, answer: DeliveryResult) -> _Claimed | None:
+        """Store a delivery's result, now or once the run ends; return the next one, claimed in the same transaction."""
+        if answer.outcome is DeliveryOutcome.BLOCKED or answer.is_channel:
+            self.end(is_away=True)
+            self._settle(delivery, answer)
+            if answer.outcome is DeliveryOutcome.BLOCKED:
+                _block(self._context, self._name, answer.detail)
+            return None
+        is_refused = answer.outcome in (DeliveryOutcome.DEAD, DeliveryOutcome.RAISED) and not self._has_worked
+        if answer.is_lost or is_refused:
+            self._undecided.append((delivery, answer))
+            # Each lost connection may have taken minutes.
+            is_over = sum(each.is_lost for _, each in self._undecided) >= _MOST_LOST
+            return None if is_over else _next(self._context, self._name)
+        if answer.outcome is not DeliveryOutcome.DEFERRED:
+            self._has_worked = True
+            for each in self._undecided:
+                self._settle(*each)
+            self._undecided = []
+        return self._settle(delivery, answer, goes_on=True)
+
+    def end(self, *, is_away: bool = False) -> int:
+        """Decide the results that are still undecided; return how many deliveries failed for good.
+
+        `is_away` tells that the last message showed that the server cannot be reached.
+        """
+        alike = defaultdict[str, list[_Answered]](list)
+        for delivery, answer in self._undecided:
+            # Equal refusals have the step and the codes of the server in common, even if their words differ.
+            codes = _CODES.match(answer.detail)
+            alike["lost" if answer.is_lost else codes[0] if codes else answer.detail].append((delivery, answer))
+        self._undecided = []
+        # Last the channel's own faults: storing any other result marks the channel as working.
+        for group in sorted(alike.values(), key=partial(_is_at_fault, is_away=is_away)):
+            if _is_at_fault(group, is_away=is_away):
+                self._pause_channel(group)
+            elif not self._is_last and group[0][1].outcome is DeliveryOutcome.DEAD:
+                now = self._context.clock()
+                with self._context.database.write() as connection:  # to be tried again with what follows in the pass
+                    for delivery, answer in group:
+                        outbox.settle(
+                            connection, delivery, DeliveryState.QUEUED, now=now, said=answer.detail, counts=False
+                        )
+            else:
+                for each in group:  # the fault of its own message
+                    self._settle(*each)
+        return self._dead
+
+    def _pause_channel(self, group: Sequence[_Answered]) -> None:
+        """Pause the channel because of results that are its fault."""
+        first = group[0][1]
+        if not first.is_lost:
+            said = f"{len(group)} recipients were refused alike, and none was accepted: {first.detail}"
+            _block(self._context, self._name, first.detail if first.outcome is DeliveryOutcome.RAISED else said)
+        outcome = DeliveryOutcome.DEFERRED if first.is_lost else DeliveryOutcome.BLOCKED
+        for delivery, answer in group:
+            self._settle(delivery, replace(answer, outcome=outcome, is_channel=True, is_address=False))
+
+    def _settle(self, delivery: Delivery, answer: DeliveryResult, *, goes_on: bool = False) -> _Claimed | None:
+        state, following = _settle(self._context, delivery, answer, goes_on=goes_on)
+        self._dead += state is DeliveryState.DEAD
+        return following
+
+
+def _is_at_fault(group: Sequence[_Answered], *, is_away: bool) -> bool:
+    """Tell whether results of the same kind are the fault of the channel."""
+    answers = [answer for _, answer in group]
+    if answers[0].outcome is DeliveryOutcome.RAISED or (answers[0].is_lost and is_away):
+        return True
+    # A single refused recipient shows nothing about the channel, nor does a digest whose content is refused.
+    targets, digests_sent = {each.target for each, _ in group}, {each.digest for each, _ in group}
+    is_refused = all(answer.is_address or answer.is_lost for answer in answers)
+    return len(targets) > 1 and (is_refused or len(digests_sent) > 1)
+
+
+def _next(context: Context, name: str) -> _Claimed | None:
+    with context.database.write() as connection:
+        return _claim(connection, context, name)
+
+
+def _claim(connection: Connection, context: Context, name: str) -> _Claimed | None:
+    """Claim the next message with a configured recipient, and drop those before it; None at the end of the run."""
+    if name not in context.config.channels or context.is_ending.is_set():
+        return None
+    while (delivery := outbox.claim(connection, name, context.clock(), context.owner)) is not None:
+        try:
+            message = outbox.message(connection, delivery.id)
+        except DamagedRow:
+            message = None
+        message = message if message and message.payload else None
+        # The recipient of damaged bytes is uncertain, so it is not checked.
+        if message is None or not _is_dropped(connection, context, delivery):
+            return delivery, message
+    return None
+
+
+def _is_dropped(connection: Connection, context: Context, delivery: Delivery) -> bool:
+    """Give up a delivery if its recipient was removed from the configuration since it was queued; tell whether it was.
+
+    On a state that hosts share it is sent: another host, whose configuration names the recipient, may have queued it.
+    """
+    if context.database.is_shared:
+        return False
+    subscription = digests.subscription_of(connection, delivery.digest)
+    said = why_not(context.config, subscription, delivery.channel, delivery.target)
+    if said:
+        outbox.settle(connection, delivery, DeliveryState.DROPPED, now=context.clock(), said=said, counts=False)
+        context.log_within(connection, delivery).warning("delivery.dropped", said=said)
+    return bool(said)
+
+
+def _attempt(transport: Transport, message: Message) -> DeliveryResult:
+    try:
+        return transport.deliver(message)
+    except Exception as error:  # noqa: BLE001  a bug of a channel must not lose a digest, nor stop the others
+        said = f"the channel failed: {safe(repr(error))}"
+        return DeliveryResult(DeliveryOutcome.RAISED, said, may_have_arrived=True, traceback=traceback_of(error))
+
+
+def _settle_unwritten(context: Context, name: str) -> int:
+    """Store the results of a channel that could not be stored before; return how many deliveries failed for good."""
+    kept = [found for found in list(context.unwritten.values()) if found[0].channel == name]
+    return sum(_settle(context, delivery, answer)[0] is DeliveryState.DEAD for delivery, answer in kept)
+
+
+def _settle(
+    context: Context, delivery: Delivery, answer: DeliveryResult, *, goes_on: bool = False
+) -> tuple[DeliveryState | None, _Claimed | None]:
+    """Store a result; return the delivery's new state, and with `goes_on` also the next claimed delivery.
+
+    The state is None if another process took the delivery over. Raises StateError if the state cannot be written for
+    long; the result is then kept for the next run, since the message would be sent again without it.
+    """
+    is_known = context.unwritten.pop(delivery.id, None) is not None
+    for seconds in (*_PATIENCE, None):
+        try:
+            return _write_down(context, delivery, answer, goes_on=goes_on)
+        except StateError as error:
+            if not is_known:
+                context.log.error("answer.unwritten", id=delivery.id, said=answer.detail, error=str(error))
+            is_known = True
+            if seconds is None:
+                context.unwritten[delivery.id] = delivery, answer
+                raise
+            time.sleep(seconds)
+    raise AssertionError("the last attempt either returned or raised")
+
+
+def _write_down(
+    context: Context, delivery: Delivery, answer: DeliveryResult, *, goes_on: bool
+) -> tuple[DeliveryState | None, _Claimed | None]:
+    now, is_away = context.clock(), answer.outcome is DeliveryOutcome.BLOCKED or answer.is_channel
+    with context.database.write() as connection:
+        delivery = delivery if is_away or answer.is_lost else _note_channel_works(connection, context, delivery)
+        outcome = _judge(connection, context, delivery, answer)
+        event = "away" if answer.is_channel and outcome.state is DeliveryState.DEFERRED else ""
+        is_ours = outbox.settle(
+            connection,
+            delivery,
+            outcome.state,
+            now=now,
+            said=outcome.said,
+            due=outcome.due,
+            may_have_arrived=answer.may_have_arrived,
+            counts=not is_away,
+            event=outbox.REFUSED if answer.is_refused else event,
+        )
+        _note_channel(connection, context, delivery, answer, outcome.said)
+        if is_ours:
+            _note_target(connection, context, delivery, outcome, answer)
+        following = _claim(connection, context, delivery.channel) if goes_on else None
+    log = context.log_of(delivery).bind(said=outcome.said, traceback=answer.traceback)
+    if not is_ours:
+        log.warning("answer.late")
+        return None, following
+    write = {DeliveryState.SENT: log.info, DeliveryState.DEAD: log.error}.get(outcome.state, log.warning)
+    write(f"delivery.{outcome.state}")
+    return outcome.state, following
+
+
+def _note_channel_works(connection: Connection, context: Context, delivery: Delivery) -> Delivery:
+    """Mark the channel as working if it was not; waiting deliveries are prolonged by the time that it was not."""
+    name = delivery.channel
+    key = AlertKey(AlertKind.CHANNEL_DOWN, name)
+    since = alerts.resolve_within(connection, context, key, f"the channel {name} works again")
+    if since is None:
+        return delivery
+    now = context.clock()
+    for each in outbox.find(connection, states=OPEN, channel=name):
+        lost = now - max(since, each.created)
+        outbox.prolong(connection, each.id, min(each.give_up + lost, now + recipients.longest(context.config, name)))
+    prolonged = outbox.delivery(connection, delivery.id)
+    return delivery if prolonged is None else replace(delivery, give_up=prolonged.give_up)
+
+
+def _judge(connection: Connection, context: Context, delivery: Delivery, answer: DeliveryResult) -> _Outcome:
+    """Return what follows from the result of an attempt."""
+    now = context.clock()
+    if answer.outcome is DeliveryOutcome.SENT:
+        return _Outcome(DeliveryState.SENT, answer.detail)
+    if answer.outcome is DeliveryOutcome.DEAD:
+        # A digest for a suppressed address, tried once a week, is kept until it is accepted.
+        is_kept = answer.is_address and outbox.is_suppressed(connection, delivery.channel, delivery.target)
+        return _Outcome(DeliveryState.SUPPRESSED if is_kept else DeliveryState.DEAD, answer.detail)
+    if answer.outcome is DeliveryOutcome.TOO_LARGE:
+        return _shortened(connection, context, delivery, answer)
+    if answer.outcome is DeliveryOutcome.BLOCKED or answer.is_channel:
+        is_blocked = answer.outcome is DeliveryOutcome.BLOCKED
+        rest = BLOCKED if is_blocked else pause(1, answer.retry_after)
+        return _Outcome(DeliveryState.QUEUED if is_blocked else DeliveryState.DEFERRED, answer.detail, due=now + rest)
+    if _is_given_up(connection, context, delivery):
+        return _Outcome(DeliveryState.DEAD, f"given up after {days(now - delivery.created)}: {answer.detail}")
+    return _Outcome(DeliveryState.DEFERRED, answer.detail, due=now + pause(delivery.attempts, answer.retry_after))
+
+
+def _is_given_up(connection: Connection, context: Context, delivery: Delivery) -> bool:
+    """Tell whether a delivery was tried often enough and until its time was over.
+
+    It needs several attempts over a day, or over its whole time if that is shorter.
+    """
+    now, lasting = context.clock(), recipients.longest(context.config, delivery.channel)
+    first = outbox.first_deferral(connection, delivery.id)
+    if first is None or delivery.attempts < _LEAST_ATTEMPTS:
+        return False
+    # An end that is further ahead than possible was stored by a wrong clock.
+    end = delivery.give_up if delivery.give_up <= now + lasting else first + lasting
+    return now >= end and now - first >= min(lasting, _LEAST_TIME)
+
+
+def _shortened(connection: Connection, context: Context, delivery: Delivery, answer: DeliveryResult) -> _Outcome:
+    """Return the short form of a digest that was too large, to be sent instead; if it was that already, give up."""
+    config = context.config.channels.get(delivery.channel)
+    try:
+        stored, size = digests.get(connection, delivery.digest), len(outbox.message(connection, delivery.id).payload)
+    except DamagedRow as error:
+        return _Outcome(DeliveryState.DEAD, f"{answer.detail}; {error}")
+    if stored is None or config is None:
+        return _Outcome(DeliveryState.DEAD, answer.detail)
+    rendered = replace(stored.short, to=(delivery.target,))
+    shorter = next((p for p in open_channel(config).build_messages(rendered) if p.target == delivery.target), None)
+    if shorter is None or len(shorter.payload) >= size:
+        return _Outcome(DeliveryState.DEAD, answer.detail)
+    return _Outcome(DeliveryState.QUEUED, f"{answer.detail}; in short next", due=context.clock(), shorter=shorter)
+
+
+def _note_channel(
+    connection: Connection, context: Context, delivery: Delivery, answer: DeliveryResult, said: str
+) -> None:
+    now, channel_health = context.clock(), health.channel(connection, delivery.channel)
+    if answer.outcome is DeliveryOutcome.SENT:
+        channel_health = replace(channel_health, blocked_until=None, failures=0, sent_at=now)
+    elif not (answer.is_channel or answer.is_lost):
+        channel_health = replace(channel_health, blocked_until=None, failures=0, error=said, error_at=now)
+    elif not channel_health.is_blocked(now):  # or it is noted already
+        failures = channel_health.failures + 1
+        # If the server cannot be reached, the other deliveries wait too, and use up no attempts.
+        rest = now + pause(failures, answer.retry_after) if answer.is_channel else None
+        channel_health = replace(channel_health, blocked_until=rest, failures=failures, error=said, error_at=now)
+        if failures >= _AWAY:
+            alerts.open_within(connection, context, _channel_alert(delivery.channel, said))
+    health.put_health(connection, channel_health)
+
+
+def _note_target(
+    connection: Connection, context: Context, delivery: Delivery, outcome: _Outcome, answer: DeliveryResult
+) -> None:
+    name, target = delivery.channel, delivery.target
+    key = AlertKey(AlertKind.DELIVERY_FAILED, name, target)
+    health.count(connection, Counter.of("deliveries_total", channel=name, result=outcome.state))
+    if outcome.shorter is not None:
+        outbox.replace_message(connection, delivery.id, outcome.shorter)
+    if outcome.state is DeliveryState.SENT:
+        recipients.restore(connection, context, name, target)
+        alerts.resolve_within(connection, context, key, f"{target} can be reached again")
+    if answer.is_refused and recipients.note_refusal(connection, context, delivery, answer.detail):
+        return
+    if outcome.state is DeliveryState.DEAD or answer.outcome is DeliveryOutcome.RAISED:
+        lines = (f"Delivery {delivery.id} through {name}: {answer.detail}", "Other deliveries are not affected.")
+        title = f"a digest could not be delivered to {target}"
+        commands = (f"cachewatch deliveries show {delivery.id}", f"cachewatch deliveries retry {delivery.id}")
+        alerts.open_within(connection, context, Alert(key=key, title=title, lines=lines, commands=commands))
+
+
+def _block(context: Context, name: str, said: str, traceback: str | None = None) -> None:
+    """Pause a whole channel; the deliveries that wait for it lose no attempts."""
+    now = context.clock()
+    with context.database.write() as connection:
+        before, rest = health.channel(connection, name), now + BLOCKED
+        after = replace(before, blocked_until=rest, failures=before.failures + 1, error=said, error_at=now)
+        health.put_health(connection, after)
+        alerts.open_within(connection, context, _channel_alert(name, said))
+    context.log.error("channel.blocked", channel=name, error=said, traceback=traceback)
+
+
+def _channel_alert(name: str, said: str = "") -> Alert:
+    """Return the alert that a channel does not work; if nothing is `said`, it is no longer configured."""
+    kept = "Waiting deliveries are kept and tried again later, or at once after a reload or a restart."
+    unknown = "Deliveries wait for it: configure it again to send them, or drop them."
+    commands = (
+        f"cachewatch deliveries list --open --channel {name}",
+        "cachewatch deliveries drop NUMBER --reason '...'",
+    )
+    return Alert(
+        key=AlertKey(AlertKind.CHANNEL_DOWN, name),
+        title=f"the channel {name} {'does not work' if said else 'is no longer configured'}",
+        lines=(said, kept) if said else (unknown,),
+        commands=() if said else commands,
+        avoid=(name,),
+    )
+
+
+def unblock(context: Context) -> None:
+    """Make every channel and its deliveries due again, after the configuration was reloaded, perhaps to repair one."""
+    for name in context.config.channels:
+        with context.database.write() as connection:
+            channel_health = health.channel(connection, name)
+            health.put_health(connection, replace(channel_health, blocked_until=None))
+            outbox.hasten(connection, name, context.clock())

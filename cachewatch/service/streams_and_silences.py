@@ -1,0 +1,502 @@
+"""The streams of a subscription, their stored state, the revisions that are pending, and what is selected and silenced.
+
+Each subscription has a regular stream, and an urgent one if it is configured. Each has cursors and slots of its own, so
+the regular digest repeats what the urgent one reported, because its readers look for it there. A silence hides the
+kinds of changes to a package that it names, or all kinds, if every changed spec of the package matches it. A package
+with other changed specs is reported as a whole. The state of a stream is read as a whole, so that deciding on its
+digest needs no database.
+"""
+
+import shlex
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
+from datetime import date, datetime, timedelta
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.config.general_settings import Config
+from cachewatch.config.schedules_and_dates import Schedule, parse_when
+from cachewatch.config.sources import Source
+from cachewatch.config.subscriptions import Match, Silence, Subscription
+from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core.advice.waits_and_reminders import Remembered
+from cachewatch.core.changesets import Changeset, Collector
+from cachewatch.core.filters_and_default_kinds import GROUPS, Globs, Selection, every_compiler
+from cachewatch.core.model import Kind, PackageChange, Signature
+from cachewatch.core.statement_kinds import Line
+from cachewatch.core.statements import Wants
+from cachewatch.core.versions_spellings_targets import Versions
+from cachewatch.errors import DamagedRow, UnknownRevision
+from cachewatch.git.local_repository import Repository
+from cachewatch.git.revision_names_and_times import Revision, is_there, resolve
+from cachewatch.git.tags_and_documents import tags_of
+from cachewatch.report.digest_and_message_values import Span
+from cachewatch.report.digest_subject import day_of
+from cachewatch.report.words import how_long
+from cachewatch.store import cursors_and_remembered as cursors
+from cachewatch.store import digests_and_holds as digests
+from cachewatch.store import health_and_alerts as health
+from cachewatch.store.cursors_and_remembered import Advance, Cursor, Position, Unread
+from cachewatch.store.digests_and_holds import DigestSummary, Hold, Slot
+from cachewatch.store.health_and_alerts import AlertKey, AlertKind, SourceHealth
+from cachewatch.store.transactions_and_upgrades import Connection
+
+REGULAR = "regular"
+URGENT = "urgent"
+
+
+class Stream(Struct, frozen=True, kw_only=True):
+    """The regular or the urgent digests of a subscription: what they select, when they are due, and who gets them."""
+
+    subscription: Subscription
+    name: str
+    changes: frozenset[Kind]
+    channels: tuple[str, ...]
+    to: tuple[str, ...]
+    schedule: Schedule
+    sources: tuple[Source, ...]
+
+    @property
+    def is_each_revision(self) -> bool:
+        """Whether a digest is due with each new revision, and not at scheduled times."""
+        return not self.schedule.lines
+
+    @property
+    def schedule_text(self) -> str:
+        """The schedule as text, which is stored with a pending slot to notice that the schedule was changed."""
+        return " | ".join((self.schedule.zone, *self.schedule.lines))
+
+    def wants_tag(self, source: Source) -> Callable[[str], bool]:
+        """Return a function that tells whether a tag of `source` belongs to this stream."""
+        of_source, of_match = Globs(source.tags), Globs(self.subscription.match.tags)
+        return lambda tag: of_source(tag) and of_match(tag)
+
+    def depends_on(self, sources: Collection[str]) -> bool:
+        """Tell whether any of the named `sources` is a source of this stream."""
+        return any(source.name in sources for source in self.sources)
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether this is the urgent stream of its subscription, whose digests are due with each new revision."""
+        return self.name == URGENT
+
+
+def streams_of(config: Config) -> Iterator[Stream]:
+    """Yield every stream of every subscription."""
+    for subscription in config.subscriptions.values():
+        wanted = Globs(subscription.match.sources)
+        sources = tuple(source for source in config.sources.values() if wanted(source.name))
+        regular = Stream(
+            subscription=subscription,
+            name=REGULAR,
+            changes=subscription.changes,
+            channels=subscription.channels,
+            to=subscription.to,
+            schedule=parse_when(subscription.when, config.timezone),
+            sources=sources,
+        )
+        yield regular
+        if urgent := subscription.urgent:
+            at_once, to = parse_when("each revision", config.timezone), urgent.to or subscription.to
+            channels, changes = urgent.channels, urgent.changes
+            yield replace(regular, name=URGENT, changes=changes, channels=channels, to=to, schedule=at_once)
+
+
+class StreamState(Struct, frozen=True, kw_only=True):
+    """The stored state of one stream."""
+
+    sources: Mapping[str, SourceHealth]
+    positions: Mapping[str, Position]  # by source; only of those with which the stream has begun
+    remembered: Remembered  # what its subscription remembers of earlier digests
+    slot: Slot | None  # when it is due next
+    holds: tuple[Hold, ...]  # the reasons why its digest is held for operators
+    held: tuple[str, ...]  # the keys of its held digests
+    held_advances: frozenset[Advance]  # how the cursors move if the held digests are released
+    digests: tuple[DigestSummary, ...]  # all stored digests of its subscription
+    is_failing: bool  # an alert is open because its digests cannot be created
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The keys of all digests of the subscription."""
+        return frozenset(each.key for each in self.digests)
+
+    @property
+    def periods(self) -> frozenset[str]:
+        """The periods of all digests of the subscription that were sent."""
+        return frozenset(each.period for each in self.digests if each.has_gone_out)
+
+    def begun_with(self, advances: Iterable[Advance]) -> "StreamState":
+        """Return the state after the stream has begun with the sources of `advances`."""
+        begun = {
+            each.source: Position(
+                revision=each.revision,
+                cursors={step.tag: Cursor(step.revision) for step in each.tags if step.revision is not None},
+                unread={step.tag: step.unread for step in each.tags if step.unread},
+            )
+            for each in advances
+        }
+        return replace(self, positions={**self.positions, **begun})
+
+    @property
+    def has_news(self) -> bool:
+        """Whether some source has a revision that is in no digest of the stream, neither a sent nor a held one."""
+        compared = {name: position.revision for name, position in self.positions.items()}
+        held = {each.source: each.revision for each in self.held_advances}
+        return any(
+            source.revision is not None and name in compared and source.revision != held.get(name, compared[name])
+            for name, source in self.sources.items()
+        )
+
+
+def read_stream(connection: Connection, stream: Stream) -> StreamState:
+    """Read the stored state of a stream."""
+    of = stream.subscription.name, stream.name
+    known = digests.known(connection, of[0])
+    held = tuple(each.key for each in known if each.stream == stream.name and each.is_held)
+    held_advances: frozenset[Advance] = frozenset()
+    with suppress(DamagedRow):  # a digest made anew then takes its place
+        held_advances = frozenset(advance for key in held for advance in digests.advances(connection, key))
+    return StreamState(
+        sources={each.name: health.source(connection, each.name) for each in stream.sources},
+        positions={
+            each.name: position
+            for each in stream.sources
+            if (position := cursors.position_of(connection, *of, each.name)) is not None
+        },
+        remembered=cursors.remembered_by(connection, of[0]),
+        slot=digests.pending(connection, *of),
+        holds=digests.holds_of(connection, *of),
+        held=held,
+        held_advances=held_advances,
+        digests=known,
+        is_failing=health.get(connection, AlertKey(AlertKind.DIGEST_FAILED, *of)) is not None,
+    )
+
+
+def is_current(stream: Stream, slot: Slot | None, now: datetime) -> bool:
+    """Tell whether `slot` is of the configured schedule, and not after its next time, as after a clock that was ahead."""
+    next_one = stream.schedule.next_after(now)
+    return slot is not None and slot.schedule == stream.schedule_text and (next_one is None or slot.due <= next_one)
+
+
+def streams_to_look_at(connection: Connection, streams: Iterable[Stream], now: datetime) -> list[Stream]:
+    """Return the streams that have to begin or plan a digest, that are due, hold a digest, or have an open alert."""
+    newest, compared = health.newest_revisions(connection), cursors.compared_revisions(connection)
+    slots = digests.all_pending(connection)
+    open_matters = {(each.key.name, each.key.part) for each in health.all_open(connection)}
+    open_matters |= {(subscription, stream) for subscription, stream, _ in digests.all_holds(connection)}
+    open_matters |= {(each.subscription, each.stream) for each in digests.all_held(connection)}
+
+    def is_to_look_at(stream: Stream) -> bool:
+        name = stream.subscription.name, stream.name
+        if name in open_matters:
+            return True
+        revisions = [
+            (compared.get((*name, each.name)), newest[each.name]) for each in stream.sources if each.name in newest
+        ]
+        if stream.is_each_revision:
+            return any(before != after for before, after in revisions)
+        slot = slots.get(name)
+        is_due = slot is None or slot.due <= now or not is_current(stream, slot, now)
+        return is_due or any(before is None for before, _ in revisions)
+
+    return list(filter(is_to_look_at, streams))
+
+
+class PendingRange(Struct, frozen=True, kw_only=True):
+    """Tags whose cursors are all at the same revision, from which they are compared next."""
+
+    base: Revision
+    tags: frozenset[str]
+
+
+class PendingRanges(Struct, frozen=True, kw_only=True):
+    """All tags of a stream to compare with the newest revision of a source, and the new places of their cursors."""
+
+    ranges: tuple[PendingRange, ...]
+    places: Mapping[str, str | None]  # the new revision of each tag's cursor; None where the tag is gone
+    lost: tuple[str, ...] = ()  # revisions of cursors that no longer exist, so what changed since then is unknown
+    returned: Mapping[str, datetime]  # tags that exist again, with when the stream reported that they were gone
+    vanished: tuple[str, ...] = ()  # all tags of the stream, if all of them vanished together
+
+
+def plan_ranges(
+    repository: Repository, position: Position, newest: Revision, *, wanted: Callable[[str], bool]
+) -> PendingRanges:
+    """Find the tags that a stream has to compare with `newest`, and from which revisions; `wanted` tells its tags.
+
+    A tag without a cursor is new if the revision that the stream was compared with last did not have it. If that had
+    it, the selection was widened, and the tag begins at the newest revision. A tag that returns is compared with its
+    last reported state.
+    """
+    told = {cursor.revision for cursor in position.cursors.values()}
+    told |= {entry.base for entries in position.unread.values() for entry in entries}
+    others = sorted(revision for revision in told - {newest.commit} if is_there(repository, revision))
+    there = frozenset(filter(wanted, tags_of(repository, newest, others).ids))
+    known = {tag: cursor for tag, cursor in position.cursors.items() if wanted(tag)}
+    due = {
+        tag: cursor.revision
+        for tag, cursor in known.items()
+        if (tag in there if cursor.vanished_at is not None else tag not in there or cursor.revision != newest.commit)
+    }
+    new = there - known.keys()
+    if new and is_there(repository, position.revision):
+        new -= tags_of(repository, resolve(repository, position.revision)).ids.keys()
+    due |= dict.fromkeys(new, position.revision)
+    behind: defaultdict[str, set[str]] = defaultdict(set)
+    for tag, revision in due.items():
+        behind[revision].add(tag)
+    lost = {revision for revision in behind if not is_there(repository, revision)}
+    gone = {tag for tag, cursor in known.items() if cursor.vanished_at is None} - there
+    gaps = [
+        PendingRange(base=resolve(repository, revision), tags=frozenset(those))
+        for revision, those in behind.items()
+        if revision not in lost
+    ]
+    return PendingRanges(
+        ranges=tuple(sorted(gaps, key=lambda gap: sorted(gap.tags))),
+        places={**dict.fromkeys(there, newest.commit), **dict.fromkeys(gone)},
+        lost=tuple(sorted(lost)),
+        returned={tag: at for tag in due if tag in known and (at := known[tag].vanished_at) is not None},
+        vanished=_vanished_together(repository, gone, known, newest),
+    )
+
+
+def _vanished_together(
+    repository: Repository, gone: set[str], known: Mapping[str, Cursor], newest: Revision
+) -> tuple[str, ...]:
+    """Return all tags of a stream if all of them vanished, else nothing.
+
+    If they are all snapshots of series that go on, they were retired as usual, and nothing is returned either.
+    """
+    if not gone or any(cursor.vanished_at is None for tag, cursor in known.items() if tag not in gone):
+        return ()
+    going_on = {tag_names.series(tag) for tag in tags_of(repository, newest).ids if tag_names.is_snapshot(tag)}
+    if all(tag_names.is_snapshot(tag) and tag_names.series(tag) in going_on for tag in gone):
+        return ()
+    return tuple(tag_names.in_order(gone))
+
+
+def first_revision(repository: Repository, source: Source, newest: Revision) -> Revision:
+    """Return where a stream begins: at `since:`, at the newest revision, or with `first_run: report` one before."""
+    if source.since is not None:
+        try:
+            return resolve(repository, source.since)
+        except UnknownRevision as error:
+            raise UnknownRevision(f"sources.{source.name}.since: {error}") from error
+    with suppress(UnknownRevision):  # there may be only one revision
+        return resolve(repository, f"{newest.commit}~1") if source.first_run == "report" else newest
+    return newest
+
+
+_OPTIONS = {"tags": "tag", "packages": "package", "stacks": "stack", "targets": "target", "oses": "os"}
+_OPTIONS |= {"compilers": "compiler", "versions": "versions"}
+
+# What `--kind` writes in place of the signs of `changes:`.
+_SIGNS = {"+": "", "-": "!"}
+
+
+def days(duration: timedelta) -> str:
+    """Return a duration in words: 5 days, 3 hours, 20 minutes."""
+    return how_long(duration.total_seconds())
+
+
+def why(stream: Stream, lock_since: str = "") -> tuple[str, ...]:
+    """Return what a subscription selects, a line each: tags develop; packages py-*; changes upgraded, removed.
+
+    `lock_since` is the day since which the lock file has not changed; it is named while something is to be done about
+    it.
+    """
+    match = stream.subscription.match
+    lines = [f"{key} {', '.join(patterns)}" for key, patterns in _patterns(match)]
+    if match.environment is not None:
+        known = f" (unchanged since {day_of(lock_since)})" if lock_since else ""
+        lines.append(f"environment {match.environment.name}{known}")
+    if match.pinned is not None:
+        lines.append(f"pinned {match.pinned}")
+    return (*lines, f"changes {', '.join(_kinds(stream.changes))}")
+
+
+def commands(stream: Stream, spans: Sequence[Span], resolved: Mapping[str, Collection[Unread]]) -> Iterator[str]:
+    """Yield the commands that show the same changes as a digest, also those of documents that could be read again."""
+    for span in spans:
+        yield command(stream, span)
+    if stream.subscription.match.environment is not None:
+        return
+    by_base = defaultdict[tuple[str, str], list[str]](list)
+    for tag, entries in sorted(resolved.items()):
+        for entry in entries:
+            if entry.base_tag == tag:
+                by_base[tag, entry.base].append(entry.package)
+    for (tag, base), packages in by_base.items():
+        yield command(stream, spans[0], base, {"tags": (tag,), "packages": tuple(sorted(packages))})
+
+
+def command(stream: Stream, span: Span, base: str = "", only: Mapping[str, tuple[str, ...]] | None = None) -> str:
+    """Return the command that shows the changes of `span`, or "" if readers have no access to the repository.
+
+    With `base`, it begins at that revision; `only` has patterns that replace those of the subscription.
+    """
+    if not span.address:
+        return ""
+    before, after = base or span.before.revision or span.before.name, span.after.revision or span.after.name
+    match = stream.subscription.match
+    if match.environment is not None:
+        # `diff` would need a filter for each of its packages, of which there may be hundreds.
+        words = ["cachewatch", "coverage", match.environment.name, "--repo", span.address, "--rev", after[:12]]
+        is_one_tag = len(match.tags) == 1 and not set(match.tags[0]) & set("*?[]!/")
+        return shlex.join([*words, *(["--tag", *match.tags] if is_one_tag else [])])
+    words = ["cachewatch", "diff", before[:12], after[:12], "--repo", span.address]
+    for key, patterns in {**dict(_patterns(match)), **(only or {})}.items():
+        words += [f"--{_OPTIONS[key]}={pattern}" for pattern in patterns]
+    words += [f"--kind={_SIGNS.get(kind[0], kind[0])}{kind[1:]}" for kind in _kinds(stream.changes)]
+    return shlex.join(words)
+
+
+def _kinds(changes: frozenset[Kind]) -> list[str]:
+    """Return kinds as a configuration names them, in as few words as possible: default, +rebuilt, -compiler."""
+    ways = [
+        [word, *(f"+{kind}" for kind in sorted(changes - kinds)), *(f"-{kind}" for kind in sorted(kinds - changes))]
+        for word, kinds in GROUPS.items()
+    ]
+    return min([*ways, sorted(changes)], key=len)
+
+
+def _patterns(match: Match) -> list[tuple[str, tuple[str, ...]]]:
+    return [(key, patterns) for key in _OPTIONS if (patterns := getattr(match, key))]
+
+
+def in_a_row(failures: int) -> str:
+    """Return in words how often something failed."""
+    return "failed once" if failures == 1 else f"failed {failures} times in a row"
+
+
+def selection_of(match: Match, kinds: Iterable[Kind] | None = None) -> Selection:
+    """Return the selection of a subscription or a silence; `kinds=None` selects every kind."""
+    names = ("tags", "packages", "stacks", "targets", "oses")
+    return Selection(
+        **{name: Globs(getattr(match, name)) for name in names},
+        compilers=Globs(every_compiler(match.compilers)),
+        versions=Versions(match.versions),
+        kinds=Globs() if kinds is None else Globs(sorted(kinds)),
+    )
+
+
+class _CompiledSilence(Struct, frozen=True):
+    """A silence, with its patterns compiled."""
+
+    name: str
+    kinds: frozenset[Kind]
+    selection: Selection
+
+    def covers(self, change: PackageChange) -> bool:
+        """Tell whether the silence matches every spec of the package that changed."""
+        if not self.selection.packages(change.package):
+            return False
+        in_any_stack, silenced = replace(self.selection, stacks=Globs()), self.selection.stacks
+        # A spec in several stacks is hidden only if all of them are silenced.
+        return self.selection.takes_all_specs or all(
+            (silenced.is_open or (bool(stacks) and all(map(silenced, stacks)))) and in_any_stack.chooses(signature)
+            for signature, stacks in _concerned(change)
+        )
+
+
+class Silencing:
+    """The silences that are active for one tag of one source on one day."""
+
+    def __init__(self, silences: Iterable[Silence], wants: Wants, *, source: str, tag: str | None, day: date) -> None:
+        """`wants` tells which kinds of changes are reported where nothing is silenced."""
+        self._wants = wants
+        self._silences = [
+            _CompiledSilence(silence.name, silence.changes or frozenset(Kind), selection_of(silence.match))
+            for silence in silences
+            if silence.is_active(day) and Globs(silence.match.sources)(source) and Globs(silence.match.tags)(tag or "")
+        ]
+        self._hidden: dict[str, frozenset[Kind]] = {}  # by package
+        # A silence that covers whole tags also covers the events of tags.
+        whole = [one for one in self._silences if one.selection.packages.is_open and one.selection.takes_all_specs]
+        self._everywhere = frozenset(kind for silence in whole for kind in silence.kinds)
+
+    def wants(self, kinds: Set[Kind]) -> bool:
+        """Tell whether an event of the whole tag with these kinds is reported."""
+        return _is_wanted(self._wants, kinds, self._everywhere)
+
+    def body(self, make_collector: Callable[[Wants], Collector]) -> Collector:
+        """Return a collector that gets no silenced changes; its results have to be read through `heard`."""
+        if not self._silences:
+            return make_collector(self._wants)
+        return _SilencedCollector(self._silences, self._wants, make_collector)
+
+    def heard(self, changeset: Changeset, hidden: Counter[str]) -> Changeset:
+        """Return `changeset` with what collectors of `body` let through; count each silence's packages in `hidden`."""
+        if not self._silences:
+            return changeset
+
+        def open_body(taken: tuple[object, Counter[str], Mapping[str, frozenset[Kind]]]) -> object:
+            inner, counts, kinds = taken
+            hidden.update(counts)
+            self._hidden.update(kinds)
+            return inner
+
+        return changeset.mapped(open_body)
+
+    @property
+    def packages(self) -> frozenset[str]:
+        """The packages of which changes are hidden; complete once all results were read."""
+        return frozenset(self._hidden)
+
+    def wants_line(self, line: Line) -> bool:
+        """Tell whether a line of a statement is reported, once all results were read."""
+        return _is_wanted(self._wants, line.kinds, self._hidden.get(line.package, frozenset()))
+
+
+class _SilencedCollector:
+    """Passes changes on to another collector, without the silenced ones."""
+
+    def __init__(
+        self, silences: Iterable[_CompiledSilence], wants: Wants, make_collector: Callable[[Wants], Collector]
+    ) -> None:
+        self._silences = silences
+        self._wants = wants
+        self._hidden: frozenset[Kind] = frozenset()  # of the package that is added now
+        self._counts: Counter[str] = Counter()
+        self._kinds: dict[str, frozenset[Kind]] = {}
+        self._body = make_collector(self._wants_now)
+
+    def add(self, change: PackageChange) -> None:
+        """Pass one package on, unless silences cover all of it that would be reported."""
+        silences = [
+            silence
+            for silence in self._silences
+            if (silenced := change.kinds & silence.kinds) and self._wants(silenced) and silence.covers(change)
+        ]
+        self._counts.update(silence.name for silence in silences)
+        self._hidden = frozenset(kind for silence in silences for kind in silence.kinds)
+        if self._hidden:
+            self._kinds[change.package] = self._hidden
+        if self._wants_now(change.kinds):
+            self._body.add(change)
+
+    def take(self) -> tuple[object, Counter[str], Mapping[str, frozenset[Kind]]]:
+        """Return the other collector's result, how many packages each silence hid, and the hidden kinds by package."""
+        return self._body.take(), self._counts, self._kinds
+
+    def _wants_now(self, kinds: Set[Kind]) -> bool:
+        return _is_wanted(self._wants, kinds, self._hidden)
+
+
+def _is_wanted(wants: Wants, kinds: Set[Kind], hidden: Set[Kind]) -> bool:
+    """Tell whether a change is reported: `wants` must accept the kinds of it that are not hidden."""
+    left = kinds - hidden
+    return wants(kinds) and (left == kinds or (bool(left) and wants(left)))
+
+
+def _concerned(change: PackageChange) -> Iterator[tuple[Signature, Set[str]]]:
+    """Yield every signature that changed, with the stacks whose subscriptions report it."""
+    pairs = [signature for match in change.matches for signature in (match.before, match.after)]
+    for signature in (*pairs, *(alike.signature for alike in (*change.gone, *change.new))):
+        yield signature, frozenset(signature.stacks)
+    for kept in change.restacked:
+        yield kept.after, frozenset((*kept.gained, *kept.lost))

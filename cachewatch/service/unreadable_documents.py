@@ -1,0 +1,256 @@
+"""Documents that cannot be read: what a stream stores of them, and what digests and alerts say of them.
+
+For each, the version to compare it with later is stored. Where a stream begins, nothing is compared, so the documents
+that are there are read once.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from cachewatch.core.changesets import Readers
+from cachewatch.core.model import Unreadable
+from cachewatch.core.names_and_escaping import predecessors
+from cachewatch.documents.parsing_and_recognition import Problems, Read, about_pair, parse_pair, read
+from cachewatch.errors import CachewatchError, OutOfTime, SourceError, UnknownRevision, WorkerEnded, WorkFailed
+from cachewatch.git.local_repository import Repository
+from cachewatch.git.revision_names_and_times import Revision, resolve
+from cachewatch.git.tags_and_documents import Bases, GitReader, last_readable, tags_of
+from cachewatch.git.trees import compare_trees, folders
+from cachewatch.report.digest_and_message_values import Note, TagDigest
+from cachewatch.report.words import number
+from cachewatch.runtime.worker import INLINE, Isolation
+from cachewatch.service.alerts_and_staleness import Alert
+from cachewatch.service.comparing_sources import TagNews
+from cachewatch.service.context_and_source_copies import Context
+from cachewatch.service.streams_and_silences import PendingRanges, streams_of
+from cachewatch.store.cursors_and_remembered import Unread
+from cachewatch.store.health_and_alerts import AlertKey, AlertKind
+
+# How many reasons an alert lists; `cachewatch diff` shows all of them.
+_MOST_NAMED = 20
+_MOST_IN_TITLE = 3
+
+
+class UnreadAfter(Struct, frozen=True):
+    """The documents that a stream cannot read after a comparison, those it could read again, and those without base."""
+
+    left: dict[str, tuple[Unread, ...]] = field(default_factory=dict)
+    resolved: dict[str, tuple[Unread, ...]] = field(default_factory=dict)
+    unknown: dict[str, tuple[str, ...]] = field(default_factory=dict)  # packages without an earlier readable version
+
+
+class UnreadDocuments:
+    """The documents of one source that a stream could not read so far."""
+
+    def __init__(
+        self, repository: Repository, known: Mapping[str, tuple[Unread, ...]], isolation: Isolation = INLINE
+    ) -> None:
+        self._repository = repository
+        self._isolation = isolation
+        self._known = known  # by tag
+
+    def bases(self, tags: Collection[str]) -> Bases:
+        """Return the revisions to compare unread documents with instead of the reported one, by tag and package."""
+        return {tag: found for tag in sorted(tags) if (found := dict(self._bases(self._known.get(tag, ()))))}
+
+    def _bases(self, entries: Iterable[Unread]) -> Iterator[tuple[str, Revision]]:
+        for entry in entries:
+            try:
+                yield entry.package, replace(resolve(self._repository, entry.base), tag=entry.base_tag)
+            except UnknownRevision:
+                continue  # upstream rewrote its history, and our copy was lost: nobody can know
+
+    def earlier(self, news: Iterable[TagNews], bases: Bases) -> Bases:
+        """Return the last readable versions of documents that could not be read in the earlier state of `news`.
+
+        `bases` are the revisions that documents were compared with.
+        """
+        digests = {each.tag.report.after.tag or "": each.tag for each in news}
+        return {
+            tag: found
+            for tag, digest in digests.items()
+            if (found := dict(self._last_readable(digest, bases.get(tag, {}))))
+        }
+
+    def _last_readable(self, digest: TagDigest, bases: Mapping[str, Revision]) -> Iterator[tuple[str, Revision]]:
+        for package in (each.package for each in digest.unreadable if each.before):
+            # No later version than this: readers were told nothing of later ones.
+            revision = bases.get(package) or self._told(digest)
+            if revision is None:
+                continue
+            try:
+                later = digest.report.after.revision or revision.commit
+                base = last_readable(self._repository, revision, package, later, self._isolation)
+            except SourceError:
+                continue  # the history is not in this clone
+            if base is not None:
+                yield package, base
+
+    def _told(self, digest: TagDigest) -> Revision | None:
+        side = digest.report.before
+        return replace(resolve(self._repository, side.revision), tag=side.tag) if side.revision else None
+
+    def after(self, gaps: PendingRanges, news: Iterable[TagNews], bases: Bases, earlier: Bases) -> UnreadAfter:
+        """Return the documents that are unread once everything in `gaps` was compared, with `bases` where it has them.
+
+        `earlier` are the bases of documents that cannot be read where their ranges begin.
+        """
+        left = {tag: entries for tag, entries in self._known.items() if gaps.places.get(tag)}
+        resolved: dict[str, tuple[Unread, ...]] = {}
+        unknown: dict[str, tuple[str, ...]] = {}
+        seen = {each.tag.report.after.tag: each.tag for each in news}
+        for begun_at, tag in ((gap.base.commit, tag) for gap in gaps.ranges for tag in gap.tags):
+            known = {entry.package: entry for entry in self._known.get(tag, ())}
+            now = dict(self._unread(seen[tag], known, bases.get(tag, {}))) if tag in seen else {}
+            left[tag] = tuple(now.values())
+            # Documents that can be read now or are gone, but of which no earlier version can be read.
+            unreadable = seen[tag].unreadable if tag in seen else ()
+            if lacking := tuple(each.package for each in unreadable if each.before and not each.after):
+                unknown[tag] = lacking
+            done = known.keys() - now.keys() - set(lacking)
+            begun = {
+                package: Unread(package=package, base=base.commit, base_tag=base.tag or "", since=begun_at, reason="")
+                for package, base in earlier.get(tag, {}).items()
+                if package not in now
+            }
+            resolved[tag] = tuple(
+                {**begun, **{package: known[package] for package in known if package in done}}.values()
+            )
+        return UnreadAfter(left, resolved, unknown)
+
+    def _unread(
+        self, digest: TagDigest, known: Mapping[str, Unread], bases: Mapping[str, Revision]
+    ) -> Iterator[tuple[str, Unread]]:
+        before, after = digest.report.before, digest.report.after
+        for each in digest.unreadable:
+            if each.after:
+                base = bases.get(each.package)
+                new = Unread(
+                    package=each.package,
+                    base=base.commit if base else before.revision or "",
+                    base_tag=(base.tag if base else before.tag) or "",
+                    since=after.revision or "",
+                    reason=each.reason,
+                )
+                yield each.package, replace(known.get(each.package, new), reason=each.reason, blob=each.blob)
+
+
+def tags_to_read(tags: Collection[str]) -> Collection[str]:
+    """Return the tags that are read where a stream begins: of a series, only the newest, as the others do not change."""
+    return set(tags) - set(predecessors(tags).values())
+
+
+def find_unreadable(repository: Repository, revision: Revision, isolation: Isolation) -> Mapping[str, Unreadable]:
+    """Return the documents of the tag of `revision` that cannot be read, by package."""
+    tag = revision.tag or ""
+    tree = tags_of(repository, revision).ids.get(tag)
+    there = compare_trees(repository, (tag, tag), None, tree).chosen(lambda _: True)
+    reader = GitReader(repository)
+    found = {each.package: each for each in there.unreadable}
+    for pairs, done in isolation.each(_unread_among, read(there.documents, Readers(reader, reader)), about_pair):
+        if isinstance(done, WorkFailed):
+            ((pair, *_),) = pairs
+            blob = pair.after.name if pair.after is not None and isinstance(done, WorkerEnded) else None
+            if not isinstance(done, OutOfTime):
+                found[pair.package] = Unreadable(package=pair.package, reason=str(done), after=True, blob=blob)
+        else:
+            found |= {each.package: each for each in done}
+    return found
+
+
+def _unread_among(contents: Sequence[Read]) -> tuple[Unreadable, ...]:
+    problems = Problems(frozenset())
+    for pair, before, after in contents:
+        parse_pair(pair, before, after, problems)
+    return tuple(problems.unreadable)
+
+
+def unread_at_begin(
+    repository: Repository, first: Revision, newest: Revision, found: Iterable[Unreadable], isolation: Isolation
+) -> Iterator[Unread]:
+    """Yield what a stream that begins at `first` stores of documents that are unreadable in `newest`, its tag included."""
+    for each in found:
+        base = None
+        with suppress(SourceError):  # the history may not be in this clone
+            base = last_readable(repository, first, each.package, newest.commit, isolation)
+        yield Unread(
+            package=each.package,
+            base=(base or first).commit,
+            base_tag=first.tag or "",
+            since=newest.commit,
+            reason=each.reason,
+            blob=each.blob,
+        )
+
+
+def unreadable(source: str, tag: str, reasons: Mapping[str, str]) -> Alert:
+    """Return the alert about documents of a tag that cannot be read; `reasons` are by package."""
+    named = [f"{package}: {reason}." for package, reason in sorted(reasons.items())[:_MOST_NAMED]]
+    more, others = len(reasons) - len(named), len(reasons) - _MOST_IN_TITLE
+    names = f"{', '.join(sorted(reasons)[:_MOST_IN_TITLE])}{f' and {others:,} more' if others > 0 else ''}"
+    return Alert(
+        key=AlertKey(AlertKind.DOCUMENTS_UNREADABLE, source, tag),
+        title=f"{number(len(reasons), 'document')} of {tag} in {source} cannot be read: {names}",
+        lines=(
+            *named,
+            *([f"And {more:,} more."] if more else []),
+            "What changes in them is compared later, with their last readable versions.",
+            "Upstream has to repair them.",
+        ),
+    )
+
+
+def unread_sources(
+    context: Context, unread: Mapping[tuple[str, str], Mapping[str, str]], newest: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield the sources of which no document can be read, in no tag that streams begin with.
+
+    `unread` has the unreadable documents by source and tag, `newest` the newest revision of each source.
+    """
+    for name in sorted({source for source, _ in unread} & context.config.sources.keys() & newest.keys()):
+        source = context.config.sources[name]
+        wants = [stream.wants_tag(source) for stream in streams_of(context.config) if source in stream.sources]
+        with suppress(CachewatchError), closing(context.open_repository(source)) as repository:
+            trees = tags_of(repository, resolve(repository, newest[name])).ids
+            tags = [tag for tag in tags_to_read(trees) if any(wanted(tag) for wanted in wants)]
+            whole = (unread.get((name, tag), {}).keys() >= folders(repository, trees[tag]).ids.keys() for tag in tags)
+            if tags and all(whole):
+                yield name
+
+
+def source_unreadable(source: str) -> Alert:
+    """Return the alert that no document of a source can be read."""
+    return Alert(
+        key=AlertKey(AlertKind.SOURCE_UNREADABLE, source),
+        title=f"no document of the source {source} can be read",
+        lines=("Nothing of it can be compared until that is repaired.",),
+        commands=("cachewatch status", "cachewatch config check --source"),
+    )
+
+
+_MOST_NAMES = 20
+
+
+def unknown(packages: Mapping[str, Collection[str]]) -> Iterator[Note]:
+    """Yield a note for the documents of which no earlier version can be read."""
+    for tag, names in sorted(packages.items()):
+        yield Note("unknown", {"tag": tag, "names": _listed(sorted(names))})
+
+
+def by_tag(key: str, entries: Mapping[str, Collection[Unread]], revision_of: Callable[[Unread], str]) -> Iterator[Note]:
+    """Yield a note `key` on documents for each tag and each revision that `revision_of` returns for them."""
+    packages: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for tag, those in entries.items():
+        for entry in those:
+            packages[tag, revision_of(entry)].append(entry.package)
+    for (tag, revision), names in sorted(packages.items()):
+        yield Note(key, {"tag": tag, "revision": revision[:10], "names": _listed(sorted(names))})
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more

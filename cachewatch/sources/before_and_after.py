@@ -1,0 +1,268 @@
+"""Open what `diff BEFORE AFTER` compares: revisions, a range `A..B` of git, tags, files, folders, or a mix."""
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core.changesets import Blob, Comparison, Difference, DocumentPair, Listing, Readers, TagPair
+from cachewatch.core.model import Diagnostic, DiagnosticKind, Side
+from cachewatch.core.names_and_escaping import ANYWHERE, DEFAULT_TAG, DOCUMENT, ENDINGS, Layout, Wanted
+from cachewatch.documents.front_matter_and_limits import MAX_BYTES
+from cachewatch.documents.parsing_and_recognition import claim_of
+from cachewatch.errors import SourceError, UnknownRevision, UsageError
+from cachewatch.git.local_repository import Repository
+from cachewatch.git.remote_urls_and_fetching import open_repository
+from cachewatch.git.revision_names_and_times import Revision, file_of, resolve
+from cachewatch.git.tags_and_documents import GitReader, compare_revisions, list_revision, no_tag_matches, tags_of
+from cachewatch.runtime.files_and_locks import read_beginning
+from cachewatch.sources import folders_and_unreadable_files as folders
+from cachewatch.sources.folders_and_unreadable_files import is_documents
+
+# How many possibly edited files are read: in a copy of a work tree, many only seem to be edited.
+_MOST_EDITED = 200
+Choice = Callable[[str], bool]
+
+
+def needs_git(before: str, after: str) -> bool:
+    """Tell whether at least one of the two names is a revision, not a path."""
+    return not (folders.is_documents(before) and folders.is_documents(after))
+
+
+@contextmanager
+def open_comparison(
+    before: str,
+    after: str,
+    *,
+    repository: str | Repository | Callable[[], Repository],
+    wanted_tag: Choice,
+    wanted_package: Wanted,
+    layout: Layout = ANYWHERE,
+) -> Iterator[Comparison]:
+    """Find the documents that differ between `before` and `after`; what was opened for that is closed at the end.
+
+    `layout` tells where documents lie in folders. `repository` is an open repository, which is not closed, or else a
+    path, URL or function, which is only used if a side is a revision.
+    """
+    paths = {name: folders.list_path(name, layout) for name in (before, after) if folders.is_documents(name)}
+    if not needs_git(before, after):
+        stacks = (partial(folders.stacks_of, before), partial(folders.stacks_of, after))
+        yield _compare_listings(_match(paths[before], paths[after], wanted_tag), wanted_package, stacks=stacks)
+        return
+    if isinstance(repository, str):
+        opened = open_repository(repository)
+    else:
+        opened = repository() if callable(repository) else repository
+    try:
+        for name, listings in paths.items():
+            for ref in (f"refs/heads/{name}", f"refs/tags/{name}"):
+                if opened.objects().get(f"{ref}^{{commit}}"):
+                    listings[0] = _with_note(listings[0], name, f"taken as a path; write {ref} for what git calls so")
+        documents = paths | {
+            name: [found] for name in {before, after} - paths.keys() if (found := _file_of(opened, name))
+        }
+        if documents:
+            sides = [
+                documents.get(name) or _list_revision(opened, name, documents[other], wanted_tag)
+                for name, other in ((before, after), (after, before))
+            ]
+            yield _compare_listings(_match(sides[0], sides[1], wanted_tag), wanted_package)
+        else:
+            yield compare_revisions(
+                opened,
+                *_resolved(opened, before, after),
+                wanted_tag=wanted_tag,
+                wanted_package=wanted_package,
+            )
+    finally:
+        if opened is not repository:
+            opened.close()
+
+
+def _resolved(repository: Repository, before: str, after: str) -> tuple[Revision, Revision]:
+    """Return both revisions; the error message names both if both names are tags of the newest revision."""
+    try:
+        return resolve(repository, before), resolve(repository, after)
+    except UnknownRevision:
+        if before != after and {before, after} <= tags_of(repository, resolve(repository, "HEAD")).ids.keys():
+            raise UnknownRevision(
+                f"{before} and {after} are tags, not revisions; write HEAD:{before} HEAD:{after}"
+            ) from None
+        raise
+
+
+def uncommitted(repository: Repository) -> Path | None:
+    """Return the relative path of the current work tree if documents in it differ from HEAD, or else None.
+
+    Git only lists the files that may differ, because for a comparison it would run commands that a repository
+    configures.
+    """
+    here = Path.cwd()
+    root = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), None)
+    if root is None:
+        return None
+    asked = ["diff-index", "-z", "--no-renames", "HEAD", "--", *repository.layout.pathspecs]
+    try:
+        words = os.fsdecode(repository.run(["-C", str(root), f"--work-tree={root}", *asked])).split("\0")[:-1]
+        changed = zip(words[::2], words[1::2], strict=True)
+        files = ((about.split()[2], root / path) for about, path in changed)
+        is_changed = any(_is_edited(repository, *each) for each in islice(files, _MOST_EDITED))
+    except (SourceError, OSError):
+        return None  # it is only a hint: the comparison itself succeeded
+    return Path(os.path.relpath(root)) if is_changed else None
+
+
+def _is_edited(repository: Repository, committed: str, file: Path) -> bool:
+    """Tell whether a file differs from its committed content and is or was a document; line ends are ignored."""
+    found = repository.objects().get(committed)
+    before = found.content if found else b""
+    try:
+        after = read_beginning(str(file), MAX_BYTES)
+    except OSError:
+        after = b""
+    is_same = before == after or before == after.replace(b"\r\n", b"\n")
+    return not is_same and any(claim_of(content) is not None for content in (before, after))
+
+
+def _with_note(listing: Listing, path: str, message: str) -> Listing:
+    note = Diagnostic(path, DiagnosticKind.INCONSISTENT, message, is_loss=False)
+    return replace(listing, diagnostics=(*listing.diagnostics, note))
+
+
+def _file_of(repository: Repository, name: str) -> Listing | None:
+    """Return a listing of the one document that `name` (REVISION:PATH) names; None if there is no such file."""
+    found = file_of(repository, name)
+    if found is None:
+        return None
+    revision, path, content = found
+    package, tag = folders.identified(path, content.content)
+    blob = Blob(content.id, len(content.content), folder=path)
+    return Listing(
+        replace(revision.side(tag), name=name), {package: blob}, GitReader(repository), (), is_one_document=True
+    )
+
+
+def _list_revision(repository: Repository, name: str, others: list[Listing], wanted_tag: Choice) -> list[Listing]:
+    """List the tag that the name of a revision has, or that of the single tag in `others`, or all wanted tags."""
+    revision, other = resolve(repository, name), others[0]
+    wanted = [tag for tag in tags_of(repository, revision).ids if wanted_tag(tag)]
+    like = other.side.tag or DEFAULT_TAG
+    left: list[str] = []
+    if revision.tag:
+        tags = [revision.tag]
+    elif len(others) == 1 and len(wanted) > 1 and not _is_nothing(other):
+        tags, left = [like], [tag for tag in wanted if tag != like]
+    else:
+        tags = wanted or [like]
+    # All packages are listed, because changes of the whole tag are derived from all of them.
+    found = [list_revision(repository, replace(revision, tag=tag), lambda _: True, wanted_tag) for tag in tags]
+    if left and not (other.is_one_document or other.is_one_tag):
+        named = f"{', '.join(tag_names.in_order(left)[:5])}{', ...' if len(left) > 5 else ''}"
+        found[0] = _with_note(found[0], name, f"not compared: {named}, of which {other.side.name} has nothing")
+    return [replace(listing, is_one_tag=len(tags) == 1) for listing in found]
+
+
+def _match(old: list[Listing], new: list[Listing], wanted_tag: Choice) -> list[tuple[Listing, Listing]]:
+    """Pair the tags of two sides by name; if each side has a single tag, these two are paired."""
+    old, new = folders.with_unread(old, new), folders.with_unread(new, old)
+    if len(old) == 1 and len(new) == 1:
+        pair = old[0], new[0]
+        # A user who names a file or a tag has already chosen what to compare.
+        is_chosen = any(side.is_one_document or side.is_one_tag for side in pair)
+        if is_chosen or any(wanted_tag(side.side.tag or "") for side in pair):
+            return [pair]
+    for only, many in ((old, new), (new, old)):
+        if len(only) == 1 and (only[0].is_one_document or only[0].is_one_tag):
+            tag = only[0].side.tag or DEFAULT_TAG
+            for like in many:
+                if like.side.tag == tag:
+                    return [(only[0], like) if only is old else (like, only[0])]
+            raise UsageError(
+                f"{many[0].side.name} holds several tags, and none is {tag}; "
+                f"name the folder of the one to compare with {only[0].side.name}"
+            )
+    had, has = (
+        {listing.side.tag or "": listing for listing in side if not _is_nothing(listing)} for side in (old, new)
+    )
+    tags = tag_names.in_order(had.keys() | has.keys())
+    pairs = [
+        (had.get(tag) or _nothing(old[0], tag), has.get(tag) or _nothing(new[0], tag))
+        for tag in filter(wanted_tag, tags)
+    ]
+    if not pairs:
+        raise UsageError(no_tag_matches(wanted_tag, tags))
+    return pairs
+
+
+def _nothing(like: Listing, tag: str) -> Listing:
+    return Listing(Side(name=like.side.name, tag=tag), {}, like.reader, ())
+
+
+def _is_nothing(listing: Listing) -> bool:
+    return listing.side.name == os.devnull
+
+
+def _compare_listings(matched: list[tuple[Listing, Listing]], wanted: Wanted, **more: Any) -> Comparison:
+    pairs = tuple(_compare_two(old, new, wanted) for old, new in matched)
+    return Comparison(pairs=pairs, readers=Readers(matched[0][0].reader, matched[0][1].reader), **more)
+
+
+def _compare_two(old: Listing, new: Listing, wanted: Wanted) -> TagPair:
+    had, has = old.blobs, new.blobs
+    if old.is_one_document and new.is_one_document:
+        before, after = (folders.title_of(listing) for listing in (old, new))
+        if before and after and before != after:
+            raise UsageError(
+                f"{old.side.name} is of the package {before}, {new.side.name} of {after}; "
+                "name two documents of one package"
+            )
+        package = next(filter(None, (after, before, *has, *had)), "unknown")
+        had, has = ({package: blob} for blobs in (had, has) for blob in blobs.values())
+    # A single document is compared with that of its package; other packages are not reported as removed.
+    elif old.is_one_document and not _is_nothing(new):
+        has = {package: blob for package, blob in has.items() if package in had}
+    elif new.is_one_document and not _is_nothing(old):
+        had = {package: blob for package, blob in had.items() if package in has}
+    pairs = [DocumentPair(name, had.get(name), has.get(name)) for name in sorted(had.keys() | has.keys())]
+
+    def concerns(diagnostic: Diagnostic) -> bool:
+        """Tell whether a diagnostic is about a wanted package or about no package in particular."""
+        path = Path(diagnostic.path)
+        return path.suffix not in ENDINGS or wanted(path.parent.name if path.name == DOCUMENT else path.stem)
+
+    return TagPair(
+        before=old.side,
+        after=new.side,
+        difference=Difference(
+            documents=tuple(pair for pair in pairs if wanted(pair.package)),
+            count_unchanged=lambda: 0,  # all of them are compared
+            diagnostics=tuple(filter(concerns, old.diagnostics + new.diagnostics)),
+            others=tuple(pair for pair in pairs if not wanted(pair.package)),
+            takes=wanted,
+        ),
+    )
+
+
+NEWEST = "HEAD"
+_RANGE = re.compile(r"(.*?)(\.{2,})(.*)", re.DOTALL)
+
+
+def split_range(text: str) -> tuple[str, str] | None:
+    """Return both revisions of a range such as `A..B`; None if it is no range; UsageError for `A...B` and for paths."""
+    found = _RANGE.fullmatch(text)
+    # Paths and searches for words (:/words) may have dots; names of revisions cannot.
+    if found is None or re.search(r"(^|/)\.\.(/|$)", text) or text.startswith(":/") or os.path.exists(text):  # noqa: PTH110  a name that is too long for a file is no error
+        return None
+    before, dots, after = found.groups()
+    if is_documents(before) or is_documents(after):
+        raise UsageError(f"{text}: of paths, write `cachewatch diff {before or NEWEST} {after or NEWEST}`")
+    if dots != "..":
+        raise UsageError(f"{text}: write {before or NEWEST}..{after or NEWEST}, which compares the two themselves")
+    return before or NEWEST, after or NEWEST

@@ -1,0 +1,485 @@
+"""List documents in files: a single file, or a folder; and record a folder as revisions of a repository.
+
+A folder may have documents as `_cache/<tag>/<package>/specs.md`, like upstream; otherwise every file that is a document
+counts (core/names_and_escaping.py). Links are followed, because a user named the folder. A file that cannot be read is not missing:
+it is listed, and its fault is found when it is compared; a recorded history keeps the last state recorded of it.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from itertools import islice
+from operator import attrgetter
+from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from cachewatch.core.changesets import Blob, Content, Listing
+from cachewatch.core.model import Diagnostic, DiagnosticKind, Side
+from cachewatch.core.names_and_escaping import (
+    ANYWHERE,
+    CATALOGUE,
+    DOCUMENT,
+    ENDINGS,
+    TAGS_FILE,
+    Layout,
+    is_name,
+    not_compared,
+    why_contested,
+)
+from cachewatch.documents.front_matter_and_limits import MAX_BYTES, read_tags_file
+from cachewatch.documents.parsing_and_recognition import (
+    NO_DOCUMENT,
+    TOO_LARGE,
+    Claim,
+    claim_of,
+    no_documents,
+    recognize,
+)
+from cachewatch.errors import SourceError, UsageError
+from cachewatch.git.trees import MAX_ENTRIES, ignored_entries_note
+from cachewatch.git.writing_revisions import Recording, open_recording
+from cachewatch.runtime.files_and_locks import read_beginning, read_inside
+
+STDIN = "-"
+_MAY_BE_REVISION = re.compile(r"[^/.~][^/.:~^]*(/[^/.:~^]+)*")
+_HASH = re.compile(r"/[a-z2-7]{7,32}")
+_GIT_NAME = re.compile(r"([A-Z]+_)?HEAD")
+_LARGEST_TAGS = 2**20
+_NOWHERE = "is a link that leads nowhere"
+
+
+class FileReader(Struct, frozen=True):
+    """Reads documents from files."""
+
+    # Contents that are known, by name of the file: of a pipe, which can be read only once; or why a file is refused.
+    known: Mapping[str, Content] = field(default_factory=dict)
+
+    def read(self, blobs: Iterable[Blob]) -> Iterator[Content]:
+        """Yield the content of each file, cut above the size limit; a text with the reason if it cannot be read."""
+        for blob in blobs:
+            try:
+                yield self.known[blob.name] if blob.name in self.known else read_beginning(blob.name, MAX_BYTES + 1)
+            except OSError as error:
+                yield _why_unread(error)
+
+    def reopened(self) -> "FileReader":
+        """Return this reader itself, because it keeps nothing open."""
+        return self
+
+
+def _why_unread(error: OSError) -> str:
+    return _NOWHERE if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror or error}"
+
+
+def is_documents(name: str) -> bool:
+    """Tell whether `name` is a file, a folder, a pipe or standard input, and hence no revision."""
+    # A bare repository has files of such names.
+    return name == STDIN or (_GIT_NAME.fullmatch(name) is None and os.path.lexists(name))
+
+
+def is_plain(folder: Path) -> bool:
+    """Tell whether `folder` is a folder that is not a git repository."""
+    is_bare = (folder / "HEAD").is_file() and (folder / "objects").is_dir()
+    return folder.is_dir() and not is_bare and not (folder / ".git").exists()
+
+
+def check_path(name: str) -> None:
+    """Raise UsageError if `name` is empty, or looks like a path and does not exist."""
+    if not name.strip():
+        raise UsageError("a name is empty; write a revision, a date or a path, such as `cachewatch diff HEAD~1 HEAD`")
+    looks_like_path = name.startswith(("/", "./", "../", "~/")) or (name.endswith(ENDINGS) and ":" not in name)
+    if looks_like_path and name != STDIN and not os.path.lexists(name):
+        hint = (
+            f"; if it is a hash, `cachewatch show {name}` shows that spec, and `diff` takes two"
+            if _HASH.fullmatch(name)
+            else ""
+        )
+        raise UsageError(f"{name}: there is no such file or folder{hint}")
+
+
+def holds_document(file: Path) -> bool:
+    """Tell whether `file` is a document, by its name and content."""
+    return file.name.endswith(ENDINGS) and not isinstance(_claim(str(file)), str | None)
+
+
+def is_build_cache(folder: Path) -> bool:
+    """Tell whether `folder` is a build cache of Spack, with binaries, which `cachewatch record` reads."""
+    return (folder / "build_cache").is_dir() or (folder / "v3" / "manifests").is_dir()
+
+
+def stacks_of(name: str) -> Mapping[str, frozenset[str]]:
+    """Return the stacks of each tag from the tags file in the folder `name`; empty if it has none."""
+    file = Path(name) / TAGS_FILE
+    if not file.is_file():
+        return {}
+    try:
+        return read_tags_file(read_inside(Path(name), TAGS_FILE, most=_LARGEST_TAGS))
+    except OSError as error:
+        raise SourceError(f"{file}: {error.strerror}") from error
+
+
+def list_path(name: str, layout: Layout = ANYWHERE) -> list[Listing]:
+    """List the documents at `name`, with one listing for each tag; raise UsageError if there are none."""
+    folder = Path(name)
+    if not folder.is_dir():
+        return [_list_file(name)]
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise SourceError(f"{name}: the folder cannot be read: Permission denied") from PermissionError()
+    found = [] if layout.pattern else _list_catalogue(name)
+    return found or _list_anywhere(name, layout)
+
+
+def _list_file(name: str) -> Listing:
+    if name == os.devnull:
+        return Listing(Side(name=name), {}, FileReader(), ())
+    is_stream = name == STDIN or Path(name).is_fifo()
+    if not is_stream and not Path(name).is_file():
+        raise UsageError(f"{name}: {'not a regular file or a folder' if Path(name).exists() else _NOWHERE}")
+    if Path(name).suffix == ".lock":
+        raise UsageError(
+            f"{name}: a lock file is no document; `cachewatch diff` compares it with another lock file, "
+            f"and `cachewatch coverage {name}` says which of its binaries a cache has"
+        )
+    try:
+        if name == STDIN:
+            content = sys.stdin.buffer.read(MAX_BYTES + 1) if sys.stdin else b""
+        elif is_stream:
+            with Path(name).open("rb") as pipe:
+                content = pipe.read(MAX_BYTES + 1)
+        else:
+            content = read_beginning(name, MAX_BYTES)
+    except OSError as error:
+        raise SourceError(f"{name}: {error.strerror}") from error
+    reader = FileReader({name: content} if is_stream else {})
+    package, tag = identified(name, content)
+    blob = Blob(name, len(content))
+    return Listing(Side(name=name, tag=tag), {package: blob}, reader, (), is_one_document=True)
+
+
+def identified(name: str, content: bytes) -> tuple[str, str | None]:
+    """Return package (or else the name of the file) and tag of a single document; ("", None) if it is none."""
+    path, claim = Path(name), claim_of(content)
+    if claim is None:
+        return "", None
+    return claim.title or (path.parent.name if path.name == DOCUMENT else path.stem), claim.category or None
+
+
+def title_of(listing: Listing) -> str:
+    """Return the package that the text of a single document names; "" if it names none or cannot be read."""
+    contents = list(listing.reader.read(listing.blobs.values()))
+    claim = claim_of(contents[0]) if contents and isinstance(contents[0], bytes) else None
+    return claim.title if claim else ""
+
+
+def _list_catalogue(name: str) -> list[Listing]:
+    """List the documents in `_cache/`, if `name` is that folder, holds it or is a tag in it; empty if there are none."""
+    whole = os.path.abspath(name)  # noqa: PTH100  a link may be called as it likes
+    if os.path.basename(os.path.dirname(whole)) == CATALOGUE:  # noqa: PTH119, PTH120
+        found = [_list_tag(name, name, os.path.basename(whole), is_one_tag=True)]  # noqa: PTH119
+        return [listing for listing in found if listing.blobs]
+    root = name if os.path.basename(whole) == CATALOGUE else os.path.join(name, CATALOGUE)  # noqa: PTH118, PTH119
+    if not Path(root).is_dir():
+        return []
+    tags = [tag for tag in _entries(root) if is_name(os.fsencode(tag.name)) and tag.is_dir()]
+    found = [_list_tag(name, tag.path, tag.name) for tag in tags]
+    found = [listing for listing in found if listing.blobs]
+    if found:
+        ignored = tuple(_ignored(name, {name, root, *(tag.path for tag in tags)}))
+        found[0] = replace(found[0], diagnostics=(*found[0].diagnostics, *ignored))
+    return found
+
+
+def _list_tag(name: str, folder: str, tag: str, *, is_one_tag: bool = False) -> Listing:
+    blobs, refused = {}, []
+    for package in _entries(folder):
+        file = f"{package.path}/{DOCUMENT}"
+        if not _may_have_document(package, file):
+            continue
+        if is_name(os.fsencode(package.name)):
+            blobs[package.name] = Blob(file, _size(file))
+        else:
+            refused.append(os.fsencode(package.name))
+    diagnostics = tuple(ignored_entries_note(folder, refused))
+    return Listing(Side(name=name, tag=tag), blobs, FileReader(), diagnostics, is_one_tag=is_one_tag)
+
+
+def _ignored(name: str, folders: Iterable[str]) -> Iterator[Diagnostic]:
+    """Yield a note if documents in these folders are ignored because `_cache/` exists."""
+    files = (entry.path for folder in sorted(folders) for entry in _entries(folder) if not entry.is_dir())
+    found = [path for path in files if path.endswith(ENDINGS) and not isinstance(_claim(path), str | None)]
+    if found:
+        yield Diagnostic(name, DiagnosticKind.INCONSISTENT, not_compared(f"{_counted(found)} "), is_loss=False)
+
+
+def _list_anywhere(name: str, layout: Layout) -> list[Listing]:
+    """List all files below `name` that are documents; raise an error, with what was found instead, if there are none."""
+    root = f"{name.rstrip('/')}/"
+    unread: dict[str, str] = {}
+    other_files: list[str] = []  # that could be documents and are none
+
+    def claims(paths: Sequence[str]) -> "Iterator[Claim | None]":
+        for path in paths:
+            found = _claim(root + path)
+            if found is None:
+                other_files.append(path)
+            elif isinstance(found, str):
+                unread[path] = found
+            yield None if isinstance(found, str) else found
+
+    entries = sorted(_walk(root, unread))
+    found = recognize(layout, ((path, path) for path in entries), claims)
+    refused = {
+        root + paths[0]: why_contested([root + path for path in paths])
+        for packages in found.contested.values()
+        for paths in packages.values()
+    }
+    blobs: dict[str, dict[str, Blob]] = {}
+    for tag, packages in found.documents.items():
+        blobs[tag] = {package: Blob(root + path, _size(root + path)) for package, (path, _) in packages.items()}
+    for tag, contested in found.contested.items():
+        blobs.setdefault(tag, {}).update((package, Blob(root + paths[0])) for package, paths in contested.items())
+    if not blobs:
+        refused_names = {each.path: f"is {each.message}" for each in found.diagnostics}
+        raise _nothing(name, layout, unread | refused_names, other_files or entries)
+    replaced = {path for packages in found.replaced.values() for path, _ in packages.values()}
+    reader = FileReader(refused | {root + path: why for path, why in unread.items()})
+    diagnostics = (
+        *(replace(each, path=root + each.path) for each in found.diagnostics),
+        *(Diagnostic(root + path, DiagnosticKind.UNREADABLE, why) for path, why in sorted(unread.items())),
+        *(Diagnostic(root + path, DiagnosticKind.UNREADABLE, NO_DOCUMENT) for path in sorted(replaced - unread.keys())),
+        *_renamed(name, found.documents),
+    )
+    contested_files = (path for packages in found.contested.values() for paths in packages.values() for path in paths)
+    others = {**dict.fromkeys((*other_files, *contested_files), ""), **unread}
+    listings = [Listing(Side(name=name, tag=tag), blobs[tag], reader, (), others=others) for tag in sorted(blobs)]
+    return [replace(listings[0], diagnostics=diagnostics), *listings[1:]]
+
+
+def with_unread(mine: list[Listing], theirs: list[Listing]) -> list[Listing]:
+    """Add to the listings `mine` the documents that only `theirs` has but that unreadable files of ours may be.
+
+    They must not count as removed: reading them fails in the comparison, which then reports them as unreadable.
+    """
+    others = mine[0].others
+    if not others:
+        return mine
+    unread = {path for path, why in others.items() if why and why != _NOWHERE}
+    closed = [path for path in others if path.endswith("/")]
+    # Files that are no documents, by names: one may replace the document of the package of its name.
+    called = {name: path for path in others for name in (Path(path).stem, Path(path).parent.name)}
+    root, their_root = (f"{side[0].side.name.rstrip('/')}/" for side in (mine, theirs))
+    is_pair = len(mine) == len(theirs) == 1
+    blobs = {listing.side.tag: dict(listing.blobs) for listing in mine}
+    unknown: list[tuple[str | None, str]] = []
+    places: set[str] = set()
+    for listing in theirs:
+        tag = mine[0].side.tag if is_pair else listing.side.tag
+        for package, blob in listing.blobs.items():
+            path = blob.path.removeprefix(their_root)
+            place = path if path in others else next((each for each in closed if path.startswith(each)), "")
+            if package in blobs.get(tag, {}):
+                places.add(place)
+                continue
+            place = place or called.get(package, "")
+            places.add(place)
+            if place:
+                blobs.setdefault(tag, {})[package] = Blob(root + place)
+            else:
+                unknown.append((tag, package))
+    # All other missing documents may be in an unreadable file of which it is not known what document it was.
+    for place in sorted(unread - places)[:1]:
+        for tag, package in unknown:
+            blobs.setdefault(tag, {})[package] = Blob(root + place)
+        places.add(place)
+    unread_paths = {root + place for place in places}
+    diagnostics = tuple(each for each in mine[0].diagnostics if each.path not in unread_paths)
+    side, reader = mine[0].side, mine[0].reader
+    return [
+        Listing(replace(side, tag=tag), of, reader, diagnostics if tag == side.tag else (), others=others)
+        for tag, of in blobs.items()
+    ]
+
+
+def _nothing(name: str, layout: Layout, unread: Mapping[str, str], there: Sequence[str]) -> SourceError | UsageError:
+    """Return the error for a folder without documents: what was looked for, and what is there instead."""
+    folder = Path(name)
+    closed = [path for path in unread if path.endswith("/")]
+    if unread and not (there and len(closed) == len(unread)):
+        path, why = next(iter(unread.items()))
+        more = f", and {len(unread) - 1:,} more" if len(unread) > 1 else ""
+        return SourceError(f"{name}: none of its documents can be read: {path} {why}{more}")
+    if is_build_cache(folder):
+        return UsageError(
+            f"{name}: is a build cache and holds no documents; `cachewatch record {folder} --into catalogue.git` records it, "
+            "and `cachewatch diff HEAD~1 --repo catalogue.git` compares what was recorded"
+        )
+    if (folder / "HEAD").is_file() and (folder / "objects").is_dir():
+        return UsageError(
+            f"{name}: is a git repository; name its revisions: `cachewatch diff HEAD~1 HEAD --repo {name}`"
+        )
+    found = f"only {_counted(there)}" if there else "nothing"
+    if closed:
+        found += f"; {_counted(closed)} cannot be read"
+    meant = f"; if you mean a branch or tag of git, write refs/heads/{name} or refs/tags/{name}"
+    return UsageError(
+        f"{name}: there are no documents; looked for {layout.wanted}; found {found}"
+        f"{meant if _MAY_BE_REVISION.fullmatch(name) else ''}"
+    )
+
+
+def _counted(paths: Sequence[str]) -> str:
+    first = min(paths)
+    return first if len(paths) == 1 else f"{first} and {len(paths) - 1:,} more files"
+
+
+def _renamed(name: str, documents: Mapping[str, Mapping[str, tuple[str, str]]]) -> Iterator[Diagnostic]:
+    """Yield a note if file names of documents differ from the packages in their titles, which most others are called."""
+    all_documents = [(path, package) for packages in documents.values() for package, (path, _) in packages.items()]
+    odd = []
+    for path, package in sorted(all_documents):
+        *folders, file = path.split("/")
+        if package not in (file, file.rpartition(".")[0], *folders[-1:]):
+            odd.append((path, package))
+    if 2 * len(odd) > len(all_documents):
+        return  # here, names of files are not meant as names of packages
+    for path, package in odd[:1]:
+        more = (
+            f"; {len(odd) - 1:,} more {'file is' if len(odd) == 2 else 'files are'} not called so"
+            if len(odd) > 1
+            else ""
+        )
+        message = f"{path} is of the package {package}, as its title says{more}"
+        yield Diagnostic(name, DiagnosticKind.INCONSISTENT, message, is_loss=False)
+
+
+def _claim(path: str) -> "Claim | str | None":
+    """Return the claim (package and tag) of a file; None if it is no document, or a text why it cannot be read."""
+    try:
+        return claim_of(read_beginning(path, MAX_BYTES, opening=b"---"))
+    except OSError as error:
+        return _why_unread(error)
+
+
+def _walk(root: str, unread: dict[str, str]) -> Iterator[str]:
+    """Yield the path, relative to `root`, of each file below it; unreadable folders are added to `unread`."""
+    waiting, seen, entries = [""], set[tuple[int, int]](), 0
+    while waiting:
+        inside = waiting.pop()
+        try:
+            about = Path(root + inside).stat()
+            found = [] if (about.st_dev, about.st_ino) in seen else _entries(root + inside)
+        except OSError as error:
+            unread[inside] = _why_unread(error)
+            continue
+        seen.add((about.st_dev, about.st_ino))  # links may lead in circles
+        entries += len(found)
+        if entries > MAX_ENTRIES:
+            raise _too_many(root)
+        for entry in found:
+            if entry.name == ".git":
+                continue
+            if _is_folder(entry):
+                waiting.append(f"{inside}{entry.name}/")
+            else:
+                yield inside + entry.name
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    """Return the entries of a folder, sorted by name; raise UsageError if there are too many."""
+    with os.scandir(folder) as entries:
+        found = sorted(islice(entries, MAX_ENTRIES + 1), key=attrgetter("name"))
+    if len(found) > MAX_ENTRIES:
+        raise _too_many(folder)
+    return found
+
+
+def _too_many(folder: str) -> UsageError:
+    return UsageError(
+        f"{folder}: has more than {MAX_ENTRIES:,} files and folders; name the folder in which the documents are"
+    )
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Tell whether an entry is a folder, or a link whose target cannot be read and may be one."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return True
+
+
+def _may_have_document(package: os.DirEntry[str], file: str) -> bool:
+    """Tell whether the package folder `package` has the document `file`, or may have it but cannot be read."""
+    try:
+        if not package.is_dir():
+            return package.is_symlink() and not os.path.exists(package.path)  # noqa: PTH110
+        os.lstat(file)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _size(file: str) -> int:
+    try:
+        return Path(file).stat().st_size
+    except OSError:
+        return 0  # reading it raises the error
+
+
+def record_folder(name: str, repository: Path, layout: Layout = ANYWHERE) -> tuple[Diagnostic, ...]:
+    """Commit the documents in the folder `name` to the bare repository, and return the problems of documents.
+
+    The commit has the time at which a document or its folder last changed, so that recording the same folder again, as
+    a preview does, makes the same revision. Raises UsageError or SourceError, without a commit, if no document can be
+    read.
+    """
+    listings = list_path(name, layout)
+    blobs = [blob for listing in listings for blob in listing.blobs.values()]
+    reader, others = listings[0].reader, listings[0].others
+    found = [each for listing in listings for each in listing.diagnostics]
+    reported = {each.path for each in found}
+    root = f"{name.rstrip('/')}/"
+    unnamed = (root + path for path, why in others.items() if not why and root + path not in reported)
+    found += no_documents(path for path in unnamed if _claim(path) is None)
+    with open_recording(repository) as recording:
+        before = recording.files()
+        present: set[str] = set()
+        for blob, content in zip(blobs, reader.read(blobs), strict=True):
+            path = blob.name.removeprefix(root)
+            present.add(path)
+            problem = content if isinstance(content, str) else TOO_LARGE if len(content) > MAX_BYTES else ""
+            if not path.isprintable():
+                problem = problem or "the name of the file has control characters, or is not UTF-8"
+            if isinstance(content, bytes) and not problem:
+                _put(recording, before, path, content)
+            elif blob.name not in reported:
+                found.append(Diagnostic(blob.name, DiagnosticKind.UNREADABLE, problem))
+        if not before and present <= {each.path.removeprefix(root) for each in found}:
+            unread = {each.path.removeprefix(root): each.message.removeprefix(f"{each.path} ") for each in found}
+            raise _nothing(name, layout, unread, ())
+        with suppress(OSError):  # the file of stacks only helps to name them
+            _put(recording, before, TAGS_FILE, read_beginning(f"{name}/{TAGS_FILE}", _LARGEST_TAGS))
+        for path in sorted(before.keys() - present - {TAGS_FILE}):
+            if path not in others and not any(each.endswith("/") and path.startswith(each) for each in others):
+                recording.remove(path)
+            elif path in others and not others[path] and root + path not in reported:
+                message = (
+                    "what was recorded of it stays: now it is no document, or not the only one of its package and tag"
+                )
+                found.append(Diagnostic(root + path, DiagnosticKind.UNREADABLE, message))
+        changed = {path for blob in blobs for path in (Path(blob.name), Path(blob.name).parent, Path(name))}
+        newest = max([0.0, *(path.stat().st_mtime for path in changed if path.exists())])
+        moment = min(datetime.fromtimestamp(newest, UTC), datetime.now(UTC))
+        recording.commit(f"Record {name}\n".encode("utf-8", "replace").decode(), moment)
+    return tuple(found)
+
+
+def _put(recording: Recording, before: Mapping[str, str], path: str, content: bytes) -> None:
+    if before.get(path) != recording.id_of(content):
+        recording.write(path, content)

@@ -1,0 +1,199 @@
+"""Up to which revision each stream was compared, which documents it could not read, and what subscriptions remember."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from datetime import datetime
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict
+from sqlalchemy import Connection, delete, insert, select, union, update
+
+from cachewatch.core.advice.waits_and_reminders import Fact, Remembered, merged
+from cachewatch.store.schema import cursors, digests, holds, put, read_row, remembered, slots, streams, unread
+
+
+def remembered_by(connection: Connection, subscription: str) -> Remembered:
+    """Return the facts that a subscription remembers; damaged ones are left out."""
+    found = []
+    for row in connection.execute(select(remembered).filter_by(subscription=subscription).order_by(remembered.c.key)):
+        with suppress(msgspec.DecodeError):
+            found.append(msgspec.msgpack.decode(row.content, type=Fact))
+    return Remembered(tuple(found))
+
+
+def _remember(connection: Connection, advance: "Advance", now: datetime) -> None:
+    """Store the learned facts of `advance`, merged with those that other streams of the subscription stored meanwhile."""
+    if not advance.learned and not advance.forgotten:
+        return
+    known = {one.key: one for one in remembered_by(connection, advance.subscription).facts}
+    for fact in advance.learned:
+        whole = merged(known.get(fact.key), fact)
+        place = {"subscription": advance.subscription, "key": fact.key}
+        content = msgspec.msgpack.encode(whole)
+        values = {"source": advance.source, "revision": whole.revision, "content": content, "noted_at": now}
+        put(connection, remembered, place, values)
+    for key in advance.forgotten:
+        connection.execute(delete(remembered).filter_by(subscription=advance.subscription, key=key))
+
+
+class Unread(Struct, frozen=True, kw_only=True):
+    """A document that could not be read, and the earlier version to compare it with later."""
+
+    package: str
+    base: str  # the revision with its last readable version, or one before the document existed
+    base_tag: str  # the tag in that revision
+    since: str  # the first revision in which it was unreadable
+    reason: str
+    blob: str | None = None  # its object id, if it ended the worker: it is read again when it changes
+
+
+class CursorUpdate(Struct, frozen=True, kw_only=True):
+    """The new cursor of a tag: a revision, or None if the tag was removed; `unread` are its unreadable documents."""
+
+    tag: str
+    revision: str | None
+    unread: tuple[Unread, ...] = ()
+
+
+class Advance(Struct, frozen=True, kw_only=True):
+    """The new position of a stream: it was compared with `revision` of a source."""
+
+    subscription: str
+    stream: str
+    source: str
+    revision: str
+    tags: tuple[CursorUpdate, ...] = ()
+    learned: tuple[Fact, ...] = ()  # facts that the subscription remembers from now on
+    forgotten: tuple[str, ...] = ()  # the keys of facts that it forgets
+
+    @property
+    def revisions(self) -> frozenset[str]:
+        """All revisions of the source that later comparisons from this position need."""
+        places = {update.revision for update in self.tags if update.revision}
+        bases = {each.base for step in self.tags for each in step.unread}
+        kept = {fact.revision or "" for fact in self.learned}
+        return frozenset({self.revision, *places, *bases, *kept} - {""})
+
+
+class Cursor(Struct, frozen=True):
+    """The revision up to which a stream has reported changes of a tag."""
+
+    revision: str
+    vanished_at: datetime | None = None  # when the stream reported the tag as removed
+
+
+class Position(Struct, frozen=True, kw_only=True):
+    """How far a stream was compared with one source."""
+
+    revision: str
+    cursors: Mapping[str, Cursor]  # by tag
+    unread: Mapping[str, tuple[Unread, ...]]  # by tag
+
+
+def position_of(connection: Connection, subscription: str, stream: str, source: str) -> Position | None:
+    """Return how far a stream was compared with a source; None if it has not started with it."""
+    where = {"subscription": subscription, "stream": stream, "source": source}
+    begun = connection.execute(select(streams).filter_by(**where)).one_or_none()
+    if begun is None:
+        return None
+    rows = connection.execute(select(cursors).filter_by(**where))
+    found: dict[str, tuple[Unread, ...]] = {}
+    for row in connection.execute(select(unread).filter_by(**where).order_by(unread.c.tag, unread.c.package)):
+        found[row.tag] = (*found.get(row.tag, ()), read_row(Unread, row))
+    known = {row.tag: Cursor(row.revision, row.vanished_at) for row in rows}
+    return Position(revision=begun.revision, cursors=known, unread=found)
+
+
+def compared_revisions(connection: Connection) -> Mapping[tuple[str, str, str], str]:
+    """Return the revision up to which each stream was compared, by subscription, stream and source."""
+    columns = (streams.c.subscription, streams.c.stream, streams.c.source, streams.c.revision)
+    return {(row.subscription, row.stream, row.source): row.revision for row in connection.execute(select(*columns))}
+
+
+def advance(connection: Connection, advances: Iterable[Advance], now: datetime) -> None:
+    """Store the new positions of streams, and what their subscriptions remember.
+
+    A stream without a position starts with this one.
+    """
+    for each in advances:
+        where = {"subscription": each.subscription, "stream": each.stream, "source": each.source}
+        put(connection, streams, where, {"revision": each.revision, "begun_at": now}, only_new=("begun_at",))
+        for step in each.tags:
+            place = {**where, "tag": step.tag}
+            if step.revision is not None:
+                put(connection, cursors, place, {"revision": step.revision, "moved_at": now, "vanished_at": None})
+            else:  # the revision is kept: if the tag returns, it is compared with what was reported last
+                connection.execute(update(cursors).filter_by(**place).values(vanished_at=now))
+        had_unread = {row.tag for row in connection.execute(select(unread).filter_by(**where))}
+        for step in each.tags:
+            if step.revision is not None and (step.unread or step.tag in had_unread):
+                _note_unread(connection, {**where, "tag": step.tag}, step.unread, now)
+            elif step.tag in had_unread:
+                # The rows are kept in case the tag returns; until then nobody has to repair its documents.
+                gone = update(unread).filter_by(**where, tag=step.tag, readable_at=None)
+                connection.execute(gone.values(readable_at=now))
+        _remember(connection, each, now)
+
+
+def _note_unread(connection: Connection, where: Mapping[str, str], found: tuple[Unread, ...], now: datetime) -> None:
+    """Replace the unreadable documents of a tag; those that are readable now are marked so for other streams as well."""
+    known = {row.package: row.noted_at for row in connection.execute(select(unread).filter_by(**where))}
+    connection.execute(delete(unread).filter_by(**where))
+    for each in found:
+        values = {**where, **asdict(each), "noted_at": known.get(each.package, now)}
+        connection.execute(insert(unread).values(**values))
+    for package in known.keys() - {each.package for each in found}:
+        connection.execute(
+            update(unread)
+            .filter_by(source=where["source"], tag=where["tag"], package=package, readable_at=None)
+            .values(readable_at=now)
+        )
+
+
+def unreadable(connection: Connection) -> Mapping[tuple[str, str], Mapping[str, str]]:
+    """Return the reasons why documents cannot be read at present, by (source, tag) and then by package."""
+    found: defaultdict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    query = select(unread).filter_by(readable_at=None).order_by(unread.c.source, unread.c.tag)
+    for row in connection.execute(query):
+        found[row.source, row.tag][row.package] = row.reason
+    return found
+
+
+def blobs_not_to_read(connection: Connection, source: str) -> Mapping[str, str]:
+    """Return the documents of `source` that ended a worker, as reasons by object id."""
+    ended = unread.c.blob.is_not(None)
+    query = select(unread.c.blob, unread.c.reason).where(unread.c.source == source, ended)
+    return {row.blob: row.reason for row in connection.execute(query)}
+
+
+def revisions_in_use(connection: Connection, source: str) -> frozenset[str]:
+    """Return all revisions of `source` that later comparisons of any stream need."""
+    used = (cursors.c.revision, streams.c.revision, unread.c.base, remembered.c.revision)
+    queries = (select(column.label("used")).where(column.table.c.source == source) for column in used)
+    return frozenset(row.used for row in connection.execute(union(*queries)) if row.used is not None)
+
+
+def forget(connection: Connection, before: datetime) -> None:
+    """Delete the facts that were stored, and the cursors of tags that vanished, before `before`.
+
+    A tag that returns later counts as new.
+    """
+    connection.execute(delete(remembered).where(remembered.c.noted_at < before))
+    connection.execute(delete(cursors).where(cursors.c.vanished_at < before))
+
+
+def subscriptions(connection: Connection) -> frozenset[str]:
+    """Return the names of the subscriptions with at least one stream that has started."""
+    return frozenset(row.subscription for row in connection.execute(select(streams.c.subscription).distinct()))
+
+
+def rename(connection: Connection, old: str, new: str) -> None:
+    """Give everything stored for the subscription `old` to `new`; do nothing if `old` has no stream."""
+    if old not in subscriptions(connection):
+        return
+    for table in (streams, cursors, unread, slots, holds, remembered):
+        connection.execute(delete(table).filter_by(subscription=new))
+        connection.execute(update(table).filter_by(subscription=old).values(subscription=new))
+    connection.execute(update(digests).filter_by(subscription=old).values(subscription=new))

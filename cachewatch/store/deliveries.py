@@ -1,0 +1,496 @@
+"""Deliveries: stored together with their digest, claimed one by one for sending, and settled with the result.
+
+Content that several messages share is stored once. A delivery stores a part of its own, its `payload`, and perhaps refers
+to a row of `bodies` with the rest: the rest of a mail is everything after its headers, of any other message all of it.
+"""
+
+import zlib
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from msgspec import Struct
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    bindparam,
+    delete,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
+
+from cachewatch.errors import DamagedRow
+from cachewatch.report.digest_and_message_values import Message
+from cachewatch.store.schema import (
+    attempts,
+    bodies,
+    checksum_of,
+    deliveries,
+    insert_new,
+    put,
+    read_row,
+    suppressed,
+)
+
+# The columns of a delivery that describe its message, by name.
+Columns = dict[str, Any]
+
+_MAIL = "message/rfc822"
+
+
+def _checksum(message: Message) -> bytes:
+    """Return the checksum of a message: of its bytes, key, target, content type and Message-ID."""
+    parts = (message.key, message.target, message.content_type, message.message_id or "")
+    return checksum_of((*(part.encode(errors="surrogatepass") for part in parts), message.payload))
+
+
+def _columns(message: Message, own: bytes | None = None, body: bytes | None = None) -> Columns:
+    """Return the columns for a message: with all its bytes, or with `own` and the checksum `body` of the shared rest."""
+    return {
+        "content_type": message.content_type,
+        "message_id": message.message_id,
+        "payload": zlib.compress(message.payload if own is None else own),
+        "body": body,
+        "checksum": _checksum(message),
+    }
+
+
+def share(connection: Connection, messages: Sequence[Message]) -> list[Columns]:
+    """Store the content that several of `messages` share, and return the columns of the delivery for each message."""
+    # Where the content begins that others may share: in a mail after the headers.
+    places = [
+        max(message.payload.find(b"\n\n"), message.payload.find(b"\n\r\n")) if message.content_type == _MAIL else 0
+        for message in messages
+    ]
+    # Views: copies of all bodies would take as much memory as the messages themselves.
+    bodies_of = [memoryview(message.payload)[place:] for message, place in zip(messages, places, strict=True)]
+    checksums = [checksum_of([body]) for body in bodies_of]
+    counts = Counter(checksums)
+    shared = {
+        checksum: body for checksum, body in zip(checksums, bodies_of, strict=True) if counts[checksum] > 1 and body
+    }
+    for checksum, body in shared.items():
+        # A row that exists is overwritten, because it may be damaged.
+        put(connection, bodies, {"checksum": checksum}, {"content": zlib.compress(body)})
+    return [
+        _columns(message, message.payload[:place], checksum) if checksum in shared else _columns(message)
+        for message, place, checksum in zip(messages, places, checksums, strict=True)
+    ]
+
+
+def _whole_deliveries() -> Select[Any]:
+    """Return the query for deliveries together with their shared content."""
+    return select(deliveries, bodies.c.content).outerjoin(bodies, bodies.c.checksum == deliveries.c.body)
+
+
+def _message_of(row: Row[Any]) -> Message:
+    """Return the message in a row of `_whole_deliveries`, empty if its bytes were deleted.
+
+    Raises DamagedRow if the bytes do not have the stored checksum.
+    """
+    try:
+        payload = zlib.decompress(row.payload) if row.payload else b""
+        if row.payload and row.body is not None:
+            payload += zlib.decompress(row.content or b"")
+    except (zlib.error, TypeError) as error:
+        raise DamagedRow(f"delivery {row.id}: its stored bytes are damaged ({error})") from error
+    found = Message(
+        key=row.digest,
+        target=row.target,
+        payload=payload,
+        content_type=row.content_type,
+        message_id=row.message_id,
+        created=row.created,
+    )
+    if row.payload and row.checksum != _checksum(found):
+        raise DamagedRow(f"delivery {row.id}: its stored bytes are damaged (they have another checksum)")
+    return found
+
+
+class DeliveryState(StrEnum):
+    """The state of a delivery."""
+
+    QUEUED = "queued"
+    SENDING = "sending"
+    DEFERRED = "deferred"
+    SENT = "sent"
+    DEAD = "dead"
+    SUPPRESSED = "suppressed"
+    HELD = "held"
+    DROPPED = "dropped"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "DeliveryState":  # noqa: ARG003  the contract of an Enum
+        return cls.DEAD  # nobody knows whether it was sent
+
+
+# No delivery and no channel ever waits for longer: a time further ahead was stored by a wrong clock, and is ignored.
+LONGEST_WAIT = timedelta(days=1)
+# The states of deliveries that are not finished, and of those that wait.
+OPEN = (DeliveryState.QUEUED, DeliveryState.SENDING, DeliveryState.DEFERRED)
+WAITING = (DeliveryState.QUEUED, DeliveryState.DEFERRED)
+# The states are part of a query's text, so that the partial index of schema.py is used.
+_OPEN: BindParameter[tuple[DeliveryState, ...]] = bindparam("open", OPEN, expanding=True, literal_execute=True)
+
+
+class Delivery(Struct, frozen=True, kw_only=True):
+    """One message to one recipient, with the state of its delivery, without its bytes."""
+
+    id: int
+    digest: str
+    channel: str
+    target: str
+    copy: int
+    state: DeliveryState
+    created: datetime
+    due: datetime
+    give_up: datetime
+    attempts: int
+    may_have_arrived: bool
+    settled_at: datetime | None
+    said: str
+    message_id: str | None
+    claimed_by: str | None  # HOST/PROCESS/NUMBER, of one run and no other
+
+
+_ABOUT = tuple(deliveries.c[name] for name in Delivery.__struct_fields__)
+
+
+def add(
+    connection: Connection,
+    channel: str,
+    messages: Sequence[Message],
+    *,
+    state: DeliveryState,
+    lasting: timedelta,
+    copy: int = 0,
+) -> None:
+    """Store the deliveries of one digest to a channel, unless they exist.
+
+    Content that several messages share is stored once. Those to suppressed addresses are not sent.
+    """
+    for message, columns in zip(messages, share(connection, messages), strict=True):
+        is_left_out = state is DeliveryState.QUEUED and is_suppressed(connection, channel, message.target)
+        values = {
+            "digest": message.key,
+            "channel": channel,
+            "target": message.target,
+            "copy": copy,
+            "state": DeliveryState.SUPPRESSED if is_left_out else state,
+            "created": message.created,
+            "due": message.created,
+            "give_up": message.created + lasting,
+            **columns,
+        }
+        insert_new(connection, deliveries, values)
+
+
+def due_channels(connection: Connection, now: datetime) -> list[str]:
+    """Return the channels with a delivery that is due, or that is marked as being sent."""
+    is_waiting = or_(deliveries.c.state == DeliveryState.SENDING, _is_due(now))
+    query = select(deliveries.c.channel).where(is_open(), is_waiting).distinct().order_by(deliveries.c.channel)
+    return [row.channel for row in connection.execute(query)]
+
+
+def claim(connection: Connection, channel: str, now: datetime, owner: str) -> Delivery | None:
+    """Mark the next due delivery of `channel` as being sent by the run `owner`, and return it; None if none is due.
+
+    Deliveries to one target are sent in the order of their digests: one that waits delays those after it.
+    """
+    is_next = is_open(), deliveries.c.state != DeliveryState.SENDING, _is_due(now), ~_waits_behind_another()
+    query = (
+        select(deliveries.c.id, deliveries.c.attempts)
+        .where(deliveries.c.channel == channel, *is_next)
+        .order_by(deliveries.c.id)
+        .limit(1)
+    )
+    row = connection.execute(query).one_or_none()
+    if row is None:
+        return None
+    values = {"state": DeliveryState.SENDING, "attempts": row.attempts + 1, "claimed_by": owner, "due": now}
+    connection.execute(update(deliveries).filter_by(id=row.id).values(**values))
+    return delivery(connection, row.id)
+
+
+def settle(
+    connection: Connection,
+    delivery: Delivery,
+    state: DeliveryState,
+    *,
+    now: datetime,
+    said: str,
+    due: datetime | None = None,
+    may_have_arrived: bool = False,
+    counts: bool = True,
+    event: str = "",
+) -> bool:
+    """Store the result of an attempt; without `counts`, it does not count as an attempt.
+
+    `event` is the entry in the delivery's history, by default the state. If another run has claimed the delivery since,
+    only the history is written, and False is returned.
+    """
+    is_ours = deliveries.c.claimed_by.is_not_distinct_from(delivery.claimed_by)
+    done = connection.execute(
+        update(deliveries)
+        .filter_by(id=delivery.id, attempts=delivery.attempts)
+        .where(is_ours)
+        .values(
+            state=state,
+            said=said,
+            due=due or now,
+            attempts=delivery.attempts - (not counts),
+            may_have_arrived=delivery.may_have_arrived or may_have_arrived,
+            settled_at=None if state in OPEN else now,
+            claimed_by=None,
+        )
+    )
+    if not done.rowcount:
+        note(connection, delivery.id, "late", f"{state}: {said}".removesuffix(": "), now)
+        return False
+    note(connection, delivery.id, event or state, said, now)
+    return True
+
+
+def hasten(connection: Connection, channel: str, now: datetime) -> None:
+    """Make all waiting deliveries of a channel due now."""
+    connection.execute(
+        update(deliveries)
+        .where(deliveries.c.channel == channel, deliveries.c.state.in_(WAITING), deliveries.c.due > now)
+        .values(due=now)
+    )
+
+
+def prolong(connection: Connection, number: int, give_up: datetime) -> None:
+    """Set the time `give_up` until which a delivery is retried."""
+    connection.execute(update(deliveries).filter_by(id=number).values(give_up=give_up))
+
+
+def note(connection: Connection, delivery: int, event: str, said: str, now: datetime) -> None:
+    """Add an entry to the history of a delivery."""
+    connection.execute(insert(attempts).values(delivery=delivery, at=now, event=event, said=said))
+
+
+def requeue(connection: Connection, number: int, due: datetime, now: datetime) -> None:
+    """Queue a delivery again whose sender ended without a result.
+
+    A late result is still accepted until the delivery is claimed again.
+    """
+    values = {"state": DeliveryState.QUEUED, "may_have_arrived": True, "due": due}
+    connection.execute(update(deliveries).filter_by(id=number).values(**values))
+    note(connection, number, "interrupted", "it may have arrived: the sender ended before the reply", now)
+
+
+def all_open(connection: Connection) -> list[Delivery]:
+    """Return all deliveries that are not finished."""
+    return [_delivery(row) for row in connection.execute(select(*_ABOUT).where(is_open()))]
+
+
+def is_open() -> ColumnElement[bool]:
+    """Return the SQL condition that a delivery is not finished, in the form that the partial index needs."""
+    return deliveries.c.state.in_(_OPEN)
+
+
+def overdue(connection: Connection, now: datetime, by: timedelta) -> list[Delivery]:
+    """Return open deliveries due `by` or longer ago; of each target only the first, for which the others wait."""
+    is_late = is_open(), deliveries.c.due <= now - by, ~_waits_behind_another()
+    query = select(*_ABOUT).where(*is_late).order_by(deliveries.c.due, deliveries.c.id)
+    return [_delivery(row) for row in connection.execute(query)]
+
+
+def find(
+    connection: Connection,
+    *,
+    states: Iterable[DeliveryState] = (),
+    channel: str | None = None,
+    target: str | None = None,
+    digest_key: str | None = None,
+    limit: int | None = None,
+) -> list[Delivery]:
+    """Return the deliveries that match all given conditions, newest first."""
+    where = {"channel": channel, "target": target, "digest": digest_key}
+    query = select(*_ABOUT).filter_by(**{name: value for name, value in where.items() if value is not None})
+    if wanted := tuple(states):
+        query = query.where(deliveries.c.state.in_(wanted))
+    query = query.order_by(deliveries.c.id.desc()).limit(limit)
+    return [_delivery(row) for row in connection.execute(query)]
+
+
+def delivery(connection: Connection, number: int) -> Delivery | None:
+    """Return the delivery with this number; None if there is none."""
+    row = connection.execute(select(*_ABOUT).where(deliveries.c.id == number)).one_or_none()
+    return None if row is None else _delivery(row)
+
+
+def message(connection: Connection, number: int) -> Message:
+    """Return the message of a delivery, empty if its bytes were deleted; raise DamagedRow if they are damaged."""
+    query = _whole_deliveries().where(deliveries.c.id == number)
+    return _message_of(connection.execute(query).one())
+
+
+def sent_history(connection: Connection, channel: str, target: str, most: int) -> Sequence[Message]:
+    """Return up to `most` messages that were sent to `target`, newest first, without damaged ones."""
+    query = (
+        _whole_deliveries()
+        .where(deliveries.c.channel == channel, deliveries.c.target == target, deliveries.c.state == DeliveryState.SENT)
+        .order_by(deliveries.c.id.desc())
+        .limit(most)
+    )
+    found = []
+    for row in connection.execute(query).all():
+        with suppress(DamagedRow):
+            found.append(_message_of(row))
+    return found
+
+
+def history(connection: Connection, number: int) -> list[tuple[datetime, str, str]]:
+    """Return the history of a delivery, oldest first: time, event and reply of the server or reason."""
+    query = select(attempts).filter_by(delivery=number).order_by(attempts.c.id)
+    return [(row.at, row.event, row.said) for row in connection.execute(query)]
+
+
+def replace_message(connection: Connection, number: int, new: Message) -> None:
+    """Replace the bytes of a message that was refused as too large."""
+    connection.execute(update(deliveries).filter_by(id=number).values(**_columns(new)))
+
+
+def delete_payloads(connection: Connection, before: datetime, *, kept_channels: Collection[str]) -> int:
+    """Delete the bytes of messages that were sent or dropped before `before`; return the number of their deliveries.
+
+    Shared content to which no delivery refers any more is deleted as well.
+    """
+    done = connection.execute(
+        update(deliveries)
+        .where(
+            deliveries.c.state.in_((DeliveryState.SENT, DeliveryState.DROPPED)),
+            deliveries.c.settled_at < before,
+            deliveries.c.channel.not_in(kept_channels),
+            deliveries.c.payload != b"",
+        )
+        .values(payload=b"", body=None)
+    )
+    connection.execute(delete(bodies).where(~exists().where(deliveries.c.body == bodies.c.checksum)))
+    return done.rowcount
+
+
+def next_copy(connection: Connection, of: Delivery) -> int:
+    """Return the number of the next copy of a delivery, for sending it again."""
+    query = select(func.max(deliveries.c.copy)).filter_by(digest=of.digest, channel=of.channel, target=of.target)
+    return int(connection.execute(query).scalar_one()) + 1
+
+
+def queue(connection: Connection) -> dict[tuple[str, DeliveryState], int]:
+    """Return the number of deliveries by channel and state."""
+    of = deliveries.c.channel, deliveries.c.state
+    query = select(*of, func.count()).group_by(*of)
+    return {(channel, DeliveryState(state)): count for channel, state, count in connection.execute(query)}
+
+
+def oldest_open(connection: Connection) -> dict[str, datetime]:
+    """Return the creation time of the oldest unfinished delivery of each channel."""
+    query = select(deliveries.c.channel, func.min(deliveries.c.created)).where(is_open()).group_by(deliveries.c.channel)
+    return dict(connection.execute(query).all())
+
+
+def has_any(connection: Connection, channel: str, target: str, states: Collection[DeliveryState] = OPEN) -> bool:
+    """Tell whether there is a delivery to a target in one of these states, by default an unfinished one."""
+    query = select(deliveries.c.id).filter_by(channel=channel, target=target).where(deliveries.c.state.in_(states))
+    return connection.execute(query.limit(1)).first() is not None
+
+
+def first_deferral(connection: Connection, number: int) -> datetime | None:
+    """Return when a delivery was first deferred by a working channel; None if it never was."""
+    query = select(func.min(attempts.c.at)).filter_by(delivery=number, event=DeliveryState.DEFERRED)
+    return connection.execute(query).scalar()
+
+
+def _is_due(now: datetime) -> ColumnElement[bool]:
+    return or_(deliveries.c.due <= now, deliveries.c.due > now + LONGEST_WAIT)
+
+
+def _waits_behind_another() -> ColumnElement[bool]:
+    earlier = deliveries.alias()
+    return exists().where(
+        earlier.c.channel == deliveries.c.channel,
+        earlier.c.target == deliveries.c.target,
+        earlier.c.id < deliveries.c.id,
+        earlier.c.state.in_(_OPEN),
+    )
+
+
+def _delivery(row: Row[Any]) -> Delivery:
+    return read_row(Delivery, row, state=DeliveryState(row.state))
+
+
+# The event in a delivery's history that its address refused it.
+REFUSED = "refused"
+
+
+class Suppressed(Struct, frozen=True):
+    """An address that gets no more messages."""
+
+    channel: str
+    target: str
+    since: datetime
+    said: str  # the last reply of its server
+
+
+def is_suppressed(connection: Connection, channel: str, target: str) -> bool:
+    """Tell whether an address is suppressed because it refused several digests."""
+    return connection.execute(select(suppressed).filter_by(channel=channel, target=target)).first() is not None
+
+
+def all_suppressed(connection: Connection) -> list[Suppressed]:
+    """Return all suppressed addresses."""
+    rows = connection.execute(select(suppressed).order_by(suppressed.c.channel, suppressed.c.target))
+    return [Suppressed(row.channel, row.target, row.since, row.said) for row in rows]
+
+
+def suppress_address(connection: Connection, channel: str, target: str, said: str, now: datetime) -> None:
+    """Suppress an address; `said` is the reply of its server."""
+    values = {"channel": channel, "target": target, "since": now, "said": said}
+    insert_new(connection, suppressed, values)
+
+
+def restore_address(connection: Connection, channel: str, target: str) -> bool:
+    """End the suppression of an address; return whether it was suppressed."""
+    return connection.execute(delete(suppressed).filter_by(channel=channel, target=target)).rowcount > 0
+
+
+def count_suppressed(connection: Connection, since: datetime) -> int:
+    """Count the deliveries created since `since` that were not sent because their address was suppressed."""
+    query = select(func.count()).where(deliveries.c.state == "suppressed", deliveries.c.created >= since)
+    return int(connection.execute(query).scalar_one())
+
+
+def refusals_in_a_row(connection: Connection, channel: str, target: str) -> list[datetime]:
+    """Return when an address refused digests since it last accepted one: for each digest, the last time."""
+    of_target = (deliveries.c.channel == channel, deliveries.c.target == target)
+    taken = select(func.max(deliveries.c.settled_at)).where(*of_target, deliveries.c.state == "sent")
+    last = connection.execute(taken).scalar()
+    query = (
+        select(func.max(attempts.c.at))
+        .join(deliveries, deliveries.c.id == attempts.c.delivery)
+        .where(*of_target, attempts.c.event == REFUSED, *([attempts.c.at > last] if last else []))
+        .group_by(deliveries.c.digest)
+    )
+    return list(connection.execute(query).scalars())
+
+
+def last_attempt(connection: Connection, channel: str, target: str) -> datetime | None:
+    """Return the time of the last event in any delivery to an address; None if there is none."""
+    query = (
+        select(func.max(attempts.c.at))
+        .join(deliveries, deliveries.c.id == attempts.c.delivery)
+        .where(deliveries.c.channel == channel, deliveries.c.target == target)
+    )
+    return connection.execute(query).scalar()

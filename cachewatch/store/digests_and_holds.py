@@ -1,0 +1,391 @@
+"""Stored digests with the advances of their cursors, the reasons why some are held, and the slots of streams."""
+
+import lzma
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from datetime import datetime
+from enum import StrEnum
+from functools import partial
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict
+from sqlalchemy import Connection, Row, delete, exists, func, literal, select, update
+
+from cachewatch.errors import DamagedRow, StateError
+from cachewatch.report.digest_and_message_values import RenderedDigest
+from cachewatch.store.cursors_and_remembered import Advance
+from cachewatch.store.deliveries import OPEN, DeliveryState, message
+from cachewatch.store.schema import (
+    BYTES,
+    checksum_of,
+    deliveries,
+    digests,
+    holds,
+    insert_new,
+    put,
+    read_row,
+    slots,
+    suppressed,
+)
+
+
+class DigestState(StrEnum):
+    """The state of a digest: whether it is delivered, waits for an operator, or was replaced."""
+
+    READY = "ready"
+    HELD = "held"  # until an operator releases or drops it, or a newer one takes its place
+    RELEASED = "released"
+    DROPPED = "dropped"
+    SUPERSEDED = "superseded"
+    DAMAGED = "damaged"  # what is stored is none of these
+
+    @classmethod
+    def _missing_(cls, value: object) -> "DigestState":  # noqa: ARG003  the contract of an Enum
+        return cls.DAMAGED
+
+
+# The state is part of the query's text, so that the partial index of schema.py is used.
+IS_HELD = digests.c.state == literal(DigestState.HELD, literal_execute=True)
+
+
+class DigestSummary(Struct, frozen=True, kw_only=True):
+    """A stored digest, without its content."""
+
+    key: str
+    subscription: str
+    stream: str
+    state: DigestState
+    title: str
+    period: str
+    created: datetime
+    reason: str
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it waits for an operator."""
+        return self.state is DigestState.HELD
+
+    @property
+    def has_gone_out(self) -> bool:
+        """Whether it was given to its channels for delivery, and neither held nor dropped."""
+        return self.state in (DigestState.READY, DigestState.RELEASED)
+
+
+class DigestRecord(DigestSummary, frozen=True, kw_only=True):
+    """A stored digest with its content."""
+
+    advances: tuple[Advance, ...]  # new positions, stored when a held digest is released or dropped
+    rendered: RenderedDigest
+    short: RenderedDigest  # the short form, for recipients whose server refused the other as too large
+
+
+# The forms of a digest repeat each other, in large ones at a distance beyond what zlib sees. A dictionary that is larger than the content finds nothing more, and it takes longer to get its memory than to compress.
+_DICTIONARY = 2**12, 2**21
+# A bit that flipped may make another type of a value.
+_NOT_AS_STORED = (lzma.LZMAError, EOFError, msgspec.DecodeError, TypeError, AttributeError)
+# The columns of a DigestSummary.
+_ABOUT = tuple(digests.c[name] for name in DigestSummary.__struct_fields__)
+
+
+def add(connection: Connection, stored: DigestRecord) -> bool:
+    """Store a digest unless there is one with its key; return whether it was stored."""
+    moves, rendered = msgspec.msgpack.encode(stored.advances), _packed((stored.rendered, stored.short))
+    values = {name: getattr(stored, name) for name in DigestSummary.__struct_fields__}
+    checksum = checksum_of([moves]) + checksum_of([rendered])
+    return insert_new(connection, digests, {**values, "moves": moves, "rendered": rendered, "checksum": checksum})
+
+
+def known(connection: Connection, subscription: str) -> tuple[DigestSummary, ...]:
+    """Return all digests of a subscription, sorted by key."""
+    query = select(*_ABOUT).filter_by(subscription=subscription).order_by(digests.c.key)
+    return tuple(map(_summary, connection.execute(query)))
+
+
+def find(connection: Connection, key: str) -> DigestSummary | None:
+    """Return the digest with this key, or the only one whose key begins so; None if there is none or several."""
+    row = connection.execute(select(*_ABOUT).where(digests.c.key == key)).one_or_none()
+    if row is not None:
+        return _summary(row)
+    # Not LIKE, for which SQLite would read all rows.
+    begins_so = digests.c.key.between(key, f"{key}\U0010ffff")
+    rows = connection.execute(select(*_ABOUT).where(begins_so).limit(2)).all()
+    return _summary(rows[0]) if len(rows) == 1 else None
+
+
+def get(connection: Connection, key: str) -> DigestRecord | None:
+    """Return the digest, with its content, that `find` finds; raise DamagedRow if it is damaged."""
+    found = find(connection, key)
+    if found is None:
+        return None
+    return _stored(connection.execute(select(digests).where(digests.c.key == found.key)).one())
+
+
+def advances(connection: Connection, key: str) -> tuple[Advance, ...]:
+    """Return the advances stored with a digest; raise DamagedRow if they are damaged."""
+    columns = [digests.c[name] for name in ("key", "moves", "checksum")]
+    return _advances(connection.execute(select(*columns).where(digests.c.key == key)).one())
+
+
+def subscription_of(connection: Connection, key: str) -> str:
+    """Return the subscription of a digest; "" if there is no such digest."""
+    return str(connection.scalar(select(digests.c.subscription).where(digests.c.key == key)) or "")
+
+
+def has_any(connection: Connection, subscription: str, stream: str) -> bool:
+    """Tell whether a digest of a stream is stored."""
+    query = select(digests.c.key).filter_by(subscription=subscription, stream=stream)
+    return connection.execute(query.limit(1)).first() is not None
+
+
+def revisions_held(connection: Connection, source: str) -> frozenset[str]:
+    """Return the revisions of `source` that cursors need if a held digest is released."""
+    found: set[str] = set()
+    for record in all_held(connection):
+        with suppress(DamagedRow):  # it is marked as damaged later, and made again
+            those = (each for each in advances(connection, record.key) if each.source == source)
+            found.update(revision for each in those for revision in each.revisions)
+    return frozenset(found)
+
+
+def settle(connection: Connection, key: str, state: DigestState, reason: str, now: datetime) -> None:
+    """Release, drop or supersede a held digest together with its deliveries."""
+    connection.execute(update(digests).filter_by(key=key).values(state=state, reason=reason))
+    waiting = update(deliveries).filter_by(digest=key, state=DeliveryState.HELD)
+    if state is DigestState.RELEASED:
+        # Addresses that were suppressed after it was made get nothing from it either.
+        left_out = exists().where(
+            suppressed.c.channel == deliveries.c.channel, suppressed.c.target == deliveries.c.target
+        )
+        connection.execute(waiting.where(left_out).values(state=DeliveryState.SUPPRESSED, said=reason))
+        connection.execute(waiting.values(state=DeliveryState.QUEUED, said=reason, due=now))
+    else:
+        connection.execute(waiting.values(state=DeliveryState.DROPPED, said=reason, settled_at=now))
+
+
+def archive(connection: Connection) -> list[DigestRecord]:
+    """Return all digests that were delivered, newest first, without damaged ones."""
+    query = (
+        select(digests)
+        .where(digests.c.state.in_((DigestState.READY, DigestState.RELEASED)))
+        .order_by(digests.c.created.desc(), digests.c.key)
+    )
+    found = []
+    for row in connection.execute(query):
+        with suppress(DamagedRow):
+            found.append(_stored(row))
+    return found
+
+
+def forget_digests(connection: Connection, before: datetime) -> int:
+    """Delete digests created before `before`, with their deliveries, unless one is open or held; return their number.
+
+    The slots that were done before `before` are deleted as well.
+    """
+    connection.execute(delete(slots).where(slots.c.done_at < before))
+    still = exists().where(deliveries.c.digest == digests.c.key, deliveries.c.state.in_((*OPEN, DeliveryState.HELD)))
+    query = select(digests.c.key).where(digests.c.created < before, ~still)
+    keys = [row.key for row in connection.execute(query)]
+    for key in keys:
+        connection.execute(delete(deliveries).filter_by(digest=key))
+        connection.execute(delete(digests).filter_by(key=key))
+    return len(keys)
+
+
+def _summary(row: Row[Any]) -> DigestSummary:
+    return read_row(DigestSummary, row, state=DigestState(row.state))
+
+
+def _stored(row: Row[Any]) -> DigestRecord:
+    steps = _advances(row)
+    rendered, short = _rendered(row)
+    return read_row(DigestRecord, row, state=DigestState(row.state), advances=steps, rendered=rendered, short=short)
+
+
+def _advances(row: Row[Any]) -> tuple[Advance, ...]:
+    try:
+        if row.checksum[:BYTES] != checksum_of([row.moves]):
+            raise _damaged(row, "its cursors have another checksum")
+        return msgspec.msgpack.decode(row.moves, type=tuple[Advance, ...])
+    except _NOT_AS_STORED as error:
+        raise _damaged(row, error) from error
+
+
+def _packed(rendered: tuple[RenderedDigest, RenderedDigest]) -> bytes:
+    content = msgspec.msgpack.encode(rendered)
+    least, most = _DICTIONARY
+    dictionary = max(least, min(1 << len(content).bit_length(), most))
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": 1, "dict_size": dictionary}]
+    return lzma.compress(content, format=lzma.FORMAT_XZ, check=lzma.CHECK_NONE, filters=filters)
+
+
+def _rendered(row: Row[Any]) -> tuple[RenderedDigest, RenderedDigest]:
+    try:
+        if row.checksum[BYTES:] != checksum_of([row.rendered]):
+            raise _damaged(row, "its content has another checksum")
+        return msgspec.msgpack.decode(lzma.decompress(row.rendered), type=tuple[RenderedDigest, RenderedDigest])
+    except _NOT_AS_STORED as error:
+        raise _damaged(row, error) from error
+
+
+def _damaged(row: Row[Any], how: object) -> DamagedRow:
+    return DamagedRow(f"digest {str(row.key)[:12]}: it is damaged ({how})")
+
+
+class HoldKind(StrEnum):
+    """The reason why operators must confirm a digest."""
+
+    SUSPICIOUS = "suspicious"  # so much was removed that publishing may have failed
+    LARGE = "large"  # more changed specs than `hold_above`
+
+    @classmethod
+    def _missing_(cls, value: object) -> "HoldKind":  # noqa: ARG003  the contract of an Enum
+        return cls.LARGE  # its row is damaged
+
+
+class HoldEvent(Struct, frozen=True, order=True):
+    """A change in one tag of a source that operators must confirm; it is the same for all subscriptions."""
+
+    source: str
+    tag: str  # empty if it concerns several
+    kind: HoldKind
+
+
+class Hold(Struct, frozen=True, kw_only=True):
+    """An event for which the digest of a stream is held."""
+
+    event: HoldEvent
+    said: str  # the event in a sentence
+    content: tuple[str, ...] = ()  # details for operators, one text each
+    counted_from: datetime | None = None  # when it was first held; None if not stored
+
+
+class HeldDigest(DigestSummary, frozen=True, kw_only=True):
+    """A held digest, without its content, and the events for which it is held."""
+
+    holds: tuple[Hold, ...]
+
+
+def store_holds(connection: Connection, subscription: str, stream: str, found: Iterable[Hold], now: datetime) -> None:
+    """Store the events for which the digest of a stream is held; events that are already stored keep their times."""
+    known = holds_of(connection, subscription, stream)
+    delete_holds(connection, subscription, stream)
+    for each in found:
+        values = {
+            "subscription": subscription,
+            "stream": stream,
+            **asdict(each.event),
+            "said": each.said,
+            "content": "\n".join(each.content),
+            "counted_from": first_held(known, each.event) or each.counted_from or now,
+        }
+        insert_new(connection, holds, values)
+
+
+def first_held(known: Iterable[Hold], event: HoldEvent) -> datetime | None:
+    """Return the earliest time from which the hold for `event` counts; None if `known` does not have the event."""
+    times = [each.counted_from for each in known if each.event == event]
+    return min((time for time in times if time is not None), default=None)
+
+
+def delete_holds(connection: Connection, subscription: str, stream: str) -> None:
+    """Delete the events for which the digest of a stream was held."""
+    connection.execute(delete(holds).filter_by(subscription=subscription, stream=stream))
+
+
+def holds_of(connection: Connection, subscription: str, stream: str) -> tuple[Hold, ...]:
+    """Return the events for which the digest of a stream is held."""
+    query = select(holds).filter_by(subscription=subscription, stream=stream)
+    return tuple(map(_hold, connection.execute(query.order_by(holds.c.source, holds.c.tag, holds.c.kind))))
+
+
+def all_holds(connection: Connection) -> list[tuple[str, str, Hold]]:
+    """Return all events for which digests are held, each with subscription and stream."""
+    return [(row.subscription, row.stream, _hold(row)) for row in connection.execute(select(holds))]
+
+
+def all_held(connection: Connection) -> list[HeldDigest]:
+    """Return all held digests, oldest first."""
+    query = select(*_ABOUT).where(IS_HELD).order_by(digests.c.created, digests.c.subscription, digests.c.stream)
+    rows = connection.execute(query).all()
+    return [
+        read_row(HeldDigest, row, state=DigestState.HELD, holds=holds_of(connection, row.subscription, row.stream))
+        for row in rows
+    ]
+
+
+def _hold(row: Row[Any]) -> Hold:
+    return Hold(
+        event=HoldEvent(row.source, row.tag, HoldKind(row.kind)),
+        said=row.said,
+        content=tuple(row.content.splitlines()),
+        counted_from=row.counted_from,
+    )
+
+
+class Slot(Struct, frozen=True, kw_only=True):
+    """A moment at which a digest of a stream is due."""
+
+    id: int
+    subscription: str
+    stream: str
+    schedule: str  # as configured
+    due: datetime
+
+
+def pending(connection: Connection, subscription: str, stream: str) -> Slot | None:
+    """Return the next slot of a stream that is not done; None if there is none."""
+    query = select(slots).filter_by(subscription=subscription, stream=stream, done_at=None).order_by(slots.c.due)
+    row = connection.execute(query.limit(1)).one_or_none()
+    return None if row is None else read_row(Slot, row)
+
+
+def all_pending(connection: Connection) -> dict[tuple[str, str], Slot]:
+    """Return the next slot of each stream that is not done, by subscription and stream."""
+    rows = connection.execute(select(slots).where(slots.c.done_at.is_(None)).order_by(slots.c.due.desc()))
+    return {(row.subscription, row.stream): read_row(Slot, row) for row in rows}
+
+
+def plan(connection: Connection, subscription: str, stream: str, schedule: str, due: datetime | None) -> None:
+    """Make `due` the only pending slot of a stream; None removes it.
+
+    A slot at that time that is done becomes pending again: a wrong clock finished it too early.
+    """
+    connection.execute(delete(slots).filter_by(subscription=subscription, stream=stream, done_at=None))
+    if due is not None:
+        where = {"subscription": subscription, "stream": stream, "due": due}
+        put(connection, slots, where, {"schedule": schedule, "done_at": None, "digest": None})
+
+
+def finish(connection: Connection, slot: Slot, digest: str | None, now: datetime) -> None:
+    """Mark a slot as done, with the key of the digest that was made for it, if any."""
+    connection.execute(update(slots).filter_by(id=slot.id).values(done_at=now, digest=digest))
+
+
+def problems(connection: Connection) -> Iterator[str]:
+    """Yield a sentence for each damaged digest or delivery, and for each delivery without its digest."""
+    keys = connection.execute(select(digests.c.key).order_by(digests.c.key)).scalars().all()
+    rows = connection.execute(
+        select(deliveries.c.id, deliveries.c.digest, deliveries.c.state).order_by(deliveries.c.id)
+    ).all()
+    looks: list[Callable[[], object]] = [partial(get, connection, key) for key in keys]
+    looks += [partial(message, connection, row.id) for row in rows]
+    for look in looks:
+        try:
+            look()
+        except StateError as error:
+            yield str(error)
+    for row in rows:
+        if row.state not in list(DeliveryState):
+            yield f"delivery {row.id}: its state is damaged, so it may have been sent, or not"
+        if row.digest not in keys:
+            yield f"delivery {row.id}: its digest {row.digest[:12]} is missing"
+
+
+def counts(connection: Connection) -> tuple[int, int]:
+    """Return the numbers of digests and of deliveries."""
+    digest_count, delivery_count = (
+        int(connection.scalar(select(func.count()).select_from(table)) or 0) for table in (digests, deliveries)
+    )
+    return digest_count, delivery_count

@@ -1,0 +1,331 @@
+"""Open the state; in SQLite it is a file in a folder, durable at every commit, used by one process at a time.
+
+A writing transaction begins with BEGIN IMMEDIATE, because one that reads first may fail at once when it writes, whatever
+the timeout; readers block nobody (WAL), except on a network file system (`journal_mode`). The folder must be ours and
+closed to others. A backup is complete although others work on the database meanwhile.
+"""
+
+import errno
+import fcntl
+import os
+import socket
+import sqlite3
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import DatabaseError
+
+from cachewatch.config.value_types_and_secrets import PostgresAddress, StatePlace
+from cachewatch.errors import AnotherInstance, StateError
+from cachewatch.hooks import extensions, lacking
+from cachewatch.runtime.files_and_locks import journal_mode, open_lock, user_name
+from cachewatch.store.transactions_and_upgrades import Database, check_form, create_or_upgrade, form_of
+
+
+def make_private(folder: Path) -> None:
+    """Make the folder of a state if it is missing; raise StateError if others could replace files in it."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        about = folder.stat()
+    except OSError as error:
+        raise StateError(f"{folder}: {error.strerror}; choose another folder with `state:`") from error
+    if about.st_mode & stat.S_IWOTH:
+        raise StateError(f"{folder}: everybody may write in it; run: chmod o-w {folder}, or choose a folder in it")
+    if os.geteuid() and about.st_uid not in (0, os.geteuid()):
+        raise StateError(
+            f"{folder}: it belongs to another user, who could replace what is in it; choose a folder of your own"
+        )
+    if not os.access(folder, os.W_OK | os.X_OK):
+        is_read_only = bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+        reason = os.strerror(errno.EROFS) if is_read_only else "not writable"
+        raise StateError(f"{folder}: {reason}; choose another folder with `state:`")
+
+
+NAME = "cachewatch.db"
+_PRAGMAS = (
+    "busy_timeout = 10000",
+    "foreign_keys = ON",
+    "cache_size = -256",  # KiB for each connection: a daemon has several, for months
+)
+_SCARCE_BYTES = 256 * 1024
+_ADVICE = {
+    sqlite3.SQLITE_FULL: "free some disk space; nothing was lost",
+    sqlite3.SQLITE_IOERR: "the disk is failing; no confirmed data is lost",
+    sqlite3.SQLITE_CORRUPT: "move it away and restore a backup: nothing was changed",
+    sqlite3.SQLITE_NOTADB: "move it away and restore a backup: nothing was changed",
+    sqlite3.SQLITE_READONLY: "the folder must be writable",
+    sqlite3.SQLITE_CANTOPEN: "the folder must be writable",
+    sqlite3.SQLITE_BUSY: "another process is using it; try again",
+}
+
+
+class SqliteDatabase(Database):
+    """The state's database as an SQLite file in a folder."""
+
+    is_shared = False
+
+    def __init__(self, folder: Path, *, must_exist: bool = False, is_checked: bool = False) -> None:
+        """Open the database in `folder`, made if it is missing unless `must_exist`.
+
+        `is_checked` searches all of it for damage. Raises StateError if it cannot be used.
+        """
+        self.path = folder / NAME
+        self.place = str(self.path)
+        if must_exist:
+            _check_exists(self.path)
+        make_private(folder)
+        if self.path.exists() and self.path.stat().st_size:
+            self._engine = _make_engine(self.path)
+            try:
+                self._form()  # before a pragma changes the file of another program
+            finally:
+                self.close()
+        pragmas = [f"journal_mode = {journal_mode(folder)}", "synchronous = FULL"]
+        super().__init__(_make_engine(self.path, pragmas))
+        try:
+            with self._explained():
+                self.is_new = create_or_upgrade(self._engine, self.place)
+            if is_checked:
+                self._check("quick_check")
+        except BaseException:
+            self.close()
+            raise
+        self._file = _identity(self.path)
+
+    def check_place(self) -> None:
+        """Raise StateError if the file was replaced since it was opened, because another process may use the new one."""
+        if _identity(self.path) != self._file:
+            raise StateError(f"{self.path}: was moved, replaced or deleted while this process used it; start it again")
+
+    def check(self) -> None:
+        """Check the whole file; raise StateError if it is damaged."""
+        self._check("integrity_check")
+
+    def back_up(self, target: Path) -> None:
+        """Copy the whole database to `target`, which must not exist; a failure leaves no file there."""
+        draft = target.with_name(f".{target.name}.cachewatch-draft")  # a name that nobody else uses
+        try:
+            draft.unlink(missing_ok=True)  # of a run that was killed
+            # VACUUM cannot run in a transaction, and does not flush the file that it writes.
+            self._execute("VACUUM INTO ?", (str(draft),))
+            _flush(draft)
+            if os.path.lexists(target):
+                raise StateError(f"{target}: already exists; choose another file name")
+            draft.replace(target)
+            _flush(target.parent)
+        except OSError as error:
+            raise StateError(f"{target}: {error.strerror}; nothing else was changed") from error
+        finally:
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
+
+    def tidy(self) -> None:
+        """Move the write-ahead log into the database, so that it does not grow for ever."""
+        self._execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def _execute(self, statement: str, values: tuple[str, ...] = ()) -> None:
+        """Execute a statement that cannot run in a transaction."""
+        engine = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+        with self._explained(), engine.connect() as connection:
+            connection.exec_driver_sql(statement, values)
+
+    def _form(self) -> int | None:
+        """Return the form of the tables, None if the file is empty; raise StateError if it is another program's."""
+        with self._explained(), self._engine.connect() as connection:
+            form = form_of(connection)
+            if form is None and connection.exec_driver_sql("SELECT 1 FROM sqlite_master").first() is not None:
+                raise StateError(f"{self.path}: is not a state of cachewatch; name another folder in `state:`")
+        return form
+
+    def _check(self, how: str) -> None:
+        with self._explained(), self._engine.connect() as connection:
+            found = connection.exec_driver_sql(f"PRAGMA {how}(1)").scalar()
+        if found != "ok":
+            raise StateError(f"{self.path}: damaged ({found}); move it away and restore a backup: nothing was changed")
+
+    def _advise(self, error: DatabaseError) -> str:
+        said = str(error.orig or error)
+        code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF  # the higher bits only detail it
+        with suppress(OSError):
+            disk = os.statvfs(self.path.parent)
+            if code == sqlite3.SQLITE_IOERR and disk.f_bavail * disk.f_frsize < _SCARCE_BYTES:
+                code = sqlite3.SQLITE_FULL  # SQLite reports another error when its -shm file cannot grow
+        advice = _ADVICE.get(code)
+        return f"{said}; {advice}" if advice else said
+
+
+class SqliteToRead(SqliteDatabase):
+    """The state's database for reading only: it is neither made nor upgraded."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open the database in `folder`.
+
+        Raises StateError if there is none, if it cannot be read, or if another version wrote it.
+        """
+        self.path = folder / NAME
+        self.place = str(self.path)
+        self.is_new = False
+        _check_exists(self.path)
+        try:
+            self.path.open("rb").close()
+        except OSError as error:
+            raise StateError(
+                f"{self.path}: {error.strerror} for user {user_name(os.geteuid())}; run this as the user that runs cachewatch, "
+                "or let a group read the state"
+            ) from error
+        place = f"{self.path.absolute().as_uri()}?mode=ro"
+        self._engine = _make_engine(
+            self.path, creator=lambda: sqlite3.connect(place, uri=True, check_same_thread=False)
+        )
+        try:
+            form = self._form()
+            if form is None:
+                raise StateError(f"{self.path}: {_advice_for_missing(folder, 'is empty')}")
+            check_form(form, self.place)
+        except BaseException:
+            self.close()
+            raise
+
+    def _advise(self, error: DatabaseError) -> str:
+        code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF
+        if code in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}:
+            return (
+                f"{error.orig}; to read it, SQLite needs {NAME}-shm beside it: run this while the daemon runs, "
+                "or as a user who may write there"
+            )
+        return super()._advise(error)
+
+
+def _flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return device and inode of the file, which identify it; None if it is missing."""
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found.st_dev, found.st_ino
+
+
+def has_file(folder: Path) -> bool:
+    """Tell whether there is a database in `folder`, perhaps one that we may not read."""
+    try:
+        return (folder / NAME).exists()
+    except OSError:
+        return True
+
+
+def _check_exists(path: Path) -> None:
+    if not has_file(path.parent):
+        raise StateError(f"{path}: {_advice_for_missing(path.parent, 'there is no state yet')}")
+
+
+def _advice_for_missing(folder: Path, said: str) -> str:
+    """Return the advice for a missing state in `folder`: clones in it show that there once was one."""
+    if not any(folder.glob("sources/*.git")):
+        return f"{said}; run `cachewatch once` first"
+    return (
+        "the state is lost, but its clones are there; restore a backup of it, or run `cachewatch once` to begin anew, "
+        "which may report again what was reported"
+    )
+
+
+def _make_engine(path: Path, pragmas: Iterable[str] = (), **options: Any) -> Engine:
+    """Return an SQLAlchemy engine for the database at `path`; each connection sets `pragmas` and the usual ones."""
+    # Connections stay open in a pool: SQLite copies its log into the database whenever the last one closes.
+    engine = create_engine(f"sqlite:///{path}", pool_size=4, max_overflow=32, hide_parameters=True, **options)
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _: Any) -> None:
+        connection.isolation_level = None  # we say BEGIN ourselves
+        # A damaged character in a text is replaced, so that it makes no query fail.
+        connection.text_factory = lambda text: text.decode("utf-8", "replace")
+        for pragma in (*_PRAGMAS, *pragmas):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        options = connection.get_execution_options()
+        if options.get("isolation_level") != "AUTOCOMMIT":
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("writes") else "BEGIN")
+
+    return engine
+
+
+def open_database(state: StatePlace, *, must_exist: bool = False, is_checked: bool = False) -> Database:
+    """Open the state for writing, made if missing unless `must_exist`; `is_checked` searches an SQLite file for damage."""
+    if isinstance(state, Path):
+        return SqliteDatabase(state, must_exist=must_exist, is_checked=is_checked)
+    database: Database = _in_database(state).open(must_exist=must_exist)
+    return database
+
+
+def open_to_read(state: StatePlace) -> Database:
+    """Open the state for reading only: it is neither made nor upgraded."""
+    if isinstance(state, Path):
+        return SqliteToRead(state)
+    database: Database = _in_database(state).open_to_read()
+    return database
+
+
+def has_state(state: StatePlace) -> bool:
+    """Tell whether there is a state, perhaps one that we may not read."""
+    if isinstance(state, Path):
+        return has_file(state)
+    return bool(_in_database(state).exists())
+
+
+def _in_database(address: PostgresAddress) -> Any:
+    found = extensions().hook.open_state(address=address)
+    if found is None:
+        raise StateError(lacking(f"a state at {address.url}", "shared_state"))
+    return found
+
+
+_SIGNATURE = 100  # bytes of the line that the holder writes into the lock file
+
+
+@contextmanager
+def only_one(folder: Path) -> Iterator[None]:
+    """Hold the lock of the state in `folder`; raise AnotherInstance, which names the holder, if another process has it.
+
+    The lock ends with this process, however that ends; child processes do not get it.
+    """
+    make_private(folder)
+    path = folder / "lock"
+    try:
+        handle = open_lock(path)
+    except OSError as error:
+        raise StateError(f"{path}: {error.strerror}; fix that, or choose another folder with `state:`") from error
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.pread(handle, _SIGNATURE, 0).decode("ascii", "replace").strip("\0 \n") or "unknown"
+            raise AnotherInstance(
+                f"{folder}: process {holder} uses this state; stop it, or wait until it is done"
+            ) from error
+        except OSError as error:
+            # Lustre that was mounted without `flock`, NFS without a lock server.
+            raise StateError(
+                f"{folder}: no locks on this file system ({error.strerror}); choose a local folder"
+            ) from error
+        # As long as any other: nothing is ever cut off.
+        word = f"{os.getpid()} on {socket.gethostname()}".ljust(_SIGNATURE - 1).encode()[: _SIGNATURE - 1] + b"\n"
+        try:
+            os.pwrite(handle, word, 0)
+        except OSError as error:
+            raise StateError(f"{folder}: {error.strerror}; nothing was changed") from error
+        yield
+    finally:
+        os.close(handle)
