@@ -14,9 +14,8 @@ from typing import NoReturn
 import click
 
 from cachewatch import __version__
-from cachewatch.cli.help_and_exit_codes import AS_IT_IS, COMPLETING, SuggestingGroup, examples, explained
-from cachewatch.core.names_and_escaping import safe, safe_lines
-from cachewatch.errors import CachewatchError, SourceError, UsageError
+from cachewatch.cli.help_and_exit_codes import AS_IT_IS, COMPLETING, SuggestingGroup, examples, run_and_exit
+from cachewatch.core.names_and_escaping import safe
 from cachewatch.hooks import Command, extensions
 from cachewatch.report.report_blocks import wrapped
 
@@ -128,18 +127,8 @@ def cli(*, folder: str | None, **_: bool) -> None:  # terminal.py asks the conte
         os.chdir(folder)
 
 
-def _fail(code: int, text: str) -> NoReturn:
-    """Print an error and end with exit code `code`, even if standard error cannot be written."""
-    try:
-        click.echo(text, err=True)
-    except OSError:
-        # Some versions of Python would try to write it again when they end, and exit with 120.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    sys.exit(code)
-
-
 def main() -> NoReturn:
-    """Run the command line and exit; every expected error is printed as one sentence and has an exit code."""
+    """Run the command line and exit."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         # By an exception, so that temporary files are removed.
         signal.signal(number, lambda number, _: sys.exit(128 + number))
@@ -147,20 +136,4 @@ def main() -> NoReturn:
     if COMPLETING not in os.environ:
         for name, why in extensions().failed.items():
             click.echo(f"cachewatch: warning: the extension {safe(name)} cannot be loaded: {safe(why)}", err=True)
-    try:
-        status = cli.main(prog_name="cachewatch", standalone_mode=False)
-    except (click.exceptions.Abort, KeyboardInterrupt):
-        sys.exit(130)
-    except click.exceptions.NoArgsIsHelpError as error:
-        _fail(error.exit_code, error.format_message())
-    except click.ClickException as error:
-        _fail(error.exit_code, safe_lines(explained(error)))
-    except CachewatchError as error:
-        # Missing permissions have one exit code, whether for a source, an output or a state.
-        code = UsageError.exit_code if isinstance(error.__cause__, PermissionError) else error.exit_code
-        _fail(code, f"cachewatch: {safe_lines(str(error))}")
-    except OSError as error:
-        named = f"{safe(str(error.filename))}: " if error.filename else ""
-        code = UsageError.exit_code if isinstance(error, PermissionError) else SourceError.exit_code
-        _fail(code, f"cachewatch: {named}{error.strerror}")
-    sys.exit(status if isinstance(status, int) else 0)
+    run_and_exit(cli)

@@ -1,16 +1,22 @@
-"""Help for users who type a command line: `cachewatch help`, examples, and error messages that suggest the right names."""
+"""Help for users who type a command line: `cachewatch help`, examples, error messages that suggest the right names.
 
+Each expected error ends the command with an exit code: see `run_and_exit`.
+"""
+
+import os
 import re
+import sys
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import click
 from click.shell_completion import get_completion_class
 
 from cachewatch.cli.terminal import FORMAT_OPTION, write_json, write_lines
 from cachewatch.core.filters_and_default_kinds import GROUPS, MEANINGS
-from cachewatch.core.names_and_escaping import did_you_mean
+from cachewatch.core.names_and_escaping import did_you_mean, safe, safe_lines
+from cachewatch.errors import CachewatchError, SourceError, UsageError
 from cachewatch.hooks import Command, load
 from cachewatch.runtime.files_and_locks import shipped_schemas
 
@@ -84,7 +90,38 @@ class SuggestingGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def explained(error: click.ClickException) -> str:
+def run_and_exit(command: click.Group) -> NoReturn:
+    """Run the command line and exit; every expected error is printed as one sentence and has an exit code."""
+    try:
+        status = command.main(prog_name="cachewatch", standalone_mode=False)
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except click.exceptions.NoArgsIsHelpError as error:
+        _fail(error.exit_code, error.format_message())
+    except click.ClickException as error:
+        _fail(error.exit_code, safe_lines(_explained(error)))
+    except CachewatchError as error:
+        # Missing permissions have one exit code, whether for a source, an output or a state.
+        code = UsageError.exit_code if isinstance(error.__cause__, PermissionError) else error.exit_code
+        _fail(code, f"cachewatch: {safe_lines(str(error))}")
+    except OSError as error:
+        named = f"{safe(str(error.filename))}: " if error.filename else ""
+        code = UsageError.exit_code if isinstance(error, PermissionError) else SourceError.exit_code
+        _fail(code, f"cachewatch: {named}{error.strerror}")
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _fail(code: int, text: str) -> NoReturn:
+    """Print an error and end with exit code `code`, even if standard error cannot be written."""
+    try:
+        click.echo(text, err=True)
+    except OSError:
+        # Some versions of Python would try to write it again when they end, and exit with 120.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    sys.exit(code)
+
+
+def _explained(error: click.ClickException) -> str:
     """Return the error message for `error`, with the form of the command if its arguments are wrong."""
     context = getattr(error, "ctx", None)
     if not isinstance(error, click.UsageError) or context is None:
