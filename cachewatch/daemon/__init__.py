@@ -6,13 +6,11 @@ daemon: the state determines what is due, so a wake-up that comes late or twice 
 """
 
 import os
-import re
 import selectors
 import signal
 import socket
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -30,10 +28,10 @@ from cachewatch.config.general_settings import Config
 from cachewatch.config.sources import Source
 from cachewatch.core.names_and_escaping import safe
 from cachewatch.daemon import healthz_and_metrics as monitor
-from cachewatch.daemon.healthz_and_metrics import DaemonStatus, MonitorPage, MonitorServer
+from cachewatch.daemon.healthz_and_metrics import DaemonStatus, Failures, MonitorPage, MonitorServer
 from cachewatch.errors import CachewatchError, StateError
 from cachewatch.git.git_processes import interrupt
-from cachewatch.runtime.log import Log, error_message, traceback_of
+from cachewatch.runtime.log import error_message
 from cachewatch.service.alerts_and_staleness import DAEMON, Alert, open_now, resolve_now
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.passes_and_leadership import (
@@ -93,39 +91,6 @@ class Scheduler(BackgroundScheduler):  # type: ignore[misc]  # its library has n
         self.shutdown(wait=False)
         for pool in self._pools.values():
             pool.shutdown(wait=True)
-
-
-# Failures in a row after which a job counts as failing.
-_MANY = 3
-_NUMBER = re.compile(r"\d+")
-
-
-class Failures:
-    """The failures of each job since it last succeeded, and in all."""
-
-    def __init__(self, log: Log) -> None:
-        self.totals: Counter[str] = Counter()
-        self._log = log
-        self._last: dict[str, str] = {}  # the error that was logged last, of jobs that fail now
-        self._in_a_row: Counter[str] = Counter()
-
-    def note(self, job: str, error: BaseException | None) -> None:
-        """Record how a job ended; log an error unless it is the last one again, and the first success (None) after it."""
-        if error is None:
-            self._last.pop(job, None)
-            if count := self._in_a_row.pop(job, 0):
-                self._log.info("job.recovered", job=job, failures=count)
-            return
-        self.totals[job] += 1
-        self._in_a_row[job] += 1
-        kind = _NUMBER.sub("", repr(error))
-        if self._last.get(job) != kind:
-            self._last[job] = kind
-            self._log.error("job.failed", job=job, error=repr(error), traceback=traceback_of(error))
-
-    def lasting(self) -> list[str]:
-        """Return the names of the jobs that failed three times in a row or more."""
-        return sorted(job for job, count in list(self._in_a_row.items()) if count >= _MANY)
 
 
 def notify(*lines: str, status: str = "") -> bool:

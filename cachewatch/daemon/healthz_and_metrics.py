@@ -3,6 +3,7 @@
 No other module uses prometheus_client.
 """
 
+import collections
 import re
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,6 +27,7 @@ from cachewatch.config.schedules_and_dates import quiet_until
 from cachewatch.errors import CachewatchError
 from cachewatch.operators.status_and_problems import ChannelStatus, find_problems, read_status
 from cachewatch.report.words import number
+from cachewatch.runtime.log import Log, traceback_of
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.deliveries import DeliveryState
@@ -127,6 +129,39 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  http.server's name for it
         pass
+
+
+# Failures in a row after which a job counts as failing.
+_MANY = 3
+_NUMBER = re.compile(r"\d+")
+
+
+class Failures:
+    """The failures of each job since it last succeeded, and in all."""
+
+    def __init__(self, log: Log) -> None:
+        self.totals: collections.Counter[str] = collections.Counter()
+        self._log = log
+        self._last: dict[str, str] = {}  # the error that was logged last, of jobs that fail now
+        self._in_a_row: collections.Counter[str] = collections.Counter()
+
+    def note(self, job: str, error: BaseException | None) -> None:
+        """Record how a job ended; log an error unless it is the last one again, and the first success (None) after it."""
+        if error is None:
+            self._last.pop(job, None)
+            if count := self._in_a_row.pop(job, 0):
+                self._log.info("job.recovered", job=job, failures=count)
+            return
+        self.totals[job] += 1
+        self._in_a_row[job] += 1
+        kind = _NUMBER.sub("", repr(error))
+        if self._last.get(job) != kind:
+            self._last[job] = kind
+            self._log.error("job.failed", job=job, error=repr(error), traceback=traceback_of(error))
+
+    def lasting(self) -> list[str]:
+        """Return the names of the jobs that failed three times in a row or more."""
+        return sorted(job for job, count in list(self._in_a_row.items()) if count >= _MANY)
 
 
 # The help text and labels of each series, in the order in which they are printed; those that end in
