@@ -13,8 +13,7 @@ import re2
 from msgspec import Struct, field
 
 from cachewatch.core.model import Kind, Signature
-from cachewatch.core.names_and_escaping import is_snapshot, similar
-from cachewatch.core.statement_kinds import Statement, StatementKind
+from cachewatch.core.names_and_escaping import similar
 from cachewatch.core.versions_spellings_targets import Versions, compiler, runs, variants
 from cachewatch.errors import UsageError
 
@@ -97,28 +96,6 @@ GROUPS: Mapping[str, frozenset[Kind]] = {
 
 # The kinds that are reported to everybody.
 ALWAYS_REPORTED = frozenset({Kind.SUSPICIOUS, Kind.TURNOVER})
-# The kinds that can be urgent: what is gone, whatever it is called, and what is suspicious.
-CAN_BE_URGENT = frozenset(
-    {
-        Kind.GONE,
-        Kind.PLACE_LOST,
-        Kind.STACK_LOST,
-        Kind.STACK_REMOVED,
-        Kind.PACKAGE_REMOVED,
-        Kind.TAG_REMOVED,
-        Kind.SUSPICIOUS,
-    }
-)
-
-
-def is_urgent(statement: Statement, tag: str) -> bool:
-    """Tell whether a statement on a tag is urgent; what snapshots lack is not."""
-    if statement.kind is StatementKind.SUSPICIOUS:
-        return True
-    if statement.kind is StatementKind.PACKAGE_REMOVED and not statement.name:
-        return False  # it has been missing for long
-    removed = (StatementKind.PACKAGE_REMOVED, StatementKind.TAG_REMOVED)
-    return (Kind.GONE in statement.kinds or statement.kind in removed) and not is_snapshot(tag)
 
 
 def kinds_named(word: str) -> frozenset[Kind]:

@@ -26,10 +26,11 @@ from cachewatch.core.advice.environment_coverage import (
     Resolution,
     compare_coverage,
 )
+from cachewatch.core.advice.urgency_and_ranks import CAN_BE_URGENT
 from cachewatch.core.advice.verbs_and_reasons import Alternative, Because, Home, Pinned
 from cachewatch.core.advice.waits_and_reminders import Fact
 from cachewatch.core.changesets import Changeset, Comparison, TagPair
-from cachewatch.core.filters_and_default_kinds import ALWAYS_REPORTED, CAN_BE_URGENT, Globs, Selection
+from cachewatch.core.filters_and_default_kinds import ALWAYS_REPORTED, Globs, Selection
 from cachewatch.core.model import Kind
 from cachewatch.core.statement_kinds import Statement, StatementKind
 from cachewatch.core.statements import Wants

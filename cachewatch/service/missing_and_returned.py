@@ -16,6 +16,7 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core.advice.urgency_and_ranks import is_urgent
 from cachewatch.core.advice.waits_and_reminders import (
     AnnouncedWave,
     Departure,
@@ -24,7 +25,6 @@ from cachewatch.core.advice.waits_and_reminders import (
     Remembered,
     series_or_tag,
 )
-from cachewatch.core.filters_and_default_kinds import is_urgent
 from cachewatch.core.model import Kind
 from cachewatch.core.stacks_prunes_suspicion import is_most
 from cachewatch.core.statement_kinds import Counts, Statement, StatementKind, name_of

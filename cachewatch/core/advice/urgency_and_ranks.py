@@ -40,7 +40,7 @@ from cachewatch.core.advice.verbs_and_reasons import (
     Verb,
     key_of,
 )
-from cachewatch.core.model import LOSS_ORDER, MISSED, LossClass
+from cachewatch.core.model import LOSS_ORDER, MISSED, Kind, LossClass
 from cachewatch.core.names_and_escaping import is_snapshot
 from cachewatch.core.statement_kinds import (
     Statement,
@@ -160,6 +160,30 @@ def assess(
         is_wait_over=not waits and any(verb is Verb.WAIT for _, verb, _ in known.since),
         required=_required(actions, own, known.kept),
     )
+
+
+# The kinds that can be urgent: what is gone, whatever it is called, and what is suspicious.
+CAN_BE_URGENT = frozenset(
+    {
+        Kind.GONE,
+        Kind.PLACE_LOST,
+        Kind.STACK_LOST,
+        Kind.STACK_REMOVED,
+        Kind.PACKAGE_REMOVED,
+        Kind.TAG_REMOVED,
+        Kind.SUSPICIOUS,
+    }
+)
+
+
+def is_urgent(statement: Statement, tag: str) -> bool:
+    """Tell whether a statement on a tag is urgent; what snapshots lack is not."""
+    if statement.kind is StatementKind.SUSPICIOUS:
+        return True
+    if statement.kind is StatementKind.PACKAGE_REMOVED and not statement.name:
+        return False  # it has been missing for long
+    removed = (StatementKind.PACKAGE_REMOVED, StatementKind.TAG_REMOVED)
+    return (Kind.GONE in statement.kinds or statement.kind in removed) and not is_snapshot(tag)
 
 
 def _required(actions: Iterable[Action], own: EnvironmentState | None, kept: Mapping[Need, Home]) -> dict[str, str]:
