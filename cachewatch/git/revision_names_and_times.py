@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
@@ -25,7 +25,6 @@ _YEAR = re.compile(r"(19|20)\d\d")
 _NOTHING = "0" * 40
 _NO_REVISIONS = "is a folder, which has no revisions"
 _MOST_TIMES = 5000
-_LEARNED_FROM, _FEW_INTERVALS = 10, 3
 _MOST_STEPS = 500
 _PARENT = re.compile(rb"^parent ([0-9a-f]+)$", re.MULTILINE)
 _COMMITTER = re.compile(rb"^committer .* (\d{1,20}) [+-]\d{4}$", re.MULTILINE)
@@ -132,28 +131,14 @@ def chain_between(repository: Repository, before: Revision, after: Revision) -> 
     Only the first parent of each is followed. If `before` is not met within 500 steps, return just these two.
     """
     found: list[Revision] = []
-    for each in islice(_back_from(repository, after.commit), _MOST_STEPS + 1):
+    for each in islice(back_from(repository, after.commit), _MOST_STEPS + 1):
         if each.commit == before.commit:
             return before, *reversed(found)
         found.append(each)
     return before, after
 
 
-def longest_pause(repository: Repository, newest: Revision) -> timedelta | None:
-    """Return the longest usual time between two commits, learned from the last ten; None if these are too few.
-
-    It is three times what three quarters of the intervals do not exceed, so that neither gaps among them nor commits in
-    quick succession matter, and at least a day.
-    """
-    times = (each.time for each in _back_from(repository, newest.commit))
-    known = sorted(islice((time for time in times if time is not None and time != LATEST), _LEARNED_FROM))
-    intervals = sorted(b - a for a, b in pairwise(known))
-    if len(intervals) < _FEW_INTERVALS:
-        return None
-    return max(3 * intervals[len(intervals) * 3 // 4], timedelta(days=1))
-
-
-def _back_from(repository: Repository, commit: str) -> Iterator[Revision]:
+def back_from(repository: Repository, commit: str) -> Iterator[Revision]:
     """Yield the revision `commit`, then its first parent and so on, up to a commit that is not here."""
     while found := repository.objects().get(commit):
         yield Revision(commit, commit, None, _time(repository, commit))
@@ -165,7 +150,7 @@ def _back_from(repository: Repository, commit: str) -> Iterator[Revision]:
 
 def newest(repository: Repository, until: Revision, limit: int) -> list[Revision]:
     """Return the revision `until` and those before it, newest first, at most `limit` of them."""
-    return list(islice(_back_from(repository, until.commit), limit))
+    return list(islice(back_from(repository, until.commit), limit))
 
 
 def lacks(repository: Repository, newer: Revision, older: Revision) -> bool:

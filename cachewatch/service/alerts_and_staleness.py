@@ -7,7 +7,8 @@ text and sends nothing. A source whose newest data is older than its `stale_afte
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import islice, pairwise
 
 from msgspec import Struct
 
@@ -15,6 +16,8 @@ from cachewatch.channels import open_channel
 from cachewatch.config.schedules_and_dates import minute
 from cachewatch.config.sources import Source
 from cachewatch.errors import StateError, TemplateError
+from cachewatch.git.local_repository import Repository
+from cachewatch.git.revision_names_and_times import LATEST, Revision, back_from
 from cachewatch.report import digest_and_message_values as digest_values
 from cachewatch.report.digest_rendering import render_notice
 from cachewatch.report.words_file import words
@@ -221,3 +224,20 @@ def staleness(source_health: SourceHealth, now: datetime, zone: str) -> digest_v
 def _newest(source_health: SourceHealth) -> datetime | None:
     """Return when the newest data was published, but no later than when it was fetched, whatever its commit date is."""
     return min(filter(None, (source_health.revision_time, source_health.changed_at)), default=None)
+
+
+_LEARNED_FROM, _FEW_INTERVALS = 10, 3
+
+
+def longest_pause(repository: Repository, newest: Revision) -> timedelta | None:
+    """Return the longest usual time between two commits, learned from the last ten; None if these are too few.
+
+    It is three times what three quarters of the intervals do not exceed, so that neither gaps among them nor commits in
+    quick succession matter, and at least a day.
+    """
+    times = (each.time for each in back_from(repository, newest.commit))
+    known = sorted(islice((time for time in times if time is not None and time != LATEST), _LEARNED_FROM))
+    intervals = sorted(b - a for a, b in pairwise(known))
+    if len(intervals) < _FEW_INTERVALS:
+        return None
+    return max(3 * intervals[len(intervals) * 3 // 4], timedelta(days=1))

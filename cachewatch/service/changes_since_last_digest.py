@@ -31,14 +31,13 @@ from cachewatch.git.revision_names_and_times import (
     count_between,
     is_there,
     lacks,
-    longest_pause,
     resolve,
     resolve_upstream,
     times_between,
 )
 from cachewatch.git.tags_and_documents import Bases, document_in, tags_of
 from cachewatch.report.digest_and_message_values import Note, Outage, Span
-from cachewatch.service.alerts_and_staleness import is_stale, staleness
+from cachewatch.service.alerts_and_staleness import is_stale, longest_pause, staleness
 from cachewatch.service.comparing_sources import OpenSource, TagNews, without_suspicion
 from cachewatch.service.comparison_cache import Comparisons
 from cachewatch.service.context_and_source_copies import Context
