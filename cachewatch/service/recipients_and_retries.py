@@ -117,11 +117,29 @@ def pause(attempts: int, asked: float | None = None) -> timedelta:
     return max(usual, min(timedelta(seconds=asked or 0), LONGEST_ASKED))
 
 
-def longest(config: Config, channel: str | None) -> timedelta:
+def retried_for(config: Config, channel: str | None) -> timedelta:
     """Return how long a delivery through `channel` is retried; if that is None or unknown, the longest of all."""
     if channel is not None and channel in config.channels:
         return config.channels[channel].retry.lasting
     return max(each.retry.lasting for each in (ChannelConfig(name=""), *config.channels.values()))
+
+
+# A delivery is given up only after at least so many attempts over at least so long a time.
+_LEAST_ATTEMPTS, _LEAST_TIME = 3, timedelta(days=1)
+
+
+def is_given_up(connection: Connection, context: Context, delivery: Delivery) -> bool:
+    """Tell whether a delivery was tried often enough and until its time was over.
+
+    It needs several attempts over a day, or over its whole time if that is shorter.
+    """
+    now, lasting = context.clock(), retried_for(context.config, delivery.channel)
+    first = outbox.first_deferral(connection, delivery.id)
+    if first is None or delivery.attempts < _LEAST_ATTEMPTS:
+        return False
+    # An end that is further ahead than possible was stored by a wrong clock.
+    end = delivery.give_up if delivery.give_up <= now + lasting else first + lasting
+    return now >= end and now - first >= min(lasting, _LEAST_TIME)
 
 
 # An address is suppressed after so many digests that it refused over so long a time, with none taken in between.
@@ -187,4 +205,4 @@ def restore(connection: Connection, context: Context, channel: str, target: str)
 def _send(connection: Connection, context: Context, delivery: Delivery, said: str) -> None:
     now = context.clock()
     outbox.settle(connection, delivery, DeliveryState.QUEUED, now=now, said=said)
-    outbox.prolong(connection, delivery.id, now + longest(context.config, delivery.channel))
+    outbox.prolong(connection, delivery.id, now + retried_for(context.config, delivery.channel))

@@ -23,10 +23,17 @@ from cachewatch.report.digest_and_message_values import DeliveryOutcome, Deliver
 from cachewatch.runtime.files_and_locks import shared_kind
 from cachewatch.runtime.log import error_message, traceback_of
 from cachewatch.service import alerts_and_staleness as alerts
-from cachewatch.service import recipients_and_retries as recipients
 from cachewatch.service.alerts_and_staleness import Alert
 from cachewatch.service.context_and_source_copies import Context
-from cachewatch.service.recipients_and_retries import BLOCKED, pause, why_not
+from cachewatch.service.recipients_and_retries import (
+    BLOCKED,
+    is_given_up,
+    note_refusal,
+    pause,
+    restore,
+    retried_for,
+    why_not,
+)
 from cachewatch.service.streams_and_silences import days
 from cachewatch.store import deliveries as outbox
 from cachewatch.store import digests_and_holds as digests
@@ -35,8 +42,6 @@ from cachewatch.store.deliveries import OPEN, Delivery, DeliveryState
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind, Counter
 from cachewatch.store.transactions_and_upgrades import Connection
 
-# A delivery is given up only after at least so many attempts over at least so long a time.
-_LEAST_ATTEMPTS, _LEAST_TIME = 3, timedelta(days=1)
 # How long storing a result may take.
 _WRITING = timedelta(minutes=5)
 # Failures of a channel in a row of which operators are alerted.
@@ -362,7 +367,7 @@ def _note_channel_works(connection: Connection, context: Context, delivery: Deli
     now = context.clock()
     for each in outbox.find(connection, states=OPEN, channel=name):
         lost = now - max(since, each.created)
-        outbox.prolong(connection, each.id, min(each.give_up + lost, now + recipients.longest(context.config, name)))
+        outbox.prolong(connection, each.id, min(each.give_up + lost, now + retried_for(context.config, name)))
     prolonged = outbox.delivery(connection, delivery.id)
     return delivery if prolonged is None else replace(delivery, give_up=prolonged.give_up)
 
@@ -382,23 +387,9 @@ def _judge(connection: Connection, context: Context, delivery: Delivery, answer:
         is_blocked = answer.outcome is DeliveryOutcome.BLOCKED
         rest = BLOCKED if is_blocked else pause(1, answer.retry_after)
         return _Outcome(DeliveryState.QUEUED if is_blocked else DeliveryState.DEFERRED, answer.detail, due=now + rest)
-    if _is_given_up(connection, context, delivery):
+    if is_given_up(connection, context, delivery):
         return _Outcome(DeliveryState.DEAD, f"given up after {days(now - delivery.created)}: {answer.detail}")
     return _Outcome(DeliveryState.DEFERRED, answer.detail, due=now + pause(delivery.attempts, answer.retry_after))
-
-
-def _is_given_up(connection: Connection, context: Context, delivery: Delivery) -> bool:
-    """Tell whether a delivery was tried often enough and until its time was over.
-
-    It needs several attempts over a day, or over its whole time if that is shorter.
-    """
-    now, lasting = context.clock(), recipients.longest(context.config, delivery.channel)
-    first = outbox.first_deferral(connection, delivery.id)
-    if first is None or delivery.attempts < _LEAST_ATTEMPTS:
-        return False
-    # An end that is further ahead than possible was stored by a wrong clock.
-    end = delivery.give_up if delivery.give_up <= now + lasting else first + lasting
-    return now >= end and now - first >= min(lasting, _LEAST_TIME)
 
 
 def _shortened(connection: Connection, context: Context, delivery: Delivery, answer: DeliveryResult) -> _Outcome:
@@ -444,9 +435,9 @@ def _note_target(
     if outcome.shorter is not None:
         outbox.replace_message(connection, delivery.id, outcome.shorter)
     if outcome.state is DeliveryState.SENT:
-        recipients.restore(connection, context, name, target)
+        restore(connection, context, name, target)
         alerts.resolve_within(connection, context, key, f"{target} can be reached again")
-    if answer.is_refused and recipients.note_refusal(connection, context, delivery, answer.detail):
+    if answer.is_refused and note_refusal(connection, context, delivery, answer.detail):
         return
     if outcome.state is DeliveryState.DEAD or answer.outcome is DeliveryOutcome.RAISED:
         lines = (f"Delivery {delivery.id} through {name}: {answer.detail}", "Other deliveries are not affected.")
