@@ -153,7 +153,8 @@ def note_refusal(connection: Connection, context: Context, delivery: Delivery, s
     name, target, now = delivery.channel, delivery.target, context.clock()
     if outbox.is_suppressed(connection, name, target):
         return True
-    refusals = outbox.refusals_in_a_row(connection, name, target)
+    accepted, refusals = outbox.last_accepted(connection, name, target), outbox.refusals(connection, name, target)
+    refusals = [at for at in refusals if accepted is None or at > accepted]
     is_lasting = len(refusals) >= _REFUSALS and now - min(refusals) >= _REFUSING_FOR
     if not is_lasting or is_operator(context.config, name, target):
         return False

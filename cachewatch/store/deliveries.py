@@ -472,15 +472,18 @@ def count_suppressed(connection: Connection, since: datetime) -> int:
     return int(connection.execute(query).scalar_one())
 
 
-def refusals_in_a_row(connection: Connection, channel: str, target: str) -> list[datetime]:
-    """Return when an address refused digests since it last accepted one: for each digest, the last time."""
-    of_target = (deliveries.c.channel == channel, deliveries.c.target == target)
-    taken = select(func.max(deliveries.c.settled_at)).where(*of_target, deliveries.c.state == "sent")
-    last = connection.execute(taken).scalar()
+def last_accepted(connection: Connection, channel: str, target: str) -> datetime | None:
+    """Return when an address last accepted a digest; None if it never did."""
+    query = select(func.max(deliveries.c.settled_at)).filter_by(channel=channel, target=target, state="sent")
+    return connection.execute(query).scalar()
+
+
+def refusals(connection: Connection, channel: str, target: str) -> list[datetime]:
+    """Return when an address refused digests: for each digest, the last time."""
     query = (
         select(func.max(attempts.c.at))
         .join(deliveries, deliveries.c.id == attempts.c.delivery)
-        .where(*of_target, attempts.c.event == REFUSED, *([attempts.c.at > last] if last else []))
+        .where(deliveries.c.channel == channel, deliveries.c.target == target, attempts.c.event == REFUSED)
         .group_by(deliveries.c.digest)
     )
     return list(connection.execute(query).scalars())
