@@ -19,7 +19,6 @@ from cachewatch.core.advice.waits_and_reminders import (
     Fact,
     Point,
     Remembered,
-    StillMissing,
     merged,
     series_or_tag,
 )
@@ -69,9 +68,6 @@ from cachewatch.service.streams_and_silences import (
 from cachewatch.service.unreadable_documents import UnreadAfter, UnreadDocuments, by_tag, unknown
 from cachewatch.store.cursors_and_remembered import Advance, Cursor, CursorUpdate, Position, Unread
 from cachewatch.store.health_and_alerts import SourceHealth
-
-# For how many snapshots in a row a digest names the same packages that they still lack.
-_MOST_TIMES = 3
 
 
 class SourceDiff(Struct, frozen=True, kw_only=True):
@@ -239,25 +235,15 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         return found
 
     def _with_missing(self, news: TagNews, wanted: Callable[[str], bool], learned: list[Fact]) -> TagNews:
-        """Add the packages that a new snapshot still lacks; the same packages are named for three snapshots at most."""
+        """Add the packages that a new snapshot still lacks."""
         tag, base = news.name, news.tag.report.before.tag
         if base == tag or not tag_names.is_snapshot(tag) or self.stream.subscription.match.pinned is not None:
             return news
-        packages = self.returns.still_missing(tag, wanted)
-        said = self.state.remembered.still_missing(self.source.name, tag, self.stream.name)
-        times = said.times if said is not None and said.packages == packages else 0
-        if not packages or times >= _MOST_TIMES:
+        missing = self.returns.still_missing(tag, wanted)
+        if missing is None:
             return news
-        learned.append(
-            StillMissing(
-                source=self.source.name,
-                series=series_or_tag(tag),
-                stream=self.stream.name,
-                packages=packages,
-                times=times + 1,
-            )
-        )
-        return replace(news, tag=replace(news.tag, still_missing=packages))
+        learned.append(missing)
+        return replace(news, tag=replace(news.tag, still_missing=missing.packages))
 
     def _departed(self, news: Iterable[TagNews], gap: PendingRange, steps: Steps, bases: Bases) -> Iterator[Departure]:
         """Yield the departures from the tags of a range, and those of tags that vanished as a whole."""

@@ -23,6 +23,7 @@ from cachewatch.core.advice.waits_and_reminders import (
     DepartureKind,
     Point,
     Remembered,
+    StillMissing,
     series_or_tag,
 )
 from cachewatch.core.model import Kind
@@ -201,6 +202,10 @@ class Departures:
         return False
 
 
+# For how many snapshots in a row a digest names the same packages that they still lack.
+_MOST_TIMES = 3
+
+
 class Returns:
     """Finds what is back of the remembered departures of one source, and that a stream has not reported as back yet."""
 
@@ -262,20 +267,21 @@ class Returns:
                 bases[package] = next(had, sides[-1])
         return bases
 
-    def still_missing(self, tag: str, wanted: Callable[[str], bool]) -> tuple[str, ...]:
-        """Return the packages that the snapshot `tag` lacks, and that an earlier one of its series lacked already."""
+    def still_missing(self, tag: str, wanted: Callable[[str], bool]) -> StillMissing | None:
+        """Return the packages that the snapshot `tag` lacks, and that an earlier one of its series lacked already.
+
+        None is returned if there are none, or if the same ones were named for three snapshots.
+        """
         has = packages_of(self._repository, self._newest, tag)
-        return tuple(
-            sorted(
-                {
-                    package
-                    for one in self._departures(tag)
-                    if one.kind is DepartureKind.PACKAGE and one.first.tag != tag
-                    for package in one.missing(self._stream)
-                    if package not in has and wanted(package)
-                }
-            )
-        )
+        earlier = [one for one in self._departures(tag) if one.kind is DepartureKind.PACKAGE and one.first.tag != tag]
+        lacked = {package for one in earlier for package in one.missing(self._stream)}
+        packages = tuple(sorted(package for package in lacked if package not in has and wanted(package)))
+        said = self._known.still_missing(self._source, tag, self._stream)
+        times = said.times if said is not None and said.packages == packages else 0
+        if not packages or times >= _MOST_TIMES:
+            return None
+        series = series_or_tag(tag)
+        return StillMissing(source=self._source, series=series, stream=self._stream, packages=packages, times=times + 1)
 
     def _departures(self, tag: str) -> Iterator[Departure]:
         """Yield the departures that may be back in a tag, latest first; those from snapshots only in later ones."""

@@ -261,7 +261,7 @@ def test_a_pin_is_what_a_new_snapshot_is_compared_with(tmp_path: Path, monkeypat
 def test_what_is_still_missing_is_said_for_three_snapshots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     all_states = [EIGHT | HDF5, *[EIGHT] * 4]
     states = [tags(*all_states[: count + 1]) for count in range(len(all_states))]
-    monkeypatch.setattr("cachewatch.service.changes_since_last_digest._MOST_TIMES", 2)
+    monkeypatch.setattr("cachewatch.service.missing_and_returned._MOST_TIMES", 2)
     readers = Readers(tmp_path, monkeypatch, *states)
     assert ("package-removed", "hdf5", 1) in said(readers.go_on())
     missing = []
