@@ -11,8 +11,9 @@ from errno import EACCES, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, EPERM, E
 from hashlib import sha256
 from pathlib import Path
 
-from cachewatch.channels import OneByOne, file_name, markup, one_line, plain_lines
+from cachewatch.channels import OneByOne
 from cachewatch.config.channels import FeedConfig, FileConfig
+from cachewatch.core.names_and_escaping import file_name, markup, one_line, plain_lines
 from cachewatch.report.digest_and_message_values import (
     SENT,
     DeliveryOutcome,

@@ -25,10 +25,11 @@ from urllib.parse import quote
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.channels import OneByOne, file_name, markup, one_line, one_word, plain_lines
+from cachewatch.channels import OneByOne
 from cachewatch.channels.digest_files import of_error
 from cachewatch.config.channels import MailConfig, MaildirConfig, SendmailConfig
 from cachewatch.config.value_types_and_secrets import address_of, parse_mail
+from cachewatch.core.names_and_escaping import file_name, markup, one_line, one_word, plain_lines
 from cachewatch.errors import ConfigError
 from cachewatch.report.digest_and_message_values import (
     SENT,

@@ -25,10 +25,10 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.channels import OneByOne, hash_mark, one_line, without_secret_url
+from cachewatch.channels import OneByOne, without_secret_url
 from cachewatch.config.channels import AppriseConfig, WebhookConfig
 from cachewatch.config.value_types_and_secrets import Secret
-from cachewatch.core.names_and_escaping import UNSEEN, shortened
+from cachewatch.core.names_and_escaping import UNSEEN, hash_mark, one_line, shortened
 from cachewatch.errors import HttpError, RefusedAddress
 from cachewatch.http import client as http
 from cachewatch.report.digest_and_message_values import SENT, DeliveryOutcome, DeliveryResult, Message, RenderedDigest

@@ -1,15 +1,16 @@
-"""Names: the order of tags, which files are documents, similar names, and how to display names safely.
+"""Names: the order of tags, which files are documents, similar names, and how to show names and other text safely.
 
 `develop` is rebuilt every day, `develop-2025-06-01` is a snapshot of one day, `v0.23.1` a release. Documents are at
 `_cache/<tag>/<package>/specs.md`, or where a pattern says, or else wherever a text file has records in its front matter
 (documents/parsing_and_recognition.py). Names are untrusted: control and look-alike characters are escaped before a terminal, log or
-table shows them.
+table shows them, and in what channels send.
 """
 
 import re
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from functools import cached_property
+from hashlib import sha256
 
 from msgspec import Struct
 
@@ -261,3 +262,40 @@ def web_address(address: str | None) -> str | None:
     """Return `address` if it is one that a mail may link to."""
     allowed = ("https://", "http://", "mailto:")
     return safe(address) if address and address.startswith(allowed) else None
+
+
+_UNFIT = re.compile(f"[{UNFIT}]")
+_UNFIT_FOR_NAME = re.compile(r"[^A-Za-z0-9._+~-]+")
+
+
+def one_line(text: str, most: int = 200) -> str:
+    """Return `text` as one line of at most `most` characters, with invisible characters escaped."""
+    return shortened(safe(" ".join(text.split())), most)
+
+
+def one_word(text: str) -> str:
+    """Return an ASCII word made from `text` for use in identifiers; different texts give different words."""
+    word = re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-")[:60]
+    return word if word == text else f"{word}-{hash_mark(text)}".lstrip("-")
+
+
+def file_name(text: str) -> str:
+    """Return a file name made from `text`; different texts give different names."""
+    name = _UNFIT_FOR_NAME.sub("-", text).lstrip(".-")[:100]
+    return name if name and name == text else f"{name or 'x'}-{hash_mark(text)}"
+
+
+def plain_lines(text: str) -> str:
+    """Return a plain text of several lines with all invisible characters escaped."""
+    lines = text.replace("\r\n", "\n").expandtabs().split("\n")
+    return "\n".join(map(safe, lines))
+
+
+def markup(text: str) -> str:
+    """Return HTML or XML without forbidden characters and without those that reverse the direction of text."""
+    return _UNFIT.sub("\ufffd", text.replace("\r\n", "\n"))
+
+
+def hash_mark(text: str) -> str:
+    """Return eight hexadecimal digits of a hash of `text`."""
+    return sha256(text.encode(errors="surrogatepass")).hexdigest()[:8]
