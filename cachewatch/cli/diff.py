@@ -44,7 +44,6 @@ from cachewatch.report.diff_formats import (
     StatCollector,
     write_json,
     write_jsonl,
-    write_markdown,
     write_stat,
     write_text,
 )
@@ -367,13 +366,13 @@ def _format(name: str, selection: Selection, *, is_all: bool, color: str, output
         return StatCollector, partial(write_stat, wants=selection.wants, width=width())
     kept = FactCollector if is_all or name == "html" or not selection.wants(frozenset()) else NoCollector
     asked = Requested(most=ALL if is_all else _MOST_LINES, wants=selection.wants)
-    if name == "html":
-        from cachewatch.report.template_rendering import MOST_ROWS, write_page  # noqa: PLC0415  Jinja2 is slow to load
+    if name in ("html", "markdown"):
+        from cachewatch.report import template_rendering  # noqa: PLC0415  Jinja2 is slow to load
 
-        asked = replace(asked, most=ALL if is_all else MOST_ROWS, names_packages=True)
-        return kept, partial(write_page, asked=asked)
-    if name == "markdown":
-        return kept, partial(write_markdown, asked=asked)
+        if name == "markdown":
+            return kept, partial(template_rendering.write_markdown, asked=asked)
+        asked = replace(asked, most=ALL if is_all else template_rendering.MOST_ROWS, names_packages=True)
+        return kept, partial(template_rendering.write_page, asked=asked)
     return kept, partial(write_text, asked=asked, width=width() or 80, palette=palette(color, output))
 
 

@@ -1,15 +1,13 @@
-"""Write changesets in the formats of `diff`: text, Markdown, JSON, JSON lines and `--stat`.
+"""Write changesets in the formats of `diff`: text, JSON, JSON lines and `--stat`; template_rendering.py writes the others.
 
-Text and Markdown are made from one Report, once all packages are through. JSON is written as packages come, one a
+Text is made from one Report, once all packages are through. JSON is written as packages come, one a
 line, with totals behind them. `--stat` has one line a package, like `git diff --stat`, but of specs.
 """
 
-import heapq
 import re
 import textwrap
-import zlib
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import takewhile
 from tempfile import SpooledTemporaryFile
 from typing import Any
@@ -19,16 +17,12 @@ from msgspec.structs import asdict, replace
 
 from cachewatch.core.changesets import Changeset, ListCollector, Report
 from cachewatch.core.graphs_and_attribution import Explanation
-from cachewatch.core.model import Kind, Machine, PackageChange, PackageCounts
+from cachewatch.core.model import PackageChange, PackageCounts
 from cachewatch.core.names_and_escaping import safe_name
-from cachewatch.core.statement_kinds import Counts, Line, Severity, Statement, StatementKind
-from cachewatch.core.statements import BY_VERSION, Wants, of_kinds, select_statements
-from cachewatch.core.versions_spellings_targets import is_newer, newest
-from cachewatch.report.digest_and_message_values import CsvTable, Example, TagDigest, VersionsChange
+from cachewatch.core.statement_kinds import Counts, Severity, Statement, StatementKind
+from cachewatch.core.statements import BY_VERSION, Wants, of_kinds
 from cachewatch.report.json_and_csv import (
     SCHEMA,
-    CsvCollector,
-    csv_table,
     encode,
     fault_values,
     machines_lost,
@@ -38,7 +32,7 @@ from cachewatch.report.json_and_csv import (
     statement_values,
     with_owners,
 )
-from cachewatch.report.rebuild_cause_words import attributed_json, grouped, heading_and_causes
+from cachewatch.report.rebuild_cause_words import attributed_json, heading_and_causes
 from cachewatch.report.report_blocks import Block, Palette, Requested, Shown, fitted, tell
 from cachewatch.report.words import chosen_lines, fact, heading, nothing, number, share_of, signed, tags_named, total
 
@@ -189,16 +183,6 @@ def _encoded(lines: Iterable[str]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def write_markdown(changesets: Iterable[Changeset], *, asked: Requested) -> Iterator[bytes]:
-    """Yield a report on each tag as Markdown."""
-    from cachewatch.report.template_rendering import render  # noqa: PLC0415  Jinja2 is slow to load
-
-    for told in told_reports(changesets, asked):
-        yield render("changes.md.j2", tags=told.name, reports=told.reports, shown=told.shown).encode()
-        if told.causes is not None:
-            yield render("causes.md.j2", causes=grouped(told.causes)).encode()
-
-
 _IN_MEMORY = 64 * 2**20  # bytes of JSON
 
 
@@ -316,136 +300,3 @@ def _lines(packages: Sequence[_Numbers], statements: Iterable[Statement], wants:
         counted = ", ".join(f"{signed(counts)} {share}" for share, counts in shares[name].items() if counts.total)
         said = "; ".join(filter(None, (counted, *versions[name])))
         yield f"{safe_name(name):<{min(width, 32)}} | {before:>5,} -> {after:<5,}  {said}".rstrip()
-
-
-# Compressed. A mail makes a third more of it, and many servers refuse 10 MiB.
-MOST_CSV = 4 * 2**20
-_MOST_EXAMPLES = 3
-
-Ranked = tuple[int, int, str, Example]
-
-
-class DigestPart(Struct, frozen=True):
-    """What was collected of some packages."""
-
-    versions: tuple[VersionsChange, ...]
-    examples: list[Ranked]
-    installable: tuple[str, ...]  # packages
-    csv: bytes
-
-
-class DigestCollector:
-    """What is kept of packages for a digest, beside its statements."""
-
-    def __init__(self, wants: Wants, *, has_table: bool = True) -> None:
-        """Keep what is of the kinds that `wants` chooses."""
-        self._wants = wants
-        self._versions: list[VersionsChange] = []
-        self._examples: list[Ranked] = []
-        self._installable: list[str] = []
-        self._csv = CsvCollector()
-        self._has_table = has_table
-
-    def add(self, change: PackageChange) -> None:
-        """Take what there is to say of one package."""
-        if not self._wants(change.kinds):
-            return
-        if delta := change.facts["versions"]:
-            self._versions.append(VersionsChange(change.package, delta.added, delta.removed))
-        if self._has_table:
-            self._csv.add(change)
-        if example := _example(change):
-            self._installable.append(change.package)
-            self._examples = _best([*self._examples, example])
-
-    def take(self) -> DigestPart:
-        """Hand over what was collected."""
-        table = csv_table(self._csv.take())
-        return DigestPart(tuple(self._versions), self._examples, tuple(self._installable), table)
-
-
-def read_tag_digest(
-    changeset: Changeset,
-    *,
-    source: str = "",
-    wants: Wants,
-    wants_line: Callable[[Line], bool] | None = None,
-    room: int | None = None,
-) -> TagDigest:
-    """Take all packages of `changeset`, which was made with a DigestCollector.
-
-    `wants` chooses what happened to the whole tag, and lines too unless `wants_line` does. The
-    table may take as many bytes as there is `room`, and MOST_CSV if nothing is said.
-    """
-    examples: list[Ranked] = []
-    installable: list[str] = []
-    versions: list[VersionsChange] = []
-    table = _Packer(changeset.after.tag or "", MOST_CSV if room is None else room)
-    for taken in changeset.collected():
-        versions += taken.versions
-        examples = _best([*examples, *taken.examples])
-        installable += taken.installable
-        table.add(taken.csv)
-    report = changeset.report
-    parted = select_statements(report.statements, wants_line or (lambda line: wants(line.kinds)), wants)
-    return TagDigest(
-        source=source,
-        report=report.about(wants),
-        statements=parted.statements,
-        rest=parted.rest,
-        versions=tuple(versions),
-        examples=tuple(example for *_, example in examples),
-        installable=tuple(installable),
-        table=table.finish(),
-        unreadable=report.unreadable,
-    )
-
-
-def _best(examples: Iterable[Ranked]) -> list[Ranked]:
-    return heapq.nsmallest(_MOST_EXAMPLES, examples, key=lambda ranked: ranked[:3])
-
-
-def _example(change: PackageChange) -> Ranked | None:
-    """Return what to install: of a new package sooner than of a new version, of what has more new specs sooner.
-
-    It is the newest version that stacks build, if it is newer than all that were there.
-    """
-    came = {signature: count for signature, count in change.added_hashes.counts.items() if signature.stacks}
-    version = newest({version for signature in came for version in signature.versions} or {""})
-    had = change.before["versions"]
-    if not version or (had and not is_newer(version, newest(had))):
-        return None
-    # Of a version that is newer than all that were there, every build is new.
-    builds = {signature: count for signature, count in came.items() if version in signature.versions}
-    example = Example(
-        package=change.package,
-        version=version,
-        stacks=tuple(sorted({stack for signature in builds for stack in signature.stacks})),
-        machines=tuple(sorted({Machine(each.platform, each.os, each.target) for each in builds})),
-    )
-    return (0 if Kind.PACKAGE_ADDED in change.kinds else 1, -sum(builds.values()), change.package, example)
-
-
-class _Packer:
-    """Compresses lines as they come, up to a limit; what grows beyond it is dropped."""
-
-    def __init__(self, tag: str, most: int) -> None:
-        self._most = most
-        self._tag = csv_table([{"tag": tag}]).split(b",", 1)[0]
-        self._gzip: Any = None  # takes a quarter of a megabyte, and most tables stay empty
-        self._packed = bytearray()
-        self._size = 0
-
-    def add(self, lines: bytes) -> None:
-        """Take lines without a tag, each of which therefore begins with a comma."""
-        self._size += len(lines)
-        if lines and len(self._packed) <= self._most:
-            self._gzip = self._gzip or zlib.compressobj(6, wbits=31)
-            self._packed += self._gzip.compress(b"".join(self._tag + line for line in lines.splitlines(keepends=True)))
-
-    def finish(self) -> CsvTable:
-        """Return what there is."""
-        self._packed += self._gzip.flush() if self._gzip else b""
-        if len(self._packed) > self._most:
-            return CsvTable(b"", self._size, is_complete=False)
-        return CsvTable(bytes(self._packed), self._size)

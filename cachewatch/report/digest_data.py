@@ -1,10 +1,11 @@
-"""A digest as plain data: what templates are given, and what JSON says.
+"""What a digest keeps of a comparison, and a digest as plain data: what templates are given, and what JSON says.
 
-Nothing but dictionaries, lists, strings, numbers and None, so that a template of a user can
+The data is nothing but dictionaries, lists, strings, numbers and None, so that a template of a user can
 reach nothing else. A DigestForm says how much of it is there; what a form leaves out it counts.
 """
 
-from collections.abc import Mapping, Sequence
+import heapq
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
@@ -14,22 +15,26 @@ from msgspec.structs import asdict
 
 from cachewatch.core.advice.environment_coverage import is_runnable
 from cachewatch.core.advice.verbs_and_reasons import Action, AssessedLoss, Because, Fact, Verb
-from cachewatch.core.model import Diagnostic
+from cachewatch.core.changesets import Changeset
+from cachewatch.core.model import Diagnostic, Kind, Machine, PackageChange
 from cachewatch.core.names_and_escaping import safe, safe_name, shortened, web_address
-from cachewatch.core.statement_kinds import StatementKind
+from cachewatch.core.statement_kinds import Line, StatementKind
+from cachewatch.core.statements import Wants, select_statements
 from cachewatch.core.versions_spellings_targets import (
     USUAL_PLATFORM,
     USUAL_TARGET,
     install_line,
+    is_newer,
     is_plain,
+    newest,
     on_platform,
     runs,
 )
 from cachewatch.report import digest_body_and_table as first_screen
-from cachewatch.report.digest_and_message_values import Digest, Example, Span, TagDigest
+from cachewatch.report.digest_and_message_values import Digest, Example, Span, TagDigest, VersionsChange
 from cachewatch.report.digest_body_and_table import Row, Section
 from cachewatch.report.environment_words import Clean, Data, coverage_data, pinned_data
-from cachewatch.report.json_and_csv import statement_values
+from cachewatch.report.json_and_csv import MOST_CSV, CsvCollector, CsvPacker, csv_table, statement_values
 from cachewatch.report.rebuild_cause_words import Reason, reasons_of
 from cachewatch.report.todo_and_commands import advice, mirror_of, steps, still_open, todo
 from cachewatch.report.words import accounting, reason_of
@@ -377,3 +382,109 @@ def target_of(example: Example) -> str:
     if any(runs(USUAL_TARGET, one) for one in targets):
         return ""
     return next((one for one in targets if all(runs(other, one) for other in targets)), "")
+
+
+_MOST_EXAMPLES = 3
+
+Ranked = tuple[int, int, str, Example]
+
+
+class DigestPart(Struct, frozen=True):
+    """What was collected of some packages."""
+
+    versions: tuple[VersionsChange, ...]
+    examples: list[Ranked]
+    installable: tuple[str, ...]  # packages
+    csv: bytes
+
+
+class DigestCollector:
+    """What is kept of packages for a digest, beside its statements."""
+
+    def __init__(self, wants: Wants, *, has_table: bool = True) -> None:
+        """Keep what is of the kinds that `wants` chooses."""
+        self._wants = wants
+        self._versions: list[VersionsChange] = []
+        self._examples: list[Ranked] = []
+        self._installable: list[str] = []
+        self._csv = CsvCollector()
+        self._has_table = has_table
+
+    def add(self, change: PackageChange) -> None:
+        """Take what there is to say of one package."""
+        if not self._wants(change.kinds):
+            return
+        if delta := change.facts["versions"]:
+            self._versions.append(VersionsChange(change.package, delta.added, delta.removed))
+        if self._has_table:
+            self._csv.add(change)
+        if example := _example(change):
+            self._installable.append(change.package)
+            self._examples = _best([*self._examples, example])
+
+    def take(self) -> DigestPart:
+        """Hand over what was collected."""
+        table = csv_table(self._csv.take())
+        return DigestPart(tuple(self._versions), self._examples, tuple(self._installable), table)
+
+
+def read_tag_digest(
+    changeset: Changeset,
+    *,
+    source: str = "",
+    wants: Wants,
+    wants_line: Callable[[Line], bool] | None = None,
+    room: int | None = None,
+) -> TagDigest:
+    """Take all packages of `changeset`, which was made with a DigestCollector.
+
+    `wants` chooses what happened to the whole tag, and lines too unless `wants_line` does. The
+    table may take as many bytes as there is `room`, and MOST_CSV if nothing is said.
+    """
+    examples: list[Ranked] = []
+    installable: list[str] = []
+    versions: list[VersionsChange] = []
+    table = CsvPacker(changeset.after.tag or "", MOST_CSV if room is None else room)
+    for taken in changeset.collected():
+        versions += taken.versions
+        examples = _best([*examples, *taken.examples])
+        installable += taken.installable
+        table.add(taken.csv)
+    report = changeset.report
+    parted = select_statements(report.statements, wants_line or (lambda line: wants(line.kinds)), wants)
+    return TagDigest(
+        source=source,
+        report=report.about(wants),
+        statements=parted.statements,
+        rest=parted.rest,
+        versions=tuple(versions),
+        examples=tuple(example for *_, example in examples),
+        installable=tuple(installable),
+        table=table.finish(),
+        unreadable=report.unreadable,
+    )
+
+
+def _best(examples: Iterable[Ranked]) -> list[Ranked]:
+    return heapq.nsmallest(_MOST_EXAMPLES, examples, key=lambda ranked: ranked[:3])
+
+
+def _example(change: PackageChange) -> Ranked | None:
+    """Return what to install: of a new package sooner than of a new version, of what has more new specs sooner.
+
+    It is the newest version that stacks build, if it is newer than all that were there.
+    """
+    came = {signature: count for signature, count in change.added_hashes.counts.items() if signature.stacks}
+    version = newest({version for signature in came for version in signature.versions} or {""})
+    had = change.before["versions"]
+    if not version or (had and not is_newer(version, newest(had))):
+        return None
+    # Of a version that is newer than all that were there, every build is new.
+    builds = {signature: count for signature, count in came.items() if version in signature.versions}
+    example = Example(
+        package=change.package,
+        version=version,
+        stacks=tuple(sorted({stack for signature in builds for stack in signature.stacks})),
+        machines=tuple(sorted({Machine(each.platform, each.os, each.target) for each in builds})),
+    )
+    return (0 if Kind.PACKAGE_ADDED in change.kinds else 1, -sum(builds.values()), change.package, example)

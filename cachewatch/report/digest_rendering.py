@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from cachewatch.core.names_and_escaping import safe
 from cachewatch.errors import TemplateError
 from cachewatch.report import digest_subject as headline
-from cachewatch.report.diff_formats import MOST_CSV
 from cachewatch.report.digest_and_message_values import (
     MAX_HTML,
     USUAL_ROWS,
@@ -26,7 +25,7 @@ from cachewatch.report.digest_and_message_values import (
 )
 from cachewatch.report.digest_data import DigestForm, cleaner, is_cut, json_view, moment, view
 from cachewatch.report.digest_subject import as_subject, subject_prefix
-from cachewatch.report.json_and_csv import COLUMNS, csv_rows, encode
+from cachewatch.report.json_and_csv import COLUMNS, MOST_CSV, csv_rows, encode
 from cachewatch.report.template_rendering import Job, script_hash, source, templates_of
 from cachewatch.report.todo_and_commands import advice
 from cachewatch.report.words_file import Words, words

@@ -7,6 +7,7 @@ Specs of one signature encode it once. CSV has one line for each fact, spec, jud
 import csv
 import io
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -36,6 +37,7 @@ from cachewatch.core.names_and_escaping import UNSEEN, safe
 from cachewatch.core.statement_kinds import Statement
 from cachewatch.core.statements import BY_VERSION
 from cachewatch.report import words, words_file
+from cachewatch.report.digest_and_message_values import CsvTable
 
 _NOT_ASCII = re.compile("[\x7f-\U0010ffff]")
 
@@ -316,6 +318,35 @@ def _spec(spec: Spec) -> Line:
 def csv_table(lines: Iterable[Line]) -> bytes:
     """Return `lines` as CSV, each on one line, with nothing in them that a spreadsheet would run."""
     return csv_rows([line.get(name, "") for name in COLUMNS] for line in lines)
+
+
+# Compressed. A mail makes a third more of it, and many servers refuse 10 MiB.
+MOST_CSV = 4 * 2**20
+
+
+class CsvPacker:
+    """Compresses lines as they come, up to a limit; what grows beyond it is dropped."""
+
+    def __init__(self, tag: str, most: int) -> None:
+        self._most = most
+        self._tag = csv_table([{"tag": tag}]).split(b",", 1)[0]
+        self._gzip: Any = None  # takes a quarter of a megabyte, and most tables stay empty
+        self._packed = bytearray()
+        self._size = 0
+
+    def add(self, lines: bytes) -> None:
+        """Take lines without a tag, each of which therefore begins with a comma."""
+        self._size += len(lines)
+        if lines and len(self._packed) <= self._most:
+            self._gzip = self._gzip or zlib.compressobj(6, wbits=31)
+            self._packed += self._gzip.compress(b"".join(self._tag + line for line in lines.splitlines(keepends=True)))
+
+    def finish(self) -> CsvTable:
+        """Return what there is."""
+        self._packed += self._gzip.flush() if self._gzip else b""
+        if len(self._packed) > self._most:
+            return CsvTable(b"", self._size, is_complete=False)
+        return CsvTable(bytes(self._packed), self._size)
 
 
 def csv_rows(rows: Iterable[Iterable[object]]) -> bytes:

@@ -1,8 +1,9 @@
-"""Render templates: ours in this process, those of users in a sandbox. Jinja2 is used here and nowhere else.
+"""Render templates, also Markdown and the page of `diff`. Jinja2 is used here and nowhere else.
 
-A user's template is a file of the same name in their folder, and is preferred to ours. As soon as there is such
-a folder, everything is rendered in a process of its own, with a sandbox, a deadline and limits to memory and output;
-it is given plain data only. docs/templates.md lists the filters of templates.
+Our templates are rendered in this process, those of users in a sandbox. A user's template is a file of the same name in
+their folder, and is preferred to ours. As soon as there is such a folder, everything is rendered in a process of its
+own, with a sandbox, a deadline and limits to memory and output; it is given plain data only. docs/templates.md lists
+the filters of templates.
 A page of HTML fetches nothing, and works without its small script.
 """
 
@@ -26,6 +27,7 @@ from cachewatch.core.names_and_escaping import safe
 from cachewatch.errors import TemplateError, WorkFailed
 from cachewatch.report import words
 from cachewatch.report.diff_formats import told_reports
+from cachewatch.report.rebuild_cause_words import grouped
 from cachewatch.report.report_blocks import Requested
 from cachewatch.report.words import how_long, number
 from cachewatch.report.words_file import entries
@@ -265,6 +267,14 @@ def _describe(name: str, error: Exception) -> str:
         trace = trace.tb_next
     kind = "" if isinstance(error, jinja2.TemplateError) else f"{type(error).__name__}: "
     return f"{place}: {kind}{error}"
+
+
+def write_markdown(changesets: Iterable[Changeset], *, asked: Requested) -> Iterator[bytes]:
+    """Yield a report on each tag as Markdown."""
+    for told in told_reports(changesets, asked):
+        yield render("changes.md.j2", tags=told.name, reports=told.reports, shown=told.shown).encode()
+        if told.causes is not None:
+            yield render("causes.md.j2", causes=grouped(told.causes)).encode()
 
 
 MOST_ROWS = 1000  # of a section: browsers take no pleasure in more

@@ -41,8 +41,9 @@ from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, is_there, resolve
 from cachewatch.git.tags_and_documents import Bases, compare_revisions, tags_of
 from cachewatch.hooks import extensions
-from cachewatch.report.diff_formats import MOST_CSV, DigestCollector, read_tag_digest
 from cachewatch.report.digest_and_message_values import TagDigest
+from cachewatch.report.digest_data import DigestCollector, read_tag_digest
+from cachewatch.report.json_and_csv import MOST_CSV
 from cachewatch.runtime.worker import Isolation
 from cachewatch.service.comparison_cache import Comparisons, find_pin, what_is_asked
 from cachewatch.service.context_and_source_copies import Context

@@ -12,7 +12,7 @@ from helpers import Record, catalogue, history, records
 
 from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.core.model import Kind
-from cachewatch.report import diff_formats as digest_module
+from cachewatch.report import digest_data
 from cachewatch.report.digest_and_message_values import TagDigest
 
 Packages = Mapping[str, list[Record]]
@@ -80,7 +80,7 @@ def test_all_changes_as_csv(demo_repository: Path) -> None:
 
 def test_a_table_that_is_too_large_is_dropped(demo_repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What could not be attached is not kept, and that is said."""
-    monkeypatch.setattr(digest_module, "MOST_CSV", 1000)
+    monkeypatch.setattr(digest_data, "MOST_CSV", 1000)
     table = read(demo_repository).table
 
     assert (table.content, table.is_complete) == (b"", False)
