@@ -298,8 +298,9 @@ def _lines(change: PackageChange) -> Iterator[Line]:
     for name, field_name in counted.items():
         if count := getattr(change.counts, field_name):
             yield {"change": name, "count": count}
-    yield from ({"change": "spec-removed", **_spec(spec)} for spec in change.removed)
-    yield from ({"change": "spec-added", **_spec(spec)} for spec in change.added)
+    # Kept specs that left or joined the selected stacks have their own rows.
+    for name, specs in (("spec-removed", change.removed_hashes), ("spec-added", change.added_hashes)):
+        yield from ({"change": name, **_spec(Spec(key, signature))} for key, signature in specs.in_order())
     for kept in change.restacked:
         yield {"change": "restacked", "hash": kept.hash, **_sides(kept.lost, kept.gained)}
     yield from ({"change": "unreferenced", "hash": known_hash(key) or ""} for key in change.unreferenced)

@@ -247,3 +247,12 @@ def test_a_gate_says_that_only_the_selected_versions_are_lost(run: Run, tmp_path
     gate = ("diff", "HEAD~1", "HEAD", "--repo", repository, "--fail-on", "lost", "-q", "--versions")
 
     assert run(*gate, "1.1").error.endswith("(of the selected versions)\n")
+
+
+def test_a_table_has_one_row_for_a_spec_that_left_the_selected_stack(run: Run, tmp_path: Path) -> None:
+    """The document keeps it: it is no removed spec, and none that was added for the stack that it joined."""
+    states = {"p": [record(1, stacks=["e4s", "gpu"])]}, {"p": [record(1, stacks=["e4s", "ml"])]}
+    for stack in ("gpu", "ml"):
+        said = compared(run, tmp_path / stack, *states, "--stack", stack, "--format", "csv")
+        assert "develop,p,restacked,,gpu,ml," in said
+        assert "develop,p,spec-" not in said
