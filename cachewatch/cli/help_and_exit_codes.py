@@ -165,6 +165,16 @@ def _named(param: click.Parameter, context: click.Context) -> str:
     return param.opts[-1] if isinstance(param, click.Option) else param.make_metavar(context)
 
 
+# What `show` takes in a spec, and other commands as options.
+_IN_SPECS = {
+    "--stack": "stack=VALUE",
+    "--target": "target=VALUE",
+    "--os": "os=VALUE",
+    "--compiler": "%NAME",
+    "--versions": "@RANGE",
+}
+
+
 def _meant_option(name: str, command: click.Command) -> str:
     """Return the end of an error message that suggests the option meant by `name`, perhaps a --format."""
     options = [param for param in command.params if isinstance(param, click.Option)]
@@ -174,6 +184,8 @@ def _meant_option(name: str, command: click.Command) -> str:
     names = [opt for option in options for opt in option.opts]
     if name == "--repo" and "--config" in names:
         return "; it reads the sources of a configuration, which --config names"
+    if command.name == "show" and name in _IN_SPECS:
+        return f"; write {_IN_SPECS[name]} behind the package"
     return did_you_mean(name, names)
 
 

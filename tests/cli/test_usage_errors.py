@@ -23,6 +23,10 @@ from helpers import document, record
             ["config", "explain", "zlib", "--repo", "x"],
             "config explain has no option --repo; it reads the sources of a configuration, which --config names\n",
         ),
+        (["show", "zlib", "--stack", "e4s"], "show has no option --stack; write stack=VALUE behind the package\n"),
+        (["show", "zlib", "--os=debian12"], "show has no option --os; write os=VALUE behind the package\n"),
+        (["show", "zlib", "--compiler", "gcc"], "show has no option --compiler; write %NAME behind the package\n"),
+        (["show", "zlib", "--versions", "1"], "show has no option --versions; write @RANGE behind the package\n"),
         (
             ["diff", "--format", "jsn"],
             "--format: 'jsn' is not one of text, json, jsonl, csv, markdown, html; did you mean json",
@@ -106,3 +110,16 @@ def test_what_may_not_be_read_or_written_is_one_mistake(words: str, tmp_path: Pa
 def test_what_is_not_there_is_one_mistake(words: str, run: Run) -> None:
     """A document, a repository or a lock file."""
     assert run(*words.split()).exit_code == 2
+
+
+def test_each_file_that_is_no_document_is_named(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the same is wrong with both."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.txt", "b.md"):
+        Path(name).write_text("hello\n")
+
+    result = run("diff", "a.txt", "b.md")
+
+    assert result.exit_code == 4
+    assert "warning: a.txt: unreadable: does not begin with the line --- that opens a document (BEFORE)" in result.error
+    assert "warning: b.md: unreadable: does not begin with the line --- that opens a document (AFTER)" in result.error
