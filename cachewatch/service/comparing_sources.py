@@ -1,6 +1,7 @@
 """One source that is open for one stream: how its tags differ between two revisions, as the stream selects them.
 
-For a subscription with an environment or a pinned snapshot, also what these have and what a move would change.
+For a subscription with an environment or a pinned snapshot, also what these have and what a move would change, and
+whether the pinned snapshot is about to go.
 """
 
 import re
@@ -28,7 +29,7 @@ from cachewatch.core.advice.environment_coverage import (
 )
 from cachewatch.core.advice.urgency_and_ranks import CAN_BE_URGENT
 from cachewatch.core.advice.verbs_and_reasons import Alternative, Because, Home, Pinned
-from cachewatch.core.advice.waits_and_reminders import Fact
+from cachewatch.core.advice.waits_and_reminders import Fact, SeenPin
 from cachewatch.core.changesets import Changeset, Comparison, TagPair
 from cachewatch.core.filters_and_default_kinds import ALWAYS_REPORTED, Globs, Selection
 from cachewatch.core.model import Kind
@@ -45,7 +46,7 @@ from cachewatch.report.digest_and_message_values import TagDigest
 from cachewatch.report.digest_data import DigestCollector, read_tag_digest
 from cachewatch.report.json_and_csv import MOST_CSV
 from cachewatch.runtime.worker import Isolation
-from cachewatch.service.comparison_cache import Comparisons, find_pin, what_is_asked
+from cachewatch.service.comparison_cache import Comparisons, what_is_asked
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.missing_and_returned import Steps, all_statements, tag_added, with_statements
 from cachewatch.service.streams_and_silences import PendingRanges, Silencing, Stream, StreamState, selection_of
@@ -380,7 +381,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             return None
         seen = self.state.remembered.pin(self.source.name, tag)
         bases = [gap.base for gap in self.ranges.ranges]
-        found, known = find_pin(self.repository, (self.source.name, tag), self.newest, bases, seen)
+        found, known = _find_pin(self.repository, (self.source.name, tag), self.newest, bases, seen)
         if found is None or known is None or (found.is_gone and known.is_told_gone):
             return None
         learned.append(replace(known, is_told_gone=found.is_gone))
@@ -419,3 +420,42 @@ def without_suspicion(tag: TagDigest) -> TagDigest:
 def _wants_nothing(_: Set[Kind]) -> bool:
     """Select no kind; a function with a name, since it is sent to a worker."""
     return False
+
+
+def _find_pin(
+    repository: Repository, place: tuple[str, str], newest: Revision, bases: Sequence[Revision], seen: SeenPin | None
+) -> tuple[Pinned | None, SeenPin | None]:
+    """Return the place of a pinned snapshot in its series and the fact to remember; None for both if never seen.
+
+    `place` is the source and the tag, `bases` are the last reported revisions, `seen` is the remembered fact.
+    """
+    source, tag = place
+    now = _series(repository, newest, tag)
+    told = {base.commit: _series(repository, base, tag) for base in bases}
+    last = now[-1] if now else ""
+    if tag not in now:
+        had = next((commit for commit, names in told.items() if tag in names), None)
+        known = seen or (SeenPin(source=source, tag=tag, revision=had) if had else None)
+        newer = [name for name in reversed(now[:-1]) if version_key(name) > version_key(tag)]
+        gone = Pinned(tag=tag, source=source, is_gone=True, newest=last, others=tuple(newer), is_news=True)
+        return (gone if known else None), known
+    pin = _placed(source, tag, now)
+    earlier = [_placed(source, tag, names) for names in told.values() if tag in names]
+    is_newer = last != tag and any(last not in names for names in told.values())
+    is_ending = pin.is_ending and not all(one.is_ending for one in earlier)
+    return replace(pin, is_news=is_newer or is_ending), SeenPin(source=source, tag=tag, revision=newest.commit)
+
+
+def _placed(source: str, tag: str, series: Sequence[str]) -> Pinned:
+    at = series.index(tag)
+    newest = series[-1] if series[-1] != tag else ""
+    newer = len(series) - at - 1
+    # Where old snapshots are deleted, the two oldest are next, if several are newer.
+    return Pinned(tag=tag, source=source, newest=newest, newer=newer, older=at, is_ending=newer > 1 and at <= 1)
+
+
+def _series(repository: Repository, revision: Revision, tag: str) -> list[str]:
+    """Return the snapshots of the series of `tag`, oldest first; a tag without a series is alone."""
+    own = tag_names.series(tag)
+    names = tags_of(repository, revision).ids
+    return sorted((n for n in names if n == tag or (own is not None and tag_names.series(n) == own)), key=version_key)

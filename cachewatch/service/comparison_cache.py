@@ -2,15 +2,14 @@
 
 The results are kept in a file, by functions that run in a worker process. The worker may end at any time: the file has
 everything, and the worker's memory only what was used last. Selected parts are also shared between subscriptions, since
-most that select different packages select the same of the few that changed. This module also reads the environment that
-a subscription watches, and finds the snapshot that it is pinned to.
+most that select different packages select the same of the few that changed.
 """
 
 import pickle
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import partial, reduce
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from shutil import rmtree
@@ -30,21 +29,15 @@ from cachewatch.comparing import (
     refused,
 )
 from cachewatch.core import names_and_escaping as tag_names
-from cachewatch.core.advice.environment_coverage import Coverage, CoverageChange, Environment, best, compare_coverage
-from cachewatch.core.advice.verbs_and_reasons import Pinned
-from cachewatch.core.advice.waits_and_reminders import SeenPin
 from cachewatch.core.changesets import Batch, Changeset, Collector, Comparison, DocumentPair, TagPair, Tally
 from cachewatch.core.filters_and_default_kinds import Selection
 from cachewatch.core.model import Diagnostic, DiagnosticKind, PackageChange, Side, Unreadable
 from cachewatch.core.stacks_prunes_suspicion import Judgement, Observation
 from cachewatch.core.statement_kinds import Items
-from cachewatch.core.versions_spellings_targets import version_key
 from cachewatch.documents.parsing_and_recognition import Problems, Read, about_pair, read
-from cachewatch.environments import file_of, open_environment
-from cachewatch.errors import UsageError, WorkerEnded, WorkFailed
+from cachewatch.errors import WorkerEnded, WorkFailed
 from cachewatch.git.local_repository import Repository
-from cachewatch.git.revision_names_and_times import Revision
-from cachewatch.git.tags_and_documents import CompareTrees, tags_of
+from cachewatch.git.tags_and_documents import CompareTrees
 from cachewatch.git.trees import compare_trees
 from cachewatch.runtime.worker import INLINE, Isolation, Piece
 
@@ -408,72 +401,3 @@ def kept_comparisons(state: Path, streams: Sequence[object]) -> Iterator[Path | 
         yield kept
     finally:
         rmtree(folder, ignore_errors=True)
-
-
-def read_environment(path: Path, folders: Sequence[Path], isolation: Isolation) -> Environment:
-    """Read the environment at `path` in isolation, as `open_environment` does; raise UsageError if it is unusable."""
-    ((_, found),) = isolation.each(partial(_open, folders), [path], _about)
-    if isinstance(found, WorkFailed):
-        raise UsageError(f"{path}: {found}")
-    return found
-
-
-def _open(folders: Sequence[Path], paths: Sequence[Path]) -> Environment:
-    (path,) = paths
-    return open_environment(path, folders)
-
-
-def _about(path: Path) -> Piece:
-    """Describe the file to the worker, with its inode, size and time, so that a changed file counts as another one."""
-    with suppress(OSError):
-        found = file_of(path).stat()
-        return Piece(str(path), (f"{found.st_ino} {found.st_size} {found.st_mtime_ns}",), 0)
-    return Piece(str(path), (), 0)
-
-
-def joined(parts: Iterable[tuple[Coverage, Coverage]]) -> CoverageChange | None:
-    """Compare the coverages of an environment by all sources together: a binary is there if one source has it.
-
-    Each part is the coverage before and after; returns None without parts.
-    """
-    found = list(parts)
-    return compare_coverage(*(reduce(best, sides) for sides in zip(*found, strict=True))) if found else None
-
-
-def find_pin(
-    repository: Repository, place: tuple[str, str], newest: Revision, bases: Sequence[Revision], seen: SeenPin | None
-) -> tuple[Pinned | None, SeenPin | None]:
-    """Return the place of a pinned snapshot in its series and the fact to remember; None for both if never seen.
-
-    `place` is the source and the tag, `bases` are the last reported revisions, `seen` is the remembered fact.
-    """
-    source, tag = place
-    now = _series(repository, newest, tag)
-    told = {base.commit: _series(repository, base, tag) for base in bases}
-    last = now[-1] if now else ""
-    if tag not in now:
-        had = next((commit for commit, names in told.items() if tag in names), None)
-        known = seen or (SeenPin(source=source, tag=tag, revision=had) if had else None)
-        newer = [name for name in reversed(now[:-1]) if version_key(name) > version_key(tag)]
-        gone = Pinned(tag=tag, source=source, is_gone=True, newest=last, others=tuple(newer), is_news=True)
-        return (gone if known else None), known
-    pin = _placed(source, tag, now)
-    earlier = [_placed(source, tag, names) for names in told.values() if tag in names]
-    is_newer = last != tag and any(last not in names for names in told.values())
-    is_ending = pin.is_ending and not all(one.is_ending for one in earlier)
-    return replace(pin, is_news=is_newer or is_ending), SeenPin(source=source, tag=tag, revision=newest.commit)
-
-
-def _placed(source: str, tag: str, series: Sequence[str]) -> Pinned:
-    at = series.index(tag)
-    newest = series[-1] if series[-1] != tag else ""
-    newer = len(series) - at - 1
-    # Where old snapshots are deleted, the two oldest are next, if several are newer.
-    return Pinned(tag=tag, source=source, newest=newest, newer=newer, older=at, is_ending=newer > 1 and at <= 1)
-
-
-def _series(repository: Repository, revision: Revision, tag: str) -> list[str]:
-    """Return the snapshots of the series of `tag`, oldest first; a tag without a series is alone."""
-    own = tag_names.series(tag)
-    names = tags_of(repository, revision).ids
-    return sorted((n for n in names if n == tag or (own is not None and tag_names.series(n) == own)), key=version_key)

@@ -7,10 +7,11 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, suppress
 from datetime import datetime, timedelta
-from functools import partial
+from functools import partial, reduce
 from itertools import count
+from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,7 +20,7 @@ from cachewatch.channels import open_channel
 from cachewatch.config.channels import ChannelConfig, FeedConfig, FileConfig, MailConfig, WebhookConfig
 from cachewatch.config.general_settings import Config
 from cachewatch.core.advice.actions import TASKS
-from cachewatch.core.advice.environment_coverage import CoverageChange
+from cachewatch.core.advice.environment_coverage import Coverage, CoverageChange, Environment, best, compare_coverage
 from cachewatch.core.advice.verbs_and_reasons import OF_LOCK_FILE, Known, Verb
 from cachewatch.core.advice.waits_and_reminders import (
     A_MONTH,
@@ -31,12 +32,14 @@ from cachewatch.core.advice.waits_and_reminders import (
     confirmed,
 )
 from cachewatch.core.names_and_escaping import is_snapshot
-from cachewatch.errors import TemplateError
+from cachewatch.environments import file_of, open_environment
+from cachewatch.errors import TemplateError, UsageError, WorkFailed
 from cachewatch.report.digest_and_message_values import MAX_HTML, Digest, Form, Message, Note, RenderedDigest, Silenced
 from cachewatch.report.digest_rendering import render_lengths
 from cachewatch.runtime.log import Log
+from cachewatch.runtime.worker import Isolation, Piece
 from cachewatch.service.changes_since_last_digest import SourceDiff, open_source
-from cachewatch.service.comparison_cache import Comparisons, joined, read_environment
+from cachewatch.service.comparison_cache import Comparisons
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.held_digests import holds_of
 from cachewatch.service.streams_and_silences import Stream, StreamState, commands, why
@@ -102,7 +105,7 @@ def compose(
         environment = (
             None
             if lock is None
-            else read_environment(lock, context.config.environment_folders, shared.isolation(f"environment {lock}"))
+            else _read_environment(lock, context.config.environment_folders, shared.isolation(f"environment {lock}"))
         )
         for source in stream.sources:
             with open_source(
@@ -120,7 +123,7 @@ def _assembled(
     tags = tuple(each.tag for part in parts for each in part.news)
     now, holds = context.clock(), tuple(holds_of(parts, stream.subscription.limit.hold_above))
     key = _key(stream, state, parts, occasion)
-    environment = joined(part.coverage for part in parts if part.coverage)
+    environment = _joined(part.coverage for part in parts if part.coverage)
     advances = tuple(part.advance for part in parts if part.advance is not None)
     learned = [fact for each in advances for fact in each.learned]
     over = {key for each in advances for key in each.forgotten}
@@ -424,3 +427,33 @@ def _render_both(
         _LOG.error("template.failed", subscription=stream.subscription.name, error=str(error))
         rendered, short = render()
         return rendered, short, str(error)
+
+
+def _read_environment(path: Path, folders: Sequence[Path], isolation: Isolation) -> Environment:
+    """Read the environment at `path` in isolation, as `open_environment` does; raise UsageError if it is unusable."""
+    ((_, found),) = isolation.each(partial(_open_lock, folders), [path], _about_file)
+    if isinstance(found, WorkFailed):
+        raise UsageError(f"{path}: {found}")
+    return found
+
+
+def _open_lock(folders: Sequence[Path], paths: Sequence[Path]) -> Environment:
+    (path,) = paths
+    return open_environment(path, folders)
+
+
+def _about_file(path: Path) -> Piece:
+    """Describe the file to the worker, with its inode, size and time, so that a changed file counts as another one."""
+    with suppress(OSError):
+        found = file_of(path).stat()
+        return Piece(str(path), (f"{found.st_ino} {found.st_size} {found.st_mtime_ns}",), 0)
+    return Piece(str(path), (), 0)
+
+
+def _joined(parts: Iterable[tuple[Coverage, Coverage]]) -> CoverageChange | None:
+    """Compare the coverages of an environment by all sources together: a binary is there if one source has it.
+
+    Each part is the coverage before and after; returns None without parts.
+    """
+    found = list(parts)
+    return compare_coverage(*(reduce(best, sides) for sides in zip(*found, strict=True))) if found else None

@@ -19,7 +19,7 @@ from cachewatch.extensions.buildcaches.published_tags import Cache
 from cachewatch.extensions.buildcaches.recorder import record as record_state
 from cachewatch.operators.status_and_problems import read_status
 from cachewatch.runtime.worker import Worker
-from cachewatch.service import comparison_cache as pinned_snapshots
+from cachewatch.service import digest_assembly
 
 CONFIG = """\
 version: 1
@@ -87,7 +87,7 @@ def test_an_environment_that_ends_the_process_concerns_its_subscription_only(
 
     monkeypatch.setattr(threading, "active_count", lambda: 1)
     monkeypatch.setattr(Worker, "may_fork", True)  # so that the process ends likewise
-    monkeypatch.setattr(pinned_snapshots, "open_environment", end)
+    monkeypatch.setattr(digest_assembly, "open_environment", end)
     for number in (1, 2, 3):
         site.publish(number)
         assert site.run(later=timedelta(days=1)).failed_digests == 1
@@ -96,7 +96,7 @@ def test_an_environment_that_ends_the_process_concerns_its_subscription_only(
     (alert,) = [event for event in site.events() if event["event"] == "digest.failed"][2:]
     assert f"{path}: the process that read it ended with exit code 3" in alert["error"]
 
-    monkeypatch.setattr(pinned_snapshots, "open_environment", open_environment)
+    monkeypatch.setattr(digest_assembly, "open_environment", open_environment)
     lock(path, ("zlib", "1.0", spec_hash(4)))
     site.publish(4)
     assert site.run(later=timedelta(days=1)).failed_digests == 0
