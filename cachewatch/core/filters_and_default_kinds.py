@@ -400,7 +400,7 @@ class SpecPattern:
 
 def _why_not(rest: str) -> str:
     if rest.lstrip().startswith("^"):
-        return f"a catalogue does not say what a spec depends on; leave out {rest.strip()}"
+        return f"documents do not say what a spec depends on; leave out {rest.strip()}"
     return f"{rest!r} cannot be understood; write NAME@1.2:%gcc@12+mpi api=v1 target=zen4: os=rhel9 arch=linux-rhel9-zen4 /HASH"
 
 
@@ -409,7 +409,7 @@ def _language(part: re.Match[str], text: str) -> int:
     languages = (part["languages"] or "c").split(",")
     if not set(languages) <= set(_LANGUAGES):
         raise UsageError(
-            f"{text}: a catalogue does not say what a spec depends on, only its compiler: write %gcc or %c,cxx=gcc"
+            f"{text}: documents do not say what a spec depends on, only its compiler: write %gcc or %c,cxx=gcc"
         )
     return min(map(_LANGUAGES.index, languages))
 

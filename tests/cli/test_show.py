@@ -193,10 +193,10 @@ def test_a_spec_that_is_not_there(tmp_path: Path, run: Run) -> None:
         ("cu* +no", "no spec has a variant no; there are api, mpi"),
         ("+no", "no spec has a variant no; there are api, mpi"),
         ("%gcc@9", "no package that matches has such a spec"),
-        ("cuda%gcc^python@3.11", "a catalogue does not say what a spec depends on; leave out ^python@3.11"),
+        ("cuda%gcc^python@3.11", "documents do not say what a spec depends on; leave out ^python@3.11"),
         (
             "cuda%mpi=openmpi",
-            "a catalogue does not say what a spec depends on, only its compiler: write %gcc or %c,cxx=gcc",
+            "documents do not say what a spec depends on, only its compiler: write %gcc or %c,cxx=gcc",
         ),
         ("cuda arch=zen4", "write arch=PLATFORM-OS-TARGET, such as arch=linux-rhel9-zen4"),
     ],
