@@ -22,7 +22,7 @@ from cachewatch.report.environment_words import binaries_said
 from cachewatch.report.words import MOST_NAMES, and_more, change_of_values
 from cachewatch.report.words_file import Words
 
-_MOST_REQUIRED = 10
+_MOST_REQUIRED = 12
 _MOST_OPEN = 25  # names that no table lists
 _WIDTH = 74  # of comments between commands
 _GONE = (
@@ -388,7 +388,7 @@ def steps(digest: Digest, words: Words) -> list[str]:
     said: list[str] = []
     for source, tag, old in moves:
         said += _comment(words.say("todo", "old_mirror" if old else "if_older", tag=tag))
-        said += [f"spack -e . mirror remove {old or blank('OLD_NAME')}", _add_mirror(digest, source, tag)]
+        said += [_add_mirror(digest, source, tag), f"spack -e . mirror remove {old or blank('OLD_NAME')}"]
     keeping = _keeping(digest) if concretizes else {}
     said += _requiring(digest, words, {tag for _, tag, old in moves if old}) if concretizes else ()
     is_for_some = any(line.startswith("# if you use ") for line in said)
@@ -398,8 +398,6 @@ def steps(digest: Digest, words: Words) -> list[str]:
         said += _comment(condition)
         said += _comment(words.text("todo", "from_source")) if found.required else []
         said.append("spack -e . concretize --force && spack -e . install")
-    if concretizes and any(one.because in _OLD for one in found.actions):
-        said += [*_comment(words.text("todo", "reused")), "cachewatch coverage spack.lock"]
     if copies or keeping or any(pin.best for pin in digest.pinned):
         names = [spec.partition("@")[0] for kept in keeping.values() for spec in kept]
         users = [and_more(names, words)] if names else []
@@ -409,26 +407,20 @@ def steps(digest: Digest, words: Words) -> list[str]:
         is_installed = found.is_waiting or (concretizes and not condition)
         said += [f"spack -e . mirror add --unsigned own {blank('OWN')}"]
         said += [f"{'' if is_installed else 'spack -e . install && '}spack -e . buildcache push --update-index own"]
-    return [*_blanks(said, words), *_chained(said)]
+    tag = next(iter((*(tag for _, tag, _ in moves), *keeping)), "")
+    if sum(not line.startswith("#") for line in said) > 1:
+        parts = [part for line in said for part in line.split(" && ")]  # `set -e` goes on where the first of two fails
+        blanks = [name for name in ("OLD_NAME", "URL", "OWN") if any(blank(name) in line for line in parts)]
+        said = [f"{name}=  # {words.say('todo.blanks', name, tag=tag)}" for name in blanks]
+        said += [f"(set -e  # {words.text('todo', 'block')}", *parts, ")"]
+    if concretizes and any(one.because in _OLD for one in found.actions):
+        said += [*_comment(words.text("todo", "reused")), "cachewatch coverage spack.lock"]
+    return said
 
 
 def blank(name: str) -> str:
-    """Return what a shell refuses to run, with all that is chained to it, until readers filled it in."""
+    """Return what a shell refuses to run, and then leaves the block, until readers filled it in."""
     return f'"${{{name}:?}}"'
-
-
-def _blanks(commands: Sequence[str], words: Words) -> Iterator[str]:
-    """Yield a line for each blank of the commands, for readers to fill in."""
-    for name in ("OLD_NAME", "ADDRESS", "OWN"):
-        if any(blank(name) in line for line in commands):
-            yield f"{name}=  # {words.text('todo.blanks', name)}"
-
-
-def _chained(commands: Sequence[str]) -> Iterator[str]:
-    """Yield the commands, each run only if those before succeeded."""
-    last = max((n for n, line in enumerate(commands) if not line.startswith("#")), default=0)
-    for n, line in enumerate(commands):
-        yield line if n >= last or line.startswith("#") else f"{line} &&"
 
 
 def _copied(digest: Digest) -> list[str]:
@@ -440,17 +432,22 @@ def _copied(digest: Digest) -> list[str]:
 
 
 def _requiring_copied(digest: Digest, words: Words) -> Iterator[str]:
-    """Yield the commands that require what is to be copied, or Spack may choose another build; of several for some, one."""
-    for spec in _copied(digest)[: _MOST_REQUIRED if digest.environment else 1]:
-        for one in digest.assessment.actions:
-            if one.is_copy and spec in one.versions:
-                yield from _comment(words.say("todo", "copy_required", len(one.names), users=_users(one, words)))
-        yield _require(spec)
+    """Yield the commands that require what is to be copied, or Spack may choose another build."""
+    for one in digest.assessment.actions:
+        if one.is_copy and one.versions:
+            yield from _comment(words.say("todo", "if_used", users=_users(one, words)))
+            yield from _requirements(one.versions, words)
+    if digest.environment is not None:
+        yield from _requirements(_copied(digest), words)
 
 
-def _require(spec: str) -> str:
-    name, _, version = spec.partition("@")
-    return f"spack -e . config add \"packages:{name}:require:'@{version}'\""
+def _requirements(specs: Sequence[str], words: Words) -> Iterator[str]:
+    """Yield commands that require the first of several versions, and count the others."""
+    for spec in specs[:_MOST_REQUIRED]:
+        name, _, version = spec.partition("@")
+        yield f"spack -e . config add \"packages:{name}:require:'@{version}'\""
+    if len(specs) > _MOST_REQUIRED:
+        yield from _comment(words.say("todo", "more_required", len(specs) - _MOST_REQUIRED))
 
 
 def _requiring(digest: Digest, words: Words, added: Collection[str]) -> Iterator[str]:
@@ -476,7 +473,7 @@ def _requiring(digest: Digest, words: Words, added: Collection[str]) -> Iterator
         if digest.environment is None and user != last:
             yield from _comment(words.say("todo", "if_used", users=user))
         last = user
-        yield _require(spec)
+        yield from _requirements([spec], words)
     if len(found.required) > _MOST_REQUIRED:
         yield from _comment(words.say("todo", "more_required", len(found.required) - _MOST_REQUIRED))
 
@@ -522,7 +519,7 @@ def _comment(text: str) -> list[str]:
 
 def _add_mirror(digest: Digest, source: str, tag: str) -> str:
     """Return the command that adds a snapshot as a mirror."""
-    return f"spack -e . mirror add {tag} {mirror_of(digest, source, tag) or blank('ADDRESS')}"
+    return f"spack -e . mirror add {tag} {mirror_of(digest, source, tag) or blank('URL')}"
 
 
 def mirror_of(digest: Digest, source: str, tag: str) -> str | None:

@@ -62,10 +62,13 @@ def test_what_is_to_be_done_is_one_block_of_commands(tmp_path: Path) -> None:
     rendered, body = mail(digest_of(tag, environment=change, silenced=()))
 
     block = [
-        "spack -e . config add \"packages:cuda:require:'@12.8.0:'\" &&",
-        "spack -e . config add \"packages:tau:require:'@2.5'\" &&",
+        "(set -e  # stop at the first error; leave out what is not for you",
+        "spack -e . config add \"packages:cuda:require:'@12.8.0:'\"",
+        "spack -e . config add \"packages:tau:require:'@2.5'\"",
         "# (Spack builds from source what none of your mirrors has)",
-        "spack -e . concretize --force && spack -e . install",
+        "spack -e . concretize --force",
+        "spack -e . install",
+        ")",
     ]
     assert "\n    ".join(["in this order:", *block]) in rendered.text
     assert "require cuda@12.8.0 or newer, tau@2.5 before you re-concretize" in body
@@ -81,17 +84,22 @@ def test_a_copy_comes_after_re_concretizing(tmp_path: Path) -> None:
     old = {name: [one | {"hash": spec_hash(200 + n)} for one in found] for n, (name, found) in enumerate(new.items())}
     unbuilt = {name: [one | {"stacks": ["root"]} for one in found] for name, found in rocm.items()}
     rendered, body = mail(digest_of(week(tmp_path, rocm | old, unbuilt | new), silenced=()))
-    assert "If you use one of p000, p001, p002, 3 more for x86_64_v3: install, then copy them from develop" in body
+    assert (
+        "If you use one of p000, p001, p002, 3 more for x86_64_v3: require them, install, then copy them from develop"
+        in body
+    )
     block = [
-        "OWN=  # folder or address of a mirror of your own",
-        "# if you use one of p000, p001, p002, 3 more on x86_64_v3: require each of",
-        "# these that you use, as",
-        "spack -e . config add \"packages:p000:require:'@1.0'\" &&",
-        "spack -e . concretize --force && spack -e . install &&",
+        "OWN=  # folder or URL of a mirror of your own",
+        "(set -e  # stop at the first error; leave out what is not for you",
+        "# if you use one of p000, p001, p002, 3 more on x86_64_v3:",
+        *(f"spack -e . config add \"packages:p00{n}:require:'@1.0'\"" for n in range(6)),
+        "spack -e . concretize --force",
+        "spack -e . install",
         "# copy it if you use one of p000, p001, p002, 3 more on x86_64_v3 (skip",
         "# the next line if you did it already):",
-        'spack -e . mirror add --unsigned own "${OWN:?}" &&',
+        'spack -e . mirror add --unsigned own "${OWN:?}"',
         "spack -e . buildcache push --update-index own",
+        ")",
     ]
     assert "\n    ".join(["", *block]) in rendered.text
 
@@ -142,6 +150,7 @@ def test_what_is_only_built_in_an_older_version_is_built_from_source(tmp_path: P
     before = many(50, 20) | {"openmpi": [record(1, versions=["5.8.0"])]}
     tag = week(tmp_path / "all", before, rebuilt | {"openmpi": [record(2, versions=["1.0.5"])]})
     block = [
+        "(set -e  # stop at the first error; leave out what is not for you",
         "# if you use openmpi:",
         "spack -e . config add \"packages:openmpi:require:'@5.8.0:'\"",
     ]
@@ -220,7 +229,7 @@ def test_a_removed_snapshot_is_named_in_the_first_lines(tmp_path: Path) -> None:
 
 
 def test_a_block_that_is_not_filled_in_runs_nothing(tmp_path: Path) -> None:
-    """A shell refuses a blank, and with it all commands that are chained to it."""
+    """A shell refuses a blank, and with it all commands of the block that follow."""
     package = {"hip": [record(1, stacks=["rocm", "root"])], "zlib": [record(2)]}
     unbuilt = package | {"hip": [record(1, stacks=["root"])]}
     rendered, _ = mail(digest_of(week(tmp_path, package, unbuilt)))

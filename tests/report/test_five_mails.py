@@ -136,10 +136,11 @@ def test_a_new_snapshot_lacks_nothing(snapshot: TagDigest) -> None:
         "Nothing to do, unless you use an older snapshot than develop-2026-11-15: then move to it and re-concretize, as old ones are "
         "removed without notice. In the folder of your environment, in this order: "
         "OLD_NAME= # of the mirror of your older snapshot: see spack mirror list "
+        "(set -e # stop at the first error; leave out what is not for you "
         "# if you use an older snapshot than develop-2026-11-15, replace its # mirror: "
-        'spack -e . mirror remove "${OLD_NAME:?}" && '
-        "spack -e . mirror add develop-2026-11-15 https://binaries.spack.io/develop-2026-11-15 && "
-        "spack -e . concretize --force && spack -e . install "
+        "spack -e . mirror add develop-2026-11-15 https://binaries.spack.io/develop-2026-11-15 "
+        'spack -e . mirror remove "${OLD_NAME:?}" '
+        "spack -e . concretize --force spack -e . install ) "
         "What happened develop-2026-11-15 against develop-2026-09-27: py-torch 2.8.0 -> 2.9.0."
     )
 
@@ -191,9 +192,9 @@ def test_the_last_build_of_a_binary_is_to_be_copied(tmp_path: Path) -> None:
             assert body.startswith(
                 "To do Copy to a mirror of your own: cuda 12.8.0 may be pruned at any time, "
                 "as no stack builds it any more, and nothing as new would be left. In the folder of your environment, in this "
-                "order: OWN= # folder or address of a mirror of your own # copy it; skip the next line if you did it already: "
-                'spack -e . mirror add --unsigned own "${OWN:?}" && '
-                "spack -e . install && spack -e . buildcache push --update-index own"
+                "order: OWN= # folder or URL of a mirror of your own (set -e # stop at the first error; leave out what is not for you # copy it; skip the next line if you did it already: "
+                'spack -e . mirror add --unsigned own "${OWN:?}" '
+                "spack -e . install spack -e . buildcache push --update-index own )"
             )
         else:
             assert rendered.title == "last build in develop of 1 of 1 binary may be pruned: re-concretize"
@@ -247,8 +248,9 @@ def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
         "choose another version: cuda 12.8.0 is gone, only 11.0 is there, which may be a mistake. The catalogue does not "
         "say why. Do not wait for a correction: a corrected cuda will satisfy the requirement, too. Re-concretize: 1 of your "
         "binaries is gone (hdf5), an equal build is there. In the folder of your environment, in this order: "
-        "spack -e . config add \"packages:cuda:require:'@12.8.0:'\" && # (Spack builds from source what none of your mirrors has) "
-        "spack -e . concretize --force && spack -e . install"
+        "(set -e # stop at the first error; leave out what is not for you "
+        "spack -e . config add \"packages:cuda:require:'@12.8.0:'\" # (Spack builds from source what none of your mirrors has) "
+        "spack -e . concretize --force spack -e . install )"
     )
 
 
@@ -325,7 +327,7 @@ def test_a_stack_goes_from_a_branch_and_from_a_new_snapshot(tmp_path: Path, snap
         "rocblas (only 6.2.4 is there); all others may." in body
     )
     assert (
-        "If you use one of p0, p1, p2, 3 more for x86_64_v3: install, then copy them from develop to a mirror of your own now"
+        "If you use one of p0, p1, p2, 3 more for x86_64_v3: require them, install, then copy them from develop to a mirror of your own now"
         in body
     )
 

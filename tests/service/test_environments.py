@@ -324,7 +324,7 @@ def test_what_is_gone_from_a_branch_may_be_in_a_snapshot(tmp_path: Path) -> None
     text = " ".join(told_after(site, 1).split())
     assert "1 package gone, still in develop-2025-06-01" in str(digest_of(site)["title"])
     assert "Spack need not build hdf5@1.0: the snapshot develop-2025-06-01 still has it, but may be removed" in text
-    skip = 'skip the next line if you did it # already: spack -e . mirror add develop-2025-06-01 "${ADDRESS:?}" &&'
+    skip = 'skip the next line if you did it # already: spack -e . mirror add develop-2025-06-01 "${URL:?}"'
     there = f"# develop-2025-06-01 still has hdf5; {skip}"
     assert f"{there} spack -e . config add" in text
 
