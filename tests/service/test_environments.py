@@ -391,6 +391,7 @@ def test_a_pin_among_the_oldest_snapshots_comes_first(tmp_path: Path) -> None:
         site.run(later=timedelta(days=1))
     texts = [" ".join(text.split()) for text in site.told()]
     assert texts[0].startswith("To do Move to develop-2025-06-08: old snapshots are removed without notice.")
+    assert "To stay longer, copy yours to a mirror of your own now." in texts[0]
     assert texts[1].startswith(
         "To do Your pin develop-2025-06-01 is among the oldest snapshots that are left, which are deleted first: "
         "mirror it, or move to develop-2025-06-15 without hdf5."
