@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from cachewatch.config import channels, subscriptions
-from cachewatch.config import general_settings as model
+from cachewatch.config import channels, general_settings, subscriptions
 from cachewatch.config.channels import channel_models
 from cachewatch.config.sections_and_mistakes import ConfigKey, ConfigSection, keys_of
 from cachewatch.config.showing_and_warnings import default_of
@@ -17,7 +16,7 @@ _TABLE = re.compile(r"(?<=<!-- keys: )(\S+)( -->\n).*?(?=<!-- end -->)", re.DOTA
 # Short sections, whose keys stand in the table of the section around them.
 _INSIDE = ("history", "poll", "push", "retry", "limit", "urgent", "retention")
 _SECTIONS: dict[str, tuple[type[ConfigSection], type[ConfigSection]]] = {
-    "top": (model.WholeConfig, ConfigSection),
+    "top": (general_settings.WholeConfig, ConfigSection),
     "source": (Source, ConfigSection),
     "credentials": (Credentials, ConfigSection),
     "channel": (channels.ChannelConfig, ConfigSection),
@@ -27,9 +26,9 @@ _SECTIONS: dict[str, tuple[type[ConfigSection], type[ConfigSection]]] = {
     "match": (subscriptions.Match, ConfigSection),
     "watch": (subscriptions.SubscriptionMatch, subscriptions.Match),
     "silence": (subscriptions.Silence, ConfigSection),
-    "quiet": (model.QuietTime, ConfigSection),
-    "operators": (model.Operators, ConfigSection),
-    "monitor": (model.Monitor, ConfigSection),
+    "quiet": (general_settings.QuietTime, ConfigSection),
+    "operators": (general_settings.Operators, ConfigSection),
+    "monitor": (general_settings.Monitor, ConfigSection),
 }
 
 

@@ -11,8 +11,7 @@ from station import Site
 from cachewatch.core.advice.waits_and_reminders import Departure
 from cachewatch.core.statement_kinds import Statement
 from cachewatch.report.digest_and_message_values import Digest
-from cachewatch.service import deciding_and_storing as creating_digests
-from cachewatch.service import digest_assembly as building_messages
+from cachewatch.service import deciding_and_storing, digest_assembly
 from cachewatch.service.passes_and_leadership import run_pass
 from cachewatch.store import cursors_and_remembered as cursors
 
@@ -43,13 +42,13 @@ class Readers:
         self.site.configure(config)
         self.made: list[Digest] = []
         self.number = 0
-        real = building_messages.build_messages
+        real = digest_assembly.build_messages
 
         def look(config: Any, stream: Any, digest: Digest, *others: Any) -> Any:
             self.made.append(digest)
             return real(config, stream, digest, *others)
 
-        monkeypatch.setattr(creating_digests, "build_messages", look)
+        monkeypatch.setattr(deciding_and_storing, "build_messages", look)
         self.site.run()
 
     def go_on(self, later: timedelta = DAY, steps: int = 1) -> list[Statement]:

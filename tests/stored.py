@@ -7,10 +7,8 @@ import msgspec
 import pytest
 
 from cachewatch.report.digest_and_message_values import Message, RenderedDigest
-from cachewatch.store import deliveries as outbox
+from cachewatch.store import deliveries, schema, transactions_and_upgrades
 from cachewatch.store import digests_and_holds as digests
-from cachewatch.store import schema
-from cachewatch.store import transactions_and_upgrades as migrations
 from cachewatch.store.deliveries import DeliveryState
 from cachewatch.store.digests_and_holds import DigestRecord, DigestState
 from cachewatch.store.schema import FORM
@@ -63,7 +61,7 @@ def queue(
     connection: Connection, key: str, *targets: str, channel: str = "mail", state: DeliveryState = DeliveryState.QUEUED
 ) -> None:
     digests.add(connection, stored(key))
-    outbox.add(connection, channel, [message(key, target) for target in targets], state=state, lasting=5 * DAY)
+    deliveries.add(connection, channel, [message(key, target) for target in targets], state=state, lasting=5 * DAY)
 
 
 def next_form(folder: Path, monkeypatch: pytest.MonkeyPatch, *statements: str) -> None:
@@ -71,4 +69,4 @@ def next_form(folder: Path, monkeypatch: pytest.MonkeyPatch, *statements: str) -
     head = f'from alembic import op\n\nrevision = "{FORM + 1}"\ndown_revision = "{FORM}"\n\n\ndef upgrade():\n'
     (folder / "form_next.py").write_text(head + "".join(f"    {each}\n" for each in statements))
     monkeypatch.setattr(schema, "FORM", FORM + 1)
-    monkeypatch.setattr(migrations, "FOLDERS", [migrations.FOLDERS[0], folder])
+    monkeypatch.setattr(transactions_and_upgrades, "FOLDERS", [transactions_and_upgrades.FOLDERS[0], folder])

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from cachewatch import environments as contents
+from cachewatch import environments
 from cachewatch.cli.catalogue_and_filters import REPO_OPTION, REV_OPTION, completing, one_tag, open_catalogue
 from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.terminal import (
@@ -91,14 +91,14 @@ def coverage(
     if source is not None:
         if context.get_parameter_source("repo") is ParameterSource.COMMANDLINE:
             raise UsageError("--repo and --source cannot be combined; give one of them")
-        held = contents.published(
+        held = environments.published(
             source, environment.packages, tag=tag, view=view, token_file=token_file, login_file=login_file
         )
         found = cover(environment, held.holdings, is_pruned=held.is_pruned)
     else:
         with closing(ProgressLine()) as line, closing(open_catalogue(repo, line)) as opened:
             revision = f"{rev}:{tag}" if tag else rev
-            held = contents.recorded_in(opened, repo or str(opened.path), revision, environment.packages)
+            held = environments.recorded_in(opened, repo or str(opened.path), revision, environment.packages)
             found = cover(environment, held.holdings, is_pruned=held.is_pruned)
             causes = extensions().hook.causes(repository=opened)
             if causes is not None and held.revision and held.tag:

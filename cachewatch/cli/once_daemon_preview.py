@@ -40,7 +40,7 @@ from cachewatch.service.digest_assembly import ChannelMessages, PendingDigest, b
 from cachewatch.service.passes_and_leadership import leading, ping, resume, run_pass
 from cachewatch.service.poll import poll
 from cachewatch.service.streams_and_silences import REGULAR, URGENT, Stream, StreamState, read_stream, streams_of
-from cachewatch.store import deliveries as outbox
+from cachewatch.store import deliveries
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.deliveries import OPEN
@@ -83,7 +83,7 @@ def _source(source: SourceHealth, then: SourceHealth | None, now: datetime) -> s
 def _digests(context: Context, before: ServiceStatus, after: ServiceStatus, begun: datetime) -> Iterator[str]:
     """Yield the digests that the pass created or tried to deliver, then those that it did not, and why."""
     with context.database.read() as connection:
-        newest = outbox.find(connection, limit=_MOST_DELIVERIES)
+        newest = deliveries.find(connection, limit=_MOST_DELIVERIES)
         touched = [each for each in reversed(newest) if max(each.created, each.settled_at or each.created) >= begun]
         found = {each.digest: digests.find(connection, each.digest) for each in touched}
     for key, digest in found.items():

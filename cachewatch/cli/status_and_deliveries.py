@@ -21,7 +21,7 @@ from cachewatch.config.schedules_and_dates import minute, second
 from cachewatch.config.value_types_and_secrets import PostgresAddress, Secret, StatePlace, read_secret_file, state_named
 from cachewatch.core.names_and_escaping import safe
 from cachewatch.errors import AnotherInstance, StateError, UsageError
-from cachewatch.operators import alerts_summary_actions as operator_actions
+from cachewatch.operators import alerts_summary_actions
 from cachewatch.operators.status_and_problems import (
     ChannelStatus,
     HeldDigestStatus,
@@ -226,7 +226,7 @@ def show(*, config: Config, number: int, raw: bool, format_: str) -> None:
         if found is None:
             raise UsageError(f"no delivery {number}; see `cachewatch deliveries list`")
         if raw:
-            sys.stdout.buffer.write(operator_actions.message_of(connection, context, number).payload)
+            sys.stdout.buffer.write(alerts_summary_actions.message_of(connection, context, number).payload)
             return
         stored = digests.find(connection, found.digest)
         entries = outbox.history(connection, number)
@@ -260,7 +260,7 @@ def retry(*, config: Config, numbers: tuple[int, ...], is_forced: bool, **filter
 
     The same bytes are due now. Name deliveries by their numbers, or choose them by options.
     """
-    act = partial(operator_actions.retry, is_forced=is_forced)
+    act = partial(alerts_summary_actions.retry, is_forced=is_forced)
     _each(config, numbers or _chosen(config, **filters), "due now", act)
 
 
@@ -273,7 +273,7 @@ def resend(*, config: Config, numbers: tuple[int, ...]) -> None:
 
     Each goes out as a new message that refers to the old one.
     """
-    _each(config, numbers, "queued again", operator_actions.resend)
+    _each(config, numbers, "queued again", alerts_summary_actions.resend)
 
 
 @examples("cachewatch deliveries release my-packages", "cachewatch deliveries release my-packages/urgent")
@@ -286,7 +286,7 @@ def release(*, config: Config, names: tuple[str, ...]) -> None:
     Name each digest by its key or its subscription. If a subscription has several held digests, write
     SUBSCRIPTION/regular or SUBSCRIPTION/urgent.
     """
-    _each(config, names, "released", operator_actions.release)
+    _each(config, names, "released", alerts_summary_actions.release)
 
 
 @examples(
@@ -307,9 +307,9 @@ def drop(*, config: Config, names: tuple[str, ...], reason: str, **filters: str 
     def act(context: Context, name: str) -> None:
         # A longer number is the key of a digest: nobody has so many deliveries.
         if name.isdecimal() and len(name) < 10:
-            operator_actions.drop_delivery(context, int(name), reason)
+            alerts_summary_actions.drop_delivery(context, int(name), reason)
         else:
-            operator_actions.drop_digest(context, name, reason)
+            alerts_summary_actions.drop_digest(context, name, reason)
 
     _each(config, names or tuple(map(str, _chosen(config, **filters))), "dropped", act)
 
@@ -331,7 +331,7 @@ def restore(*, config: Config, channel: str, targets: tuple[str, ...]) -> None:
         raise UsageError(f"no address is suppressed in {channel}")
 
     def act(context: Context, target: str) -> None:
-        operator_actions.restore(context, channel, target)
+        alerts_summary_actions.restore(context, channel, target)
 
     _each(config, targets or suppressed, "receives digests again", act)
 

@@ -27,7 +27,7 @@ from msgspec.structs import replace
 from cachewatch.config.general_settings import Config
 from cachewatch.config.sources import Source
 from cachewatch.core.names_and_escaping import safe
-from cachewatch.daemon import healthz_and_metrics as monitor
+from cachewatch.daemon import healthz_and_metrics
 from cachewatch.daemon.healthz_and_metrics import DaemonStatus, Failures, MonitorPage, MonitorServer
 from cachewatch.errors import CachewatchError, StateError
 from cachewatch.git.git_processes import interrupt
@@ -329,7 +329,7 @@ class Daemon:
     def _readyz(self) -> MonitorPage:
         health_page = self._healthz()
         if self._leadership.is_ours:
-            return monitor.readyz(self._snapshot(), health_page)
+            return healthz_and_metrics.readyz(self._snapshot(), health_page)
         standby = MonitorPage(200, f"standby: {self._leadership.other} works on the state\n")
         return standby if health_page.status == 200 else health_page
 
@@ -340,7 +340,7 @@ class Daemon:
             failing_jobs=len(self._failures.lasting()),
             is_leader=self._leadership.is_ours,
         )
-        return monitor.figures(self._snapshot(), daemon)
+        return healthz_and_metrics.figures(self._snapshot(), daemon)
 
     def _stop(self, number: int, _: Any) -> None:
         if self._context.is_ending.is_set():

@@ -33,7 +33,7 @@ from cachewatch.service.recipients_and_retries import is_recipient, is_used, why
 from cachewatch.service.streams_and_silences import streams_of
 from cachewatch.service.unreadable_documents import source_unreadable, unread_sources, unreadable
 from cachewatch.store import cursors_and_remembered as cursors
-from cachewatch.store import deliveries as outbox
+from cachewatch.store import deliveries
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.deliveries import OPEN, WAITING, Delivery, DeliveryState
@@ -46,7 +46,7 @@ def review(context: Context) -> bool:
     """Open and resolve alerts to agree with the state, and notify operators; return True if nothing is wrong."""
     now = context.clock()
     with context.database.read() as connection:
-        causes = (health.has_any, digests.all_held, cursors.unreadable, outbox.all_suppressed)
+        causes = (health.has_any, digests.all_held, cursors.unreadable, deliveries.all_suppressed)
         is_well = not any(each(connection) for each in causes)
         unread = cursors.unreadable(connection)
         newest = health.newest_revisions(connection)
@@ -114,12 +114,13 @@ def _may_last(connection: Connection, config: Config, key: AlertKey) -> bool:
         case AlertKind.DIGEST_FAILED | AlertKind.TEMPLATE_FAILED:
             lasts = any(name == key.name and key.part in ("", stream) for name, stream in _streams(config))
         case AlertKind.CHANNEL_DOWN:
-            lasts = is_used(config, key.name) or key.name in outbox.oldest_open(connection)
+            lasts = is_used(config, key.name) or key.name in deliveries.oldest_open(connection)
         case AlertKind.DELIVERY_FAILED:
-            failed = outbox.has_any(connection, key.name, key.part, (DeliveryState.DEAD, *OPEN))  # and was not dropped
+            # And was not dropped.
+            failed = deliveries.has_any(connection, key.name, key.part, (DeliveryState.DEAD, *OPEN))
             lasts = failed and is_recipient(config, key.name, key.part)
         case AlertKind.ADDRESS_SUPPRESSED:
-            is_left_out = outbox.is_suppressed(connection, key.name, key.part)
+            is_left_out = deliveries.is_suppressed(connection, key.name, key.part)
             lasts = is_left_out and is_recipient(config, key.name, key.part)
         case _:
             lasts = True  # the review, or the daemon, resolves it
@@ -137,7 +138,7 @@ def _following(connection: Connection, config: Config) -> Iterator[Alert]:
         alert = unreadable(source, tag, reasons)
         if _may_last(connection, config, alert.key):
             yield alert
-    for each in outbox.all_suppressed(connection):
+    for each in deliveries.all_suppressed(connection):
         if is_recipient(config, each.channel, each.target):
             yield recipients.alert(each.channel, each.target, each.said)
 
@@ -229,9 +230,9 @@ def retry(context: Context, number: int, *, is_forced: bool = False) -> Delivery
         _check_recipient(connection, context, delivery)
         message_of(connection, context, number)
         said, was_sending = "retried by an operator", delivery.state is DeliveryState.SENDING
-        outbox.settle(connection, delivery, DeliveryState.QUEUED, now=now, said=said, may_have_arrived=was_sending)
+        deliveries.settle(connection, delivery, DeliveryState.QUEUED, now=now, said=said, may_have_arrived=was_sending)
         if config is not None:
-            outbox.prolong(connection, number, now + config.retry.lasting)
+            deliveries.prolong(connection, number, now + config.retry.lasting)
         # Whoever asks has repaired the channel, or wants to see whether it was.
         channel_health = health.channel(connection, delivery.channel)
         health.put_health(connection, structs.replace(channel_health, blocked_until=None))
@@ -252,16 +253,16 @@ def resend(context: Context, number: int) -> None:
         _check_recipient(connection, context, delivery)
         original = message_of(connection, context, number)
         again = open_channel(config).rebuild_message(structs.replace(stored.rendered, created=now), original)
-        copy = outbox.next_copy(connection, delivery)
-        outbox.add(
+        copy = deliveries.next_copy(connection, delivery)
+        deliveries.add(
             connection, delivery.channel, [again], state=DeliveryState.QUEUED, lasting=config.retry.lasting, copy=copy
         )
-        outbox.note(connection, number, "resent", "by an operator, as a new message", now)
+        deliveries.note(connection, number, "resent", "by an operator, as a new message", now)
 
 
 def message_of(connection: Connection, context: Context, number: int) -> Message:
     """Return the bytes of the delivery `number`; raise UsageError if they were deleted."""
-    found = outbox.message(connection, number)
+    found = deliveries.message(connection, number)
     if not found.payload:
         kept = duration_in_words(context.config.retention.payload)
         raise UsageError(
@@ -289,8 +290,8 @@ def _settle_held(context: Context, name: str, state: DigestState, said: str) -> 
         advances = list(digests.advances(connection, stored.key))
         if state is DigestState.RELEASED:
             advances = [structs.replace(each, learned=confirmed(each.learned)) for each in advances]
-            for each in outbox.find(connection, digest_key=stored.key):
-                outbox.prolong(connection, each.id, each.give_up + (now - stored.created))
+            for each in deliveries.find(connection, digest_key=stored.key):
+                deliveries.prolong(connection, each.id, each.give_up + (now - stored.created))
         digests.delete_holds(connection, stored.subscription, stored.stream)
         cursors.advance(connection, advances, now)
         resolve_settled(connection, context)
@@ -303,7 +304,7 @@ def drop_delivery(context: Context, number: int, reason: str) -> None:
         delivery = _delivery(connection, number)
         if delivery.state not in (*OPEN, DeliveryState.DEAD, DeliveryState.SUPPRESSED):
             raise UsageError(f"delivery {number} is {delivery.state}; only what waits or failed can be dropped")
-        outbox.settle(connection, delivery, DeliveryState.DROPPED, now=context.clock(), said=reason)
+        deliveries.settle(connection, delivery, DeliveryState.DROPPED, now=context.clock(), said=reason)
         resolve_settled(connection, context)
 
 
@@ -316,7 +317,7 @@ def restore(context: Context, channel: str, target: str) -> None:
 
 
 def _delivery(connection: Connection, number: int) -> Delivery:
-    found = outbox.delivery(connection, number)
+    found = deliveries.delivery(connection, number)
     if found is None:
         raise UsageError(f"there is no delivery {number}; see `cachewatch deliveries list`")
     return found

@@ -18,7 +18,7 @@ from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.held_digests import goes_out_at
 from cachewatch.service.recipients_and_retries import is_operator, last_addresses
 from cachewatch.service.streams_and_silences import Stream, streams_of
-from cachewatch.store import deliveries as outbox
+from cachewatch.store import deliveries
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.deliveries import DeliveryState, Suppressed
@@ -117,7 +117,7 @@ def read_status(context: Context) -> ServiceStatus:
             channels=tuple(_channels(connection, config, now)),
             held=tuple(_held(stored, config) for stored in digests.all_held(connection)),
             silences=tuple(SilenceStatus(s.name, s.until, s.is_active(day), s.reason) for s in config.silences),
-            suppressed=tuple(outbox.all_suppressed(connection)),
+            suppressed=tuple(deliveries.all_suppressed(connection)),
             alerts=tuple(
                 AlertStatus(each.key.kind, each.key.name, each.key.part, each.opened_at, each.title, each.detail)
                 for each in health.all_open(connection)
@@ -138,9 +138,9 @@ def _stream(slots: Mapping[tuple[str, str], Slot], stream: Stream) -> StreamStat
 
 
 def _channels(connection: Connection, config: Config, now: datetime) -> Iterator[ChannelStatus]:
-    queue, oldest = outbox.queue(connection), outbox.oldest_open(connection)
-    due = {each.channel: each.due for each in reversed(outbox.overdue(connection, now, timedelta(0)))}
-    suppressed = Counter(each.channel for each in outbox.all_suppressed(connection))
+    queue, oldest = deliveries.queue(connection), deliveries.oldest_open(connection)
+    due = {each.channel: each.due for each in reversed(deliveries.overdue(connection, now, timedelta(0)))}
+    suppressed = Counter(each.channel for each in deliveries.all_suppressed(connection))
     for name in dict.fromkeys((*config.channels, *(channel for channel, _ in queue))):
         yield ChannelStatus(
             health=health.channel(connection, name),

@@ -18,13 +18,13 @@ from cachewatch.config.sources import Source
 from cachewatch.errors import StateError, TemplateError
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import LATEST, Revision, back_from
-from cachewatch.report import digest_and_message_values as digest_values
+from cachewatch.report.digest_and_message_values import Note, Notice
 from cachewatch.report.digest_rendering import render_notice
 from cachewatch.report.words_file import words
 from cachewatch.runtime.log import error_message, traceback_of
 from cachewatch.service.context_and_source_copies import Context, EndingError
 from cachewatch.service.streams_and_silences import days
-from cachewatch.store import deliveries as outbox
+from cachewatch.store import deliveries
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.deliveries import DeliveryState
@@ -70,7 +70,7 @@ def queue_within(connection: Connection, context: Context, notice: OperatorNotic
     now, config = context.clock(), context.config  # one of them, though a reload may bring another
     topic = _topic(notice.key) if isinstance(notice, Alert) else notice.topic
     whom, is_stored = config.operators, False
-    said = digest_values.Notice(
+    said = Notice(
         key=hashlib.sha256(f"{topic}\n{notice.title}\n{to_text(now)}".encode()).hexdigest(),
         created=now,
         title=notice.title,
@@ -110,7 +110,7 @@ def queue_within(connection: Connection, context: Context, notice: OperatorNotic
             )
             digests.add(connection, record)
             is_stored = True
-        outbox.add(connection, name, messages, state=DeliveryState.QUEUED, lasting=channel.retry.lasting)
+        deliveries.add(connection, name, messages, state=DeliveryState.QUEUED, lasting=channel.retry.lasting)
     return is_stored
 
 
@@ -213,12 +213,12 @@ def is_stale(source: Source, source_health: SourceHealth, now: datetime) -> bool
     return newest is not None and now - newest > source.stale_after
 
 
-def staleness(source_health: SourceHealth, now: datetime, zone: str) -> digest_values.Note:
+def staleness(source_health: SourceHealth, now: datetime, zone: str) -> Note:
     """Return a note on how old the newest data of a source is."""
     newest = _newest(source_health)
     if newest is None:
-        return digest_values.Note("empty")
-    return digest_values.Note("old", {"since": minute(newest, zone), "age": days(now - newest)})
+        return Note("empty")
+    return Note("old", {"since": minute(newest, zone), "age": days(now - newest)})
 
 
 def _newest(source_health: SourceHealth) -> datetime | None:

@@ -42,7 +42,7 @@ from cachewatch.service.held_digests import over
 from cachewatch.service.streams_and_silences import Stream, StreamState, first_revision, is_current, read_stream
 from cachewatch.service.unreadable_documents import find_unreadable, tags_to_read, unread_at_begin
 from cachewatch.store import cursors_and_remembered as cursors
-from cachewatch.store import deliveries as outbox
+from cachewatch.store import deliveries
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.cursors_and_remembered import Advance, CursorUpdate, Unread
@@ -165,7 +165,7 @@ def _store_digest(
     digests.add(connection, stored)
     state = DeliveryState.HELD if draft.hold else DeliveryState.QUEUED
     for each in packed:
-        outbox.add(connection, each.channel, each.messages, state=state, lasting=each.lasting)
+        deliveries.add(connection, each.channel, each.messages, state=state, lasting=each.lasting)
     counter = Counter.of("digests_total", subscription=stream.subscription.name, result=stored.state)
     health.count(connection, counter)
 

@@ -34,7 +34,7 @@ from cachewatch.service.poll import Polls, follow_poll
 from cachewatch.service.sending_and_channel_faults import deliver_all
 from cachewatch.service.streams_and_silences import Stream, streams_of, streams_to_look_at
 from cachewatch.store import cursors_and_remembered as cursors
-from cachewatch.store import deliveries as outbox
+from cachewatch.store import deliveries
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.health_and_alerts import AlertKind
@@ -89,7 +89,7 @@ def clean_up(context: Context, *, may_be_open: bool = True) -> None:
     with context.database.write() as connection:
         now = context.clock()
         digests_gone = digests.forget_digests(connection, now - retention.metadata)
-        payloads_gone = outbox.delete_payloads(connection, now - retention.payload, kept_channels=feeds)
+        payloads_gone = deliveries.delete_payloads(connection, now - retention.payload, kept_channels=feeds)
         cursors.forget(connection, now - retention.metadata)
     if digests_gone or payloads_gone:
         context.log.info("state.cleaned", digests=digests_gone or None, payloads=payloads_gone or None)
@@ -130,7 +130,7 @@ def run_pass(context: Context) -> Result:
         follow_poll(context, source, may_be_open=not is_well)
     clean_up(context, may_be_open=not is_well)
     with context.database.read() as connection:
-        suppressed = outbox.count_suppressed(connection, begun)
+        suppressed = deliveries.count_suppressed(connection, begun)
         kinds = Counter(alert.key.kind for alert in health.all_open(connection))
         _log_what_waits(connection, context, begun)
     return Result(
@@ -146,7 +146,7 @@ def _log_what_waits(connection: Connection, context: Context, begun: datetime) -
     """Log which deliveries wait for a channel that failed before this pass began, and when they are retried."""
     for name in context.config.channels:
         found = health.channel(connection, name)
-        waiting = outbox.find(connection, states=outbox.OPEN, channel=name)
+        waiting = deliveries.find(connection, states=deliveries.OPEN, channel=name)
         if waiting and found.blocked_until is not None and found.error_at is not None and found.error_at < begun:
             context.log.error(
                 "channel.waiting",

@@ -14,7 +14,7 @@ from cachewatch.config.value_types_and_secrets import address_of
 from cachewatch.service import alerts_and_staleness as alerts
 from cachewatch.service.alerts_and_staleness import OPERATORS, Alert
 from cachewatch.service.context_and_source_copies import Context
-from cachewatch.store import deliveries as outbox
+from cachewatch.store import deliveries
 from cachewatch.store.deliveries import Delivery, DeliveryState
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind
 from cachewatch.store.transactions_and_upgrades import Connection
@@ -134,7 +134,7 @@ def is_given_up(connection: Connection, context: Context, delivery: Delivery) ->
     It needs several attempts over a day, or over its whole time if that is shorter.
     """
     now, lasting = context.clock(), retried_for(context.config, delivery.channel)
-    first = outbox.first_deferral(connection, delivery.id)
+    first = deliveries.first_deferral(connection, delivery.id)
     if first is None or delivery.attempts < _LEAST_ATTEMPTS:
         return False
     # An end that is further ahead than possible was stored by a wrong clock.
@@ -151,17 +151,17 @@ _RETRIED_AFTER = timedelta(days=7)
 def note_refusal(connection: Connection, context: Context, delivery: Delivery, said: str) -> bool:
     """Suppress the address of a delivery if it has refused digests for days; tell whether it is suppressed."""
     name, target, now = delivery.channel, delivery.target, context.clock()
-    if outbox.is_suppressed(connection, name, target):
+    if deliveries.is_suppressed(connection, name, target):
         return True
-    accepted, refusals = outbox.last_accepted(connection, name, target), outbox.refusals(connection, name, target)
-    refusals = [at for at in refusals if accepted is None or at > accepted]
+    accepted = deliveries.last_accepted(connection, name, target)
+    refusals = [at for at in deliveries.refusals(connection, name, target) if accepted is None or at > accepted]
     is_lasting = len(refusals) >= _REFUSALS and now - min(refusals) >= _REFUSING_FOR
     if not is_lasting or is_operator(context.config, name, target):
         return False
-    outbox.suppress_address(connection, name, target, said, now)
+    deliveries.suppress_address(connection, name, target, said, now)
     # What waits for it is kept with what follows, so that all of it goes out in its order.
-    for each in outbox.find(connection, states=outbox.WAITING, channel=name, target=target):
-        outbox.settle(connection, each, DeliveryState.SUPPRESSED, now=now, said=said)
+    for each in deliveries.find(connection, states=deliveries.WAITING, channel=name, target=target):
+        deliveries.settle(connection, each, DeliveryState.SUPPRESSED, now=now, said=said)
     alerts.resolve_within(connection, context, AlertKey(AlertKind.DELIVERY_FAILED, name, target), "")
     alerts.open_within(connection, context, alert(name, target, said))
     return True
@@ -183,27 +183,27 @@ def alert(channel: str, target: str, said: str) -> Alert:
 def try_again(connection: Connection, context: Context) -> None:
     """Make the oldest kept digest of each suppressed address due once a week; restore the addresses of operators."""
     now = context.clock()
-    for each in outbox.all_suppressed(connection):
+    for each in deliveries.all_suppressed(connection):
         if is_operator(context.config, each.channel, each.target):
             restore(connection, context, each.channel, each.target)
             continue
-        kept = outbox.find(connection, states=(DeliveryState.SUPPRESSED,), channel=each.channel, target=each.target)
-        last = outbox.last_attempt(connection, each.channel, each.target) or each.since
-        is_under_way = outbox.has_any(connection, each.channel, each.target)
+        kept = deliveries.find(connection, states=(DeliveryState.SUPPRESSED,), channel=each.channel, target=each.target)
+        last = deliveries.last_attempt(connection, each.channel, each.target) or each.since
+        is_under_way = deliveries.has_any(connection, each.channel, each.target)
         if kept and not is_under_way and abs(now - last) >= _RETRIED_AFTER:
             _send(connection, context, kept[-1], "tried again after a week")
 
 
 def restore(connection: Connection, context: Context, channel: str, target: str) -> bool:
     """End the suppression of an address and send what was kept for it; tell whether it was suppressed."""
-    was_suppressed = outbox.restore_address(connection, channel, target)
+    was_suppressed = deliveries.restore_address(connection, channel, target)
     if was_suppressed:
-        for each in outbox.find(connection, states=(DeliveryState.SUPPRESSED,), channel=channel, target=target):
+        for each in deliveries.find(connection, states=(DeliveryState.SUPPRESSED,), channel=channel, target=target):
             _send(connection, context, each, "its address was restored")
     return was_suppressed
 
 
 def _send(connection: Connection, context: Context, delivery: Delivery, said: str) -> None:
     now = context.clock()
-    outbox.settle(connection, delivery, DeliveryState.QUEUED, now=now, said=said)
-    outbox.prolong(connection, delivery.id, now + retried_for(context.config, delivery.channel))
+    deliveries.settle(connection, delivery, DeliveryState.QUEUED, now=now, said=said)
+    deliveries.prolong(connection, delivery.id, now + retried_for(context.config, delivery.channel))

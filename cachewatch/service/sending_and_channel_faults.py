@@ -35,7 +35,7 @@ from cachewatch.service.recipients_and_retries import (
     why_not,
 )
 from cachewatch.service.streams_and_silences import days
-from cachewatch.store import deliveries as outbox
+from cachewatch.store import deliveries
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.deliveries import OPEN, Delivery, DeliveryState
@@ -76,7 +76,7 @@ def deliver_all(context: Context, *, is_last: bool) -> int:
     dead = sum(_settle_unwritten(context, name) for name in {each.channel for each, _ in context.unwritten.values()})
     for _ in range(2):  # the second time for notices of failures, perhaps through a channel that was used before
         with context.database.read() as connection:
-            due = outbox.due_channels(connection, context.clock())
+            due = deliveries.due_channels(connection, context.clock())
         notices = context.notices
         dead += sum(deliver(context, name, is_last=is_last) for name in due)
         if context.notices == notices:
@@ -87,7 +87,7 @@ def deliver_all(context: Context, *, is_last: bool) -> int:
 def report_removed_channels(context: Context) -> None:
     """Open an alert for each channel that is no longer configured while deliveries wait for it."""
     with context.database.read() as connection:
-        names = outbox.due_channels(connection, context.clock())
+        names = deliveries.due_channels(connection, context.clock())
     for name in names:
         if name not in context.config.channels:
             alerts.open_now(context, _channel_alert(name))
@@ -103,7 +103,7 @@ def deliver(context: Context, name: str, *, is_last: bool = True) -> int:
         return dead
     with context.database.read() as connection:
         is_blocked = health.channel(connection, name).is_blocked(context.clock())
-        is_interrupted = bool(outbox.find(connection, states=(DeliveryState.SENDING,), channel=name, limit=1))
+        is_interrupted = bool(deliveries.find(connection, states=(DeliveryState.SENDING,), channel=name, limit=1))
     if is_interrupted:
         _release_claims(context, name, context.clock() + longest_attempt(config))
     if is_blocked:
@@ -126,17 +126,17 @@ def _release_claims(context: Context, name: str, later: datetime) -> None:
     host, now = f"{socket.gethostname()}/", context.clock()
     is_alone = not context.database.is_shared and not shared_kind(context.folder)
     with context.database.write() as connection:
-        found = outbox.find(connection, states=(DeliveryState.SENDING,), channel=name)
+        found = deliveries.find(connection, states=(DeliveryState.SENDING,), channel=name)
         for each in found:
             is_ours = is_alone or (each.claimed_by or "").startswith(host)
-            outbox.requeue(connection, each.id, now if is_ours else later, now)
+            deliveries.requeue(connection, each.id, now if is_ours else later, now)
     context.log.warning("deliveries.interrupted", channel=name, count=len(found))
 
 
 def _sent_before(context: Context, name: str, target: str, most: int) -> list[Message]:
     """Return messages that were sent to `target`, newest first; a future date is replaced by that of the one before."""
     with context.database.read() as connection:
-        newest_first = outbox.sent_history(connection, name, target, most)
+        newest_first = deliveries.sent_history(connection, name, target, most)
     now, before, found = context.clock(), datetime.fromtimestamp(0, UTC), []
     for message in reversed(newest_first):
         before = message.created if message.created <= now else before
@@ -152,7 +152,7 @@ def _deliver_each(context: Context, name: str, transport: Transport, *, is_last:
         if message is None:
             said = "its stored bytes are damaged; `cachewatch state check` looks for more, and a backup has what was stored"
             with context.database.write() as connection:
-                if outbox.settle(connection, delivery, DeliveryState.DEAD, now=context.clock(), said=said):
+                if deliveries.settle(connection, delivery, DeliveryState.DEAD, now=context.clock(), said=said):
                     damaged = DeliveryResult(DeliveryOutcome.DEAD, said)
                     _note_target(connection, context, delivery, _Outcome(DeliveryState.DEAD, said), damaged)
             context.log_of(delivery).error("delivery.dead", said=said)
@@ -217,7 +217,7 @@ class _Run:
                 now = self._context.clock()
                 with self._context.database.write() as connection:  # to be tried again with what follows in the pass
                     for delivery, answer in group:
-                        outbox.settle(
+                        deliveries.settle(
                             connection, delivery, DeliveryState.QUEUED, now=now, said=answer.detail, counts=False
                         )
             else:
@@ -261,9 +261,9 @@ def _claim(connection: Connection, context: Context, name: str) -> _Claimed | No
     """Claim the next message with a configured recipient, and drop those before it; None at the end of the run."""
     if name not in context.config.channels or context.is_ending.is_set():
         return None
-    while (delivery := outbox.claim(connection, name, context.clock(), context.owner)) is not None:
+    while (delivery := deliveries.claim(connection, name, context.clock(), context.owner)) is not None:
         try:
-            message = outbox.message(connection, delivery.id)
+            message = deliveries.message(connection, delivery.id)
         except DamagedRow:
             message = None
         message = message if message and message.payload else None
@@ -283,7 +283,7 @@ def _is_dropped(connection: Connection, context: Context, delivery: Delivery) ->
     subscription = digests.subscription_of(connection, delivery.digest)
     said = why_not(context.config, subscription, delivery.channel, delivery.target)
     if said:
-        outbox.settle(connection, delivery, DeliveryState.DROPPED, now=context.clock(), said=said, counts=False)
+        deliveries.settle(connection, delivery, DeliveryState.DROPPED, now=context.clock(), said=said, counts=False)
         context.log_within(connection, delivery).warning("delivery.dropped", said=said)
     return bool(said)
 
@@ -333,7 +333,7 @@ def _write_down(
         delivery = delivery if is_away or answer.is_lost else _note_channel_works(connection, context, delivery)
         outcome = _judge(connection, context, delivery, answer)
         event = "away" if answer.is_channel and outcome.state is DeliveryState.DEFERRED else ""
-        is_ours = outbox.settle(
+        is_ours = deliveries.settle(
             connection,
             delivery,
             outcome.state,
@@ -342,7 +342,7 @@ def _write_down(
             due=outcome.due,
             may_have_arrived=answer.may_have_arrived,
             counts=not is_away,
-            event=outbox.REFUSED if answer.is_refused else event,
+            event=deliveries.REFUSED if answer.is_refused else event,
         )
         _note_channel(connection, context, delivery, answer, outcome.said)
         if is_ours:
@@ -365,10 +365,10 @@ def _note_channel_works(connection: Connection, context: Context, delivery: Deli
     if since is None:
         return delivery
     now = context.clock()
-    for each in outbox.find(connection, states=OPEN, channel=name):
+    for each in deliveries.find(connection, states=OPEN, channel=name):
         lost = now - max(since, each.created)
-        outbox.prolong(connection, each.id, min(each.give_up + lost, now + retried_for(context.config, name)))
-    prolonged = outbox.delivery(connection, delivery.id)
+        deliveries.prolong(connection, each.id, min(each.give_up + lost, now + retried_for(context.config, name)))
+    prolonged = deliveries.delivery(connection, delivery.id)
     return delivery if prolonged is None else replace(delivery, give_up=prolonged.give_up)
 
 
@@ -379,7 +379,7 @@ def _judge(connection: Connection, context: Context, delivery: Delivery, answer:
         return _Outcome(DeliveryState.SENT, answer.detail)
     if answer.outcome is DeliveryOutcome.DEAD:
         # A digest for a suppressed address, tried once a week, is kept until it is accepted.
-        is_kept = answer.is_address and outbox.is_suppressed(connection, delivery.channel, delivery.target)
+        is_kept = answer.is_address and deliveries.is_suppressed(connection, delivery.channel, delivery.target)
         return _Outcome(DeliveryState.SUPPRESSED if is_kept else DeliveryState.DEAD, answer.detail)
     if answer.outcome is DeliveryOutcome.TOO_LARGE:
         return _shortened(connection, context, delivery, answer)
@@ -396,7 +396,8 @@ def _shortened(connection: Connection, context: Context, delivery: Delivery, ans
     """Return the short form of a digest that was too large, to be sent instead; if it was that already, give up."""
     config = context.config.channels.get(delivery.channel)
     try:
-        stored, size = digests.get(connection, delivery.digest), len(outbox.message(connection, delivery.id).payload)
+        stored = digests.get(connection, delivery.digest)
+        size = len(deliveries.message(connection, delivery.id).payload)
     except DamagedRow as error:
         return _Outcome(DeliveryState.DEAD, f"{answer.detail}; {error}")
     if stored is None or config is None:
@@ -433,7 +434,7 @@ def _note_target(
     key = AlertKey(AlertKind.DELIVERY_FAILED, name, target)
     health.count(connection, Counter.of("deliveries_total", channel=name, result=outcome.state))
     if outcome.shorter is not None:
-        outbox.replace_message(connection, delivery.id, outcome.shorter)
+        deliveries.replace_message(connection, delivery.id, outcome.shorter)
     if outcome.state is DeliveryState.SENT:
         restore(connection, context, name, target)
         alerts.resolve_within(connection, context, key, f"{target} can be reached again")
@@ -480,4 +481,4 @@ def unblock(context: Context) -> None:
         with context.database.write() as connection:
             channel_health = health.channel(connection, name)
             health.put_health(connection, replace(channel_health, blocked_until=None))
-            outbox.hasten(connection, name, context.clock())
+            deliveries.hasten(connection, name, context.clock())

@@ -12,7 +12,7 @@ from sqlite_files import opened
 from station import Site
 
 from cachewatch.store import health_and_alerts as health
-from cachewatch.store import sqlite_and_process_lock as sqlite_backup
+from cachewatch.store import sqlite_and_process_lock
 from cachewatch.store.deliveries import DeliveryState
 from cachewatch.store.health_and_alerts import Counter
 from cachewatch.store.sqlite_and_process_lock import NAME
@@ -72,13 +72,13 @@ def test_a_backup_replaces_nothing(site: Site, run: Run) -> None:
 def test_a_backup_that_fails_leaves_nothing(site: Site, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """No draft of it, and nothing that came there meanwhile is replaced."""
     copy, before = site.folder / "copy.db", {path.name for path in site.folder.iterdir()}
-    copied = sqlite_backup._flush
+    copied = sqlite_and_process_lock._flush
 
     def flush(path: Path) -> None:
         copied(path)
         copy.write_text("of another one\n")
 
-    monkeypatch.setattr(sqlite_backup, "_flush", flush)
+    monkeypatch.setattr(sqlite_and_process_lock, "_flush", flush)
     refused = run("state", "backup", copy, "--config", site.folder / "cachewatch.yaml")
     assert (refused.exit_code, "copy.db: already exists" in refused.error) == (5, True), refused.error
     assert copy.read_text() == "of another one\n"

@@ -13,7 +13,7 @@ from helpers import catalogue, records
 from mailservers import free_port, post
 from station import Site
 
-from cachewatch.store import deliveries as outbox
+from cachewatch.store import deliveries
 from cachewatch.store.deliveries import DeliveryState
 
 pytestmark = pytest.mark.usefixtures("loopback")
@@ -127,7 +127,7 @@ def test_a_preview_is_what_is_sent_and_changes_nothing(site: Site, run: Run) -> 
     path.write_text(everything)
     site.run()
     with site.open().database.read() as connection:
-        sent = [outbox.message(connection, each.id).payload.decode() for each in site.deliveries()]
+        sent = [deliveries.message(connection, each.id).payload.decode() for each in site.deliveries()]
     assert [without_moments(done.output) for done in shown] == [without_moments(text) for text in sent]
     assert len({without_moments(text) for text in sent}) == 6
     assert CANARY not in "".join(done.output + done.error for done in shown)

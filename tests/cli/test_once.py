@@ -11,7 +11,7 @@ from conftest import Run
 from helpers import catalogue, document, history, records
 from servers import Says, serving
 
-from cachewatch.cli import once_daemon_preview as once_and_daemon
+from cachewatch.cli import once_daemon_preview
 from cachewatch.store.sqlite_and_process_lock import only_one
 
 CONFIG = """\
@@ -32,7 +32,7 @@ def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     history(tmp_path / "upstream.git", catalogue(base), catalogue(base | {"new": records([2])}))
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("CACHEWATCH_CONFIG", raising=False)
-    monkeypatch.setattr(once_and_daemon, "is_on_terminal", lambda: True)
+    monkeypatch.setattr(once_daemon_preview, "is_on_terminal", lambda: True)
     return tmp_path
 
 
@@ -58,7 +58,7 @@ def test_a_digest_was_sent(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert second[1].endswith(", unchanged")
     assert second[2:] == ["DIGESTS", "  all: nothing to send now; next with each new revision"]
     # Cron and systemd read the log, which is on standard error.
-    monkeypatch.setattr(once_and_daemon, "is_on_terminal", lambda: False)
+    monkeypatch.setattr(once_daemon_preview, "is_on_terminal", lambda: False)
     assert run("once").output == ""
 
 

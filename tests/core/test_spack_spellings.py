@@ -2,7 +2,7 @@
 
 import pytest
 
-from cachewatch.core import versions_spellings_targets as spack_spellings
+from cachewatch.core import versions_spellings_targets
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from cachewatch.core import versions_spellings_targets as spack_spellings
 )
 def test_compilers(written: str | None, spelled: str) -> None:
     """Compilers are spelled as Spack 1.0 does, and renamed ones are the same."""
-    assert spack_spellings.compiler(written) == spelled
+    assert versions_spellings_targets.compiler(written) == spelled
 
 
 @pytest.mark.parametrize(
@@ -41,10 +41,10 @@ def test_compilers(written: str | None, spelled: str) -> None:
 )
 def test_variants(written: list[str], spelled: tuple[str, ...]) -> None:
     """Variants are a set by name; := is =, - is ~, and quotes mean nothing."""
-    assert spack_spellings.variants(tuple(written)) == spelled
+    assert versions_spellings_targets.variants(tuple(written)) == spelled
 
 
 def test_stacks_are_a_set_without_the_union() -> None:
     """The stack root is the union of all and is not one."""
-    assert spack_spellings.stacks(("root", "ml", "e4s", "ml")) == ("e4s", "ml")
-    assert spack_spellings.stacks(("root",)) == ()
+    assert versions_spellings_targets.stacks(("root", "ml", "e4s", "ml")) == ("e4s", "ml")
+    assert versions_spellings_targets.stacks(("root",)) == ()

@@ -10,9 +10,7 @@ from msgspec.structs import replace
 from cachewatch.channels import open_channel
 from cachewatch.config.general_settings import Config
 from cachewatch.report.digest_and_message_values import Message
-from cachewatch.service import deciding_and_storing as creating_digests
-from cachewatch.service import digest_assembly as building_messages
-from cachewatch.service import sending_and_channel_faults as sending_deliveries
+from cachewatch.service import deciding_and_storing, digest_assembly, sending_and_channel_faults
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.store import cursors_and_remembered as cursors
 
@@ -31,7 +29,7 @@ def _cursor_first() -> None:
 
 def _send_first() -> None:
     """Send while the digest is made, and store afterwards that it was sent."""
-    pack = building_messages.build_messages
+    pack = digest_assembly.build_messages
 
     def pack_and_send(config: Config, *others: Any) -> Any:
         packed = pack(config, *others)
@@ -41,18 +39,18 @@ def _send_first() -> None:
                     transport.deliver(message)
         return packed
 
-    vars(creating_digests)["build_messages"] = pack_and_send
+    vars(deciding_and_storing)["build_messages"] = pack_and_send
 
 
 def _random_id() -> None:
     """Give every attempt a Message-ID of its own."""
-    attempt = sending_deliveries._attempt
+    attempt = sending_and_channel_faults._attempt
 
     def attempt_anew(transport: Any, message: Message) -> Any:
         header = f"Message-ID: <{uuid4()}@example.org>".encode()
         return attempt(transport, replace(message, payload=re.sub(rb"Message-ID:\s+<[^>]*>", header, message.payload)))
 
-    sending_deliveries._attempt = attempt_anew
+    sending_and_channel_faults._attempt = attempt_anew
 
 
 def _no_flush() -> None:

@@ -2,14 +2,16 @@
 
 from typing import Any
 
-from cachewatch.service import deciding_and_storing as creating_digests
-from cachewatch.service import digest_assembly as building_messages
-from cachewatch.service import passes_and_leadership as run_pass
-from cachewatch.service import poll as poll_source
-from cachewatch.service import sending_and_channel_faults as sending_deliveries
+from cachewatch.service import (
+    deciding_and_storing,
+    digest_assembly,
+    passes_and_leadership,
+    poll,
+    sending_and_channel_faults,
+)
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.store import cursors_and_remembered as cursors
-from cachewatch.store import deliveries as outbox
+from cachewatch.store import deliveries
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.sqlite_and_process_lock import SqliteDatabase
@@ -17,26 +19,26 @@ from cachewatch.store.sqlite_and_process_lock import SqliteDatabase
 _PLACES: tuple[tuple[Any, str], ...] = (
     (Context, "pin"),
     (SqliteDatabase, "tidy"),
-    (creating_digests, "store"),
-    (creating_digests, "compose"),
-    (creating_digests, "build_messages"),
+    (deciding_and_storing, "store"),
+    (deciding_and_storing, "compose"),
+    (deciding_and_storing, "build_messages"),
     (cursors, "advance"),
-    (sending_deliveries, "_attempt"),
-    (sending_deliveries, "_settle"),
+    (sending_and_channel_faults, "_attempt"),
+    (sending_and_channel_faults, "_settle"),
     (digests, "add"),
     (digests, "forget_digests"),
     (health, "put_health"),
-    (outbox, "share"),
-    (outbox, "add"),
-    (outbox, "claim"),
-    (outbox, "message"),
-    (outbox, "settle"),
-    (building_messages, "_packed"),
-    (run_pass, "clean_up"),
-    (poll_source, "_succeeded"),
-    (creating_digests, "read_stream"),
-    (creating_digests, "decide"),
-    (creating_digests, "write_decision"),
+    (deliveries, "share"),
+    (deliveries, "add"),
+    (deliveries, "claim"),
+    (deliveries, "message"),
+    (deliveries, "settle"),
+    (digest_assembly, "_packed"),
+    (passes_and_leadership, "clean_up"),
+    (poll, "_succeeded"),
+    (deciding_and_storing, "read_stream"),
+    (deciding_and_storing, "decide"),
+    (deciding_and_storing, "write_decision"),
 )
 
 POINTS = {

@@ -24,7 +24,7 @@ import cachewatch.cli
 import cachewatch.cli.once_daemon_preview
 from cachewatch.cli import main
 from cachewatch.service.context_and_source_copies import Context
-from cachewatch.store import schema as timestamps
+from cachewatch.store import schema
 from crash.mutants import MUTANTS
 from crash.points import POINTS
 
@@ -63,7 +63,7 @@ def _run(request: dict[str, Any]) -> None:
     os.dup2(log, 1)
     os.dup2(log, 2)
     later = timedelta(hours=request.get("hours", 0))
-    now = timestamps.utc_now
+    now = schema.utc_now
     vars(cachewatch.cli.once_daemon_preview)["utc_now"] = lambda: now() + later
     if request.get("mutant"):
         MUTANTS[request["mutant"]]()

@@ -7,7 +7,7 @@ from http.client import HTTPConnection
 
 import pytest
 
-from cachewatch.daemon import healthz_and_metrics as monitor
+from cachewatch.daemon import healthz_and_metrics
 from cachewatch.daemon.healthz_and_metrics import MonitorPage, MonitorServer, Pages
 
 pytestmark = pytest.mark.usefixtures("loopback")
@@ -77,8 +77,8 @@ def test_ipv6() -> None:
 
 def test_nobody_stays_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also who sends a byte now and then, for whom the time without any never ends."""
-    monkeypatch.setattr(monitor, "_LONGEST_SECONDS", 0.1)
-    monkeypatch.setattr(monitor._Handler, "timeout", 600)
+    monkeypatch.setattr(healthz_and_metrics, "_LONGEST_SECONDS", 0.1)
+    monkeypatch.setattr(healthz_and_metrics._Handler, "timeout", 600)
     with listening("127.0.0.1") as port, socket.create_connection(("127.0.0.1", port), 60) as slow:
         slow.sendall(b"G")
         assert slow.recv(1) == b""

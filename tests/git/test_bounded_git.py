@@ -12,8 +12,7 @@ from gitservers import hostile_git
 from helpers import catalogue, history, record
 
 from cachewatch.errors import SourceError
-from cachewatch.git import git_processes as gitpython
-from cachewatch.git import local_repository as object_pipe
+from cachewatch.git import git_processes, local_repository
 from cachewatch.git.git_processes import Git
 from cachewatch.git.local_repository import ObjectPipe
 from cachewatch.git.remote_urls_and_fetching import Remote
@@ -21,7 +20,7 @@ from cachewatch.git.remote_urls_and_fetching import Remote
 
 def test_refs_without_end_do_not_use_up_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """The git that keeps them is ended by its limit, not by that of the machine."""
-    monkeypatch.setattr(gitpython, "MEMORY", 64 * 2**20)
+    monkeypatch.setattr(git_processes, "MEMORY", 64 * 2**20)
     with hostile_git(refs=300 * 2**20) as address, pytest.raises(SourceError, match="Out of memory"):
         Remote(address).tip("main")
 
@@ -82,7 +81,7 @@ def test_a_git_that_does_not_answer_is_given_up(
     fake: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where what it reads from hangs."""
-    monkeypatch.setattr(object_pipe, "_ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr(local_repository, "_ANSWER_SECONDS", 0.1)
     fake("sleep 1000")
     with closing(ObjectPipe(Git(), tmp_path)) as pipe, pytest.raises(SourceError, match="did not answer"):
         pipe.get("HEAD")

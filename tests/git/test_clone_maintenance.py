@@ -20,7 +20,7 @@ from station import wait_for
 from upstream import Upstream, git, specs
 
 from cachewatch.errors import BrokenSource, SourceError, UnknownRevision
-from cachewatch.git import clone_locks_and_upkeep as clone_locks
+from cachewatch.git import clone_locks_and_upkeep
 from cachewatch.git import clone_locks_and_upkeep as clone_maintenance
 from cachewatch.git.git_processes import interrupt
 from cachewatch.git.service_clone import ServiceClone
@@ -106,7 +106,7 @@ def test_a_lock_is_left_to_a_git_that_a_killed_service_left_running(
     upstream: Upstream, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where nothing ends git with us, its locks may be its own until they are old, or until it has ended."""
-    monkeypatch.setattr(clone_locks, "PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr(clone_locks_and_upkeep, "PATIENCE_SECONDS", 0.5)
     diagnostics = Faults()
     with smart_http(upstream.path.parent, diagnostics) as address:
         url = f"{address}/upstream.git"

@@ -12,7 +12,7 @@ from helpers import document, history, record, records, spec_hash
 from upstream import git
 
 from cachewatch.core.names_and_escaping import Layout
-from cachewatch.git import trees as arranged_trees
+from cachewatch.git import trees
 from cachewatch.git.local_repository import ObjectPipe, Repository
 from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.git.trees import catalogue_of, locations_of
@@ -190,7 +190,7 @@ def test_a_document_that_was_overwritten_cannot_be_read(
     contents = {"zlib": b"hello\n", "hdf5": b"---\ntitle: hdf5\n---\n"}
     damaged = {layout.format(tag="develop", package=name): content for name, content in contents.items()}
     repository = history(tmp_path / "r.git", before, after | damaged, before)
-    monkeypatch.setattr(arranged_trees, "_MOST_TREE_BYTES", 1)
+    monkeypatch.setattr(trees, "_MOST_TREE_BYTES", 1)
 
     for first, second in (("HEAD~2", "HEAD~1"), ("HEAD~1", "HEAD")):
         result = run("diff", first, second, "--repo", repository, "--format", "json")
@@ -336,14 +336,14 @@ def test_trees_that_were_dropped_are_made_again(tmp_path: Path, monkeypatch: pyt
     repository = history(tmp_path / "r.git", *states)
     expected = run("diff", "HEAD~5", "HEAD", "--repo", repository).output
     locations_of.cache_clear()
-    monkeypatch.setattr(arranged_trees, "_MOST_TREE_BYTES", 1)
+    monkeypatch.setattr(trees, "_MOST_TREE_BYTES", 1)
 
     assert run("diff", "HEAD~5", "HEAD", "--repo", repository).output == expected
 
 
 def test_too_many_files_are_not_looked_at(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says what to do, and a pattern needs only its own folder to be small."""
-    monkeypatch.setattr(arranged_trees, "MAX_ENTRIES", 5)
+    monkeypatch.setattr(trees, "MAX_ENTRIES", 5)
     state = {f"src/{n}.c": b"x" for n in range(9)} | _state("docs/{package}.md", TWO_STATES[0])
     repository = history(tmp_path / "r.git", state)
     result = run("packages", "--repo", repository)

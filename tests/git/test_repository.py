@@ -15,7 +15,7 @@ from helpers import catalogue, document, history, record, records
 
 from cachewatch.config.schedules_and_dates import as_datetime
 from cachewatch.errors import RefusedAddress, SourceError
-from cachewatch.git import remote_urls_and_fetching as addresses
+from cachewatch.git import remote_urls_and_fetching
 from cachewatch.git.git_processes import Git
 from cachewatch.git.local_repository import Repository, is_in_repository
 from cachewatch.git.revision_names_and_times import count_between, resolve
@@ -500,12 +500,12 @@ def test_hostile_urls_are_refused(run: Run, monkeypatch: pytest.MonkeyPatch, tmp
 
 def test_what_is_a_url() -> None:
     """A path that exists is a path, whatever it looks like."""
-    assert addresses.is_url("https://example.org/x.git")
-    assert addresses.is_url("git@example.org:spack/cache.spack.io.git")
-    assert not addresses.is_url(".")
-    assert not addresses.is_url("no/such/folder")
+    assert remote_urls_and_fetching.is_url("https://example.org/x.git")
+    assert remote_urls_and_fetching.is_url("git@example.org:spack/cache.spack.io.git")
+    assert not remote_urls_and_fetching.is_url(".")
+    assert not remote_urls_and_fetching.is_url("no/such/folder")
     with pytest.raises(RefusedAddress):
-        addresses.check_url("ext::x")
+        remote_urls_and_fetching.check_url("ext::x")
 
 
 @pytest.mark.parametrize("can_filter", [True, False])
@@ -515,7 +515,7 @@ def test_a_url_is_cloned_and_refreshed(run: Run, two: Path, can_filter: bool, tm
     url = f"file://{two}"
     assert names(diff(run, "HEAD~1", "HEAD", "--repo", url)) == ["zlib"]
 
-    folder = addresses.clone_folder(url)
+    folder = remote_urls_and_fetching.clone_folder(url)
     assert folder.is_dir()
     work = tmp_path / "work"
     git(tmp_path, "clone", "--quiet", str(two), "work")

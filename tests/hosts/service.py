@@ -9,10 +9,10 @@ import sys
 from datetime import timedelta
 
 import cachewatch.daemon
-from cachewatch import channels as deadlines
+from cachewatch import channels
 from cachewatch.cli import main
 from cachewatch.extensions.shared_state import postgresql
-from cachewatch.service import recipients_and_retries as backoff
+from cachewatch.service import recipients_and_retries
 
 LASTING, HEARTBEAT = timedelta(seconds=4), timedelta(seconds=1)
 
@@ -22,8 +22,8 @@ def shorten() -> None:
     vars(cachewatch.daemon)["HEARTBEAT"] = HEARTBEAT
     vars(postgresql)["_LEADERS_PAUSE"] = f"{LASTING.seconds}s"
     vars(cachewatch.daemon)["_TICK"] = timedelta(seconds=1)
-    vars(backoff)["_MINUTES"] = (1 / 60, 2 / 60, 5 / 60)
-    vars(deadlines)["_OTHERS"] = timedelta(seconds=5)
+    vars(recipients_and_retries)["_MINUTES"] = (1 / 60, 2 / 60, 5 / 60)
+    vars(channels)["_OTHERS"] = timedelta(seconds=5)
 
 
 if __name__ == "__main__":

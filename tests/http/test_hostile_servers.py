@@ -16,7 +16,7 @@ from servers import Asked, Says, over_tls, serving
 
 from cachewatch.errors import HttpError, SourceError
 from cachewatch.extensions.buildcaches.mirrors_and_registries import Image, Registry, Validator, fetch_index
-from cachewatch.http import allowed_addresses as private_networks
+from cachewatch.http import allowed_addresses
 from cachewatch.http.allowed_addresses import basic
 from cachewatch.http.client import Client, RequestLimits
 
@@ -212,20 +212,20 @@ PUBLIC = "93.184.215.14"
 def internet(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Let a server of this machine count as one of the internet."""
     known: dict[int, list[str]] = {}
-    real = private_networks.resolve
+    real = allowed_addresses.resolve
 
-    async def resolve(host: str, port: int) -> list[private_networks.Address]:
+    async def resolve(host: str, port: int) -> list[allowed_addresses.Address]:
         if host == "rebound.example.org":
             return [ip_address(PUBLIC), ip_address("10.0.0.1")]
         return [ip_address(found) for found in known[port]] if port in known else await real(host, port)
 
-    monkeypatch.setattr(private_networks, "resolve", resolve)
-    if peer := getattr(private_networks, "peer", None):
-        monkeypatch.setattr(private_networks, "peer", lambda stream: _known(known, stream) or peer(stream))
+    monkeypatch.setattr(allowed_addresses, "resolve", resolve)
+    if peer := getattr(allowed_addresses, "peer", None):
+        monkeypatch.setattr(allowed_addresses, "peer", lambda stream: _known(known, stream) or peer(stream))
     return lambda url: known.update({int(url.rpartition(":")[2]): [PUBLIC]})
 
 
-def _known(known: dict[int, list[str]], stream: Any) -> private_networks.Address | None:
+def _known(known: dict[int, list[str]], stream: Any) -> allowed_addresses.Address | None:
     found = known.get(stream.get_extra_info("server_addr")[1])
     return ip_address(found[0]) if found else None
 
@@ -258,7 +258,7 @@ def test_metadata_services_of_clouds_are_not_public() -> None:
     """Nor are networks that Python takes for the internet, nor any other network that is not everybody's."""
     clouds = ("100.100.100.200", "168.63.129.16", "192.0.0.192", "64:ff9b:1::a00:1", "fec0::1", "fd00:ec2::254")
     for address in (*clouds, "127.0.0.1", "::1", "100.64.0.1", "fe80::1"):
-        assert not private_networks.is_public(ip_address(address)), address
+        assert not allowed_addresses.is_public(ip_address(address)), address
 
 
 def test_the_address_that_is_connected_to_counts(
@@ -272,7 +272,7 @@ def test_the_address_that_is_connected_to_counts(
     ):
         internet(server.url)
         internet(inside.url)
-        monkeypatch.setattr(private_networks, "peer", lambda _: ip_address("127.0.0.1"), raising=False)
+        monkeypatch.setattr(allowed_addresses, "peer", lambda _: ip_address("127.0.0.1"), raising=False)
         with pytest.raises(HttpError, match=r"leads from the internet to .*, which is in a private network"):
             client.get(f"{server.url}/a")
     assert inside.asked == []

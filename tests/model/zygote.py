@@ -33,9 +33,7 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.exc import OperationalError
 
 import cachewatch
-from cachewatch.cli import config_commands as open_state
-from cachewatch.cli import main
-from cachewatch.cli import once_daemon_preview as once_and_daemon
+from cachewatch.cli import config_commands, main, once_daemon_preview
 from cachewatch.config.reading import read_config
 from cachewatch.errors import CachewatchError
 from cachewatch.service.context_and_source_copies import Context
@@ -111,7 +109,7 @@ def _stay(request: Request) -> int:
     config = read_config(Path(request["config"]))
     _CLOCK.now = datetime.fromisoformat(request["moment"])
     with only_one(config.folder):
-        context = once_and_daemon._opened(config, "text")
+        context = once_daemon_preview._opened(config, "text")
         resume(context)
         while "end" not in request:
             _CLOCK.now = datetime.fromisoformat(request["moment"])
@@ -180,8 +178,8 @@ class _Faults:
 
 
 _CLOCK = _Clock()
-vars(once_and_daemon)["utc_now"] = _CLOCK
-vars(open_state)["Context"] = partial(Context, clock=_CLOCK)
+vars(once_daemon_preview)["utc_now"] = _CLOCK
+vars(config_commands)["Context"] = partial(Context, clock=_CLOCK)
 vars(time)["sleep"] = _CLOCK.sleep
 _FAULTS = _Faults()
 event.listen(Engine, "before_cursor_execute", _FAULTS.meet)

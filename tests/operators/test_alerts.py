@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from station import Site, day, running, wait_for
 
 from cachewatch.errors import UsageError
-from cachewatch.operators import alerts_summary_actions as operator_actions
+from cachewatch.operators import alerts_summary_actions
 from cachewatch.operators.status_and_problems import read_status
 from cachewatch.service.alerts_and_staleness import Alert, open_now
 from cachewatch.service.context_and_source_copies import WatchedClone
@@ -194,10 +194,10 @@ def test_a_loss_stays_open_until_the_last_digest_is_answered(site: Site) -> None
     site.run()
     site.publish(1)
     site.run(later=HOUR)
-    operator_actions.release(site.open(), "ml")
+    alerts_summary_actions.release(site.open(), "ml")
     assert open_alerts(site) == [("suspicious-loss", "public", "develop")]
     assert "hpc" in read_status(site.open()).alerts[0].detail
-    operator_actions.drop_digest(site.open(), "hpc", "upstream repaired it")
+    alerts_summary_actions.drop_digest(site.open(), "hpc", "upstream repaired it")
     assert open_alerts(site) == []
     site.run(later=HOUR)
     assert site.notices() == [LOSS, SETTLED]
@@ -210,11 +210,11 @@ def test_a_held_digest_is_found_by_its_subscription(site: Site) -> None:
     site.publish(1)
     site.run(later=HOUR)
     with pytest.raises(UsageError, match="ml has 2 held digests; name one of them: ml/regular, ml/urgent"):
-        operator_actions.release(site.open(), "ml")
-    assert operator_actions.release(site.open(), "ml/urgent").stream == "urgent"
-    assert operator_actions.release(site.open(), "ml").stream == "regular"
+        alerts_summary_actions.release(site.open(), "ml")
+    assert alerts_summary_actions.release(site.open(), "ml/urgent").stream == "urgent"
+    assert alerts_summary_actions.release(site.open(), "ml").stream == "regular"
     with pytest.raises(UsageError, match="ml: no held digest has this subscription or key"):
-        operator_actions.release(site.open(), "ml")
+        alerts_summary_actions.release(site.open(), "ml")
 
 
 @pytest.mark.slow
@@ -262,7 +262,7 @@ def test_a_suppressed_address_is_an_alert_until_it_is_restored(tmp_path: Path, l
         assert "cachewatch deliveries restore mail kim@example.org" in said
         assert open_alerts(site) == [("address-suppressed", "mail", "kim@example.org")]
         server.by_recipient = {}
-        operator_actions.restore(site.open(), "mail", "kim@example.org")
+        alerts_summary_actions.restore(site.open(), "mail", "kim@example.org")
         assert open_alerts(site) == []
         site.publish(5)
         site.run(later=HOUR)

@@ -20,7 +20,7 @@ from cachewatch.operators.status_and_problems import ProblemList, find_problems,
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.passes_and_leadership import create_digests
 from cachewatch.service.poll import poll
-from cachewatch.store import deliveries as outbox
+from cachewatch.store import deliveries
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.health_and_alerts import Counter
 
@@ -183,8 +183,8 @@ def test_what_failed_for_good_is_a_warning(site: Site) -> None:
         assert poll(context, context.config.sources["public"])
         create_digests(context)
         with context.database.write() as connection:
-            (delivery,) = outbox.find(connection)
-            outbox.settle(connection, delivery, outbox.DeliveryState.DEAD, now=site.now, said="550 no")
+            (delivery,) = deliveries.find(connection)
+            deliveries.settle(connection, delivery, deliveries.DeliveryState.DEAD, now=site.now, said="550 no")
     found = judged(site)
     assert found.is_ready
     assert [each.what for each in found.warnings] == ["1 delivery through files failed for good"]

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from cachewatch.channels.mail import subject
 from cachewatch.core.model import Place
 from cachewatch.core.statement_kinds import RANKS, Counts, Line, Statement, StatementKind, Story
-from cachewatch.report import digest_rendering as digest_mail
+from cachewatch.report import digest_rendering
 from cachewatch.report import words as statement_phrases
 from cachewatch.report.digest_and_message_values import MAX_HTML, PLACE, Digest, Notice, TagDigest
 from cachewatch.report.digest_data import package_url
@@ -131,17 +131,17 @@ def statements(draw: st.DrawFn) -> tuple[Statement, ...]:
     return tuple(found)
 
 
-@pytest.mark.parametrize("step", range(0, len(digest_mail._STEPS), 2))
+@pytest.mark.parametrize("step", range(0, len(digest_rendering._STEPS), 2))
 @given(statements())
 @settings(max_examples=10)
 def test_every_form_adds_up(demo_repository: Path, step: int, found: tuple[Statement, ...]) -> None:
     """Whatever is left out, the lines that are printed and what is said of the rest equal the totals."""
     tag = replace(read_once(demo_repository), statements=found, rest=())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(digest_mail, "_STEPS", digest_mail._STEPS[step:])
+        patch.setattr(digest_rendering, "_STEPS", digest_rendering._STEPS[step:])
         rendered = render_digest(digest_of(tag), max_html=10**6)
     tables = Tables(rendered.html).tables
-    if not digest_mail._STEPS[step].tags:
+    if not digest_rendering._STEPS[step].tags:
         assert tables == []
         assert "and 1 more tag" in rendered.html
         return
@@ -208,7 +208,7 @@ def test_what_is_too_much_for_so_many_readers_is_not_attached(crowded: Digest, m
     """Each of them gets bytes of their own, and all of these are stored at once."""
     digest = crowded
     (tag,) = digest.tags
-    monkeypatch.setattr(digest_mail, "_MOST_FOR_ALL", 3 * len(tag.table.content))
+    monkeypatch.setattr(digest_rendering, "_MOST_FOR_ALL", 3 * len(tag.table.content))
     few, many = (render_digest(digest, to=("a@example.org",) * count, max_html=12_000, attach=True) for count in (3, 4))
 
     assert [len(rendered.attachments) for rendered in (few, many)] == [1, 0]
@@ -331,7 +331,7 @@ def test_archived_text_is_not_cut_either(crowded: Digest) -> None:
 
 def test_a_page_that_no_browser_bears_is_cut(crowded: Digest, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says so, and a digest never fails for it."""
-    monkeypatch.setattr(digest_mail, "_MOST_PAGE", 40_000)
+    monkeypatch.setattr(digest_rendering, "_MOST_PAGE", 40_000)
     assert "more line" in render_digest(crowded).page
 
 

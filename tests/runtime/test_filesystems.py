@@ -10,7 +10,7 @@ from conftest import Run
 from helpers import catalogue, records
 from station import Site
 
-from cachewatch.runtime import files_and_locks as filesystems
+from cachewatch.runtime import files_and_locks
 from cachewatch.runtime.files_and_locks import shared_kind
 from cachewatch.store.sqlite_and_process_lock import SqliteDatabase
 
@@ -45,7 +45,7 @@ def table(tmp_path: Path) -> Path:
 def on_nfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let everything below here be on NFS, as far as the kernel's table says."""
     (tmp_path / "mountinfo").write_text(f"61 35 0:50 / {tmp_path} rw,relatime - nfs4 files:/home rw,vers=4.2\n")
-    monkeypatch.setattr(filesystems, "MOUNTS", tmp_path / "mountinfo")
+    monkeypatch.setattr(files_and_locks, "MOUNTS", tmp_path / "mountinfo")
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,10 @@ from station import Site
 
 from cachewatch.channels import longest_attempt
 from cachewatch.errors import StateError
-from cachewatch.service import sending_and_channel_faults as sending_deliveries
+from cachewatch.service import sending_and_channel_faults
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.sending_and_channel_faults import deliver
-from cachewatch.store import deliveries as outbox
+from cachewatch.store import deliveries
 from cachewatch.store.deliveries import Delivery, DeliveryState
 
 pytestmark = pytest.mark.usefixtures("loopback")
@@ -64,7 +64,7 @@ def server(site: Site) -> Iterator[Post]:
 
 @pytest.fixture
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending_deliveries, "_PATIENCE", (0.01,))
+    monkeypatch.setattr(sending_and_channel_faults, "_PATIENCE", (0.01,))
 
 
 @contextmanager
@@ -87,7 +87,7 @@ def mails(site: Site) -> dict[str, Delivery]:
 def claimed(context: Context) -> Delivery:
     """Begin to send a mail, and get no further."""
     with context.database.write() as connection:
-        found = outbox.claim(connection, "mail", context.clock(), context.owner)
+        found = deliveries.claim(connection, "mail", context.clock(), context.owner)
     assert found is not None
     return found
 
@@ -113,7 +113,7 @@ def test_what_a_process_that_ended_had_in_hand_goes_out_again_first(site: Site, 
     """The same bytes under the same Message-ID, then the next for the same reader."""
     lost = claimed(site.open())
     with site.open().database.read() as connection:
-        bytes_then = outbox.message(connection, lost.id).payload
+        bytes_then = deliveries.message(connection, lost.id).payload
     site.publish(2)
     site.run()
     first, second = [received for received in server.received if received.recipient == "kim@example.org"]
@@ -121,7 +121,7 @@ def test_what_a_process_that_ended_had_in_hand_goes_out_again_first(site: Site, 
     assert first.content.replace(b"\r\n", b"\n").strip() == bytes_then.replace(b"\r\n", b"\n").strip()
     assert header(second.content, "Message-ID") != lost.message_id
     with site.open().database.read() as connection:
-        history = [event for _, event, _ in outbox.history(connection, lost.id)]
+        history = [event for _, event, _ in deliveries.history(connection, lost.id)]
     assert history[-2:] == ["interrupted", "sent"]
     assert mails(site)["kim"].may_have_arrived
     (event,) = [event for event in site.events() if event["event"] == "deliveries.interrupted"]
@@ -151,7 +151,7 @@ def test_what_another_host_had_in_hand_is_sent_after_the_longest_attempt(
 
 def test_the_command_shows_who_sends_and_takes_force(site: Site, run: Run) -> None:
     with site.open().database.write() as connection:
-        found = outbox.claim(connection, "mail", site.now, "here/1/a")
+        found = deliveries.claim(connection, "mail", site.now, "here/1/a")
         assert found is not None
     options: tuple[Any, ...] = (found.id, "--config", site.folder / "cachewatch.yaml")
     assert "  being sent by here/1/a since 2025-" in run("deliveries", "show", *options).output

@@ -14,9 +14,9 @@ from helpers import catalogue, record, records
 from station import Site, log, running, wait_for
 
 from cachewatch.errors import WorkFailed
-from cachewatch.runtime import worker as limited_process
+from cachewatch.runtime import worker
 from cachewatch.runtime.worker import Limits
-from cachewatch.service import passes_and_leadership as run_pass
+from cachewatch.service import passes_and_leadership
 
 DAY = timedelta(days=1)
 PATH = "_cache/develop/pa/specs.md"
@@ -57,7 +57,7 @@ def test_one_that_takes_too_long_is_unread_and_not_read_again(tmp_path: Path, mo
     """Neither by another stream, nor in a later pass, nor in another tag, until it changes; all others are told."""
     deaths: list[str] = []
 
-    class Counting(limited_process.Worker):
+    class Counting(worker.Worker):
         def _death(self, seconds: float, elapsed: float) -> WorkFailed:
             found = super()._death(seconds, elapsed)
             deaths.append(str(found))
@@ -65,8 +65,8 @@ def test_one_that_takes_too_long_is_unread_and_not_read_again(tmp_path: Path, mo
 
     # Little processor time, and as long as others need to share the processor.
     limits = Limits(seconds=1, seconds_per_megabyte=0)
-    monkeypatch.setattr(limited_process, "_PATIENCE", 120.0)
-    monkeypatch.setattr(run_pass, "Worker", partial(Counting, limits=limits))
+    monkeypatch.setattr(worker, "_PATIENCE", 120.0)
+    monkeypatch.setattr(passes_and_leadership, "Worker", partial(Counting, limits=limits))
     snapshot = {PATH.replace("develop", "develop-2025-01-01"): HEAVY}
     made = site(tmp_path, pa("7.1", 10), {PATH: HEAVY}, {PATH: HEAVY}, {PATH: HEAVY} | snapshot, pa("7.2", 11))
     made.run()

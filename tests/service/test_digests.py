@@ -17,9 +17,9 @@ from upstream import git
 
 from cachewatch.errors import UsageError
 from cachewatch.git.service_clone import ServiceClone
-from cachewatch.operators import alerts_summary_actions as operator_actions
+from cachewatch.operators import alerts_summary_actions
 from cachewatch.operators.status_and_problems import read_status
-from cachewatch.service import digest_assembly as assembling_digests
+from cachewatch.service import digest_assembly
 from cachewatch.service.passes_and_leadership import clean_up, create_digests
 from cachewatch.service.poll import poll
 from cachewatch.store.schema import cursors
@@ -76,8 +76,8 @@ def test_the_period_of_a_digest_is_in_the_names_of_its_files(site: Site) -> None
         "2025-06-01..2025-06-02",
         "2025-06-02..2025-06-04",
     ]
-    assert assembling_digests.period_of([], day(1, 7), is_urgent=False) == "2025-06-02T070000Z"
-    assert assembling_digests.period_of([], day(1, 7), is_urgent=True) == "2025-06-02T070000Z-urgent"
+    assert digest_assembly.period_of([], day(1, 7), is_urgent=False) == "2025-06-02T070000Z"
+    assert digest_assembly.period_of([], day(1, 7), is_urgent=True) == "2025-06-02T070000Z-urgent"
 
 
 @pytest.mark.both_states
@@ -237,7 +237,7 @@ def test_a_mass_event_is_held_until_released(site: Site) -> None:
     context = site.open()
     with context.database.read() as connection:
         (key,) = connection.exec_driver_sql("SELECT key FROM digests WHERE state = 'held'").one()
-    operator_actions.release(context, key[:12])
+    alerts_summary_actions.release(context, key[:12])
     site.run()
     (text,) = site.told()
     assert "change-two" in text
@@ -255,7 +255,7 @@ def test_a_held_digest_can_be_released_however_old_it_is(site: Site) -> None:
     site.run()
     site.run(later=timedelta(days=1000))
     (held,) = read_status(site.open()).held
-    operator_actions.release(site.open(), held.key)
+    alerts_summary_actions.release(site.open(), held.key)
     site.run()
     (file,) = (site.folder / "out" / "ml").iterdir()
     assert "change-two" in file.read_text()
@@ -276,8 +276,8 @@ def test_a_newer_held_digest_takes_the_place_of_the_older(site: Site) -> None:
     (notice,) = (site.folder / "desk").rglob("*.txt")
     assert "cachewatch deliveries release ml\n" in notice.read_text()
     with pytest.raises(UsageError, match=f"superseded; {keys[1][:12]} replaced it"):
-        operator_actions.release(site.open(), keys[0])
-    assert operator_actions.release(site.open(), "ml").key == keys[1]
+        alerts_summary_actions.release(site.open(), keys[0])
+    assert alerts_summary_actions.release(site.open(), "ml").key == keys[1]
 
 
 @pytest.mark.slow
@@ -468,7 +468,7 @@ def test_what_is_held_is_kept_though_upstream_threw_it_away(site: Site) -> None:
     site.publish(1)
     site.run(later=timedelta(days=1))
     collect_garbage(site)
-    operator_actions.release(site.open(), held.key)
+    alerts_summary_actions.release(site.open(), held.key)
     site.run(later=timedelta(days=7))
     first, second = site.told()
     assert "change-two" in first

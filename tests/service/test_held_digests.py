@@ -9,11 +9,10 @@ from conftest import Run
 from helpers import Record, catalogue, record, records
 from station import Site, day
 
-from cachewatch.operators import alerts_summary_actions as operator_actions
+from cachewatch.operators import alerts_summary_actions
 from cachewatch.operators.status_and_problems import HeldDigestStatus, read_status
-from cachewatch.service import deciding_and_storing as creating_digests
-from cachewatch.service import digest_assembly as building_messages
-from cachewatch.store import digests_and_holds as held
+from cachewatch.service import deciding_and_storing, digest_assembly
+from cachewatch.store import digests_and_holds
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 BANNER = "not confirmed by the operators"
@@ -69,9 +68,9 @@ def status_of(site: Site, subscription: str = "ml") -> HeldDigestStatus:
     return found
 
 
-def all_held(site: Site) -> list[held.HeldDigest]:
+def all_held(site: Site) -> list[digests_and_holds.HeldDigest]:
     with site.open().database.read() as connection:
-        return held.all_held(connection)
+        return digests_and_holds.all_held(connection)
 
 
 def texts(site: Site, subscription: str = "ml") -> list[str]:
@@ -171,8 +170,8 @@ def test_what_was_answered_does_not_go_out_again(site: Site) -> None:
     site.configure(CONFIG + "  hpc: {when: each revision, changes: [all], channels: [files]}\n")
     site.run()
     lose(site)
-    operator_actions.drop_digest(site.open(), "ml", "a test of theirs")
-    operator_actions.release(site.open(), "hpc")
+    alerts_summary_actions.drop_digest(site.open(), "ml", "a test of theirs")
+    alerts_summary_actions.release(site.open(), "hpc")
     site.now += 2 * DAY
     site.run()
     assert site.told() == []
@@ -275,9 +274,9 @@ def test_what_stays_held_is_answered_by_itself(tmp_path: Path, answer: str) -> N
     site.now += 14 * HOUR
     site.run()
     if answer == "release":
-        operator_actions.release(site.open(), "ml")
+        alerts_summary_actions.release(site.open(), "ml")
     else:
-        operator_actions.drop_digest(site.open(), "ml", "a test of theirs")
+        alerts_summary_actions.drop_digest(site.open(), "ml", "a test of theirs")
     site.run(later=HOUR)
     assert len(site.told()) == (2 if answer == "release" else 1)
     site.publish(3)
@@ -426,14 +425,14 @@ def test_an_answer_that_comes_while_a_digest_is_made_counts(site: Site, monkeypa
     """The digest that would have gone out without it is left; readers get what was released, and once."""
     lose(site)
     site.now += DAY
-    real = building_messages.build_messages
+    real = digest_assembly.build_messages
 
     def answer(*arguments: Any) -> object:
-        monkeypatch.setattr(creating_digests, "build_messages", real)
-        operator_actions.release(site.open(), "ml")
+        monkeypatch.setattr(deciding_and_storing, "build_messages", real)
+        alerts_summary_actions.release(site.open(), "ml")
         return real(*arguments)
 
-    monkeypatch.setattr(creating_digests, "build_messages", answer)
+    monkeypatch.setattr(deciding_and_storing, "build_messages", answer)
     site.run()
     site.run(later=HOUR)
     (text,) = texts(site)
@@ -465,7 +464,7 @@ def test_a_large_change_is_one_notice_for_all_who_hold_it(tmp_path: Path) -> Non
     assert "1 package gone: hdf5" in said
     assert "What nobody drops is sent at 2025-06-02 07:00 CEST, marked as not confirmed by the operators." in said
     assert "cachewatch deliveries release hpc ml" in said
-    operator_actions.release(site.open(), "ml")
+    alerts_summary_actions.release(site.open(), "ml")
     assert [alert.name for alert in read_status(site.open()).alerts] == ["public"]
-    operator_actions.release(site.open(), "hpc")
+    alerts_summary_actions.release(site.open(), "hpc")
     assert read_status(site.open()).alerts == ()

@@ -19,7 +19,7 @@ from cachewatch.errors import AnotherInstance, StateError
 from cachewatch.extensions.shared_state import postgresql
 from cachewatch.extensions.shared_state.postgresql import PostgresDatabase
 from cachewatch.operators.status_and_problems import read_status
-from cachewatch.service import passes_and_leadership as passes
+from cachewatch.service import passes_and_leadership
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.passes_and_leadership import Leadership, leading
 
@@ -38,7 +38,7 @@ def context(tmp_path: Path, address: PostgresAddress, monkeypatch: pytest.Monkey
     monkeypatch.setattr(Site, "address", address)
     monkeypatch.setattr(postgresql, "_LEADERS_PAUSE", "1s")
     monkeypatch.setattr(postgresql, "_LEADERS_PATIENCE", "50ms")
-    monkeypatch.setattr(passes, "HEARTBEAT", timedelta(seconds=0.1))
+    monkeypatch.setattr(passes_and_leadership, "HEARTBEAT", timedelta(seconds=0.1))
     site = Site(tmp_path, [catalogue({"zlib": records([1])})])
     site.configure(CONFIG)
     opened = site.open()

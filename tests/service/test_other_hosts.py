@@ -12,7 +12,7 @@ from station import Site
 
 from cachewatch.config.value_types_and_secrets import PostgresAddress
 from cachewatch.errors import CachewatchError, DamagedRow, StateError
-from cachewatch.service import deciding_and_storing as creating_digests
+from cachewatch.service import deciding_and_storing
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.passes_and_leadership import create_digests, run_pass
 from cachewatch.service.poll import poll
@@ -115,7 +115,7 @@ def test_a_database_that_goes_away_is_no_fault_of_the_digest(site: Site, monkeyp
     with host(site, "one") as context:
         poll(context, context.config.sources["public"])
         with monkeypatch.context() as patched:
-            patched.setattr(creating_digests, "compose", fail)
+            patched.setattr(deciding_and_storing, "compose", fail)
             with pytest.raises(StateError, match="ended the connection"):
                 create_digests(context)
             assert opened(context) == []

@@ -14,7 +14,7 @@ from station import Site, running, wait_for
 from cachewatch.config.channels import EmailConfig
 from cachewatch.config.reading import read_config
 from cachewatch.errors import UsageError
-from cachewatch.operators import alerts_summary_actions as operator_actions
+from cachewatch.operators import alerts_summary_actions
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.deliveries import DeliveryState
@@ -82,7 +82,7 @@ def test_who_was_taken_out_gets_nothing_more(site: Site, run: Run) -> None:
         with pytest.raises(
             UsageError, match=r"kim@example.org is no longer a recipient of ml; see `channels:` and `to:`"
         ):
-            operator_actions.retry(site.open(), kim.id)
+            alerts_summary_actions.retry(site.open(), kim.id)
     assert [received.recipient for received in server.received] == ["Lee@example.org"]
     assert states(site) == {"kim": DeliveryState.DROPPED, "Lee": DeliveryState.SENT}
     assert (kim.said, kim.attempts) == ("kim@example.org is no longer a recipient of ml", 0)
@@ -103,10 +103,10 @@ def test_what_was_sent_is_not_sent_again_to_who_was_taken_out(site: Site) -> Non
         with pytest.raises(
             UsageError, match=r"kim@example.org is no longer a recipient of ml; see `channels:` and `to:`"
         ):
-            operator_actions.resend(site.open(), kim.id)
+            alerts_summary_actions.resend(site.open(), kim.id)
         configure(site, ("  mail:", "  post:"), ("[mail,", "[post,"), port=server.port)
         with pytest.raises(UsageError, match="its channel mail is no longer configured"):
-            operator_actions.resend(site.open(), kim.id)
+            alerts_summary_actions.resend(site.open(), kim.id)
         site.run(later=HOUR)
     assert len(server.received) == 2
 
@@ -175,7 +175,7 @@ def test_what_is_held_is_shown_and_released_under_another_configuration(site: Si
         shown = run("status", "--config", path).output
         assert "a subscription that is no longer configured" in shown
         assert f"`cachewatch deliveries release {key[:12]}`" in shown
-        operator_actions.release(site.open(), key[:12])
+        alerts_summary_actions.release(site.open(), key[:12])
         site.run(later=HOUR)
     assert [received.recipient for received in server.received] == ["Lee@example.org"]
     assert states(site) == {"kim": DeliveryState.DROPPED, "Lee": DeliveryState.SENT}

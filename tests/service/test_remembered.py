@@ -9,7 +9,7 @@ from readers import CONFIG, DAY, Packages, Readers, body, many
 from station import Site
 
 from cachewatch.core.statement_kinds import Statement, StatementKind
-from cachewatch.operators import alerts_summary_actions as operator_actions
+from cachewatch.operators import alerts_summary_actions
 from cachewatch.store import cursors_and_remembered as cursors
 
 HOUR = timedelta(hours=1)
@@ -65,7 +65,7 @@ def test_much_that_goes_and_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     )
     readers.go_on()
     if readers.site.held():
-        operator_actions.release(readers.site.open(), "ml")
+        alerts_summary_actions.release(readers.site.open(), "ml")
     ((kind, name, last, missing),) = readers.remembered()
     assert (kind, name, last, missing) == ("package", "", readers.site.commits[0], lost)
     assert readers.go_on() == []
@@ -159,8 +159,8 @@ def test_what_was_not_told_is_remembered_too(tmp_path: Path, monkeypatch: pytest
     readers.site.configure(CONFIG + text)
     readers.site.run()
     readers.go_on()
-    operator_actions.release(readers.site.open(), "released")
-    operator_actions.drop_digest(readers.site.open(), "dropped", "a test of theirs")
+    alerts_summary_actions.release(readers.site.open(), "released")
+    alerts_summary_actions.drop_digest(readers.site.open(), "dropped", "a test of theirs")
     for name in ("ml", "released", "dropped", "upgrades"):
         assert readers.remembered(name) == [("package", "zlib", readers.site.commits[0], 1)], name
     readers.go_on()
@@ -309,7 +309,7 @@ def test_places_that_went_in_one_of_several_revisions(tmp_path: Path, monkeypatc
         tmp_path, monkeypatch, *map(catalogue, states), config=CONFIG.replace("each revision", "daily 07:30")
     )
     assert StatementKind.SUSPICIOUS in {one.kind for one in readers.go_on(DAY, steps=2)}
-    operator_actions.release(readers.site.open(), "ml")
+    alerts_summary_actions.release(readers.site.open(), "ml")
     ((kind, name, _, missing),) = readers.remembered()
     assert (kind, name, missing) == ("package", "", 18)
     assert said(readers.go_on()) == [("returned", "", 18)]

@@ -12,7 +12,7 @@ from sqlite_files import opened
 from station import Site
 
 from cachewatch.errors import UsageError
-from cachewatch.operators import alerts_summary_actions as operator_actions
+from cachewatch.operators import alerts_summary_actions
 from cachewatch.store.deliveries import DeliveryState, suppress_address
 
 pytestmark = pytest.mark.usefixtures("loopback")
@@ -99,7 +99,7 @@ def test_bytes_go_after_a_month_and_the_rest_later(tmp_path: Path, run: Run) -> 
     assert raw.exit_code == 2
     assert "retention: payload" in raw.error
     with pytest.raises(UsageError, match="retention: payload"):
-        operator_actions.resend(site.open(), first.id)
+        alerts_summary_actions.resend(site.open(), first.id)
     wait(site, 60)
     assert [each.channel for each in site.deliveries() if each.channel != "desk"] == []
 
@@ -152,7 +152,7 @@ def test_who_is_suppressed_gets_nothing_of_a_digest_that_is_released(tmp_path: P
         with site.open().database.write() as connection:
             suppress_address(connection, "mail", "kim@example.org", "550 5.1.1 no such user", site.now)
         (waiting,) = site.held()
-        operator_actions.release(site.open(), waiting.key)
+        alerts_summary_actions.release(site.open(), waiting.key)
         received = server.commands.count("RCPT")
         result = site.run()
         assert server.commands.count("RCPT") == received

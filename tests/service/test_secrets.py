@@ -20,7 +20,7 @@ from mailservers import Post, free_port, post
 from servers import Asked, Says, serving
 from station import Site
 
-from cachewatch.store import deliveries as outbox
+from cachewatch.store import deliveries
 from cachewatch.store.sqlite_and_process_lock import open_database
 
 pytestmark = [
@@ -209,10 +209,10 @@ def test_no_secret_is_ever_said(site: Site, run: Run) -> None:
 def stored(folder: Path) -> bytes:
     """Return all that the database keeps compressed."""
     with closing(open_database(folder)) as database, database.read() as connection:
-        numbers = [each.id for each in outbox.find(connection)]
+        numbers = [each.id for each in deliveries.find(connection)]
         return (
-            b"".join(outbox.message(connection, number).payload for number in numbers)
-            + repr([outbox.history(connection, number) for number in numbers]).encode()
+            b"".join(deliveries.message(connection, number).payload for number in numbers)
+            + repr([deliveries.history(connection, number) for number in numbers]).encode()
         )
 
 

@@ -17,9 +17,9 @@ from servers import Says, serving
 from station import Site, running, wait_for
 
 from cachewatch.errors import UsageError
-from cachewatch.operators import alerts_summary_actions as operator_actions
+from cachewatch.operators import alerts_summary_actions
 from cachewatch.operators.status_and_problems import find_problems, read_status
-from cachewatch.store import deliveries as outbox
+from cachewatch.store import deliveries
 from cachewatch.store.deliveries import Delivery, DeliveryState
 from cachewatch.store.health_and_alerts import ChannelHealth
 
@@ -181,7 +181,7 @@ def test_time_in_which_operators_were_asked_does_not_count(site: Site) -> None:
         site.run()
         assert states(site) == {"kim": [DeliveryState.HELD], "lee": [DeliveryState.HELD]}
         site.now += timedelta(days=7)
-        operator_actions.release(site.open(), mails(site)[0].digest)
+        alerts_summary_actions.release(site.open(), mails(site)[0].digest)
         assert site.run().dead == 0
         site.now += timedelta(days=4)
         assert site.run().dead == 0
@@ -218,7 +218,7 @@ def test_an_address_that_refuses_digests_for_days_gets_no_more_until_restored(si
             site.run(later=1.5 * DAY)
         assert states(site)["kim"] == [DeliveryState.DEAD] * 3 + [DeliveryState.SUPPRESSED]
         server.by_recipient = {}
-        operator_actions.restore(site.open(), "mail", "kim@example.org")
+        alerts_summary_actions.restore(site.open(), "mail", "kim@example.org")
         site.run(later=HOUR)
     assert states(site)["kim"] == [DeliveryState.DEAD] * 3 + [DeliveryState.SENT]
     assert spans(server.received, "kim@example.org") == [span(site, 3, 4)]
@@ -234,10 +234,10 @@ def test_refusals_within_two_days_suppress_nobody(site: Site) -> None:
             site.run(later=timedelta(hours=12))
         assert states(site)["kim"] == [DeliveryState.DEAD] * 4
         server.by_recipient = {}
-        operator_actions.retry(site.open(), mails(site)[0].id)
+        alerts_summary_actions.retry(site.open(), mails(site)[0].id)
         site.run()
         server.by_recipient = NO_USER
-        operator_actions.retry(site.open(), mails(site)[-2].id)
+        alerts_summary_actions.retry(site.open(), mails(site)[-2].id)
         site.run(later=5 * DAY)
     assert DeliveryState.SUPPRESSED not in states(site)["kim"], "one was taken in between"
     assert not read_status(site.open()).suppressed
@@ -364,7 +364,7 @@ def test_operators_are_never_suppressed(site: Site) -> None:
             site.run(later=2 * DAY)
         assert set(states(site)["kim"]) == {DeliveryState.DEAD}
         with site.open().database.write() as connection:
-            outbox.suppress_address(connection, "mail", "kim@example.org", "550 no", site.now)
+            deliveries.suppress_address(connection, "mail", "kim@example.org", "550 no", site.now)
         context = site.open()
         said = [problem.what for problem in find_problems(read_status(context), context.config, site.now).problems]
         assert said == [
@@ -380,11 +380,11 @@ def test_operators_are_never_suppressed(site: Site) -> None:
 def test_the_last_address_of_a_subscription_is_a_problem_when_it_is_suppressed(site: Site, run: Run) -> None:
     config = ("--config", site.folder / "cachewatch.yaml")
     with site.open().database.write() as connection:
-        outbox.suppress_address(connection, "mail", "kim@example.org", "550 no", site.now)
+        deliveries.suppress_address(connection, "mail", "kim@example.org", "550 no", site.now)
     shown = run("status", "--check", *config)
     assert "problem: all recipients" not in shown.output
     with site.open().database.write() as connection:
-        outbox.suppress_address(connection, "mail", "lee@example.org", "550 no", site.now)
+        deliveries.suppress_address(connection, "mail", "lee@example.org", "550 no", site.now)
     shown = run("status", "--check", *config)
     assert shown.exit_code == 1
     assert (
@@ -486,7 +486,7 @@ def test_deliveries_are_retried_dropped_and_restored_by_filters(site: Site, run:
         assert done.output.splitlines() == [f"{number}: dropped" for number in numbers]
         with site.open().database.write() as connection:
             for name in ("kim", "lee"):
-                outbox.suppress_address(connection, "mail", f"{name}@example.org", "550 no", site.now)
+                deliveries.suppress_address(connection, "mail", f"{name}@example.org", "550 no", site.now)
         done = run("deliveries", "restore", "mail", *config)
         assert done.output.splitlines() == [f"{name}@example.org: receives digests again" for name in ("kim", "lee")]
         assert run("deliveries", "restore", "mail", *config).exit_code == 2
@@ -603,7 +603,7 @@ def test_what_was_dead_is_retried_with_the_same_bytes(site: Site) -> None:
         site.run()
         server.by_recipient = {}
         (kim, _) = mails(site)
-        operator_actions.retry(site.open(), kim.id)
+        alerts_summary_actions.retry(site.open(), kim.id)
         site.run()
     (received,) = [each for each in server.received if each.recipient == "kim@example.org"]
     assert header(received.content, "Message-ID") == kim.message_id
@@ -618,10 +618,10 @@ def test_what_was_sent_is_resent_as_a_new_message(site: Site) -> None:
         site.publish(1)
         site.run()
         (kim, _) = mails(site)
-        operator_actions.resend(site.open(), kim.id)
+        alerts_summary_actions.resend(site.open(), kim.id)
         site.run()
         with pytest.raises(UsageError, match="only what was not sent"):
-            operator_actions.retry(site.open(), kim.id)
+            alerts_summary_actions.retry(site.open(), kim.id)
     first, _, again = [received.content for received in server.received]
     assert header(again, "Message-ID") != header(first, "Message-ID")
     assert header(again, "References") == header(first, "Message-ID")

@@ -7,9 +7,8 @@ import pytest
 from helpers import catalogue, records
 from station import Site, state_of
 
-from cachewatch.git import tags_and_documents as catalogue_module
-from cachewatch.service import comparing_sources as opened
-from cachewatch.service import digest_assembly as assembling_digests
+from cachewatch.git import tags_and_documents
+from cachewatch.service import comparing_sources, digest_assembly
 from cachewatch.service.passes_and_leadership import create_digests
 from cachewatch.service.poll import poll
 from cachewatch.service.streams_and_silences import streams_of
@@ -70,14 +69,12 @@ def test_tags_that_have_no_room_for_a_table_have_none(site: Site, monkeypatch: p
     context = site.open()
     poll(context, context.config.sources["public"])
     stream = next(streams_of(context.config))
-    whole = [tag.table for tag in assembling_digests.compose(context, stream, state_of(context, stream)).digest.tags]
+    whole = [tag.table for tag in digest_assembly.compose(context, stream, state_of(context, stream)).digest.tags]
     assert [table.is_complete for table in whole] == [True, True]
     first, total = len(whole[0].content), sum(len(table.content) for table in whole)
     for most, expected in ((total, [True, True]), (total - 1, [True, False]), (first - 1, [False, True])):
-        monkeypatch.setattr(opened, "MOST_CSV", most)
-        tables = [
-            tag.table for tag in assembling_digests.compose(context, stream, state_of(context, stream)).digest.tags
-        ]
+        monkeypatch.setattr(comparing_sources, "MOST_CSV", most)
+        tables = [tag.table for tag in digest_assembly.compose(context, stream, state_of(context, stream)).digest.tags]
         assert [table.is_complete for table in tables] == expected
         assert sum(len(table.content) for table in tables) <= most
 
@@ -87,13 +84,13 @@ def test_told_to_stop_within_a_comparison(site: Site, monkeypatch: pytest.Monkey
     """It is left where it is, nobody is troubled by that, and the next pass makes the digests."""
     context = site.open()
     poll(context, context.config.sources["public"])
-    compare = catalogue_module.compare_revisions
+    compare = tags_and_documents.compare_revisions
 
     def stopped(*arguments: object, **options: object) -> object:
         context.is_ending.set()
         return compare(*arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(opened, "compare_revisions", stopped)
+    monkeypatch.setattr(comparing_sources, "compare_revisions", stopped)
     create_digests(context)
     assert site.digests() == []
     monkeypatch.undo()

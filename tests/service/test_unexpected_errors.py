@@ -9,9 +9,7 @@ from station import Site
 
 from cachewatch.channels.digest_files import FileChannel
 from cachewatch.operators.status_and_problems import read_status
-from cachewatch.service import deciding_and_storing as creating_digests
-from cachewatch.service import digest_assembly as assembling_digests
-from cachewatch.service import poll as poll_source
+from cachewatch.service import deciding_and_storing, digest_assembly, poll
 from cachewatch.service.context_and_source_copies import Context, WatchedClone
 from cachewatch.service.streams_and_silences import Stream, StreamState
 
@@ -56,10 +54,10 @@ def test_a_stream_that_raises_stops_only_itself(site: Site, error: Exception, mo
     def fail(context: Context, stream: Stream, state: StreamState, **more: Any) -> Any:
         if stream.subscription.name == "a":
             raise error
-        return assembling_digests.compose(context, stream, state, **more)
+        return digest_assembly.compose(context, stream, state, **more)
 
     with monkeypatch.context() as patched:
-        patched.setattr(creating_digests, "compose", fail)
+        patched.setattr(deciding_and_storing, "compose", fail)
         assert site.run().failed_digests == 1
     assert (len(site.told("a")), len(site.told("b"))) == (0, 1)
     assert site.notices() == ["digests cannot be created for a/regular"]
@@ -74,7 +72,7 @@ def test_a_stream_that_raises_stops_only_itself(site: Site, error: Exception, mo
 @pytest.mark.parametrize("where", ["update", "_succeeded"])
 def test_a_source_that_raises_stops_only_itself(site: Site, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Be it asked, or its answer stored."""
-    place: Any = WatchedClone if where == "update" else poll_source
+    place: Any = WatchedClone if where == "update" else poll
     whole = getattr(place, where)
 
     def fail(*arguments: Any) -> Any:

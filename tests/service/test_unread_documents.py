@@ -11,7 +11,7 @@ from helpers import catalogue, document, record, records, spec_hash
 from station import Site
 
 from cachewatch.git.local_repository import Repository
-from cachewatch.operators import alerts_summary_actions as operator_actions
+from cachewatch.operators import alerts_summary_actions
 from cachewatch.operators.status_and_problems import find_problems, read_status
 from cachewatch.service.unreadable_documents import UnreadDocuments
 from cachewatch.store.cursors_and_remembered import Unread
@@ -303,9 +303,9 @@ def test_a_digest_that_is_held_keeps_what_is_unread(tmp_path: Path, answer: str)
     made.run(later=DAY)
     (held,) = made.held()
     if answer == "release":
-        operator_actions.release(made.open(), held.key)
+        alerts_summary_actions.release(made.open(), held.key)
     else:
-        operator_actions.drop_digest(made.open(), held.key, "a test")
+        alerts_summary_actions.drop_digest(made.open(), held.key, "a test")
     made.publish(2)
     made.run(later=DAY)
     assert told(made)[-1] == {("1.0", "2.0")}

@@ -14,8 +14,8 @@ from mailservers import Post, free_port, post
 from station import Site
 
 from cachewatch.errors import DamagedRow, UsageError
-from cachewatch.operators import alerts_summary_actions as operator_actions
-from cachewatch.store import deliveries as outbox
+from cachewatch.operators import alerts_summary_actions
+from cachewatch.store import deliveries
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store.deliveries import Delivery, DeliveryState
 
@@ -109,7 +109,7 @@ def test_damaged_bytes_are_a_dead_letter(site: Site, server: Post, run: Run, wha
     where = "target = 'kim@example.org'" if what == "deliveries" else "1"
     flip(site, what, "payload" if what == "deliveries" else "content", where)
     with site.open().database.read() as connection, pytest.raises(DamagedRow, match="delivery 1: its stored bytes are"):
-        outbox.message(connection, mails(site)["kim"].id)
+        deliveries.message(connection, mails(site)["kim"].id)
     done = run("once", "--config", site.folder / "cachewatch.yaml")
     assert done.exit_code == 7, done.error
     lee = DeliveryState.SENT if what == "deliveries" else DeliveryState.DEAD
@@ -129,7 +129,7 @@ def test_what_was_dropped_is_not_retried_where_its_bytes_were_deleted(site: Site
     kim = mails(site)["kim"]
     execute(site, f"UPDATE deliveries SET state = 'dropped', payload = x'' WHERE id = {kim.id}")
     with pytest.raises(UsageError, match="its text was deleted"):
-        operator_actions.retry(site.open(), kim.id)
+        alerts_summary_actions.retry(site.open(), kim.id)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from stored import NOW, OTHER, OWNER, message, next_form, queue
 from cachewatch.config.value_types_and_secrets import StatePlace
 from cachewatch.errors import StateError
 from cachewatch.store import cursors_and_remembered as cursors
-from cachewatch.store import deliveries as outbox
+from cachewatch.store import deliveries
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.cursors_and_remembered import Advance, CursorUpdate, Unread
@@ -82,7 +82,7 @@ def test_a_transaction_is_whole_or_nothing(database: Database) -> None:
         fail_in_the_middle()
     with database.read() as connection:
         assert cursors.position_of(connection, "ml", "regular", "public") is None
-        assert not outbox.find(connection)
+        assert not deliveries.find(connection)
         assert digests.get(connection, "one") is None
 
 
@@ -91,7 +91,7 @@ def test_the_same_digest_is_stored_once(database: Database) -> None:
         with database.write() as connection:
             queue(connection, "one", "a@example.org", "b@example.org")
     with database.read() as connection:
-        assert [each.target for each in outbox.find(connection)] == ["b@example.org", "a@example.org"]
+        assert [each.target for each in deliveries.find(connection)] == ["b@example.org", "a@example.org"]
 
 
 def advance(revision: str, *unread: Unread, **tags: str | None) -> Advance:
@@ -102,42 +102,42 @@ def advance(revision: str, *unread: Unread, **tags: str | None) -> Advance:
 def test_what_was_interrupted_is_sent_again_with_the_same_bytes(database: Database) -> None:
     with database.write() as connection:
         queue(connection, "one", "a@example.org")
-        assert outbox.claim(connection, "mail", NOW, OWNER) is not None
+        assert deliveries.claim(connection, "mail", NOW, OWNER) is not None
     with database.write() as connection:
-        (lost,) = outbox.find(connection, states=(DeliveryState.SENDING,))
+        (lost,) = deliveries.find(connection, states=(DeliveryState.SENDING,))
         assert (lost.claimed_by, lost.due) == (OWNER, NOW)
-        outbox.requeue(connection, lost.id, NOW, NOW)
-        again = outbox.claim(connection, "mail", NOW, OWNER)
+        deliveries.requeue(connection, lost.id, NOW, NOW)
+        again = deliveries.claim(connection, "mail", NOW, OWNER)
         assert again is not None
         assert again.may_have_arrived
-        assert outbox.message(connection, again.id) == message("one")
-        assert [event for _, event, _ in outbox.history(connection, again.id)] == ["interrupted"]
+        assert deliveries.message(connection, again.id) == message("one")
+        assert [event for _, event, _ in deliveries.history(connection, again.id)] == ["interrupted"]
 
 
 def test_an_answer_is_written_by_who_claimed_the_delivery_alone(database: Database) -> None:
     with database.write() as connection:
         queue(connection, "one", "a@example.org")
-        first = outbox.claim(connection, "mail", NOW, OWNER)
+        first = deliveries.claim(connection, "mail", NOW, OWNER)
         assert first is not None
-        outbox.requeue(connection, first.id, NOW, NOW)
-        second = outbox.claim(connection, "mail", NOW, OTHER)
+        deliveries.requeue(connection, first.id, NOW, NOW)
+        second = deliveries.claim(connection, "mail", NOW, OTHER)
         assert second is not None
-        assert not outbox.settle(connection, first, DeliveryState.DEAD, now=NOW, said="550 no")
-        assert outbox.delivery(connection, second.id) == second
-        assert outbox.settle(connection, second, DeliveryState.SENT, now=NOW, said="250 ok")
-        assert not outbox.settle(connection, second, DeliveryState.SENT, now=NOW, said=""), "it is settled"
-        history = [(event, said) for _, event, said in outbox.history(connection, second.id)][1:]
+        assert not deliveries.settle(connection, first, DeliveryState.DEAD, now=NOW, said="550 no")
+        assert deliveries.delivery(connection, second.id) == second
+        assert deliveries.settle(connection, second, DeliveryState.SENT, now=NOW, said="250 ok")
+        assert not deliveries.settle(connection, second, DeliveryState.SENT, now=NOW, said=""), "it is settled"
+        history = [(event, said) for _, event, said in deliveries.history(connection, second.id)][1:]
         assert history == [("late", "dead: 550 no"), ("sent", "250 ok"), ("late", "sent")]
 
 
 def test_an_answer_that_comes_late_counts_while_nobody_took_over(database: Database) -> None:
     with database.write() as connection:
         queue(connection, "one", "a@example.org")
-        claimed = outbox.claim(connection, "mail", NOW, OWNER)
+        claimed = deliveries.claim(connection, "mail", NOW, OWNER)
         assert claimed is not None
-        outbox.requeue(connection, claimed.id, NOW, NOW)
-        assert outbox.settle(connection, claimed, DeliveryState.SENT, now=NOW, said="250 ok")
-        assert [each.state for each in outbox.find(connection)] == [DeliveryState.SENT]
+        deliveries.requeue(connection, claimed.id, NOW, NOW)
+        assert deliveries.settle(connection, claimed, DeliveryState.SENT, now=NOW, said="250 ok")
+        assert [each.state for each in deliveries.find(connection)] == [DeliveryState.SENT]
 
 
 def test_a_writer_waits_for_another(database: Database) -> None:

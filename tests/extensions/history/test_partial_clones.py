@@ -12,7 +12,7 @@ from conftest import Run
 from indexes import Catalogue, build, dump, write
 from truths import History
 
-from cachewatch.git import remote_urls_and_fetching as absent_objects
+from cachewatch.git import remote_urls_and_fetching
 from cachewatch.git.git_processes import Git
 
 
@@ -41,7 +41,7 @@ def test_what_is_absent_is_fetched_in_few_goes(run: Run, tmp_path: Path, monkeyp
         return inner(git, arguments, lines, **values)
 
     monkeypatch.setattr(Git, "run", noting)
-    monkeypatch.setattr(absent_objects, "_MOST", 10)
+    monkeypatch.setattr(remote_urls_and_fetching, "_MOST", 10)
     done = run("history", "build", "--repo", _offered(folder), "--db", tmp_path / "h.db")
     assert done.exit_code == 0, done.error
     told = re.search(

@@ -14,7 +14,7 @@ from cachewatch.errors import AnotherInstance, StateError
 from cachewatch.extensions.shared_state import postgresql
 from cachewatch.extensions.shared_state.postgresql import PostgresDatabase
 from cachewatch.service.passes_and_leadership import HEARTBEAT
-from cachewatch.store import deliveries as outbox
+from cachewatch.store import deliveries
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.health_and_alerts import Counter
 from cachewatch.store.transactions_and_upgrades import Database
@@ -111,4 +111,4 @@ def test_a_command_writes_beside_the_one_who_leads(here: PostgresDatabase, there
     with there.write() as connection:
         queue(connection, "one", "a@example.org")
     with here.write() as connection:
-        assert [each.digest for each in outbox.find(connection)] == ["one"]
+        assert [each.digest for each in deliveries.find(connection)] == ["one"]
