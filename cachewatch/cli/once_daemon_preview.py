@@ -367,7 +367,9 @@ def _later(service: Context, stream: Stream) -> str:
 
 def _sent(config: Config, packed: tuple[ChannelMessages, ...], form: str) -> bytes:
     """Return the bytes that the first of these channels sends in the format `form`."""
-    first = packed[0]
+    # Mails have no Markdown, and name attachments.
+    others = (each for each in packed if not isinstance(config.channels[each.channel], MailConfig))
+    first = next(others, packed[0]) if form == "markdown" else packed[0]
     channel, rendered = config.channels[first.channel], first.rendered
     if form == "eml":
         mails = [each for each in packed if isinstance(config.channels[each.channel], MailConfig)]

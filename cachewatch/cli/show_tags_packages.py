@@ -179,6 +179,8 @@ def _chosen_specs(shown: tables.ShownPackage, asked: SpecPattern) -> tables.Show
 def _nothing_so(document: Document, asked: SpecPattern) -> str:
     """Return the sentence that a package has no such spec, with the values that it has of what was asked for."""
     signatures = document.specs.counts
+    if not signatures:
+        return "its document has no specs"
     if unknown := _no_such_variant(signatures, asked):
         return unknown
     if asked.says_only_versions:

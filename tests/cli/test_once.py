@@ -214,6 +214,22 @@ def test_a_preview_names_what_is_unreadable(configured: Path, run: Run) -> None:
 
 
 @pytest.mark.usefixtures("configured")
+def test_a_preview_in_markdown_is_of_a_channel_that_sends_it(run: Run) -> None:
+    """Not of the mail, whose text names attachments."""
+    configure("HEAD~1")
+    file = Path("cachewatch.yaml")
+    of_files = run("preview", "--format", "markdown").output
+    file.write_text(
+        file.read_text()
+        .replace("channels:\n", 'channels:\n  mail: {type: maildir, path: box, from: a@example.org, attach: csv}\n', 1)
+        .replace("{channels: [files]", "{to: [b@example.org], channels: [mail, files]")
+    )
+
+    assert run("preview", "--format", "markdown").output == of_files
+    assert "attached" in run("preview", "--format", "markdown", "--channel", "mail").output
+
+
+@pytest.mark.usefixtures("configured")
 def test_a_preview_without_a_name(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The only subscription is meant; of several, none is guessed, and all are named."""
     configure("HEAD~1")

@@ -59,6 +59,12 @@ def test_versions(run: Run) -> None:
     assert run("show", "py-*@9").error == "cachewatch: py-*@9: no package that matches has such a version\n"
 
 
+def test_a_document_without_specs(tmp_path: Path, run: Run) -> None:
+    """It has no versions to name."""
+    history(tmp_path / "c.git", catalogue({"zlib": []}))
+    assert run("show", "zlib", "--repo", tmp_path / "c.git").error == "cachewatch: zlib: its document has no specs\n"
+
+
 def test_a_last_copy_is_the_last_of_the_whole_package(tmp_path: Path, run: Run) -> None:
     """A spec that is shown alone is no last copy while its stack has another of its version for its target."""
     specs = [*records([1, 2], versions=["2"]), record(3, versions=["3"])]

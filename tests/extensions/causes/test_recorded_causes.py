@@ -192,6 +192,8 @@ def test_two_lock_files(run: Run, buildcaches: Path) -> None:
     files = [lock / "spack.lock" for lock in locks]
     shown = run("diff", *files)
     assert (shown.exit_code, shown.output) == (0, run("why", "--lock", *files).output)
+    missing = run("diff", files[0], "nowhere/spack.lock")
+    assert missing.error == "cachewatch: nowhere/spack.lock: there is no such file or folder\n"
 
 
 def test_a_lock_file_with_an_edited_version_is_named(run: Run, buildcaches: Path, tmp_path: Path) -> None:
