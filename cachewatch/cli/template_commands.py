@@ -100,9 +100,9 @@ def list_templates(*, templates_dir: Path | None, format_: str) -> None:
 )
 @template.command
 @click.argument("name")
-@_of_own_templates
+@TEMPLATES_OPTION
 def show(*, name: str, templates_dir: Path | None) -> None:
-    """Print the source of a template, as a starting point for your own."""
+    """Print one of cachewatch's own templates, as a starting point, or with --templates-dir one of that folder."""
     found = source(name, templates_dir)
     if found is None:
         raise UsageError(f"no template {name}; see `cachewatch config template list`")

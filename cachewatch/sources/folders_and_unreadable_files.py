@@ -92,7 +92,9 @@ def check_path(name: str) -> None:
     """Raise UsageError if `name` is empty, or looks like a path and does not exist."""
     if not name.strip():
         raise UsageError("a name is empty; write a revision, a date or a path, such as `cachewatch diff HEAD~1 HEAD`")
-    looks_like_path = name.startswith(("/", "./", "../", "~/")) or (name.endswith((*ENDINGS, ".lock")) and ":" not in name)
+    looks_like_path = name.startswith(("/", "./", "../", "~/")) or (
+        name.endswith((*ENDINGS, ".lock")) and ":" not in name
+    )
     if looks_like_path and name != STDIN and not os.path.lexists(name):
         hint = (
             f"; if it is a hash, `cachewatch show {name}` shows that spec, and `diff` takes two"

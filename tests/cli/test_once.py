@@ -221,7 +221,7 @@ def test_a_preview_in_markdown_is_of_a_channel_that_sends_it(run: Run) -> None:
     of_files = run("preview", "--format", "markdown").output
     file.write_text(
         file.read_text()
-        .replace("channels:\n", 'channels:\n  mail: {type: maildir, path: box, from: a@example.org, attach: csv}\n', 1)
+        .replace("channels:\n", "channels:\n  mail: {type: maildir, path: box, from: a@example.org, attach: csv}\n", 1)
         .replace("{channels: [files]", "{to: [b@example.org], channels: [mail, files]")
     )
 

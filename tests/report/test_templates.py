@@ -201,7 +201,7 @@ def test_the_templates_of_the_configuration_are_checked(
     assert (checked.exit_code, "mine/_lead.html.j2: line 1: 'nonsense' is undefined" in checked.error) == (6, True)
     assert run("config", "template", "render", "digest.html.j2").exit_code == 6
     assert "* _lead.html.j2" in run("config", "template", "list").output
-    assert run("config", "template", "show", "_lead.html.j2").output == "{{ nonsense }}"
+    assert "nonsense" not in run("config", "template", "show", "_lead.html.j2").output, "it shows cachewatch's own"
     assert "+{{ nonsense }}" in run("config", "template", "diff").output
     assert run("config", "template", "list", "--config", "nowhere.yaml").exit_code == 2
     assert checked.error.count("'nonsense' is undefined") == 1, "a mistake of a part is one, in however many templates"
