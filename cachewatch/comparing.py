@@ -204,7 +204,7 @@ def choose_specs(
     if selection.takes_all_specs:
         return change, items
     part = part_of(change, selection)
-    return None if part is None else (part, items_of(part, selection.sees_stack))
+    return None if part is None else (part, items_of(part, selection))
 
 
 def count_chosen(

@@ -5,13 +5,14 @@ left the tag, this is part of the statement on the stack.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cachewatch.core.compiler_and_target_migrations import PackageValues, values_of
+from cachewatch.core.filters_and_default_kinds import Selection
 from cachewatch.core.model import (
     REGRADED,
     VALUES,
@@ -44,8 +45,6 @@ from cachewatch.core.statement_kinds import (
 )
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, newest, sorted_versions, version_key
 
-SeesStack = Callable[[str], bool]
-
 _PRUNABLE = (SpecClass.PRUNED, SpecClass.SURPLUS, SpecClass.RETIRED)
 # For specs of these classes, a change to another system or target in the same stacks is described instead.
 _SYSTEM_CLASSES = (SpecClass.DROPPED, SpecClass.SURPLUS, SpecClass.NEW_COMBINATION, SpecClass.EXTRA_COPY)
@@ -76,19 +75,20 @@ def _counts_of(match: SpecMatch) -> Counts:
 
 
 def items_of(
-    change: PackageChange, sees_stack: SeesStack | None = None, *, values: PackageValues | None = None
+    change: PackageChange, selection: Selection | None = None, *, values: PackageValues | None = None
 ) -> tuple[Items, ...]:
-    """Return all items of `change`, naming only stacks that `sees_stack` accepts; `values` are computed if missing."""
-    return _ItemsReader(change, sees_stack, values or values_of(change)).items()
+    """Return all items of `change`, naming only stacks of `selection`; `values` are computed if missing."""
+    return _ItemsReader(change, selection or Selection(), values or values_of(change)).items()
 
 
 class _ItemsReader:
     """Reads the items of one change, and adds up equal ones."""
 
-    def __init__(self, change: PackageChange, sees_stack: SeesStack | None, values: PackageValues) -> None:
+    def __init__(self, change: PackageChange, selection: Selection, values: PackageValues) -> None:
         self._change = change
         self._added = frozenset(change.facts["versions"].added)
-        self._sees = sees_stack or (lambda _: True)
+        self._selection = selection
+        self._sees = selection.stacks
         self._judged: Mapping[Place, PlaceChange] = {one.place: one for one in change.places}
         self._machines = {(lost.place, lost.machine.platform, lost.machine.os): lost for lost in change.machines_lost}
         self._had = {place: frozenset(judged.before) for place, judged in self._judged.items()}
@@ -471,22 +471,29 @@ class _ItemsReader:
         is_upgrade = kind is StatementKind.UPGRADED
         pairs = {(one.before[-1], one.after[-1]) for one in judged}
         newest_after = version_key(newest({after for _, after in pairs}))[:3]
-        older = (stack for stack, has in self._newest_in.items() if version_key(has)[:3] < newest_after)
+        behind = {stack: has for stack, has in self._newest_in.items() if version_key(has)[:3] < newest_after}
+        replaced = set[str]().union(*(set(one.before) - set(one.after) for one in judged))
+        if is_upgrade:
+            old = {before for before, _ in pairs} | replaced
+            found = (
+                (version, place)
+                for one in self._change.specs_after.counts
+                for version in old.intersection(one.versions)
+                for place in one.places
+                if behind.get(place.stack) != version
+            )
+        else:
+            found = ((one.after[-1], one.place) for one in judged if one.after[-1] in one.before)
         return Story(
             kind=kind,
-            before=_sorted(
-                {before for before, _ in pairs}.union(*(set(one.before) - set(one.after) for one in judged))
-            ),
+            before=_sorted({before for before, _ in pairs} | replaced),
             after=_sorted({after for _, after in pairs}.union(*(set(one.after) - set(one.before) for one in judged))),
             pairs=tuple(sorted(pairs, key=lambda pair: tuple(map(version_key, pair)))),
             places=frozenset(one.place for one in judged),
-            stays=frozenset(
-                one.place
-                for one in judged
-                if (one.before[-1] in one.after if is_upgrade else one.after[-1] in one.before)
-            ),
-            behind=tuple(sorted(older)) if is_upgrade else (),
+            stays=frozenset(found),
+            behind=tuple(sorted(behind.items())) if is_upgrade else (),
             of_stacks=len(self._newest_in),
+            replaced=_sorted(replaced) if is_upgrade else (),
         )
 
     @cached_property
@@ -502,8 +509,10 @@ class _ItemsReader:
 
     @cached_property
     def _newest_in(self) -> Mapping[str, str]:
-        """The newest version in each stack that now has the package."""
-        return {stack: newest(has) for stack, has in self._versions_in[1].items() if has and self._sees(stack)}
+        """The newest version in each selected stack that now has selected builds, of any version."""
+        chosen = self._selection
+        built = (s for s in self._change.specs_after.counts if chosen.targets(s.target) and chosen.sees_build(s))
+        return {stack: newest(has) for stack, has in versions_by_stack(built).items() if has and self._sees(stack)}
 
     def _places(self, signature: Signature | None) -> frozenset[Place]:
         if signature is None:

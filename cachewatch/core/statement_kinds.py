@@ -153,9 +153,12 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     before: tuple[str, ...] = ()  # versions, or parts of a configuration
     after: tuple[str, ...] = ()
     places: frozenset[Place] = frozenset()  # where it happened
-    stays: frozenset[Place] = frozenset()  # of these, where the older of the two versions still is, or was before
-    behind: tuple[str, ...] = ()  # stacks whose newest version of the package is older than the new one
-    of_stacks: int = 0  # number of stacks that have the package now
+    # Of an upgrade, where in the whole tag an old version still is, but for stacks that are behind with it as their
+    # newest one; of a downgrade, where the new version was before.
+    stays: frozenset[tuple[str, Place]] = frozenset()
+    behind: tuple[tuple[str, str], ...] = ()  # selected stacks whose newest version is older than the new one; with it
+    of_stacks: int = 0  # number of selected stacks that have selected builds of the package now
+    replaced: tuple[str, ...] = ()  # versions that places of an upgrade do not have any more
     pairs: tuple[tuple[str, str], ...] = ()  # of an upgrade or a downgrade: newest versions before and after
     machine: Machine | None = None  # of a lost machine
     is_system: bool = False  # `before` and `after` are platforms, operating systems and targets
@@ -163,6 +166,12 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     versions: tuple[str, ...] = ()
     # What other such specs in these stacks have on both sides: systems and targets, compilers and variants, or versions.
     remaining: tuple[str, ...] = ()
+
+    @property
+    def still_there(self) -> frozenset[str]:
+        """The versions before an upgrade that some stack of the tag still has."""
+        versions = {version for version, _ in self.stays} | {version for _, version in self.behind}
+        return frozenset(versions.intersection(self.before))
 
 
 class Counts(Struct, frozen=True, gc=False):

@@ -23,7 +23,7 @@ from cachewatch.core.statement_kinds import (
 )
 from cachewatch.core.versions_spellings_targets import falls, sorted_versions
 from cachewatch.report.digest_and_message_values import Digest, TagDigest, base_of
-from cachewatch.report.digest_subject import Clause, capitalized, clauses_of, is_pinned_base, only_for
+from cachewatch.report.digest_subject import Clause, capitalized, clauses_of, is_pinned_base, lacking_only_for
 from cachewatch.report.words import (
     and_more,
     fact,
@@ -119,7 +119,7 @@ def _snapshot(digest: Digest, clause: Clause, words: Words) -> str:
     (tag,) = clause.first.tags
     lost = lost_packages(tag.statements)
     facts = [one for one in digest.assessment.facts if tag in one.tags and one.kind in _CLAUSES]
-    said = [f"{number(len(lost), 'package')} gone{only_for(tag.statements, words)}"] if lost else []
+    said = [f"{number(len(lost), 'package')} gone{lacking_only_for(tag.statements, words)}"] if lost else []
     for each in clauses_of(digest, facts, words):
         shown = each.items[:2] if each.kind != StatementKind.PACKAGE_ADDED else []
         more = len(each.items) - len(shown)
@@ -344,7 +344,7 @@ def _changes(kind: StatementKind, digest: Digest, words: Words) -> Section:
     remark = ""
     # The earlier one of two snapshots has the old versions.
     if kind is StatementKind.UPGRADED and not all(base_of(tag.report) for _, tag in lines):
-        is_old_there = any(line.story.stays or line.story.behind for line, _ in lines)
+        is_old_there = any(line.story.still_there for line, _ in lines)
         remark = words.text("sections", "old_but" if is_old_there else "no_old")
     return Section(
         name=kind.value,

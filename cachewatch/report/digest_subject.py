@@ -40,6 +40,7 @@ from cachewatch.report.words import (
     fates,
     number,
     old_values,
+    only_for,
     replacement,
     stack_name,
     stacks_named,
@@ -188,7 +189,7 @@ class Clause:
         is_pinned = self._digest is not None and is_pinned_base(self._digest, tag.base)
         values = {
             "packages": number(len(lost), "package"),
-            "some": only_for(tag.statements, self._words),
+            "some": lacking_only_for(tag.statements, self._words),
             "tag": safe(tag.tag),
         }
         lacks, own = (
@@ -387,15 +388,12 @@ def _is_of(lost: OwnedLoss, wanted: LossClass | None) -> bool:
     return wanted is None or (lost.loss is not None and lost.loss.loss_class is wanted)
 
 
-def only_for(statements: Iterable[Statement], words: Words) -> str:
+def lacking_only_for(statements: Iterable[Statement], words: Words) -> str:
     """Say for which machines a new snapshot lacks packages that it has for others: ` (11 only for x86_64_v3)`."""
     statements = list(statements)
     whole = removed_packages(statements)
-    part = {*lacking(statements)} - whole
-    lost = (lost for one in statements for lost in one.losses if lost.package in part and _is_of(lost, LossClass.GONE))
-    named = sorted({one.machine_name for one in lost})
-    machines = safe(named[0]) if len(named) == 1 else words.text("snapshot", "several")
-    return words.say("snapshot", "for_some" if whole else "for_all", len(part), machines=machines) if part else ""
+    losses = [lost for one in statements for lost in one.losses]
+    return only_for(losses, {*lacking(statements)} - whole, words, is_part=bool(whole))
 
 
 def clauses_of(digest: Digest | None, facts: Iterable[Fact], words: Words) -> list[Clause]:

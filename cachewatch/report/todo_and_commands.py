@@ -17,7 +17,7 @@ from cachewatch.core.statement_kinds import Line, Statement, StatementKind, lost
 from cachewatch.core.versions_spellings_targets import falls, is_plain, public_mirror
 from cachewatch.report.digest_and_message_values import Digest
 from cachewatch.report.digest_body_and_table import lines_of
-from cachewatch.report.digest_subject import day_of, only_for
+from cachewatch.report.digest_subject import day_of, lacking_only_for
 from cachewatch.report.environment_words import binaries_said
 from cachewatch.report.words import MOST_NAMES, and_more, change_of_values
 from cachewatch.report.words_file import Words
@@ -175,13 +175,10 @@ def _announced_days(digest: Digest) -> list[str]:
 def _names_what_goes(line: Line) -> bool:
     """Tell whether a lock file that is older than a change may name what is gone or may be pruned.
 
-    Of upgrades that is said with the old version, unless some stacks stay with it.
+    Of upgrades that is said with the old versions.
     """
-    story, counts = line.story, line.counts
-    if story.kind is StatementKind.UPGRADED:
-        has_more = bool(set(story.before) - {old for old, _ in story.pairs})
-        return bool(counts.vanished and (has_more or (story.behind and not story.stays)))
-    return bool(counts.unbuilt or (counts.vanished and story.kind in _REPLACED))
+    kind, counts = line.story.kind, line.counts
+    return bool((counts.unbuilt and kind is not StatementKind.UPGRADED) or (counts.vanished and kind in _REPLACED))
 
 
 def _by_command(actions: Iterable[Action]) -> list[list[Action]]:
@@ -328,7 +325,7 @@ def lacked(statements: Sequence[Statement], words: Words) -> str:
     whole = removed_packages(statements)
     lost = sorted(lost_packages(statements), key=lambda name: name not in whole)
     older = [line for one in statements if one.kind is StatementKind.DOWNGRADED for line in one.lines]
-    said = [f"{and_more(lost, words)}{only_for(statements, words)}"] if lost else []
+    said = [f"{and_more(lost, words)}{lacking_only_for(statements, words)}"] if lost else []
     said += [
         words.say("todo", "only_older", name=safe_name(line.package), version=safe_name(line.story.pairs[-1][1]))
         for line in older[:MOST_NAMES]

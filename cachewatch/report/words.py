@@ -1,7 +1,7 @@
 """The words that all reports share: names, facts of statements, counts that add up, and times."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from datetime import UTC, datetime
 from functools import partial
 
@@ -19,7 +19,7 @@ from cachewatch.core.statement_kinds import (
     packages_of,
 )
 from cachewatch.core.statements import BY_VERSION, Wants
-from cachewatch.core.versions_spellings_targets import NO_COMPILER
+from cachewatch.core.versions_spellings_targets import NO_COMPILER, sorted_versions
 from cachewatch.report.words_file import Words, words
 
 # How many stacks and the like are named in one place.
@@ -161,21 +161,24 @@ def _beside(line: Line, most: int) -> Iterator[str]:
 
 
 def staying(line: Line, most: int = MOST_NAMES) -> str:
-    """Say of an upgrade that its old version stays, of a downgrade that its new one was there: `(0.3.1 stays)`."""
-    story = line.story
-    if not story.stays:
-        return ""
-    is_upgrade = story.kind is StatementKind.UPGRADED
-    version = safe_name((story.before if is_upgrade else story.after)[-1])
-    stacks = stacks_named({place.stack for place in story.stays}, most)
-    scope = "" if story.stays >= story.places else f" in {stacks}"
-    return f"({version} {'stays' if is_upgrade else 'was there'}{scope})"
+    """Say of an upgrade that old versions stay, of a downgrade that its new one was there: `(0.3.1 stays)`.
+
+    Stacks that were not upgraded are counted; they may not be selected.
+    """
+    story, said = line.story, []
+    verb = "stays" if story.kind is StatementKind.UPGRADED else "was there"
+    for version in sorted_versions({version for version, _ in story.stays}):
+        places = {place for there, place in story.stays if there == version}
+        stacks = {place.stack for place in places}
+        named = stacks_named(stacks, most) if places <= story.places else number(len(stacks), "stack")
+        said.append(f"{safe_name(version)} {verb}" + ("" if places >= story.places else f" in {named}"))
+    return f"({', '.join(said)})" if said else ""
 
 
 def where(line: Line, most: int = MOST_NAMES) -> str:
-    """Say where it happened: `in 7 of 9 stacks; not yet in e4s-cray`, `in e4s, radiuss on aarch64`.
+    """Say where it happened: `in 7 of 9 stacks; not yet in e4s-cray (1.2.1)`, `in e4s, radiuss on aarch64`.
 
-    Up to `most` stacks are named.
+    Up to `most` stacks are named, with their version if it is none of the old ones.
     """
     story = line.story
     stacks = {place.stack for place in story.places}
@@ -185,7 +188,8 @@ def where(line: Line, most: int = MOST_NAMES) -> str:
         said = f"in {len(stacks)} of {story.of_stacks} stacks"
         if len(stacks) == 1 or MOST_NAMES < most >= len(stacks):
             said = f"in {stacks_named(stacks, most)} ({len(stacks)} of {number(story.of_stacks, 'stack')})"
-        return f"{said}; not yet in {names(story.behind, most)}" if story.behind else said
+        behind = [stack if has in story.before else f"{stack} ({has})" for stack, has in story.behind]
+        return f"{said}; not yet in {names(behind, most)}" if behind else said
     if story.kind is StatementKind.MOVED:
         return ""
     if story.kind in BY_VERSION:
@@ -341,9 +345,23 @@ def fates(one: Statement, own: Words, *, is_of_environment: bool = False) -> str
         losses = [lost.loss for lost in one.losses if lost.loss and lost.loss.loss_class is loss_class]
         stacks = sorted({stack for loss in losses for stack in loss.stacks})
         named = ", ".join(map(stack_name, stacks)) if 0 < len(stacks) <= 2 else "other stacks"
-        said.append(own.say("fates", loss_class, len(found), of="" if said else of, stacks=named))
+        told = own.say("fates", loss_class, len(found), of="" if said else of, stacks=named)
+        if loss_class is LossClass.GONE and one.kind not in OF_VALUES:
+            whole = {line.package for line in one.lines if Kind.PACKAGE_REMOVED in line.kinds}
+            told += only_for(one.losses, {*found} - whole, own, is_part=not whole.isdisjoint(found))
+        said.append(told)
     whom = f" for {safe_name(' '.join(one.before))}" if one.kind in OF_VALUES else ""
     return f"; {', '.join(said)}{whom}" if said else ""
+
+
+def only_for(losses: Iterable[OwnedLoss], packages: Set[str], own: Words, *, is_part: bool) -> str:
+    """Say for which machines packages are gone that others have: ` (11 only for x86_64_v3)` if they are a part of all."""
+    lost = (one for one in losses if one.loss and one.loss.loss_class is LossClass.GONE and one.package in packages)
+    named = sorted({one.machine_name for one in lost})
+    machines = safe_name(named[0]) if len(named) == 1 else own.text("snapshot", "several")
+    return (
+        own.say("snapshot", "for_some" if is_part else "for_all", len(packages), machines=machines) if packages else ""
+    )
 
 
 def unbuilt(one: Statement, own: Words) -> str:

@@ -599,7 +599,7 @@ def test_every_part_adds_up(before: list[Record], after: list[Record], kept: int
     for one in filter(None, (change, found)):
         assert one.counts.adds_up
         assert (one.counts.added, one.counts.removed) == (len(one.added), len(one.removed))
-        items = items_of(one, selection.sees_stack if one is found else None)
+        items = items_of(one, selection if one is found else None)
         assert frozenset().union(*(each.kinds for each in items)) == one.kinds
         assert sum(each.counts.vanished + each.counts.left for each in items) == one.counts.removed
         assert sum(each.counts.new + each.counts.entered for each in items) == one.counts.added
@@ -639,7 +639,7 @@ def test_each_side_of_a_part_is_counted_by_itself(selection: Selection) -> None:
         assert counts.adds_up
         assert {spec.hash for spec in found.added} <= set(after)
         assert {spec.hash for spec in found.removed} <= set(before)
-        items = items_of(found, selection.sees_stack)
+        items = items_of(found, selection)
         told = sum((one.counts for one in items), start=Counts())
         assert (told.new + told.entered, told.vanished + told.left) == (counts.added, counts.removed)
         crossings += counts.entered + counts.left

@@ -131,15 +131,43 @@ def test_lock_files_of_upgraded_stacks_are_outdated_for_everybody(tmp_path: Path
     kept = [other, record(2, versions=["1.0"], **DARWIN)]
     added = {"zlib": [*kept, record(3, versions=["1.1"], **DARWIN)]}
     assert mail(digest_of(week(tmp_path / "b", {"zlib": kept}, added)))[1].startswith("Nothing to do.")
+    newer = record(3, versions=["1.1"])
+    beside = week(tmp_path / "c", {"zlib": [other, newer]}, {"zlib": [newer, record(4, versions=["1.2"])]})
+    assert mail(digest_of(beside))[1].startswith("Nothing to do, unless a lock file names zlib 1.0:")
+
+
+def test_old_versions_that_stay_in_other_stacks_are_told(tmp_path: Path) -> None:
+    """The heading and the row say so, and a lock file that names one of them may have lost it."""
+    old, new = (record(n, versions=[v], stacks=["cray"]) for n, v in ((1, "1.1"), (2, "1.3")))
+    older, newest = (record(n, versions=[v]) for n, v in ((3, "1.2"), (4, "1.3")))
+    others = [record(5, versions=["1.1"], stacks=["a", "b"]), record(6, versions=["1.3"], stacks=["a", "b"])]
+    states = [
+        catalogue({"zlib": found}) for found in ([*others, older, old], [*others, older, new], [*others, newest, new])
+    ]
+    for n, row in enumerate(("1.1 -> 1.3 (1.1 stays in 2 stacks) cray", "1.2 -> 1.3 e4s"), 1):
+        repository = history(tmp_path / f"{n}.git", *states[n - 1 : n + 1])
+        _, body = mail(digest_of(read(repository)))
+        remark = "no stack has the old version" + ", unless it says stays or not yet" * (n == 1)
+        assert f"UPGRADED, {remark} zlib {row}" in body
+    _, body = mail(digest_of(read(history(tmp_path / "both.git", states[0], states[2]))))
+    assert body.startswith("Nothing to do, unless a lock file names zlib 1.1 or another old version below")
+    assert "1.1 -> 1.3, 1.2 -> 1.3 (1.1 stays in 2 stacks)" in body
+
+
+def test_a_stack_that_has_another_version_is_named_with_it(tmp_path: Path) -> None:
+    """It never had the old version, and is not yet at the new one."""
+    cray = record(1, versions=["1.1"], stacks=["cray"])
+    states = ({"zlib": [cray, record(n, versions=[v])]} for n, v in ((2, "1.2"), (3, "1.3")))
+    _, body = mail(digest_of(week(tmp_path, *states)))
+    assert "UPGRADED, no stack has the old version zlib 1.2 -> 1.3 e4s (1 of 2 stacks); not yet in cray (1.1)" in body
 
 
 def test_what_lock_files_name_may_be_gone_though_nothing_is_missed(tmp_path: Path) -> None:
-    """An older version that was removed alone, or beside an upgrade, and what no stack builds any more."""
+    """An older version that was removed alone, and what no stack builds any more."""
     old, newer = record(1), record(2, versions=["1.1"])
     unbuilt = [record(1, stacks=[]), record(3, stacks=["ml"])]
     for name, before, after in (
         ("retired", [old, newer], [newer]),
-        ("upgraded", [old, newer], [newer, record(3, versions=["1.2"])]),
         ("unbuilt", [old, record(3, stacks=["ml"])], unbuilt),
     ):
         body = mail(digest_of(week(tmp_path / name, {"zlib": before}, {"zlib": after}), silenced=()))[1]

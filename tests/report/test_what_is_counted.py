@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 from conftest import Run
+from digests import digest_of, mail, read
 from helpers import catalogue, document, history, lock, record, records
+
+from cachewatch.core.filters_and_default_kinds import Globs, Selection
 
 SHARED = {f"p{n}": [record(n, stacks=["gpu", "ml"]), record(10 + n, stacks=["e4s"])] for n in range(3)}
 LEFT = {name: specs[1:] for name, specs in SHARED.items()}
@@ -256,3 +259,40 @@ def test_a_table_has_one_row_for_a_spec_that_left_the_selected_stack(run: Run, t
         said = compared(run, tmp_path / stack, *states, "--stack", stack, "--format", "csv")
         assert "develop,p,restacked,,gpu,ml," in said
         assert "develop,p,spec-" not in said
+
+
+@pytest.mark.parametrize(
+    ("key", "own", "other"),
+    [("target", "x86_64_v3", "aarch64"), ("os", "u22", "u24"), ("compiler", "gcc@12.1.0", "gcc@13.1.0")],
+)
+def test_stacks_of_an_upgrade_are_counted_among_those_of_the_selection(
+    run: Run, tmp_path: Path, key: str, own: str, other: str
+) -> None:
+    """A stack without such builds is no part of the sum, and is not behind; a digest says the same."""
+    others = [record(8, versions=["1.0"], stacks=["cray"], **{key: other})]
+    before, after = (
+        {
+            "p": [
+                *others,
+                *(record(n + first, versions=[version], stacks=[stack], **{key: own}) for n, stack in enumerate("ab")),
+            ]
+        }
+        for first, version in ((1, "1.1"), (4, "1.2"))
+    )
+    said = " ".join(compared(run, tmp_path, before, after, f"--{key}", own).split())
+    assert "p 1.1 -> 1.2 +2 -2 in 2 of 2 stacks" in said
+    assert "not yet" not in said
+    patterns = {name: Globs([own] if key == name else []) for name in ("target", "os", "compiler")}
+    selection = Selection(targets=patterns["target"], oses=patterns["os"], compilers=patterns["compiler"])
+    assert "p 1.1 -> 1.2 2 of 2 stacks" in mail(digest_of(read(tmp_path / "r.git", selection=selection)))[1]
+
+
+def test_what_is_gone_with_a_stack_is_gone_for_its_machines(run: Run, tmp_path: Path) -> None:
+    """Where the tag keeps it for others; what it has nowhere any more is gone."""
+    linux = {f"p{n}": [record(n)] for n in range(3)}
+    mac = {"os": "sequoia", "platform": "darwin", "stacks": ["mps"], "target": "aarch64"}
+    before = {f"p{n}": [*linux.get(f"p{n}", []), record(10 + n, **mac)] for n in range(3)}
+    said = compared(run, tmp_path / "all", before, linux)
+    assert "STACK REMOVED  mps  3 packages, -3\n  3 packages are gone for sequoia, aarch64\n" in said
+    said = compared(run, tmp_path / "some", before | {"q": [record(20, **mac)]}, linux)
+    assert "4 packages are gone (3 only for sequoia, aarch64)" in said

@@ -61,11 +61,11 @@ def still_to_do(task: Action, known: Known, tags: Iterable[ComparedTag] = ()) ->
 
 
 def replaced_versions(statements: Iterable[Statement]) -> Iterator[str]:
-    """Yield the old versions, `hdf5 1.14.5`, of upgrades that no stack of a tag has any more."""
+    """Yield the old versions, `hdf5 1.14.5`, whose specs are gone from a place that was upgraded."""
     for one in statements:
         for line in one.lines if one.kind is StatementKind.UPGRADED else ():
-            if line.story.pairs and not (line.story.stays or line.story.behind):
-                yield f"{line.package} {line.story.pairs[-1][0]}"
+            gone = line.story.replaced if line.counts.vanished else set(line.story.replaced) - line.story.still_there
+            yield from (f"{line.package} {version}" for version in line.story.replaced if version in gone)
 
 
 def _is_open(task: Action, found: Resolution | None) -> bool:
