@@ -271,7 +271,9 @@ class Problems:
             return
         bad = [(side, name) for side, name in ((after, "after"), (before, "before")) if isinstance(side, Diagnostic)]
         found = [msgspec.structs.replace(side, side=name) for side, name in reversed(bad)]
-        if len(found) == 2 and (found[0].path, found[0].message) == (found[1].path, found[1].message):
+        # What is wrong with two files is told of both; that both are of 2022, once.
+        is_alike = len(found) == 2 and found[0].message == found[1].message
+        if is_alike and (found[0].path == found[1].path or found[0].kind is DiagnosticKind.NOT_COMPARABLE):
             found = [msgspec.structs.replace(found[1], side="both")]
         if not bad:
             old, new = (side.diagnostics if isinstance(side, Document) else () for side in (before, after))
