@@ -569,7 +569,7 @@ def test_what_was_asked_before_a_wait_is_due_again_after_it(tmp_path: Path, monk
     config = CONFIG.replace("changes: [all]", "changes: [all], limit: {hold_for: 1h}")
     readers = Readers(tmp_path, monkeypatch, *map(catalogue, states), config=config)
     readers.go_on()
-    assert "Re-concretize lock files made before 2 June" in body(readers.site.told()[-1])
+    assert "Re-concretize lock files made against develop before 2 June" in body(readers.site.told()[-1])
     readers.go_on()
     for _ in range(4):
         readers.site.run(later=HOUR)
@@ -577,7 +577,7 @@ def test_what_was_asked_before_a_wait_is_due_again_after_it(tmp_path: Path, monk
     readers.go_on()
     text = body(readers.site.told()[-1])
     assert text.startswith("The wait is over: do now what is still open below.")
-    assert "Still open since 2 June: re-concretize lock files made before then." in text
+    assert "Still open since 2 June: re-concretize lock files made against develop before then." in text
     assert "spack -e . concretize --force" in text
 
 
@@ -618,7 +618,7 @@ def test_what_was_asked_is_said_until_it_is_settled(tmp_path: Path, monkeypatch:
         texts.append(body(readers.site.told()[-1]))
 
     assert "If you use openmpi: keep it where it is installed, and require openmpi@5.8.0 or newer before" in texts[0]
-    assert "Re-concretize lock files made before 3 June: builds" in texts[1]
+    assert "Re-concretize lock files made against develop before 3 June: builds" in texts[1]
     assert "packages:gone:require:'@1.0'" in texts[1]
     assert "packages:openmpi:require:'@5.8.0:'" in texts[1]
     still = texts[1].partition("since 2 June: ")[2]
@@ -626,9 +626,12 @@ def test_what_was_asked_is_said_until_it_is_settled(tmp_path: Path, monkeypatch:
     assert "if you use gone: keep it where it is installed" in still
     assert "going@1.0 for x86_64_v3 was pruned, as announced on 2 June" in texts[2]
     block = texts[2].partition("in this order: ")[2]
-    assert block.startswith("# if you use going on x86_64_v3: spack -e . config add \"packages:going:require:'@1.0'\"")
-    lock = "# if the lock file was made before 3 June, or names one of going, gone, # openmpi that is not installed: "
-    assert f"{lock}# builds from source what none of your mirrors has spack -e . concretize --force && " in block
+    assert "# if you use going on x86_64_v3: spack -e . config add \"packages:going:require:'@1.0'\"" in block
+    lock = (
+        "# if the lock file was made against develop before 3 June, or names going # or gone or openmpi that you have "
+        "not installed: # (Spack builds from source what none of your mirrors has) "
+    )
+    assert f"{lock}spack -e . concretize --force spack -e . install " in block
     assert "; 1 of the 2 named then is still there. In the folder" in texts[2]
     assert not any("as announced on" in text for text in (*texts[:2], *texts[3:]))
     assert "copy too if you need it" in texts[3]
