@@ -269,8 +269,9 @@ def _events(life: Life, stays: Sequence[SpecStay], earlier: Sequence[Life]) -> I
     if life.died is not None:
         stay = "no stack has this version any more"
         if life.stays:
-            stay = f"{life.package} {', '.join(life.spec.versions)} stays in {number(len(life.stays), 'stack')}"
-        yield life.died, "; ".join(("gone", *life.facts, stay))
+            kept = f"{', '.join(life.spec.versions)} stays in {number(len(life.stays), 'stack')}"
+            stay = "" if any(kept in fact for fact in life.facts) else f"{life.package} {kept}"
+        yield life.died, "; ".join(filter(None, ("gone", *life.facts, stay)))
 
 
 _HOLDERS = """
