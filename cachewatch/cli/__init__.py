@@ -6,6 +6,7 @@ command, and a command is loaded when it is called, so that `diff` loads nothing
 
 import gc
 import os
+import platform
 import signal
 import sys
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ import click
 from cachewatch import __version__
 from cachewatch.cli.help_and_exit_codes import AS_IT_IS, COMPLETING, SuggestingGroup, examples, run_and_exit
 from cachewatch.core.names_and_escaping import safe
+from cachewatch.errors import CachewatchError
 from cachewatch.hooks import Command, extensions
 from cachewatch.report.report_blocks import wrapped
 
@@ -93,11 +95,18 @@ class LazyCommands(SuggestingGroup):
 
 
 def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -> None:
-    """Print the version and end; with --verbose, also list the extensions."""
+    """Print the version and end; with --verbose, also what a report of a bug needs."""
     if not is_wanted or context.resilient_parsing:
         return
     click.echo(f"cachewatch {__version__}")
     if context.params.get("verbose"):
+        from cachewatch.git.git_processes import check_version  # noqa: PLC0415 -- no other command needs it here
+
+        try:
+            git = ".".join(map(str, check_version()))
+        except CachewatchError as error:
+            git = str(error)
+        click.echo(f"Python {platform.python_version()}, git {git}, {platform.platform()}")
         for name, package in extensions().loaded.items():
             click.echo(f"  {name} ({package})")
     context.exit()
@@ -105,7 +114,7 @@ def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -
 
 @examples("cachewatch demo", "cachewatch diff --help", title="Begin with:")
 @click.group(cls=LazyCommands, context_settings=_SETTINGS)
-@click.option("--verbose", is_flag=True, is_eager=True, help="With --version: list the extensions, too.")
+@click.option("--verbose", is_flag=True, is_eager=True, help="With --version: also Python, git, system, extensions.")
 @click.option(
     "--version",
     is_flag=True,

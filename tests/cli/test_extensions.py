@@ -1,6 +1,7 @@
 """Packages of others that extend cachewatch by an entry point."""
 
 import os
+import platform
 import subprocess
 import sys
 import textwrap
@@ -58,6 +59,7 @@ def test_a_package_of_others_adds_a_command(tmp_path: Path) -> None:
     assert "Greet:\n  hello       Say hello.\n" in cachewatch(folder, "--help").stdout
     listed = cachewatch(folder, "--version", "--verbose").stdout.splitlines()
     assert "  hello (hello)" in listed
+    assert listed[1].startswith(f"Python {platform.python_version()}, git 2.")
     assert "  history (cachewatch.extensions.history)" in listed
 
 
