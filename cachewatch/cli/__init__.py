@@ -16,6 +16,7 @@ import click
 
 from cachewatch import __version__
 from cachewatch.cli.help_and_exit_codes import AS_IT_IS, COMPLETING, SuggestingGroup, examples, run_and_exit
+from cachewatch.cli.terminal import COLOR_OPTION
 from cachewatch.core.names_and_escaping import safe
 from cachewatch.errors import CachewatchError
 from cachewatch.hooks import Command, extensions
@@ -27,7 +28,7 @@ _OWN = (
     Command(
         "Begin",
         "help",
-        "Show the help of a command, or `help kinds`, `schema`, `completion`.",
+        "Show help on a command, or `help kinds`, `schema`, `completion`.",
         "help_and_exit_codes:help_",
     ),
     Command("Compare", "diff", "Show what changed between two revisions, dates or documents.", "diff:diff"),
@@ -130,6 +131,7 @@ def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -
     help="Run as if started in this folder.",
 )
 @click.option("--no-pager", is_flag=True, help="Start no pager ($PAGER, else less) on a terminal.")
+@COLOR_OPTION
 def cli(*, folder: str | None, **_: bool) -> None:  # terminal.py asks the context for `no_pager`
     """Report what changed in a Spack build cache."""
     if folder is not None:

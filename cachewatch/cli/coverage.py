@@ -10,7 +10,6 @@ from cachewatch import environments
 from cachewatch.cli.catalogue_and_filters import REPO_OPTION, REV_OPTION, completing, one_tag, open_catalogue
 from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.terminal import (
-    COLOR_OPTION,
     FORMAT_OPTION,
     OUTPUT_OPTION,
     ProgressLine,
@@ -61,7 +60,6 @@ _FAILURES = {one.value: (one,) for one in LossClass if one is not LossClass.KEPT
     help="Exit with 1 if any spec is gone, other, going or equal; lost means the first three. Repeatable.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print no report, for use with --fail-on.")
-@COLOR_OPTION
 @OUTPUT_OPTION
 @click.pass_context
 def coverage(
@@ -79,7 +77,6 @@ def coverage(
     format_: str,
     fail_on: tuple[str, ...],
     quiet: bool,
-    color: str,
     output: str | None,
 ) -> int:
     """Show which specs of an environment have binaries in a cache.
@@ -107,7 +104,7 @@ def coverage(
     if format_ == "json" and not quiet:
         write([coverage_json(found, held.where)], output)
     elif not quiet:
-        write_lines(render_coverage(found, held.where, palette(color, output)), output)
+        write_lines(render_coverage(found, held.where, palette(output)), output)
     warn_of(held.diagnostics)
     if any(diagnostic.is_loss for diagnostic in held.diagnostics):
         return 4

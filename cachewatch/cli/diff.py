@@ -18,7 +18,6 @@ from msgspec.structs import replace
 from cachewatch.cli.catalogue_and_filters import REPO_OPTION, check_names, completing, layout_asked_for, open_catalogue
 from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.terminal import (
-    COLOR_OPTION,
     JOBS_OPTION,
     OUTPUT_OPTION,
     ProgressLine,
@@ -138,7 +137,6 @@ Format = tuple[Callable[[], Collector], Callable[[Iterable[Changeset]], Iterator
     help="Exit with 1 if a change of this kind (or group, or glob) occurred, also if --kind leaves it out; repeatable.",
 )
 @OUTPUT_OPTION
-@COLOR_OPTION
 @click.option(
     "-q", "--quiet", is_flag=True, help="Print no report; exit with 1 if anything changed, or as --fail-on says."
 )
@@ -158,7 +156,6 @@ def diff(
     exit_code: bool,
     fail_on: tuple[str, ...],
     output: str | None,
-    color: str,
     quiet: bool,
     jobs: int,
     **filters: tuple[str, ...],
@@ -177,9 +174,7 @@ def diff(
     if why and (stat or format_ not in _EXPLAINED):
         raise UsageError(f"--why takes one of the formats {', '.join(_EXPLAINED)}, and no --stat")
     selection, failures = _selection(filters), Globs(_kinds("--fail-on", fail_on))
-    make_collector, write_format = _format(
-        "stat" if stat else format_, selection, is_all=is_all, color=color, output=output
-    )
+    make_collector, write_format = _format("stat" if stat else format_, selection, is_all=is_all, output=output)
     if _is_answered_by_why(context, (before or "", after or ""), filters["tag"], repo, format=format_, output=output):
         return 0
     line = ProgressLine(is_wanted=not quiet)
@@ -356,7 +351,7 @@ def _kinds(option: str, patterns: Iterable[str]) -> list[str]:
         raise UsageError(f"{option} {error}") from error
 
 
-def _format(name: str, selection: Selection, *, is_all: bool, color: str, output: str | None) -> Format:
+def _format(name: str, selection: Selection, *, is_all: bool, output: str | None) -> Format:
     """Return a collector and a writer for the format `name`."""
     if name in ("json", "jsonl"):
         return JsonCollector, partial(write_json if name == "json" else write_jsonl, wants=selection.wants)
@@ -373,7 +368,7 @@ def _format(name: str, selection: Selection, *, is_all: bool, color: str, output
             return kept, partial(template_rendering.write_markdown, asked=asked)
         asked = replace(asked, most=ALL if is_all else template_rendering.MOST_ROWS, names_packages=True)
         return kept, partial(template_rendering.write_page, asked=asked)
-    return kept, partial(write_text, asked=asked, width=width() or 80, palette=palette(color, output))
+    return kept, partial(write_text, asked=asked, width=width() or 80, palette=palette(output))
 
 
 def _naming_tags(comparison: Comparison) -> Iterator[bytes]:

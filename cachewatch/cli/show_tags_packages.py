@@ -21,7 +21,6 @@ from cachewatch.cli.catalogue_and_filters import (
 )
 from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.terminal import (
-    COLOR_OPTION,
     FORMAT_OPTION,
     OUTPUT_OPTION,
     ProgressLine,
@@ -97,7 +96,6 @@ _MOST_TAGS = 100  # in which a spec is searched that the chosen tag does not hav
 @click.option("-l", "--long", "is_long", is_flag=True, help="Print a line for each spec, with its hash.")
 @REPO_OPTION
 @FORMAT_OPTION
-@COLOR_OPTION
 @OUTPUT_OPTION
 def show(
     *,
@@ -107,7 +105,6 @@ def show(
     tag: str | None,
     repo: str | None,
     format_: str,
-    color: str,
     output: str | None,
 ) -> None:
     """Show the builds of packages by version, stack and target.
@@ -127,11 +124,11 @@ def show(
             if len(hashes) < len(names):
                 raise UsageError("hashes and names of packages cannot be combined; show them one after the other")
             specs = catalogue.specs(hashes)
-            pieces = [tables.specs_json(specs)] if format_ == "json" else _spec_lines(specs, palette(color, output))
+            pieces = [tables.specs_json(specs)] if format_ == "json" else _spec_lines(specs, palette(output))
         else:
             shown = [each for name in spec_texts(packages) for each in _packages(name, catalogue)]
             warn_of(diagnostic for each in shown for diagnostic in each.document.diagnostics)
-            colours = palette(color, output)
+            colours = palette(output)
             if format_ == "json":
                 pieces = [tables.packages_json(shown)]
             elif is_long:
@@ -483,7 +480,7 @@ def nothing_named(what: str, patterns: Sequence[str], names: Sequence[str]) -> s
 
 
 def _write(listed: Sequence[tables.Listed], what: str, *, format_: str, output: str | None) -> None:
-    pieces = tables.write_listing(listed, what, format_, palette("auto", output), width())
+    pieces = tables.write_listing(listed, what, format_, palette(output), width())
     write(pieces, output, is_for_people=format_ in ("text", "names"))
 
 

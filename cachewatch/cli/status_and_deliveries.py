@@ -67,7 +67,12 @@ def status(*, config: Config, is_check: bool, format_: str) -> int:
         failed = [f"{source.name} {in_a_row(source.failures)}" for source in found.sources if source.failures]
         write_lines(map(safe, lines or ["; ".join(("no problems", *failed))]))
     else:
-        write_lines(map(safe, _lines(found, problems, now)))
+        colours = palette()
+        for_titles = {"PROBLEMS": "red", "WARNINGS": "yellow"}
+        write_lines(
+            colours.paint(safe(line), "" if line.startswith(" ") else for_titles.get(line, "bold"))
+            for line in _lines(found, problems, now)
+        )
     return int(is_check and not problems.is_ready)
 
 
@@ -210,7 +215,7 @@ def list_(*, config: Config, state: str | None, is_all: bool, format_: str, **fi
         where += "  (the channel is no longer configured)" if is_unknown else ""
         rows.append((number, created, own_state, where))
     table = Table(("number", "created", "state", "channel -> target"), rows)
-    write_lines(text_lines(table, palette("auto", None), width()))
+    write_lines(text_lines(table, palette(), width()))
 
 
 @examples("cachewatch deliveries show 17", "cachewatch deliveries show 17 --raw > message.eml")

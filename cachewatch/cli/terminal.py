@@ -142,17 +142,31 @@ def with_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
 
 
+def _keep_color(context: click.Context, _: click.Parameter, value: str | None) -> None:
+    """Keep the value of `--color` in the context, from which the commands of a group inherit it."""
+    if value is not None:
+        context.color = {"always": True, "never": False}.get(value)
+
+
+COLOR_OPTION = click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    metavar="WHEN",
+    expose_value=False,
+    callback=_keep_color,
+    help="Colorize output: always, never or auto (on a terminal).",
+)
+
+
 def format_option(*forms: str) -> Callable[[Any], Any]:
-    """Return the option --format, which takes one of `forms`; the first is the default."""
-    return click.option("--format", "format_", type=click.Choice(forms), default=forms[0], help="Output format.")
+    """Return the options --format, which takes one of `forms` (the first is the default), and --color."""
+    form = click.option("--format", "format_", type=click.Choice(forms), default=forms[0], help="Output format.")
+    return with_options(form, COLOR_OPTION)
 
 
 FORMAT_OPTION = format_option("text", "json")
 OUTPUT_OPTION = click.option(
     "-o", "--output", metavar="FILE", help="Write to FILE, which is replaced only when the output is complete."
-)
-COLOR_OPTION = click.option(
-    "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colorize output."
 )
 JOBS_OPTION = click.option(
     "--jobs",
@@ -165,10 +179,13 @@ JOBS_OPTION = click.option(
 _BROKEN_PIPE = 141
 
 
-def palette(color: str, output: str | None) -> Palette:
+def palette(output: str | None = None) -> Palette:
     """Return the colours for output to the file `output` (None: standard output), by the value of `--color`."""
+    context = click.get_current_context(silent=True)
+    if context is not None and context.color is not None:
+        return Palette(is_on=context.color)
     may_paint = is_on_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return Palette(is_on=color == "always" or (color == "auto" and output is None and may_paint))
+    return Palette(is_on=output is None and may_paint)
 
 
 def is_on_terminal() -> bool:

@@ -81,6 +81,15 @@ def test_every_option_has_a_sentence() -> None:
             assert not isinstance(option, click.Option) or option.help, (words, option.name)
 
 
+def test_every_report_takes_color(run: Run) -> None:
+    """A command that prints text or data has --color, as cachewatch itself has for all."""
+    for words, command in LEAVES.items():
+        options = {option.name for option in command.params}
+        assert "color" in options or "format_" not in options, words
+    assert run("--color", "always", "help", "kinds", "--color", "never").exit_code == 0
+    assert "--color" in run("--color", "red", "help", "kinds").error
+
+
 def test_the_options_of_diff_stand_by_purpose(run: Run) -> None:
     """Filters, output and gates are apart, and no option is lost."""
     output = run("diff", "--help").output

@@ -49,6 +49,16 @@ COMMANDS = (
     "state check",
     "demo",
 )
+WITHOUT_COLOURS = {
+    "diff HEAD~1 HEAD --stat",
+    "help kinds",
+    "history status",
+    "config check",
+    "config explain py-build",
+    "config template list",
+    "deliveries show 1",
+    "state check",
+}
 
 
 def _all_commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
@@ -71,11 +81,10 @@ def test_help_fits(run: Run, monkeypatch: pytest.MonkeyPatch, width: int) -> Non
             assert len(text.splitlines()) <= (MOST_LINES if command else MOST_LINES_AT_THE_TOP), command
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("width", WIDTHS)
-def test_lines_fit(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+@pytest.fixture
+def _demo(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stand beside the demo's catalogue, its index, and the state of a service that has read it."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", str(width))
     for name in ("CACHEWATCH_REPO", "CACHEWATCH_CONFIG", "CACHEWATCH_HISTORY"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "spack.yaml").write_text("spack: {specs: [py-build@1.2.0, py-keras@3.9.2 target=x86_64_v3]}")
@@ -83,7 +92,32 @@ def test_lines_fit(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wi
     (tmp_path / "cachewatch.yaml").write_text(CONFIG)
     run("history", "build", "--repo", "catalogue.git")
     assert run("once").exit_code == 0
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_demo")
+@pytest.mark.parametrize("width", WIDTHS)
+def test_lines_fit(run: Run, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
     for command in COMMANDS:
         done = run(*command.split())
         assert done.output, (command, done.error)
         assert max(map(len, done.output.splitlines())) <= width, command
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_demo")
+def test_colours(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every command can be told to colour a file, and colours no terminal where NO_COLOR is set."""
+    plain = {command for command in COMMANDS if "\x1b" not in run("--color", "always", *command.split()).output}
+    monkeypatch.setattr("cachewatch.cli.terminal.is_on_terminal", lambda: True)
+    monkeypatch.setenv("PAGER", "cat")
+    monkeypatch.setenv("TERM", "xterm")
+    assert "\x1b" in run("packages").output
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    assert plain == WITHOUT_COLOURS
+    for command in COMMANDS:
+        done = run(*command.split())
+        assert done.output, (command, done.error)
+        assert "\x1b" not in done.output, command

@@ -354,7 +354,8 @@ def why(
     elif format_ == "markdown":
         write([report_markdown(report)], output)
     else:
-        write_lines(report_lines(report), output)
+        heading, *lines = report_lines(report)
+        write_lines([palette(output).paint(heading, "bold"), *lines], output)
 
 
 _Answer = tuple[Callable[[], bytes], WhyReport]  # as JSON, and for people
@@ -432,7 +433,7 @@ def impact(*, package: str, rev: str, tag: str, repo: str | None, format_: str, 
         write([impact_json(package, found)], output)
         return
     parts = [
-        b"".join(write_table(table, format_, palette("auto", output), width()))
+        b"".join(write_table(table, format_, palette(output), width()))
         for table in impact_tables(package, where, found)
     ]
     write([b"\n".join(parts)], output, is_for_people=format_ == "text")

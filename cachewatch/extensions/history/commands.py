@@ -139,7 +139,7 @@ def write_answer(answer: Any, table: Callable[[], Table], asked: AnswerOptions) 
     if format_ == "json":
         write([ascii_only(json.format(json.encode(answer))), b"\n"], output)
         return
-    write(write_table(table(), format_, palette("auto", output), width()), output, is_for_people=format_ == "text")
+    write(write_table(table(), format_, palette(output), width()), output, is_for_people=format_ == "text")
     if format_ == "csv":
         say(answer.indexed.as_last)
 
