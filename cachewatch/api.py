@@ -40,6 +40,9 @@ Address = str | os.PathLike[str]
 Patterns = str | Iterable[str]
 DocumentLike = Document | bytes | Address
 _MOST_SHOWN = 10
+# `before` and `after` are numbers in some rows of CSV, and text in others; each column of a data frame has one type.
+_NUMBERS = {"before": "specs_before", "after": "specs_after"}
+_EMPTY = {name: "" for name in COLUMNS if name != "tag"} | dict.fromkeys(("count", *_NUMBERS.values()), 0)
 
 T = TypeVar("T")
 
@@ -153,7 +156,7 @@ class TagChangeset:
 
     def to_records(self) -> list[dict[str, object]]:
         """Iterate over the packages, and return them as flat rows (see `cachewatch.to_records`), each with the tag."""
-        return [{"tag": self.tag, **row} for row in to_records(self)]
+        return [{"tag": self.tag or "", **row} for row in to_records(self)]
 
     def to_json(self) -> bytes:
         """Iterate over the packages, and return what `cachewatch diff --format json` prints of this tag alone."""
@@ -162,6 +165,16 @@ class TagChangeset:
         self._found = self._found.mapped(lambda changes: list(map(package_json, changes)))
         with _own_errors():
             return b"".join(write_json([self._found], wants=self._wants))
+
+    def _repr_html_(self) -> str:
+        """Return the summary as an HTML table for notebooks; packages that it compares are kept, and can still be read."""
+        if self._is_begun:
+            return self.summary()._repr_html_()
+        self._check_open()
+        with _own_errors():
+            shown, self._found = self._found.doubled()
+        self._packages = _guarded(_packages_of(self._found, self._check_open))
+        return TagChangeset(shown, self._revisions_between, self._check_open, self._wants).summary()._repr_html_()
 
     def _begin(self) -> None:
         if self._is_begun:
@@ -251,16 +264,16 @@ class OpenCatalogue:
         self._check_open()
         with _own_errors():
             selection = select(
-                tags=_listed(tags),
-                packages=_listed(packages),
-                stacks=_listed(stacks),
-                targets=_listed(targets),
-                oses=_listed(oses),
-                compilers=_listed(compilers),
-                versions=_listed(versions),
-                kinds=_listed(kinds),
+                tags=_listed("tags", tags),
+                packages=_listed("packages", packages),
+                stacks=_listed("stacks", stacks),
+                targets=_listed("targets", targets),
+                oses=_listed("oses", oses),
+                compilers=_listed("compilers", compilers),
+                versions=_listed("versions", versions),
+                kinds=_listed("kinds", kinds),
             )
-            comparison = self._compare(os.fspath(before), self._latest(after), selection)
+            comparison = self._compare(_text(before, "a state"), self._latest(after), selection)
             found = changesets(comparison, selection, _Kept)
             return _guarded(
                 TagChangeset(each, comparison.revisions_between, self._check_open, selection.wants) for each in found
@@ -273,7 +286,7 @@ class OpenCatalogue:
     def _latest(self, after: Address | None) -> str:
         if after is None:
             return self.address if self._repository is None else "HEAD"
-        return os.fspath(after)
+        return _text(after, "a state")
 
     def _compare(self, before: str, after: str, selection: Selection) -> Comparison:
         if self._repository is None and needs_git(before, after):
@@ -313,7 +326,7 @@ def open(address: Address, *, documents: str = "") -> OpenCatalogue:  # noqa: A0
     repository or a folder are, such as `catalogue/{tag}/{package}/specs.md`, if they are not found without it.
     """
     layout = Layout.parse(documents) if documents else ANYWHERE
-    name = os.fspath(address)
+    name = _text(address, "a catalogue", "as its path or its URL")
     if not name:
         raise UsageError("the address of the catalogue is empty; name a repository, a URL or a folder of documents")
     with _own_errors():
@@ -340,11 +353,18 @@ def parse_document(data: bytes | Address, name: str = "") -> Document:
 
 
 def to_records(changes: PackageChange | Iterable[PackageChange]) -> list[dict[str, object]]:
-    """Return changes as flat rows with all columns of `diff --format csv` but the tag, for a table or a data frame."""
+    """Return changes as flat rows for a data frame: the columns of `diff --format csv` but the tag, each of one type.
+
+    Numbers of specs are in `specs_before` and `specs_after`, not in `before` and `after`. Where a row has no value, the
+    text is empty or the number 0.
+    """
     collector = CsvCollector()
     for change in (changes,) if isinstance(changes, PackageChange) else changes:
         collector.add(change)
-    return [{name: row.get(name) for name in COLUMNS if name != "tag"} for row in collector.kept]
+    return [
+        _EMPTY | {_NUMBERS[name] if name in _NUMBERS and isinstance(value, int) else name: value for name, value in row}
+        for row in map(dict.items, collector.kept)
+    ]
 
 
 def compare(before: DocumentLike | None, after: DocumentLike | None) -> PackageChange | None:
@@ -371,13 +391,17 @@ def coverage(
     `environment` is a spack.lock, a spack.yaml or their folder, or one that was read before. `where` may also be what
     `open` takes. `revision` is one of a repository, as in `OpenCatalogue.diff`; HEAD if omitted.
     """
-    if isinstance(where, str | os.PathLike):
-        with open(where) as catalogue:
+    if not isinstance(environment, Environment):
+        path = _text(environment, "an environment", "as the path of a spack.lock or spack.yaml, or an Environment")
+        with _own_errors():
+            environment = open_environment(Path(path))
+    if not isinstance(where, OpenCatalogue | BuildCache):
+        address = _text(where, "what covers it", "as an OpenCatalogue, a BuildCache or what `open` takes")
+        with open(address) as catalogue:
             return coverage(environment, catalogue, revision)
     with _own_errors():
-        needed = environment if isinstance(environment, Environment) else open_environment(Path(environment))
-        held = where._holdings(needed, revision)  # noqa: SLF001  it is of this module
-    found = cover(needed, held.holdings, is_pruned=held.is_pruned)
+        held = where._holdings(environment, revision)  # noqa: SLF001  it is of this module
+    found = cover(environment, held.holdings, is_pruned=held.is_pruned)
     return CoverageReport(coverage=found, where=held.where, diagnostics=held.diagnostics)
 
 
@@ -427,5 +451,15 @@ def _own_errors() -> Iterator[None]:
         raise SourceError(f"{where}{error.strerror or error}") from error
 
 
-def _listed(patterns: Patterns) -> tuple[str, ...]:
-    return (patterns,) if isinstance(patterns, str) else tuple(patterns)
+def _text(given: object, what: str, how: str = "as text or as a path") -> str:
+    if not isinstance(given, str | os.PathLike):
+        raise TypeError(f"{what} is given {how}; not as {type(given).__name__}")
+    return os.fspath(given)
+
+
+def _listed(name: str, patterns: Patterns) -> tuple[str, ...]:
+    found = (patterns,) if isinstance(patterns, str) or not isinstance(patterns, Iterable) else tuple(patterns)
+    for each in found:
+        if not isinstance(each, str):
+            raise TypeError(f"{name}: a filter is one pattern or several, each as text; not {type(each).__name__}")
+    return found

@@ -3,6 +3,7 @@
 import ast
 import os
 import pickle
+import random
 import re
 import shutil
 import subprocess
@@ -19,7 +20,8 @@ import msgspec
 import pytest
 from caches import database, installs, node, write_v2
 from conftest import ROOT, Run
-from helpers import document, history, record
+from helpers import document, history, parsed, record
+from pairs import some_pair
 
 import cachewatch
 from cachewatch.runtime.files_and_locks import demo_documents
@@ -281,15 +283,56 @@ def test_documents_are_compared_by_text_and_by_path(folders: tuple[Path, Path]) 
 
 
 def test_changes_are_rows(demo_repository: Path) -> None:
-    """They are those of CSV, each with the same columns; a summary is a table for notebooks."""
+    """They are those of CSV, each with the same columns; numbers of specs have columns of their own."""
     with cachewatch.open(demo_repository) as catalogue:
         (changeset,) = catalogue.diff("HEAD~1", "HEAD:develop")
         rows = changeset.to_records()
-        text = changeset.summary()._repr_html_()
     assert len({tuple(row) for row in rows}) == 1
     assert next(iter(rows[0].items())) == ("tag", "develop")
     assert {"package-changed", "version-added", "replaces-nothing"} <= {row["change"] for row in rows}
-    assert "<td>package-added</td><td>py-keras</td><td>+130</td>" in text
+    (keras,) = (row for row in rows if row["change"] == "package-added")
+    assert (keras["specs_before"], keras["specs_after"], keras["before"], keras["name"]) == (0, 130, "", "")
+
+
+def test_a_column_has_one_type(folders: tuple[Path, Path]) -> None:
+    """In all rows, also empty ones, since data frames take the type from the first rows."""
+    chance = random.Random(7)
+    pairs = [[parsed(each) for each in some_pair(chance)] for _ in range(200)]
+    changes = filter(None, (cachewatch.compare(before, after) for before, after in pairs))
+    with cachewatch.open(next(folders[1].rglob("specs.md"))) as catalogue:
+        (changeset,) = catalogue.diff(next(folders[0].rglob("specs.md")))
+        assert {type(row["tag"]) for row in changeset.to_records()} == {str}
+    rows = cachewatch.to_records(changes)
+    types = {name: {type(row[name]) for row in rows} for name in rows[0]}
+    numbers = {"count", "specs_before", "specs_after"}
+    assert types == {name: {int} if name in numbers else {str} for name in types}
+
+
+def test_a_notebook_shows_a_changeset(demo_repository: Path) -> None:
+    """As its summary; what is shown can still be read in any way."""
+    with cachewatch.open(demo_repository) as catalogue:
+        plain, shown, kept, ended = (next(catalogue.diff("HEAD~1", "HEAD:develop")) for _ in range(4))
+        text = shown._repr_html_()
+        assert "<td>package-added</td><td>py-keras</td><td>+130</td>" in text
+        assert shown._repr_html_() == kept._repr_html_() == text
+        assert list(kept) == list(next(catalogue.diff("HEAD~1", "HEAD:develop")))
+        assert shown.to_json() == plain.to_json()
+        assert shown.summary() == kept.summary() == plain.summary()
+    assert kept._repr_html_() == kept.summary()._repr_html_() == text
+    with pytest.raises(cachewatch.UsageError, match="this catalogue is closed"):
+        ended._repr_html_()
+
+
+def test_a_notebook_shows_a_hostile_name(tmp_path: Path) -> None:
+    """Escaped."""
+    name = "<img src=x onerror=alert(1)>"
+    for number, side in enumerate(("old", "new")):
+        (tmp_path / side).write_bytes(document([record(number, versions=[str(number)])], package=name))
+    with cachewatch.open(tmp_path / "new") as catalogue:
+        (changeset,) = catalogue.diff(tmp_path / "old")
+        text = changeset._repr_html_()
+    assert "<td>&lt;img src=x onerror=alert(1)&gt;</td>" in text
+    assert "<img" not in text
 
 
 def test_a_changeset_is_the_json_of_the_command(demo_repository: Path, run: Run) -> None:
@@ -468,3 +511,27 @@ def test_help_names_every_attribute(name: str) -> None:
     }
 
     assert named == {name for name in dir(value) if not name.startswith("_")}
+
+
+def test_wrong_types(folders: tuple[Path, Path]) -> None:
+    """The TypeError says what is taken."""
+    wrong: Any = 5
+    none = cachewatch.Environment(name="none", needs=())
+    with cachewatch.open(folders[1]) as catalogue:
+        for call, message in (
+            (lambda: cachewatch.open(wrong), "a catalogue is given as its path or its URL; not as int"),
+            (lambda: cachewatch.coverage(wrong, wrong), "an environment is given as .* or an Environment; not as int"),
+            (
+                lambda: cachewatch.coverage(none, wrong),
+                "as an OpenCatalogue, a BuildCache or what `open` takes; not as int",
+            ),
+            (lambda: catalogue.diff(wrong), "a state is given as text or as a path; not as int"),
+            (lambda: catalogue.diff(folders[0], wrong), "a state is given as text or as a path; not as int"),
+            (
+                lambda: catalogue.diff(folders[0], tags=typing.cast("Any", None)),
+                "tags: .* pattern or several.*; not NoneType",
+            ),
+            (lambda: catalogue.diff(folders[0], kinds=[wrong]), "kinds: .* pattern or several.*; not int"),
+        ):
+            with pytest.raises(TypeError, match=message):
+                call()
