@@ -277,8 +277,8 @@ def test_the_next_commands_of_the_demo_run(
         check=False,
     )
 
-    assert (done.returncode, len(commands)) == (0, 6), done.stderr
-    assert done.stderr.count("\n+ cachewatch ") + done.stderr.startswith("+ cachewatch") == 6 - len(folder)
+    assert (done.returncode, len(commands)) == (0, 7), done.stderr
+    assert done.stderr.count("\n+ cachewatch ") + done.stderr.startswith("+ cachewatch") == 7 - len(folder)
     today = datetime.now(UTC)
     assert re.search(
         rf"^develop-({today:%Y-%m-%d}|{today - timedelta(days=1):%Y-%m-%d}) +5 +9$", done.stdout, re.MULTILINE

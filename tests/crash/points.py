@@ -33,7 +33,7 @@ _PLACES: tuple[tuple[Any, str], ...] = (
     (deliveries, "claim"),
     (deliveries, "message"),
     (deliveries, "settle"),
-    (digest_assembly, "_packed"),
+    (digest_assembly, "_render_both"),
     (passes_and_leadership, "clean_up"),
     (poll, "_succeeded"),
     (deciding_and_storing, "read_stream"),

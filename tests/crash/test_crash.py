@@ -17,15 +17,15 @@ pytestmark = pytest.mark.crash
 _IN_A_ROW = 3
 # Where the mutants are killed: around the transaction, and around the first delivery.
 _TEETH: tuple[str, ...] = (
-    "before create.store",
-    "after create.store",
-    "before send._settle",
-    "after send._attempt",
+    "before deciding_and_storing.store",
+    "after deciding_and_storing.store",
+    "before sending_and_channel_faults._settle",
+    "after sending_and_channel_faults._attempt",
 )
 _TEETH += (
-    "after send._settle",
-    "after create.build_messages",
-    "before digests.add",
+    "after sending_and_channel_faults._settle",
+    "after deciding_and_storing.build_messages",
+    "before digests_and_holds.add",
     "after Context.pin",
 )
 
