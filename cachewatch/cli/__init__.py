@@ -104,7 +104,7 @@ def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -
         from cachewatch.git.git_processes import check_version  # noqa: PLC0415 -- no other command needs it here
 
         try:
-            git = ".".join(map(str, check_version()))
+            git = ".".join(map(str, check_version())) or "of unknown version"
         except CachewatchError as error:
             git = str(error)
         click.echo(f"Python {platform.python_version()}, git {git}, {platform.platform()}")

@@ -1,4 +1,4 @@
-"""The body of a digest in words: what happened, one table, and what is routine. What to do is in `todo`."""
+"""The body of a digest in words: what happened, one table, and what is routine. What to do is in `todo_and_commands`."""
 
 from collections.abc import Collection, Iterable, Sequence
 from zoneinfo import ZoneInfo

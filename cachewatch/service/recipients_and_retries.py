@@ -1,4 +1,4 @@
-"""Deliveries that wait or fail: whether a recipient is still configured, when to retry, and suppressed addresses.
+"""Deliveries that wait or fail: whether a recipient is still configured, when to retry or give up, and suppressed addresses.
 
 An address that refuses digests for days is suppressed: it gets one a week, to see whether it accepts them. Addresses of
 operators are never suppressed, since nobody else is notified of problems.
