@@ -1,8 +1,8 @@
-"""The inputs and results of a comparison: listings, pairs of tags and their readers; changesets and their totals.
+"""What a comparison takes and returns: listings of documents and pairs of tags; changesets and their totals.
 
-Folders (sources/folders_and_unreadable_files.py), git repositories (git/tags_and_documents.py) and build caches yield tag pairs. A catalogue has too
-many packages to keep in memory, so the collector of an output format gets each package when it is compared, in
-whichever process that is, and keeps only what the format needs.
+Folders (sources/folders_and_unreadable_files.py), git repositories (git/tags_and_documents.py) and build caches yield
+tag pairs. A catalogue has too many packages to keep in memory, so the collector of an output format gets each package
+when it is compared, in whichever process that is, and keeps only what the format needs.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
@@ -34,7 +34,7 @@ USUAL_BYTES = 20_000
 
 
 class Blob(Struct, frozen=True, gc=False):
-    """The content of a document that is not read yet: an object id in git, or a path."""
+    """A document that is not read yet: an object in git, or a file."""
 
     name: str
     size: int = USUAL_BYTES  # bytes, perhaps estimated
@@ -58,7 +58,7 @@ class DocumentPair(Struct, frozen=True, gc=False):
 
     @property
     def size(self) -> int:
-        """The bytes to read, perhaps estimated."""
+        """The number of bytes to read; it may be an estimate."""
         return sum(blob.size for blob in (self.before, self.after) if blob)
 
 
@@ -78,7 +78,7 @@ class Listing(Struct, frozen=True):
 
 
 class Difference(Struct, frozen=True, kw_only=True):
-    """The documents of one tag that differ, by package, and the number of all."""
+    """The documents of one tag that differ, and the number of those that do not."""
 
     documents: tuple[DocumentPair, ...]
     # Counts the packages with the same document on both sides, which takes time.
@@ -94,7 +94,7 @@ class Difference(Struct, frozen=True, kw_only=True):
 
     @property
     def all_documents(self) -> tuple[DocumentPair, ...]:
-        """The documents that differ, selected or not, by package."""
+        """All documents that differ, whether their packages are selected or not; sorted by package."""
         if not self.others:
             return self.documents
         return tuple(sorted((*self.documents, *self.others), key=lambda pair: pair.package))
@@ -139,12 +139,12 @@ class Difference(Struct, frozen=True, kw_only=True):
 
     @property
     def size(self) -> int:
-        """The bytes to read, perhaps estimated."""
+        """The number of bytes to read; it may be an estimate."""
         return sum(document.size for document in self.documents)
 
 
 class TagPair(Struct, frozen=True, kw_only=True):
-    """Two states of one tag (or of two tags), with the documents that differ."""
+    """A tag in two states, or two tags, with the documents that differ."""
 
     before: Side
     after: Side
@@ -178,7 +178,7 @@ Content = bytes | str
 
 
 class Reader(Protocol):
-    """Reads blobs, in order."""
+    """Reads the contents of documents from a source, in order."""
 
     def read(self, blobs: Iterable[Blob]) -> Iterator[Content]:
         """Yield the content of each blob. Raises SourceError if the source itself fails."""
@@ -200,7 +200,7 @@ class Readers(Struct, frozen=True):
 
 
 class Tally(Struct):
-    """The totals of the selected packages, and the observations on the whole tag."""
+    """The totals of the selected packages, and the observations about the whole tag."""
 
     specs: SpecCounts = field(default_factory=SpecCounts)
     changed: int = 0
@@ -211,7 +211,7 @@ class Tally(Struct):
     selected: list[Items] | None = None  # None if everything is selected
 
     def note(self, change: PackageChange, items: Sequence[Items]) -> None:
-        """Add the changes of a selected package, reported or not; items are stored only if not everything is selected."""
+        """Record a change of a selected package, reported or not; its items are kept only for a partial selection."""
         self.kinds |= change.kinds
         self.before += change.counts.before
         if self.selected is not None:
@@ -224,7 +224,7 @@ class Tally(Struct):
         self.rebuilt_only += change.kinds == {Kind.REBUILT} and change.status is Status.CHANGED
 
     def join(self, other: "Tally") -> None:
-        """Add the tally of other packages of the same tag."""
+        """Add the totals of other packages of the same tag."""
         self.specs += other.specs
         self.changed += other.changed
         self.rebuilt_only += other.rebuilt_only
@@ -236,7 +236,7 @@ class Tally(Struct):
 
 
 def events_of(statements: Sequence[Statement], tag_event: Event | None) -> tuple[Event, ...]:
-    """Return the events that concern the whole tag: `tag_event`, if there is one, and those of its statements."""
+    """Return the events that concern the whole tag: `tag_event`, if any, and one for each statement on the tag."""
     events = [tag_event] if tag_event else []
     for one in statements:
         if one.kind not in _NO_EVENTS and is_of_tag(one.kind):
@@ -263,7 +263,7 @@ class Collector(Protocol):
 
 
 class NoCollector:
-    """A collector that keeps nothing: the statements on the whole tag are enough."""
+    """A collector for formats that need only the statements: it keeps nothing."""
 
     def add(self, change: PackageChange) -> None:
         """Do nothing."""
@@ -273,7 +273,7 @@ class NoCollector:
 
 
 class ListCollector:
-    """A base for collectors that keep a list, to which subclasses add."""
+    """A base class for collectors that keep a list; subclasses append to it."""
 
     def __init__(self) -> None:
         self.kept: list[Any] = []
@@ -284,7 +284,7 @@ class ListCollector:
 
 
 class FactCollector(ListCollector):
-    """A collector of the values of each fact that packages gained and lost."""
+    """A collector of the versions, stacks, compilers and other facts that packages gained and lost."""
 
     def add(self, change: PackageChange) -> None:
         """Add the facts of one package, if any changed."""
@@ -293,7 +293,7 @@ class FactCollector(ListCollector):
 
 
 class Batch(Struct, frozen=True):
-    """The result of comparing several consecutive packages."""
+    """The result of comparing several packages in a row."""
 
     tally: Tally
     diagnostics: tuple[Diagnostic, ...]
@@ -302,7 +302,7 @@ class Batch(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """The results of one pair of tags once all its packages are compared."""
+    """The results of comparing one pair of tags, when all packages are compared."""
 
     before: Side
     after: Side
@@ -321,23 +321,23 @@ class Report(Struct, frozen=True, kw_only=True):
     facts: Mapping[str, Mapping[str, Delta]] = field(default_factory=dict)
 
     def about(self, wants: Callable[[Set[Kind]], bool]) -> "Report":
-        """Return the report with only those events whose kind `wants` accepts."""
+        """Return the report with only the events whose kinds `wants` accepts."""
         return replace(self, events=tuple(event for event in self.events if wants({event.kind})))
 
     @property
     def tag(self) -> str:
-        """The tag; where neither side has one, what the later one is called."""
+        """The name of the tag; if neither side has a tag, the name of the later side."""
         return self.after.tag or self.before.tag or self.after.name
 
     @property
     def tag_event(self) -> Event | None:
-        """The event that the tag is new or was removed, unless it has no package of the selection."""
+        """The event that the tag is new or was removed; None if no package of it is selected."""
         found = (event for event in self.events if event.kind in _TAG_EVENTS and (event.packages or not self.is_part))
         return next(found, None)
 
     @property
     def kinds(self) -> frozenset[Kind]:
-        """Every kind of change that happened."""
+        """All kinds of change in the pair of tags."""
         events = (event for event in self.events if event.kind not in _TAG_EVENTS or event == self.tag_event)
         kinds = {*self.own_kinds, *(event.kind for event in events)}
         kinds |= {kind for one in self.statements if is_of_tag(one.kind) for kind in one.kinds}
@@ -347,7 +347,7 @@ class Report(Struct, frozen=True, kw_only=True):
 
     @property
     def suspicion(self) -> str:
-        """What makes the whole tag suspicious; empty if nothing does."""
+        """Why the loss of much of the tag is suspicious; empty if it is not."""
         return next((one.name for one in self.statements if one.kind is StatementKind.SUSPICIOUS), "")
 
     @property
@@ -362,12 +362,12 @@ class Report(Struct, frozen=True, kw_only=True):
 
     @property
     def losses(self) -> int:
-        """The number of documents that could not be compared, or only in part."""
+        """The number of documents that could not be compared, completely or in part."""
         return len({diagnostic.path for diagnostic in self.diagnostics if diagnostic.is_loss})
 
 
 class Changeset:
-    """The comparison of one pair of tags. `collected` must be consumed before `report` is used."""
+    """The comparison of one pair of tags. Consume `collected` before you use `report`."""
 
     def __init__(
         self,
@@ -388,7 +388,7 @@ class Changeset:
         self.explain: Callable[[], Sequence[Explanation]] | None = None  # explains rebuilt specs, if requested
 
     def collected(self) -> Iterator[Any]:
-        """Compare the packages, and yield what the output format's collector kept of each batch, in their order."""
+        """Compare the packages in batches, and yield what the collector kept of each batch."""
         for batch in self._batches:
             self.tally.join(batch.tally)
             self._diagnostics += batch.diagnostics
@@ -396,18 +396,18 @@ class Changeset:
             yield batch.collected if self._convert is None else self._convert(batch.collected)
 
     def mapped(self, function: Callable[[Any], Any]) -> "Changeset":
-        """Return the changeset with `function` applied to what was collected of each batch."""
+        """Return the changeset with `function` applied to each value that `collected` yields."""
         first = self._convert
         convert = function if first is None else lambda collected: function(first(collected))
         return Changeset(self.before, self.after, self._batches, self._conclude, convert)
 
     def doubled(self) -> "tuple[Changeset, Changeset]":
-        """Compare all packages now, and return two changesets that keep them, so that each can be read."""
+        """Compare all packages now, and return two changesets with the results, each of which can be read once."""
         batches = tuple(self._batches)
         first, second = (Changeset(self.before, self.after, batches, self._conclude, self._convert) for _ in range(2))
         return first, second
 
     @cached_property
     def report(self) -> Report:
-        """The totals, statements and events; only valid when `collected` was consumed."""
+        """The totals, statements and events; valid only after `collected` was consumed."""
         return self._conclude(self.tally, tuple(self._diagnostics), tuple(self._unreadable))

@@ -1,8 +1,8 @@
 """Find compilers, operating systems, targets and variants that replaced others in many packages of a stack.
 
-A package went from A to B in a stack if that had A and not B before, and has B and not A now; it has B beside A if A is
-still there; it is no longer with A if it keeps other builds only. What at least five packages of a stack did, and four
-fifths of those that had A, is one change of the tag, in one statement for all packages and stacks that did the same.
+In a stack, a package replaced A by B if it had A and not B before, and has B and not A now. It has B beside A if it
+still has A. It no longer has A if it keeps other builds only. If at least five packages of a stack did the same, and
+four fifths of those that had A, one statement reports it for all packages and stacks.
 """
 
 from collections import defaultdict
@@ -32,7 +32,7 @@ _Steps = Mapping[str, tuple["Step", ...]]
 
 
 class Step(NamedTuple):
-    """One change of a value of a package in a stack; without a new value (`after`), the old one is just gone."""
+    """One change of an attribute of a package in a stack; `after` is None if nothing replaced the old value."""
 
     kind: StatementKind
     before: Attribute
@@ -48,11 +48,11 @@ class PackageValues(Struct, frozen=True):
     steps: _Steps = {}
 
     def gone_with(self, signature: Signature) -> frozenset[Attribute]:
-        """Return the values of a vanished spec that its stacks no longer have."""
+        """Return the values of a removed spec that its stacks no longer have."""
         return _with(signature, self.gone)
 
     def new_with(self, signature: Signature) -> frozenset[Attribute]:
-        """Return the values of a new spec that its stacks did not have before."""
+        """Return the values of an added spec that its stacks did not have before."""
         return _with(signature, self.new)
 
 
@@ -65,7 +65,7 @@ def _with(signature: Signature, found: Mapping[str, frozenset[Attribute]]) -> fr
 
 
 def values_of(change: PackageChange) -> PackageValues:
-    """Return the changes of the values of a package."""
+    """Return the changed compilers, systems, targets and variants of a package, by stack."""
     if not _is_touched(change):
         return PackageValues()
     versions = [versions_by_stack(side.counts) for side in (change.specs_before, change.specs_after)]
@@ -84,7 +84,7 @@ _SAME_VALUES = (MatchKind.REBUILT, MatchKind.UPGRADED, MatchKind.DOWNGRADED)
 
 
 def _is_touched(change: PackageChange) -> bool:
-    """Tell whether any stack may have other values than before."""
+    """Tell whether the values of any stack may have changed."""
     return change.status is Status.CHANGED and (
         bool(change.gone or change.new or change.restacked)
         or any(match.kind not in _SAME_VALUES for match in change.matches)
@@ -92,7 +92,7 @@ def _is_touched(change: PackageChange) -> bool:
 
 
 def _by_stack(signatures: Iterable[Signature], kept: Mapping[str, Set[str]]) -> Mapping[str, _Held]:
-    """Return all values by stack, but the variants only of versions that the stack has in both states (`kept`)."""
+    """Return all values by stack; variants only of versions in `kept`, which the stack has in both states."""
     together: defaultdict[tuple[tuple[str, ...], tuple[str, ...]], tuple[set[str], ...]] = defaultdict(
         lambda: (set(), set(), set(), set())
     )
@@ -114,7 +114,7 @@ def _by_stack(signatures: Iterable[Signature], kept: Mapping[str, Set[str]]) -> 
 
 
 def _differing(one: _Held, other: _Held) -> frozenset[Attribute]:
-    """Return the values that only `one` has, of attributes that both sides give."""
+    """Return the values that only `one` has, for attributes that both sides give."""
     return frozenset(
         Attribute(kind, text)
         for kind, mine, theirs in zip(_KINDS, one, other, strict=True)
@@ -147,7 +147,7 @@ def _by_name(values: Iterable[Attribute]) -> Mapping[tuple[Kind, str], Sequence[
 
 
 class ValueChange(Struct, frozen=True, kw_only=True):
-    """The same change of values in several packages."""
+    """A change of values that several packages have in common."""
 
     kind: StatementKind
     before: tuple[Attribute, ...]
@@ -163,7 +163,7 @@ class ValueChange(Struct, frozen=True, kw_only=True):
         return " -> ".join(filter(None, sides))
 
     def explains(self, package: str, stacks: Set[str], gone: Set[Attribute], new: Set[Attribute]) -> bool:
-        """Tell whether it is why specs of a package with the values `gone` left `stacks`, or with `new` joined them."""
+        """Tell whether it explains why specs left `stacks` with the values `gone`, or joined them with `new` ones."""
         return (
             package in self.packages
             and not stacks.isdisjoint(self.stacks)
@@ -172,7 +172,7 @@ class ValueChange(Struct, frozen=True, kw_only=True):
 
 
 class SeenValues(Struct):
-    """The observed changes of values of the packages of one tag."""
+    """The changes of values in the packages of one tag, gathered package by package."""
 
     had: dict[str, Mapping[str, _Held]] = field(default_factory=dict)  # earlier values by package and stack
     documents: dict[str, tuple[Signature, ...]] = field(default_factory=dict)  # of packages that still have all values
@@ -189,7 +189,7 @@ class SeenValues(Struct):
                 self.steps.setdefault(step, {}).setdefault(stack, []).append(change.package)
 
     def join(self, other: "SeenValues") -> None:
-        """Add the observations of other packages."""
+        """Add the changes of other packages."""
         self.had |= other.had
         self.documents |= other.documents
         for step, stacks in other.steps.items():
@@ -201,9 +201,9 @@ class SeenValues(Struct):
 def judge_values(
     seen: SeenValues, unchanged: Callable[[], Mapping[str, Collection[Signature]]]
 ) -> tuple[ValueChange, ...]:
-    """Return the changes of values that concern the whole tag, most packages first.
+    """Return the changes of values that are widespread in the tag, those of most packages first.
 
-    `unchanged` reads the documents that did not change, whose packages still have what they had.
+    `unchanged` reads the documents that did not change; their packages count as still having the old value.
     """
     widespread = {
         step: stacks
@@ -239,7 +239,7 @@ _Had = Mapping[tuple[str, Attribute], Sequence[str]]
 
 
 def _had(seen: SeenValues, unchanged: Mapping[str, Collection[Signature]], wanted: Set[Attribute]) -> _Had:
-    """Return the packages that had each of the wanted values in a stack that they are still in."""
+    """Return, for each stack and wanted value, the packages that had it and are still in the stack."""
     found: defaultdict[tuple[str, Attribute], list[str]] = defaultdict(list)
     by_kind = [{value.text: value for value in wanted if value.kind is kind} for kind in _KINDS]
     for package, stacks in seen.had.items():
@@ -261,7 +261,7 @@ def _had(seen: SeenValues, unchanged: Mapping[str, Collection[Signature]], wante
 
 
 def _exceptions(stacks: Set[str], steps: Iterable[Step], seen: SeenValues, had: _Had) -> tuple[tuple[str, str], ...]:
-    """Return the packages that still have any of the old values in these stacks, and in which."""
+    """Return pairs of package and stack that still have one of the old values."""
     before = {step.before for step in steps}
     left = {
         (stack, step.before, package)

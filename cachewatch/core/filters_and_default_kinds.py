@@ -112,7 +112,7 @@ def kinds_named(word: str) -> frozenset[Kind]:
 def chosen_kinds(words: Iterable[str]) -> frozenset[Kind]:
     """Return the kinds that a list such as `[default, -compiler, +rebuilt]` selects.
 
-    A list whose first word has a sign changes the default; any other list starts with nothing.
+    If the first word has a sign, the list changes the default; otherwise it starts with nothing.
     """
     words = tuple(words)
     chosen = DEFAULT if not words or words[0].startswith(("+", "-")) else frozenset()
@@ -126,7 +126,7 @@ Matches = Callable[[str], object]
 
 
 class Globs:
-    """Case-sensitive patterns; without any, everything matches."""
+    """Case-sensitive patterns for names; an empty list matches everything."""
 
     def __init__(self, patterns: Iterable[str] = ()) -> None:
         self.patterns = tuple(patterns)
@@ -151,13 +151,13 @@ class Globs:
         return any(matches(name) for matches in self._excluded)
 
     def deciding(self, name: str) -> str | None:
-        """Return the pattern that decides on `name`: one that excludes it, else the first that includes it, if any."""
+        """Return the pattern that decides about `name`: the first that excludes it, else the first that includes it."""
         excluding = (p for p in self.patterns if p.startswith("!") and matcher(p[1:])(name))
         including = (p for p in self.patterns if not p.startswith("!") and matcher(p)(name))
         return next(excluding, None) or next(including, None)
 
     def meant(self, names: Iterable[str]) -> str:
-        """Return the end of a message that suggests names similar to the patterns, none of which matched, or ""."""
+        """Return the end of an error message that suggests names similar to the patterns, or ""."""
         allowed = [name for name in names if not self.excludes(name)]
         included = [pattern for pattern in self.patterns if not pattern.startswith("!")]
         near = dict.fromkeys(name for pattern in included for name in similar(pattern, allowed))
@@ -177,7 +177,7 @@ def is_plain(pattern: str) -> bool:
 def matcher(pattern: str) -> Matches:
     """Compile a pattern (without !). A regular expression matches anywhere unless it has ^ or $.
 
-    It is compiled with RE2, which never backtracks, because it is applied to untrusted names.
+    Names are untrusted, so regular expressions are compiled with RE2, which never backtracks.
     """
     if not is_expression(pattern):
         return re.compile(translate(pattern)).fullmatch
@@ -196,14 +196,14 @@ def matcher(pattern: str) -> Matches:
 
 @lru_cache(maxsize=4096)
 def _matchers(patterns: tuple[str, ...]) -> Sequence[Matches]:
-    """Return functions of which one matches if any of `patterns` does; all globs are compiled into one."""
+    """Return functions that match names; `patterns` match a name if any of the functions does. Globs share one."""
     globs = "|".join(translate(pattern) for pattern in patterns if not is_expression(pattern))
     expressions = [matcher(pattern) for pattern in patterns if is_expression(pattern)]
     return [re.compile(globs).fullmatch, *expressions] if globs else expressions
 
 
 class Selection(Struct, frozen=True, kw_only=True):
-    """The specs and packages to look at, and the kinds of change to report."""
+    """Filters for specs and packages, and for the kinds of change to report."""
 
     tags: Globs = field(default_factory=Globs)
     packages: Globs = field(default_factory=Globs)
@@ -221,11 +221,11 @@ class Selection(Struct, frozen=True, kw_only=True):
 
     @property
     def of_specs(self) -> tuple[tuple[str, ...], ...]:
-        """The patterns that select specs of a package, for comparing selections."""
+        """The patterns that filter specs within packages, as a value that can be compared."""
         return tuple(key.patterns for key in (self.stacks, self.targets, self.oses, self.compilers, self.versions))
 
     def chooses(self, signature: Signature) -> bool:
-        """Tell whether specs of this signature are selected."""
+        """Tell whether specs with this signature are selected."""
         return (
             self.targets(signature.target)
             and self.oses(signature.os)
@@ -245,7 +245,7 @@ class Selection(Struct, frozen=True, kw_only=True):
         return not self.versions.is_open
 
     def sees_build(self, signature: Signature) -> bool:
-        """Tell whether a spec has a selected compiler and operating system; its stacks and target do not matter."""
+        """Tell whether a spec has a selected compiler and operating system, whatever its stacks and target."""
         return self.compilers(signature.compiler) and self.oses(signature.os)
 
     def sees_version(self, signature: Signature) -> bool:
@@ -254,11 +254,11 @@ class Selection(Struct, frozen=True, kw_only=True):
 
     @property
     def sees_stack(self) -> Globs | None:
-        """The patterns of the stacks to report; None means all."""
+        """The filter for stacks; None if all stacks are selected."""
         return None if self.stacks.is_open else self.stacks
 
     def wants(self, kinds: Set[Kind]) -> bool:
-        """Tell whether a change of these kinds is reported; never if an added or removed package is excluded."""
+        """Tell whether a change of these kinds is reported; not if its kind for the whole package is excluded."""
         if (worst := min(kinds, key=_ORDER.index, default=_ORDER[-1])) in _WHOLE_PACKAGE and self.kinds.excludes(worst):
             return False
         return self.kinds.is_open or any(map(self.kinds, kinds))
@@ -289,7 +289,7 @@ def select(
 
 
 def every_kind(patterns: Iterable[str]) -> Iterator[str]:
-    """Yield the patterns with groups replaced by their kinds. Raises UsageError for a pattern that matches no kind."""
+    """Replace groups of kinds in the patterns by their kinds. Raises UsageError if a pattern matches no kind."""
     for pattern in patterns:
         name = pattern.removeprefix("!")
         mark = pattern.removesuffix(name)
@@ -304,7 +304,7 @@ def every_kind(patterns: Iterable[str]) -> Iterator[str]:
 
 
 def every_compiler(patterns: Iterable[str]) -> Iterator[str]:
-    """Yield the patterns in the spelling of Spack 1.0; a name without a version also means all its versions."""
+    """Spell the patterns for compilers as Spack 1.0 does; a name without a version matches all its versions."""
     for pattern in patterns:
         name = pattern.removeprefix("!")
         mark = pattern.removesuffix(name)
@@ -344,7 +344,7 @@ _CONTINUES = re.compile(r"[+~%@^-]|[\w-]+:?=")
 
 
 def spec_texts(words: Iterable[str]) -> list[str]:
-    """Return the specs in the words of a command line, joining each with the words that continue it."""
+    """Return the specs on a command line, each joined from the words that belong to it."""
     specs: list[str] = []
     for word in words:
         if specs and _CONTINUES.match(word):
@@ -355,7 +355,7 @@ def spec_texts(words: Iterable[str]) -> list[str]:
 
 
 class SpecCondition(Struct, frozen=True):
-    """One thing that a spec must have: `what` that is (versions, ...), its test, and what a spec has of it."""
+    """One condition of a spec filter: the attribute (`what`), a test, and the values a spec has of the attribute."""
 
     what: str
     test: Callable[[str, Signature], bool]
@@ -366,7 +366,7 @@ class SpecCondition(Struct, frozen=True):
 class SpecPattern:
     """A filter for specs in Spack's syntax: NAME@VERSIONS%COMPILER+VARIANT KEY=VALUE target=T os=O arch=A /HASH.
 
-    Without a name, it is for all packages.
+    Without a name, it matches all packages.
     """
 
     def __init__(self, text: str) -> None:
@@ -389,12 +389,12 @@ class SpecPattern:
             self.package = "*"
 
     def __call__(self, spec_hash: str, signature: Signature) -> bool:
-        """Tell whether a spec matches; its package is not checked."""
+        """Tell whether a spec matches; the name of its package is not tested."""
         return all(condition.test(spec_hash, signature) for condition in self.conditions)
 
     @property
     def says_only_versions(self) -> bool:
-        """Whether nothing but versions is asked for."""
+        """Whether all conditions are about versions."""
         return all(condition.what == "versions" for condition in self.conditions)
 
 
@@ -405,7 +405,7 @@ def _why_not(rest: str) -> str:
 
 
 def _language(part: re.Match[str], text: str) -> int:
-    """Return which language a compiler is for, as a number; raises UsageError for what is no language."""
+    """Return the number of the compiler's language. Raises UsageError if the text names no language."""
     languages = (part["languages"] or "c").split(",")
     if not set(languages) <= set(_LANGUAGES):
         raise UsageError(
@@ -449,7 +449,7 @@ def _conditions(part: re.Match[str], text: str) -> Iterator[SpecCondition]:
 
 
 def _field_condition(key: str, listed: str) -> SpecCondition:
-    """Return the condition for one of these values, globs, or ranges of targets (zen2:, :zen4)."""
+    """Return the condition that a field has one of the listed values, globs or ranges of targets (zen2:, :zen4)."""
     what, of = _FIELDS[key]
     names = [each for each in listed.split(",") if key != "target" or ":" not in each]
     ranges = [each.partition(":") for each in listed.split(",") if each not in names]
@@ -472,7 +472,7 @@ def _variant_condition(name: str, sign: str) -> SpecCondition:
 
 
 def _value_condition(name: str, value: str, *, is_exact: bool) -> SpecCondition:
-    """Return the condition that a variant has these values among its own, or exactly these."""
+    """Return the condition that a variant has all these values, or exactly these if `is_exact`."""
     wanted = _values_of(next(iter(variants((f"{name}={value}",)))))
 
     def test(_: str, signature: Signature) -> bool:
@@ -483,11 +483,11 @@ def _value_condition(name: str, value: str, *, is_exact: bool) -> SpecCondition:
 
 
 def _values_of(variant: str) -> frozenset[str]:
-    """Return the values of a variant, or the words of compiler flags, in which commas have another meaning."""
+    """Return the values of a variant; compiler flags are split at spaces, because they may contain commas."""
     value = variant.partition("=")[2]
     return frozenset(value.split() if value.startswith("-") else value.split(","))
 
 
 def variant_name(variant: str) -> str:
-    """Return the name of a variant as a spec has it (`+mpi`, `api=v1`)."""
+    """Return the name of a variant: mpi of `+mpi`, api of `api=v1`."""
     return variant.lstrip("+~").partition("=")[0]

@@ -24,19 +24,19 @@ NAME_LETTERS = 12
 
 
 def shared_names(hashes: Iterable[str]) -> frozenset[str]:
-    """Return the first letters that several of these hashes share; such a hash is not shortened."""
+    """Return the shortened hashes that several of these hashes have in common; such hashes are not shortened."""
     counts = Counter(spec_hash[:NAME_LETTERS] for spec_hash in hashes)
     return frozenset(name for name, count in counts.items() if count > 1)
 
 
 def name_of(spec_hash: str, shared: Set[str] = frozenset()) -> str:
-    """Return the shortened hash by which dependents name a spec; the whole hash if `shared` has the short one."""
+    """Return the shortened hash by which dependents refer to a spec; the whole hash if it is in `shared`."""
     name = spec_hash[:NAME_LETTERS]
     return spec_hash if name in shared else name
 
 
 class Use(Struct, frozen=True, order=True, omit_defaults=True, gc=False):
-    """How specs depend on a package (build, link, run, test), and which virtuals it provides for them."""
+    """How specs use a dependency: the types (build, link, run, test) and the virtual packages it provides."""
 
     name: str
     types: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class Use(Struct, frozen=True, order=True, omit_defaults=True, gc=False):
 
 
 class Dependency(Struct, frozen=True, order=True, omit_defaults=True, gc=False):
-    """A dependency of a spec on another one, with how it is used."""
+    """A dependency of a spec: its package and hash, and how the spec uses it."""
 
     name: str
     hash: str  # shortened by `name_of`
@@ -53,7 +53,7 @@ class Dependency(Struct, frozen=True, order=True, omit_defaults=True, gc=False):
 
     @property
     def use(self) -> Use:
-        """How the dependency is used, without the hash."""
+        """The dependency without its hash."""
         return Use(self.name, self.types, self.virtuals)
 
     @property
@@ -63,7 +63,7 @@ class Dependency(Struct, frozen=True, order=True, omit_defaults=True, gc=False):
 
 
 class Ingredients(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, rename={"uses": "dependencies"}):
-    """The inputs to the hash of a spec, except what a document lists of it and the hashes of its dependencies."""
+    """The inputs to the hash of a spec that documents do not list, except the hashes of its dependencies."""
 
     recipe: str = ""  # the hash of the recipe of the package
     namespace: str = ""
@@ -103,23 +103,23 @@ class Graph(Protocol):
     """A dependency graph, whose specs can be found by package and hash."""
 
     def find(self, package: str, name: str) -> GraphNode | None:
-        """Return the spec with that hash or shortened hash; None if the graph does not describe it."""
+        """Return the spec of a package with that hash or shortened hash; None if the graph does not have it."""
 
 
 class Nodes:
-    """A dependency graph that is completely in memory."""
+    """A dependency graph in memory."""
 
     def __init__(self, nodes: Mapping[str, GraphNode]) -> None:
         """Take specs by hash."""
         self._named = by_name(nodes)
 
     def find(self, package: str, name: str) -> GraphNode | None:  # noqa: ARG002  a hash is enough
-        """Return the spec with that hash or shortened hash; None if the graph does not describe it."""
+        """Return the spec with that hash or shortened hash; None if the graph does not have it."""
         return self._named.get(name)
 
 
 def by_name(nodes: Mapping[str, GraphNode]) -> Mapping[str, GraphNode]:
-    """Return specs by hash and by shortened hash, unless several specs share the latter."""
+    """Return specs by hash and by shortened hash; the latter only where it is unique."""
     found = {spec_hash[:NAME_LETTERS]: node for spec_hash, node in nodes.items()}
     for name in shared_names(nodes) if len(found) < len(nodes) else ():
         del found[name]
@@ -152,7 +152,7 @@ class What(StrEnum):
 
 
 class Cause(Struct, frozen=True, kw_only=True):
-    """A difference in one package. Variants and patches have only what differs; dependencies are name@version."""
+    """A difference in one package that changes hashes. For variants and patches, only the differing ones are named."""
 
     package: str  # "" if the cause lies in no package
     what: What
@@ -183,7 +183,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
 
 
 class LockChange(Struct, frozen=True, kw_only=True):
-    """The differences between two lock files. Externals are not explained, only specs that depend on them."""
+    """The differences between two lock files; externals themselves are not explained."""
 
     specs: int  # in the newer one, without externals
     explained: tuple[Explanation, ...]  # specs of the newer one that the older one lacks, roots first
@@ -203,7 +203,7 @@ def _text(value: Value) -> str:
 
 
 class Attributed(Struct, frozen=True, kw_only=True):
-    """A cause, the hashes of all specs that have it, and of those that are attributed to it and no other."""
+    """A cause, the hashes of all specs that have it, and the hashes of those attributed to it alone."""
 
     cause: Cause
     hashes: tuple[str, ...]
@@ -211,9 +211,9 @@ class Attributed(Struct, frozen=True, kw_only=True):
 
 
 def attribute(causes: Mapping[str, Iterable[Cause]]) -> tuple[Attributed, ...]:
-    """Return all causes with their specs, most specs first; each spec with a cause is attributed to exactly one.
+    """Attribute each spec to one of its causes; return all causes, those of most specs first.
 
-    `causes` has the causes of each spec by hash.
+    `causes` maps the hash of each spec to its causes.
     """
     alike: defaultdict[frozenset[Cause], list[str]] = defaultdict(list)
     for spec_hash, found in causes.items():
@@ -234,10 +234,10 @@ def attribute(causes: Mapping[str, Iterable[Cause]]) -> tuple[Attributed, ...]:
 
 
 def assign(counts: Mapping[frozenset[Cause], int]) -> Mapping[frozenset[Cause], Cause]:
-    """Return the cause to which specs with each set of causes are attributed; `counts` has the number of these specs.
+    """Choose one cause for each set of causes; `counts` has the number of specs with each set.
 
-    The cause of most specs takes all of them, then the cause of most of the rest, and so on. Another version of Spack
-    comes last, since it does not concern the software.
+    The cause of most specs takes all of them, then the cause of most remaining specs, and so on. Another version of
+    Spack comes last, since it does not concern the software.
     """
     sets: defaultdict[Cause, list[frozenset[Cause]]] = defaultdict(list)
     sizes: Counter[Cause] = Counter()

@@ -1,9 +1,9 @@
-"""What a tag still has instead of the specs that a place or a machine lost.
+"""Judge losses: what does a tag still have instead of the specs that a place or a machine lost?
 
-A place is one stack and one target; a machine is a platform, operating system and target. The question is what a user
-on such a machine finds now, in any stack of the tag: the same binary, an equal one, another one, or nothing. The newest
-version that the place had for each platform and operating system is judged, with each of its sets of variants; the
-worst of these classes is that of the loss.
+A place is one stack and one target; a machine is a platform, operating system and target. A user of such a machine
+finds in the tag, in any stack, the same binary, an equal one, another one, or nothing. The newest version that the
+place had for each platform and operating system is judged, with each of its sets of variants; the loss has the worst of
+these classes.
 """
 
 from collections import defaultdict
@@ -32,7 +32,7 @@ _System = tuple[str, str]  # platform and operating system
 
 
 class Remains:
-    """The current specs of a package in a tag, with which lost specs are compared."""
+    """The current specs of a package in a tag; lost specs are compared with them."""
 
     def __init__(
         self, after: Iterable[Signature], restacked: Iterable[StackChange] = (), *, is_pruned: bool = True
@@ -52,7 +52,7 @@ class Remains:
                 self._by_system[signature.platform, signature.os].append(signature)
 
     def judge(self, before: Iterable[Signature], target: str) -> Loss:
-        """Return the loss of a place or machine of this target that had the specs `before`."""
+        """Return the loss of a place or machine for `target` that had the specs `before`."""
         systems: defaultdict[_System, list[Signature]] = defaultdict(list)
         for signature in before:
             systems[signature.platform, signature.os].append(signature)
@@ -109,7 +109,7 @@ class Remains:
 
 
 class _There:
-    """The specs for one platform and operating system that run on one target."""
+    """The present specs for one platform and operating system that run on one target."""
 
     def __init__(self, specs: Iterable[Signature]) -> None:
         self._builds: defaultdict[str, defaultdict[frozenset[str], list[Signature]]] = defaultdict(
@@ -127,7 +127,7 @@ class _There:
         self._newest = newest(versions) if versions else ""
 
     def without_equal(self, version: str, variants: frozenset[str]) -> Loss:
-        """Return the loss of a binary without an equal: there is another build, another version, or nothing."""
+        """Return the loss of a version that has no equal build: another build, another version or nothing is there."""
         if version in self._builds:
             others = self._builds[version]
             nearest = min(others, key=lambda one: (len(one ^ variants), min(others[one])))
@@ -158,7 +158,7 @@ def judge_losses(
     *,
     is_pruned: bool,
 ) -> tuple[Mapping[Place, Loss], tuple[MachineLoss, ...]]:
-    """Return the loss of each lost place, and the machines that other places lost.
+    """Return the loss of each lost place, and the machines lost by places that still have other builds.
 
     `judged` are the verdicts on all places, `before` and `after` the signatures of both states, and `restacked` the
     kept specs whose stacks changed. `is_pruned` tells whether specs that no stack builds will be removed.

@@ -1,4 +1,4 @@
-"""Match vanished with new specs, and derive from that the verdict of each place, the class of each spec, and the kinds.
+"""Match removed with added specs, and derive the verdict of each place, the class of each spec, and the kinds.
 
 Nearly every hash changes when a dependency is rebuilt, so a new hash means little. Specs are matched by what they were
 built as, with fewer fields from step to step: if all are equal, a spec was rebuilt; if all but the version are,
@@ -60,7 +60,7 @@ _KEYS: tuple[tuple[MatchKind, Key], ...] = (
 
 
 class _Order(Struct, frozen=True):
-    """The order in which all steps take signatures, and the age of versions; computed once for all steps."""
+    """The order in which signatures are matched, and the ages of their versions; computed once for all steps."""
 
     ranks: Mapping[Signature, int]
     ages: Mapping[tuple[str, ...], _Age]  # by the versions of a signature
@@ -75,7 +75,7 @@ class _Order(Struct, frozen=True):
 
 
 class Account(Struct, frozen=True):
-    """The result of matching: each vanished and each new spec is counted once, as matched or not."""
+    """The result of matching: each removed and each added spec is counted once, as matched or not."""
 
     matches: tuple[SpecMatch, ...]
     gone: tuple[tuple[Signature, int], ...]  # not matched, newest versions first
@@ -83,7 +83,7 @@ class Account(Struct, frozen=True):
 
 
 def account(vanished: Counts, new: Counts, *, is_compiler_unknown: bool = False) -> Account:
-    """Match `vanished` with `new` specs; both counts are modified.
+    """Match removed specs with new ones; both counts are modified.
 
     With `is_compiler_unknown`, one of the two documents writes compilers as before Spack 1.0 and the other does not: a
     spec without compiler then matches any compiler.
@@ -116,9 +116,9 @@ def _subtract(match: SpecMatch, vanished: Counts, new: Counts) -> None:
 
 
 def _take(kind: MatchKind, vanished: Counts, new: Counts, keys: tuple[Key, Key], order: _Order) -> list[SpecMatch]:
-    """Match signatures with equal keys, newest versions first, and subtract them from both counts.
+    """Match signatures with equal keys, newest versions first, and subtract the matches from both counts.
 
-    `keys` are the key functions for the vanished and for the new signatures.
+    `keys` are the key functions for the removed and for the new signatures.
     """
     key, key_of_new = keys
     queues: defaultdict[Hashable, list[Signature]] = defaultdict(list)
@@ -143,7 +143,7 @@ def _take(kind: MatchKind, vanished: Counts, new: Counts, keys: tuple[Key, Key],
 
 
 def _take_without_compiler(kind: MatchKind, vanished: Counts, new: Counts, key: Key, order: _Order) -> list[SpecMatch]:
-    """Match specs without a known compiler with those that have one, and subtract them from both counts."""
+    """Match specs whose compiler is unknown with specs that name one, and subtract the matches from both counts."""
 
     def blind(signature: Signature) -> Hashable:
         return key(replace(signature, compiler=NO_COMPILER))
@@ -173,7 +173,7 @@ def _order(signatures: Iterable[Signature]) -> _Order:
 
 
 def _regraded(before: _Age, after: _Age) -> MatchKind | None:
-    """Return whether the versions were upgraded or downgraded; None if neither is newer, or one side gives none."""
+    """Tell whether the versions rise (UPGRADED) or fall (DOWNGRADED); None if neither, or if a side has no version."""
     if before == after or not before or not after:
         return None
     return MatchKind.UPGRADED if after > before else MatchKind.DOWNGRADED
@@ -186,9 +186,9 @@ _EQUAL = sorted(product((True, False), repeat=3), key=lambda equal: -sum(equal))
 def matched_across(
     gone: Sequence[SignatureCount], new: Sequence[SignatureCount]
 ) -> tuple[tuple[SignatureCount, ...], tuple[SignatureCount, ...]]:
-    """Return both sides with the counterpart of each spec that has one, even for another machine.
+    """Pair unmatched specs of different machines, and return both sides with the counterpart of each spec.
 
-    Counterparts share a stack, their versions and their variants; those that differ least come first.
+    Counterparts share a stack, their versions and their variants; those that differ least are paired first.
     """
     if not gone or not new:
         return tuple(gone), tuple(new)
@@ -212,7 +212,7 @@ def matched_across(
 
 
 class _Free:
-    """The new specs without a counterpart yet, indexed by all keys under which they can be found."""
+    """The new specs that have no counterpart yet, indexed by the keys by which they can be found."""
 
     def __init__(self, new: Sequence[SignatureCount], wanted: Mapping[tuple[object, ...], int]) -> None:
         self.left = [alike.count for alike in new]
@@ -226,7 +226,7 @@ class _Free:
                         self._queues[key].append(number)
 
     def take(self, signature: Signature, count: int) -> Iterator[tuple[int, int]]:
-        """Take up to `count` counterparts of `signature`, and yield the index of each in `new` with their number."""
+        """Take up to `count` counterparts of `signature`; yield the index of each in `new` and how many were taken."""
         built = self._wanted[_built(signature)]
         for differing in range(4):
             keys = [key for equal in _EQUAL if sum(equal) == 3 - differing for key in _keys(signature, built, equal)]
@@ -238,7 +238,7 @@ class _Free:
                 yield number, taken
 
     def _first(self, queues: Iterable[list[int]]) -> int | None:
-        """Return the lowest index in the queues with specs left, and remove used ones from the queues."""
+        """Return the lowest index in the queues that has specs left, and remove used-up indexes from the queues."""
         for queue in queues:
             while queue and not self.left[queue[-1]]:
                 queue.pop()
@@ -256,7 +256,7 @@ def _keys(signature: Signature, built: int, equal: Iterable[bool]) -> Iterator[t
 
 
 class Combination(NamedTuple):
-    """The properties of a spec that matter to those who install it in a place."""
+    """A version with the compiler, system and variants that it was built with: what users of a place may need."""
 
     version: str  # empty if the spec has none
     compiler: str
@@ -272,7 +272,7 @@ _ATTRIBUTES = {"compiler": Kind.COMPILER, "os": Kind.OS, "platform": Kind.OS, "v
 
 
 class PlaceJudgement(Struct, frozen=True):
-    """The verdict on one place, with its combinations on both sides and those that it lost and gained."""
+    """The verdict on one place, its combinations before and after, and those that it lost and gained."""
 
     verdict: Verdict
     before: Contents
@@ -284,7 +284,7 @@ class PlaceJudgement(Struct, frozen=True):
 
     @property
     def kinds(self) -> frozenset[Kind]:
-        """The kinds of change of this verdict."""
+        """The kinds of change that the verdict implies."""
         kinds = {Kind(TOLD_AS[self.verdict])}
         if self.verdict in (Verdict.NARROWED, Verdict.WIDENED):
             kinds |= {
@@ -296,7 +296,7 @@ class PlaceJudgement(Struct, frozen=True):
 
 
 def combinations_of(signature: Signature, *, is_compiler_unknown: bool) -> list[Combination]:
-    """Return the combination of a spec for each of its versions, without compiler if that is unknown on one side."""
+    """Return the combinations of a spec, one for each of its versions; without compiler if a side does not know it."""
     compiler = NO_COMPILER if is_compiler_unknown else signature.compiler
     rest = (compiler, signature.os, signature.platform, signature.variants)
     return [Combination(version, *rest) for version in signature.versions or ("",)]
@@ -305,7 +305,7 @@ def combinations_of(signature: Signature, *, is_compiler_unknown: bool) -> list[
 def judge_places(
     touched: frozenset[Place], before: Iterable[Signature], after: Iterable[Signature], *, is_compiler_unknown: bool
 ) -> dict[Place, PlaceJudgement]:
-    """Return the verdict on each of the `touched` places that changed."""
+    """Return the verdict on each of the `touched` places in which something changed."""
     if not touched:
         return {}
     had, has = (_contents(touched, side, is_compiler_unknown=is_compiler_unknown) for side in (before, after))
@@ -331,12 +331,12 @@ def place_changes(judged: Mapping[Place, PlaceJudgement], losses: Mapping[Place,
 
 
 def loss_kinds(loss: Loss | None) -> frozenset[Kind]:
-    """Return the kind of change for the class of a loss; none if readers need not know about it."""
+    """Return the kind of change for the class of a loss; none if the loss does not matter to readers."""
     return frozenset({Kind(loss.loss_class)} if loss is not None and loss.is_missed else ())
 
 
 def _moved(judgement: PlaceJudgement) -> Contents:
-    """Return all combinations of a place that was lost or gained; none for another verdict."""
+    """Return all combinations of a place if it was lost or gained; otherwise none."""
     if judgement.verdict is Verdict.LOST:
         return judgement.before
     return judgement.after if judgement.verdict is Verdict.GAINED else frozenset()
@@ -365,7 +365,7 @@ def _judge(before: Contents, after: Contents) -> PlaceJudgement:
 
 
 def verdict_of(old: Set[str], new: Set[str], left: Contents = frozenset(), came: Contents = frozenset()) -> Verdict:
-    """Return the verdict from the versions of both sides, and from the combinations that a place lost and gained."""
+    """Return the verdict on a place from its versions before and after, and the combinations it lost and gained."""
     if not old or not new:
         return Verdict.GAINED if new else Verdict.LOST
     if is_newer(newest(new), newest(old)):
@@ -412,7 +412,7 @@ _CLASSES = {
 def class_of(
     signature: Signature, judged: Mapping[Place, PlaceJudgement], whole: Verdict, *, is_compiler_unknown: bool
 ) -> SpecClass:
-    """Return the class of a vanished spec without a match (`whole` is LOST) or of a new one (GAINED)."""
+    """Return why a spec has no match. `whole` is LOST for a removed spec, and GAINED for a new one."""
     no_stack, of_place, of_regraded, of_version, of_combination, of_copies = _CLASSES[whole]
     if not signature.stacks:
         return no_stack
@@ -441,7 +441,7 @@ def count_specs(
     after: int,
     unreferenced: int,
 ) -> SpecCounts:
-    """Count specs by kind of match and by class; `before`, `after` and `unreferenced` are only passed on."""
+    """Count specs by kind of match and by class; `before`, `after` and `unreferenced` are copied to the result."""
     by_kind: Counter[str] = Counter()
     by_class: Counter[str] = Counter()
     entered, left = (sum(getattr(kept, name) for kept in restacked) for name in ("entered", "left"))
@@ -474,7 +474,7 @@ def count_specs(
 
 
 def kinds_of(change: PackageChange) -> frozenset[Kind]:
-    """Return every kind of change of a package, from all else that is known of it; kinds are determined nowhere else.
+    """Return all kinds of change of a package; kinds are determined nowhere else.
 
     An added or removed package has versions that are added or removed, but no other compilers, systems, targets or
     variants than before.

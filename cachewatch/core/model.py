@@ -25,7 +25,7 @@ class _Word(StrEnum):
 class Kind(_Word):
     """The kinds of changes to a package or a tag, as named in reports, JSON and `--kind`.
 
-    `cachewatch help kinds` says what each means; with `--format json` for programs.
+    `cachewatch help kinds` explains each; with `--format json` for programs.
     """
 
     TAG_ADDED = "tag-added"
@@ -79,7 +79,7 @@ class Status(_Word):
 
 
 class MatchKind(_Word):
-    """How a new spec that is paired with a vanished one differs from it."""
+    """How a new spec differs from the removed one that it is paired with."""
 
     REBUILT = "rebuilt"
     MOVED = "moved"
@@ -96,7 +96,7 @@ class Verdict(_Word):
     UPGRADED, DOWNGRADED: its newest version there is a newer, or an older one.
     RETIRED, EXTENDED: an older version was removed, or added.
     NARROWED, WIDENED: a version lost, or gained, a compiler, an operating system or variants.
-    SAME: nothing of this.
+    SAME: none of these.
     """
 
     GAINED = "gained"
@@ -115,7 +115,7 @@ REGRADED = (Verdict.UPGRADED, Verdict.DOWNGRADED)
 
 
 class SpecClass(_Word):
-    """Why a vanished or new spec has no counterpart with which it is paired."""
+    """Why a removed or added spec is not paired with another one."""
 
     PRUNED = "pruned"  # had no stack
     LOST = "lost"  # a place of it is lost
@@ -170,13 +170,13 @@ class Place(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def places_in(stacks: tuple[str, ...], target: str) -> frozenset[Place]:
-    """Return the places of these stacks on a target. The same value is returned for the same stacks, to save memory."""
+    """Return the places of these stacks on a target; equal arguments give the same object, to save memory."""
     return frozenset([place_in(stack, target) for stack in stacks])
 
 
 @lru_cache(maxsize=1024)
 def place_in(stack: str, target: str) -> Place:
-    """Return a place. The same value is returned each time, so that pickling writes it once."""
+    """Return a place; equal arguments give the same object, so that pickling writes it once."""
     return Place(stack, target)
 
 
@@ -193,12 +193,12 @@ class Signature(Struct, frozen=True, order=True, cache_hash=True, gc=False):
 
     @property
     def is_unreferenced(self) -> bool:
-        """Whether no stack builds this any more, so that it may be pruned at any time."""
+        """Whether no stack builds the spec any more, so that it may be pruned at any time."""
         return not self.stacks
 
     @property
     def places(self) -> frozenset[Place]:
-        """The places that have it; none if no stack builds it."""
+        """The places that have the spec; none if no stack builds it."""
         return places_in(self.stacks, self.target)
 
 
@@ -214,7 +214,7 @@ NO_HASH = "-"
 
 
 def known_hash(key: str) -> str | None:
-    """Return the hash of a spec from its key, or None if its record has no hash."""
+    """Return the hash of a spec from its key in `Specs`, or None if its record has no hash."""
     return None if key.startswith(NO_HASH) else key
 
 
@@ -228,18 +228,18 @@ class Specs(Mapping[str, Signature]):
     def __init__(
         self, hashes: frozenset[str], counts: Counter[Signature], pairs: Iterable[tuple[str, Signature]]
     ) -> None:
-        """Take pairs of hash and signature, iterated only when needed; `hashes` and `counts` must agree with them."""
+        """Store pairs of hash and signature, which are read only if needed; `hashes` and `counts` must match them."""
         self.hashes = hashes
         self.counts = counts
         self._pairs = pairs
 
     @classmethod
     def of(cls, signatures: Mapping[str, Signature]) -> "Specs":
-        """Return specs from signatures by hash."""
+        """Make specs from signatures by hash."""
         return cls(frozenset(signatures), Counter(signatures.values()), signatures.items())
 
     def by_record(self) -> "Specs":
-        """Return the same specs under keys made from their signatures, numbered where several are equal."""
+        """Return the specs under keys made from their signatures; a number tells equal ones apart."""
         numbers: Counter[Signature] = Counter()
         found = {}
         for signature in self.values():
@@ -252,7 +252,7 @@ class Specs(Mapping[str, Signature]):
         return self if hashes >= self.hashes else Specs.of({h: s for h, s in self.items() if h in hashes})
 
     def without(self, hashes: Set[str]) -> "Specs":
-        """Return the specs with other hashes than these."""
+        """Return the specs without those that have these hashes."""
         if self.hashes.isdisjoint(hashes):
             return self
         return Specs.of({h: s for h, s in self.items() if h not in hashes})
@@ -303,7 +303,7 @@ class Diagnostic(Struct, frozen=True):
 
 
 class Unreadable(Struct, frozen=True, kw_only=True):
-    """A package whose document could not be compared: on which sides, and why."""
+    """A package whose document could not be compared, on which sides, and why."""
 
     package: str
     reason: str
@@ -313,7 +313,7 @@ class Unreadable(Struct, frozen=True, kw_only=True):
 
     @property
     def side(self) -> str:
-        """The side, or both, as a Diagnostic names it."""
+        """The side as a Diagnostic names it: before, after or both."""
         return "both" if self.before and self.after else "before" if self.before else "after"
 
 
@@ -368,7 +368,7 @@ class StackVersions(Struct, frozen=True, gc=False):
 
 
 class LossClass(_Word):
-    """What a tag still has instead of what a place or machine lost: the first of these that applies."""
+    """What a tag still has for what a place or machine lost: the first of these that applies."""
 
     KEPT = "kept"  # the same binary, which another stack builds
     EQUAL = "equal"  # another binary of the version with the same variants that these machines run
@@ -418,7 +418,7 @@ class Machine(Struct, frozen=True, order=True):
 
 
 class Outside(Struct, frozen=True, kw_only=True):
-    """What a place that lost all selected specs of a package has of it now, outside of the selection."""
+    """What a place that lost all selected specs of a package still has outside of the selection."""
 
     version: str = ""  # the newest, if versions are selected
     compilers: tuple[str, ...] = ()  # that the lost specs did not have
@@ -452,7 +452,7 @@ class PlaceChange(Struct, frozen=True, kw_only=True):
 
 
 class MachineLoss(Struct, frozen=True, kw_only=True):
-    """A platform and operating system for which a place lost the package, while it keeps it for others."""
+    """A platform and operating system for which a place lost a package; the place keeps builds for others."""
 
     stack: str
     machine: Machine
@@ -461,12 +461,12 @@ class MachineLoss(Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> Place:
-        """The place that lost it."""
+        """The place that lost the machine."""
         return place_in(self.stack, self.machine.target)
 
 
 class SignatureCount(Struct, frozen=True, gc=False):
-    """The number of unpaired specs of one signature and class, which differ only in their hashes."""
+    """The number of unpaired specs that have the same signature and class; only their hashes differ."""
 
     signature: Signature
     count: int
@@ -475,7 +475,7 @@ class SignatureCount(Struct, frozen=True, gc=False):
 
 
 class SpecMatch(Struct, frozen=True, gc=False):
-    """`count` vanished specs of one signature that are paired with new specs; which one with which cannot be known."""
+    """`count` removed specs of one signature, paired with added ones; which one with which cannot be known."""
 
     kind: MatchKind
     before: Signature
@@ -487,7 +487,7 @@ class SpecMatch(Struct, frozen=True, gc=False):
 
 
 class StackChange(Struct, frozen=True, gc=False):
-    """A kept hash that other stacks build now; without stacks in `after`, it is unreferenced."""
+    """A kept spec whose stacks changed; without stacks in `after`, it is unreferenced."""
 
     hash: str
     before: Signature
@@ -498,12 +498,12 @@ class StackChange(Struct, frozen=True, gc=False):
 
     @property
     def gained(self) -> tuple[str, ...]:
-        """The stacks that build it now and did not before."""
+        """The stacks that build the spec now and did not before."""
         return tuple(sorted(set(self.after.stacks) - set(self.before.stacks)))
 
     @property
     def lost(self) -> tuple[str, ...]:
-        """The stacks that no longer build it."""
+        """The stacks that no longer build the spec."""
         return tuple(sorted(set(self.before.stacks) - set(self.after.stacks)))
 
 
@@ -557,12 +557,12 @@ class SpecCounts(Struct, frozen=True, gc=False):
 
     @property
     def paired(self) -> int:
-        """The number of vanished specs that are paired with new ones."""
+        """The number of removed specs that are paired with added ones."""
         return self.rebuilt + self.moved + self.upgraded + self.downgraded + self.recompiled + self.reconfigured
 
     @property
     def adds_up(self) -> bool:
-        """Whether nothing was counted twice or left out."""
+        """Whether each spec was counted once."""
         return (
             self.before + self.added - self.removed == self.after
             and self.added == self.paired + self.new + self.entered
@@ -630,12 +630,12 @@ class PackageChange(Struct, frozen=True, kw_only=True):
 
     @property
     def added_specs(self) -> Specs:
-        """The specs with a new hash, and the kept ones that came into the selection."""
+        """The specs with a new hash, and the kept specs that came into the selection."""
         return _and_kept(self.added_hashes, {kept.hash: kept.after for kept in self.restacked if kept.entered})
 
     @property
     def removed_specs(self) -> Specs:
-        """The specs whose hash vanished, and the kept ones that left the selection."""
+        """The specs whose hash was removed, and the kept specs that left the selection."""
         return _and_kept(self.removed_hashes, {kept.hash: kept.before for kept in self.restacked if kept.left})
 
 
@@ -659,7 +659,7 @@ class PackageCounts(Struct, frozen=True, kw_only=True):
 
     @property
     def adds_up(self) -> bool:
-        """Whether nothing was counted twice or left out."""
+        """Whether each package was counted once."""
         return self.before + self.added - self.removed == self.after
 
 
@@ -701,7 +701,7 @@ NO_FACTS: Facts = dict.fromkeys(FACTS, frozenset())
 
 
 def facts_of(signatures: Collection[Signature]) -> Facts:
-    """Return the values of each fact among `signatures`."""
+    """Return all versions, stacks, compilers and other facts of `signatures`, by the name of the fact."""
     # Many signatures have equal lists, of which each is read once.
     return {
         name: frozenset(chain.from_iterable({values(signature) for signature in signatures}))
@@ -710,7 +710,7 @@ def facts_of(signatures: Collection[Signature]) -> Facts:
 
 
 def places_of(signatures: Iterable[Signature]) -> frozenset[Place]:
-    """Return all places that have any of these."""
+    """Return all places that have any of the specs."""
     return frozenset[Place]().union(*{signature.places for signature in signatures})
 
 
@@ -724,5 +724,5 @@ def versions_by_stack(signatures: Iterable[Signature]) -> Mapping[str, Set[str]]
 
 
 def kind_of_fact(name: str, *, is_added: bool) -> Kind:
-    """Return the kind of change if a value of this fact is added, or else removed."""
+    """Return the kind of change if a value of this fact (versions, stacks, ...) is added or, otherwise, removed."""
     return _KINDS_OF_FACTS[name][is_added]

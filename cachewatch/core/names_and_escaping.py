@@ -1,9 +1,9 @@
-"""Names: the order of tags, which files are documents, similar names, and how to show names and other text safely.
+"""Names: the order of tags, which files are documents, similar names, and how names and other text are shown safely.
 
 `develop` is rebuilt every day, `develop-2025-06-01` is a snapshot of one day, `v0.23.1` a release. Documents are at
 `_cache/<tag>/<package>/specs.md`, or where a pattern says, or else wherever a text file has records in its front matter
-(documents/parsing_and_recognition.py). Names are untrusted: control and look-alike characters are escaped before a terminal, log or
-table shows them, and in what channels send.
+(documents/parsing_and_recognition.py). Names are untrusted: control and look-alike characters are escaped before a
+terminal, log or table shows them, and in what channels send.
 """
 
 import re
@@ -29,17 +29,17 @@ def series(tag: str) -> str | None:
 
 
 def is_snapshot(tag: str) -> bool:
-    """Tell whether `tag` is the snapshot of a branch on one day; old ones are deleted at some time."""
+    """Tell whether `tag` is the snapshot of a branch on one day; upstream deletes old snapshots."""
     return _SNAPSHOT.fullmatch(tag) is not None
 
 
 def is_mutable(tag: str | None) -> bool:
-    """Tell whether specs are still added to `tag` and pruned from it; snapshots and releases stay unchanged."""
+    """Tell whether the specs of `tag` change; those of snapshots and releases do not."""
     return tag is None or series(tag) is None
 
 
 def predecessors(tags: Iterable[str]) -> dict[str, str]:
-    """Return, for each of `tags` that has one, the tag before it in its series."""
+    """Return the tag before each of `tags` in its series; tags without one are left out."""
     found: dict[str, str] = {}
     newest: dict[str, str] = {}  # by series
     for tag in sorted(tags, key=version_key):
@@ -91,10 +91,10 @@ def is_name(name: bytes) -> bool:
 
 
 class Layout(Struct, frozen=True, dict=True):
-    """Where the documents of a repository are; without a pattern, in `_cache/`, or else any file that is a document.
+    """Where the documents of a repository are: where the pattern says or, without one, in `_cache/` or anywhere.
 
     A pattern is a path such as `catalogue/{tag}/{package}/specs.md`. Each placeholder, and `*`, stands for one name or
-    a part of it.
+    a part of it. Without `_cache/`, any text file with records is a document.
     """
 
     pattern: str = ""
@@ -115,7 +115,7 @@ class Layout(Struct, frozen=True, dict=True):
 
     @property
     def wanted(self) -> str:
-        """A description of the files that are searched for."""
+        """A description of the files that are documents, for messages."""
         if self.pattern:
             return f"files {self.pattern}"
         return (
@@ -125,7 +125,7 @@ class Layout(Struct, frozen=True, dict=True):
 
     @property
     def catalogue(self) -> str:
-        """The folder of all tags if they and packages are folders in it, as in Spack's repository; "" otherwise."""
+        """The folder of all tags, if tags and packages are folders as in Spack's repository; else ""."""
         fixed = self.pattern.removesuffix(_AS_UPSTREAM) if self.pattern else CATALOGUE
         return "" if "{" in fixed or "*" in fixed else fixed
 
@@ -147,11 +147,11 @@ class Layout(Struct, frozen=True, dict=True):
         return self._regex.fullmatch(path) is not None if self.pattern else path.endswith(ENDINGS)
 
     def may_be_called(self, name: str) -> bool:
-        """Tell whether a file with this name may be a document, in some folder."""
+        """Tell whether a file with this name may be a document, whatever its folder."""
         return bool(self.pattern) or name.endswith(ENDINGS)
 
     def names(self, path: str, title: str = "", category: str = "") -> tuple[str, str]:
-        """Return the tag and package of the document at `path`, which itself names `category` (a tag) and `title`."""
+        """Return the tag and package of a document; its content names the tag `category` and the package `title`."""
         if self.pattern:
             found = self._regex.fullmatch(path)
             named = found.groupdict() if found else {}
@@ -173,7 +173,7 @@ ANYWHERE = Layout()
 
 
 def not_compared(what: str) -> str:
-    """Return the message that documents outside `_cache/` are not compared; `what` counts them, or is empty."""
+    """Return the message that documents outside `_cache/` are not compared; `what` counts them, or is ""."""
     return f"{what}not compared: where there is {CATALOGUE}/, documents are {CATALOGUE}/<tag>/<package>/{DOCUMENT}"
 
 
@@ -231,17 +231,17 @@ _NOT_ASCII = re.compile(r"[^ -~]")
 
 
 def safe(text: str) -> str:
-    """Return `text` with every character that is not visible written as an escape."""
+    """Return `text` with every invisible character replaced by an escape."""
     return _UNSEEN.sub(_escape, text) if not text.isascii() or not text.isprintable() else text
 
 
 def safe_name(text: str) -> str:
-    """Return an untrusted name for display: in ASCII, with escapes, so that no name looks like another."""
+    """Return an untrusted name for display, with everything but ASCII escaped, so that no two names look alike."""
     return _NOT_ASCII.sub(_escape, text) if not text.isascii() or not text.isprintable() else text
 
 
 def shortened(text: str, most: int) -> str:
-    """Return at most `most` characters of `text`: whole words, if that leaves half of them, and three dots."""
+    """Return `text` cut to `most` characters, with dots at the end; between words unless half would be lost."""
     if len(text) <= most:
         return text
     words = text[: most - 3].rpartition(" ")[0].rstrip()
@@ -259,7 +259,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def web_address(address: str | None) -> str | None:
-    """Return `address` if it is one that a mail may link to."""
+    """Return `address` if mails may link to it (http, https or mailto), else None."""
     allowed = ("https://", "http://", "mailto:")
     return safe(address) if address and address.startswith(allowed) else None
 
@@ -286,7 +286,7 @@ def file_name(text: str) -> str:
 
 
 def plain_lines(text: str) -> str:
-    """Return a plain text of several lines with all invisible characters escaped."""
+    """Return a text of several lines with all invisible characters escaped, and tabs as spaces."""
     lines = text.replace("\r\n", "\n").expandtabs().split("\n")
     return "\n".join(map(safe, lines))
 

@@ -1,9 +1,10 @@
 """Compare two documents of one package, and describe the changes of the package. The rules are in docs/laws.md.
 
 Read `compare_all` first. Both sides are brought into one form; DeepDiff then reports what was added and removed;
-matching and judging (matching_and_verdicts.py) start from its report. Only rebuilt specs and changed stacks of kept specs are known
-without it. A selection is applied last, to the judged package: so a pair stays a pair, and a verdict is of the whole
-place. Only selected specs are counted: if one of a pair is selected, it came into the selection or left it.
+matching and judging (matching_and_verdicts.py) start from its report. Only rebuilt specs and changed stacks of kept
+specs are known without it. A selection is applied last, to the judged package: so a pair stays a pair, and a verdict is
+of the whole place. Only selected specs are counted: if one of a pair is selected, it came into the selection or left
+it.
 """
 
 import gc
@@ -71,7 +72,7 @@ Counts = Counter[Signature]
 
 
 class SpecSide(Struct, frozen=True):
-    """One side of a package: its facts, and the number of specs of each signature whose hash the other side lacks."""
+    """One side of a package: its facts, and how many specs of each signature have hashes that the other side lacks."""
 
     facts: Facts
     specs: Counts
@@ -85,14 +86,14 @@ _Values = defaultdict[str, list[str]]  # by the names of facts
 
 
 class Reported(Struct, frozen=True):
-    """What DeepDiff reports for one package: in each pair, first what was removed and then what was added."""
+    """What DeepDiff reports for one package, in pairs: first what was removed, then what was added."""
 
     package: list[bool] = field(default_factory=lambda: [False, False])  # whether it is the package itself
     facts: tuple[_Values, _Values] = field(default_factory=lambda: (_Values(list), _Values(list)))
     specs: tuple[Counts, Counts] = field(default_factory=lambda: (Counter(), Counter()))
 
     def delta(self, name: str) -> Delta:
-        """Return the added and removed values of a fact."""
+        """Return the added and removed values of the fact `name`."""
         removed, added = (tuple(sorted(side.get(name, ()))) for side in self.facts)
         return Delta(added, removed)
 
@@ -125,7 +126,7 @@ _Plain = dict[str, dict[str, dict[str, int]]]
 
 
 def _plain(sides: SpecSides, keys: dict[Signature, str]) -> tuple[_Plain | None, _Plain | None]:
-    """Return both sides of a package as plain mappings, without equal facts and versions; `keys` numbers signatures."""
+    """Return both sides of a package as plain mappings without equal parts; `keys` gives each signature a number."""
     had, has = (NO_FACTS if side is None else side.facts for side in sides)
     facts = [name for name in FACTS if had[name] != has[name]]
     old, new = (_by_version(side.specs, keys) if side else {} for side in sides)
@@ -172,7 +173,7 @@ def _read_report(
 
 
 def _leaves(path: list[str], value: Any) -> Iterator[tuple[list[str], int]]:
-    """Yield each count or True below `path`, with its own path."""
+    """Yield each count or True in a nested mapping, with the path of keys that leads to it."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from _leaves([*path, key], inner)
@@ -184,7 +185,7 @@ Hash = TypeVar("Hash", str, bytes | str)
 
 
 class Aligned(NamedTuple):
-    """Both sides in one form, with the hashes that they share."""
+    """The specs of both sides, written in one form, and the hashes that both have."""
 
     old: Specs
     new: Specs
@@ -238,7 +239,7 @@ NOTHING: frozenset[str] = frozenset()
 def not_written(
     before: Collection[Signature], after: Collection[Signature], *, is_compiler_unknown: bool
 ) -> frozenset[str]:
-    """Return the attributes that no record of one side gives: the documents are of different forms, and agree in them.
+    """Return the attributes that no record of one side gives; such attributes are not compared.
 
     With `is_compiler_unknown`, one of the two documents writes compilers in another form.
     """
@@ -253,7 +254,7 @@ def _is_given_in(side: Iterable[Signature], name: str) -> bool:
 
 
 def describe_not_written(before: Document | None, after: Document | None) -> str:
-    """Return a text on the attributes that only one of two documents gives, of specs that both have; "" without any."""
+    """Return a text that names the attributes which only one of two documents gives for specs that both have, or ""."""
     if before is None or after is None or not (before.has_hashes and after.has_hashes):
         return ""
     sentences = []
@@ -277,7 +278,7 @@ def reused_hashes(
     common: Iterable[Hash],
     unwritten: frozenset[str],
 ) -> frozenset[Hash]:
-    """Return the hashes among `common` that name another spec in `after` than in `before`, and so are not kept.
+    """Return the hashes among `common` that mean another spec in `after` than in `before`, and so are not kept specs.
 
     `unwritten` are the attributes that one side does not give at all.
     """
@@ -286,12 +287,12 @@ def reused_hashes(
 
 @lru_cache(maxsize=4096)
 def is_same_spec(before: Signature, after: Signature, unwritten: frozenset[str]) -> bool:
-    """Tell whether two records of one hash agree in everything except their stacks, and what is `unwritten`."""
+    """Tell whether two records of one hash agree in everything except their stacks and the `unwritten` attributes."""
     return not any(True for _ in _disagreeing(before, after, unwritten))
 
 
 def together(before: Signature, after: Signature) -> Signature:
-    """Combine two records that agree: of each attribute, take the value that is more precise."""
+    """Combine two records that agree; of each attribute, the more precise value is kept."""
     # A missing value is smaller than all others, and a name without a version smaller than one with it. The order of
     # the two records does not matter.
     pairs = zip(astuple(before), astuple(after), strict=True)
@@ -299,7 +300,7 @@ def together(before: Signature, after: Signature) -> Signature:
 
 
 def describe_reused(went: Specs, came: Specs) -> str:
-    """Return a text on the hashes that are in both `went` and `came`, with the difference of the first one, or ""."""
+    """Return a text about the hashes that mean another spec than before and how the first one differs, or ""."""
     hashes = sorted(went.hashes & came.hashes)
     if not hashes:
         return ""
@@ -310,12 +311,12 @@ def describe_reused(went: Specs, came: Specs) -> str:
 
 
 def describe_changes(before: Signature, after: Signature) -> str:
-    """Return the differences of two specs with the same hash in words: "version 0.3.1, now 0.4.0"."""
+    """Return the differences of two specs with the same hash as text: "version 0.3.1, now 0.4.0"."""
     return "; ".join(_difference(name, before, after) for name in _disagreeing(before, after))
 
 
 def _difference(name: str, before: Signature, after: Signature) -> str:
-    """Return the difference of one attribute of two specs in words."""
+    """Return the difference of two specs in one attribute as text."""
     old, new = ((found,) if isinstance(found := getattr(one, name), str) else found for one in (before, after))
     gone, come = ([value for value in one if value not in other] for one, other in ((old, new), (new, old)))
     had, has = (", ".join(map(safe_name, found)) for found in (gone, come))
@@ -327,7 +328,7 @@ def _difference(name: str, before: Signature, after: Signature) -> str:
 
 
 def _disagreeing(before: Signature, after: Signature, unwritten: frozenset[str] = NOTHING) -> Iterable[str]:
-    """Yield the attributes in which two records differ; one that is `unwritten` may be given by one of them alone."""
+    """Yield the attributes in which two records differ; an `unwritten` attribute may be missing in one of them."""
     return (name for name in _ATTRIBUTES if not _agree(name, getattr(before, name), getattr(after, name), unwritten))
 
 
@@ -347,7 +348,7 @@ def _agree(name: str, before: Any, after: Any, unwritten: frozenset[str]) -> boo
 
 
 def spellings_of(versions: Iterable[str]) -> Mapping[str, str]:
-    """Return the spelling to use for each version that is also written in another way (1.2, 1-2)."""
+    """Return a common spelling for each version that is written in several ways (1.2 and 1-2)."""
     distinct = set(versions)
     spelling_of: dict[VersionKey, str] = {}
     # With dots first, as nearly everybody writes them.
@@ -369,7 +370,7 @@ def _respelled(specs: Specs, spellings: Mapping[str, str]) -> Specs:
 
 
 def _rewritten(old: Specs, new: Specs, kept: Iterable[str]) -> Mapping[str, Signature]:
-    """Return the `kept` specs that are written differently, each with both records combined."""
+    """Return those `kept` specs that the two sides write differently, with both records combined."""
     rewritten = {}
     for spec_hash in kept:
         before, after = old[spec_hash], new[spec_hash]
@@ -381,7 +382,7 @@ def _rewritten(old: Specs, new: Specs, kept: Iterable[str]) -> Mapping[str, Sign
 def judge_versions(
     stacks: set[str], before: Iterable[Signature], after: Iterable[Signature]
 ) -> Iterator[StackVersions]:
-    """Yield the changed versions of each stack with a verdict: a package can go up in one stack and down in another."""
+    """Yield the changed versions of each stack with a verdict; a package can rise in one stack and fall in another."""
     if not stacks:
         return
     had, has = versions_by_stack(before), versions_by_stack(after)
@@ -392,7 +393,7 @@ def judge_versions(
 
 
 class Pair(Struct, frozen=True):
-    """The documents of one package on both sides; None if there is none."""
+    """The documents of one package on both sides; None if a side has none."""
 
     package: str
     before: Document | None
@@ -402,7 +403,7 @@ class Pair(Struct, frozen=True):
 class _Prepared(Struct, frozen=True, kw_only=True):
     """A package with differences: both sides in one form, and the specs that only one side has.
 
-    A hash that now names another spec is in `went` and in `came`.
+    A hash that means another spec than before is in both `removed` and `added`.
     """
 
     package: str
@@ -427,13 +428,13 @@ class _Prepared(Struct, frozen=True, kw_only=True):
 def compare(
     package: str, before: Document | None, after: Document | None, *, is_pruned: bool = True
 ) -> PackageChange | None:
-    """Return the changes of `package`, or None if at most the form of its document changed."""
+    """Return the changes of `package`, or None if only the form of its document changed, or nothing."""
     (change,) = compare_all([Pair(package, before, after)], is_pruned=is_pruned)
     return change
 
 
 def compare_all(pairs: Iterable[Pair], *, is_pruned: bool = True) -> Iterator[PackageChange | None]:
-    """Yield the changes of each of several packages, for all of which DeepDiff is called once.
+    """Yield the changes of several packages; DeepDiff is called once for all of them.
 
     `is_pruned` tells whether specs that no stack builds will be removed from this tag, as happens in `develop` but not
     in releases and snapshots.
@@ -445,7 +446,7 @@ def compare_all(pairs: Iterable[Pair], *, is_pruned: bool = True) -> Iterator[Pa
 
 
 def _prepare(pair: Pair) -> _Prepared | None:
-    """Bring both sides into one form, and separate kept specs from the others; None if nothing changed."""
+    """Bring both sides of a package into one form and separate kept specs from the others; None if nothing changed."""
     before, after = pair.before, pair.after
     old, new = (Specs.of({}) if side is None else side.specs for side in (before, after))
     has_hashes = all(side.has_hashes for side in (before, after) if side is not None)
@@ -470,14 +471,14 @@ def _prepare(pair: Pair) -> _Prepared | None:
 
 
 def _facts_in(document: Document | None, specs: Specs) -> Facts | None:
-    """Return the facts of `specs`; those of `document` if it has the same specs."""
+    """Return the facts of `specs`; they are those of `document` if it has the same specs."""
     if document is None:
         return None
     return document.facts if specs is document.specs else facts_of(specs.counts)
 
 
 def _change_of(one: _Prepared, reported: Reported, *, is_pruned: bool) -> PackageChange | None:
-    """Return the changes of a package: those that DeepDiff reported, rebuilt specs, and kept specs in other stacks."""
+    """Return the changes of a package: those reported by DeepDiff, rebuilt specs, and kept specs in other stacks."""
     unknown = one.is_compiler_unknown
     vanished, new = reported.specs
     rebuilt = {s: count for s, count in one.went.counts.items() if one.came.counts.get(s) == count}
@@ -544,7 +545,7 @@ def _change_of(one: _Prepared, reported: Reported, *, is_pruned: bool) -> Packag
 
 
 def _known(facts: Mapping[str, Delta], one: _Prepared) -> Mapping[str, Delta]:
-    """Return `facts` without compilers that may not differ, because the other side names no compiler."""
+    """Return `facts` without the compilers that may be equal, because the other side names no compiler."""
     if not one.is_compiler_unknown or one.had is None or one.has is None:
         return facts
     added, removed = (
@@ -577,7 +578,7 @@ def _unreferenced(specs: Specs) -> tuple[str, ...]:
 
 
 def _newly_unreferenced(one: _Prepared, reported: Reported) -> tuple[Spec, ...]:
-    """Return the kept specs that lost their last stack, and the new ones without any, except rebuilt ones."""
+    """Return the kept specs that lost their last stack, and new specs without any stack that were not rebuilt."""
     vanished, new = reported.specs
     more = {s for s, count in new.items() if s.is_unreferenced and count > vanished[s]}
     hashes = {kept.hash for kept in one.restacked if kept.after.is_unreferenced}
@@ -591,10 +592,10 @@ SeesStack = Callable[[str], bool]
 
 
 def part_of(change: PackageChange, selection: Selection) -> PackageChange | None:
-    """Return the part of `change` that concerns selected specs or specs paired with these, or None if there is none.
+    """Return the part of `change` that concerns selected specs or specs paired with them; None if nothing does.
 
-    Only selected stacks are named. If compilers, systems or versions are selected, a place that lost all of these is
-    lost, whatever else it has.
+    Only selected stacks are named. If compilers, systems or versions are selected, a place that lost all selected
+    builds is lost, whatever else it has.
     """
     chooses, sees_stack = selection.chooses, selection.sees_stack
     is_seen = sees_stack or (lambda _: True)
@@ -655,9 +656,9 @@ def part_of(change: PackageChange, selection: Selection) -> PackageChange | None
 def _chosen_places(
     change: PackageChange, touched: frozenset[Place], selection: Selection
 ) -> tuple[tuple[PlaceChange, ...], tuple[MachineLoss, ...]]:
-    """Return the changes of the `touched` places, judged only on builds with selected compilers, systems and versions.
+    """Return the changes of the `touched` places, judged only by builds with selected compilers, systems and versions.
 
-    What replaced a selected version is reported too, so verdicts other than losses are of all versions.
+    A selected version may be replaced by any version, so only losses are judged by the selected versions alone.
     """
     if not (selection.narrows_builds or selection.narrows_versions):
         return (
@@ -684,7 +685,7 @@ def _chosen_places(
 def _outside(
     change: PackageChange, place: PlaceChange, before: Iterable[Signature], selection: Selection
 ) -> Outside | None:
-    """Return what a lost place has that is not selected; `before` are the selected specs that there were."""
+    """Return what a lost place has outside of the selection; `before` are the selected specs that it had."""
 
     def of_place(specs: Iterable[Signature]) -> list[Signature]:
         return [one for one in specs if one.target == place.target and place.stack in one.stacks]
@@ -707,7 +708,7 @@ _TwoSided = TypeVar("_TwoSided", SpecMatch, StackChange)
 
 
 def _chosen_sides(changes: Iterable[_TwoSided], chooses: Chooses) -> Iterator[_TwoSided]:
-    """Yield the changes of which a side is selected, marked if it is only one."""
+    """Yield the changes with a selected side; if only one side is selected, they are marked as entered or left."""
     for one in changes:
         is_before, is_after = chooses(one.before), chooses(one.after)
         if is_before and is_after:
@@ -719,7 +720,7 @@ def _chosen_sides(changes: Iterable[_TwoSided], chooses: Chooses) -> Iterator[_T
 def _added_up(
     matches: Iterable[SpecMatch], others: Iterable[SignatureCount], side: Callable[[SpecMatch], Signature]
 ) -> Counter[Signature]:
-    """Count the specs on one side of all pairs, and others, by signature."""
+    """Return the number of specs by signature, of one side of all matches and of unmatched specs."""
     counts: Counter[Signature] = Counter()
     for match in matches:
         counts[side(match)] += match.count
@@ -729,7 +730,7 @@ def _added_up(
 
 
 def _some(specs: Specs, wanted: Mapping[Signature, int]) -> Specs:
-    """Return the wanted number of specs of each signature, the first by hash: equal specs cannot be told apart."""
+    """Return as many specs of each signature as wanted, sorted by hash, since equal specs cannot be told apart."""
     if specs.counts == wanted:
         return specs
     left = dict(wanted)
@@ -742,7 +743,7 @@ def _some(specs: Specs, wanted: Mapping[Signature, int]) -> Specs:
 
 
 def _still(change: PackageChange, chooses: Chooses) -> Counter[Signature]:
-    """Count the selected specs without any change."""
+    """Return the number of selected specs without any change, by signature."""
     kept = change.specs_before.counts - change.removed_hashes.counts
     kept.subtract(k.before for k in change.restacked)
     return Counter({signature: count for signature, count in kept.items() if count > 0 and chooses(signature)})
@@ -751,7 +752,7 @@ def _still(change: PackageChange, chooses: Chooses) -> Counter[Signature]:
 def _chosen_facts(
     facts: Mapping[str, Delta], signatures: Iterable[Signature], is_seen: SeesStack
 ) -> Mapping[str, Delta]:
-    """Return the values of facts that were added or removed with a selected spec."""
+    """Return the values of facts that selected specs added or removed."""
     part = {}
     for name, delta in facts.items():
         values = {value for s in signatures for value in VALUES[name](s)} if delta else set()

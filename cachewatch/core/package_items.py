@@ -1,7 +1,7 @@
-"""Divide the changes of a package into items, each with the stories by which a report can describe it.
+"""Divide the changes of a package into items, each with the stories with which a report can describe it.
 
-Which story is used is only known when the whole tag is compared (statements.py): if a place is lost because its stack
-left the tag, this is part of the statement on the stack.
+Which story is used is known only when the whole tag is compared (statements.py): if a place is lost because its stack
+left the tag, the loss is part of the statement about the stack.
 """
 
 from collections import defaultdict
@@ -51,7 +51,7 @@ _SYSTEM_CLASSES = (SpecClass.DROPPED, SpecClass.SURPLUS, SpecClass.NEW_COMBINATI
 
 
 class _EqualItems(Struct, frozen=True, kw_only=True):
-    """Equal items: their signature before and after, their number, and a story if no place has one."""
+    """Items with the same signatures before and after: their number, and the story to use if no place has one."""
 
     before: Signature | None
     after: Signature | None
@@ -69,7 +69,7 @@ class _Sum(Struct):
 
 
 def _counts_of(match: SpecMatch) -> Counts:
-    """Return the numbers of a match; in a selection, only one of the two specs may be selected."""
+    """Return the numbers of specs in a match; with a selection, perhaps only one side is selected."""
     new, vanished = (0 if is_out else match.count for is_out in (match.left, match.entered))
     return Counts(vanished, new, alone=new - vanished)
 
@@ -77,12 +77,12 @@ def _counts_of(match: SpecMatch) -> Counts:
 def items_of(
     change: PackageChange, selection: Selection | None = None, *, values: PackageValues | None = None
 ) -> tuple[Items, ...]:
-    """Return all items of `change`, naming only stacks of `selection`; `values` are computed if missing."""
+    """Return all items of `change`, naming only the stacks of `selection`; `values` are computed if None."""
     return _ItemsReader(change, selection or Selection(), values or values_of(change)).items()
 
 
 class _ItemsReader:
-    """Reads the items of one change, and adds up equal ones."""
+    """Divides one change into items, and adds up equal ones."""
 
     def __init__(self, change: PackageChange, selection: Selection, values: PackageValues) -> None:
         self._change = change
@@ -208,7 +208,7 @@ class _ItemsReader:
         )
 
     def _system_change(self, old: Signature | None, new: Signature | None, own: SpecClass) -> Story | None:
-        """Return a story if specs were replaced by ones for another platform, operating system or target, else None."""
+        """Return a story if specs for another platform, system or target replaced those of `old`; else None."""
         if old is None or new is None:
             return None
         if own not in _SYSTEM_CLASSES or self._is_loss(old):
@@ -332,7 +332,7 @@ class _ItemsReader:
             )
 
     def _whole(self) -> tuple[Items, ...]:
-        """Sort the items, and give the first ones the kinds, losses and up- and downgrades of the whole package."""
+        """Return the sorted items; the first of each kind carry the losses, upgrades and downgrades of the package."""
         made = []
         for key, found in self._sums.items():
             kinds = frozenset(found.kinds & self._change.kinds)
@@ -348,7 +348,7 @@ class _ItemsReader:
         return tuple(ordered)
 
     def _losses(self) -> Iterator[OwnedLoss]:
-        """Yield the lost places of the package, and the machines lost by places that keep others."""
+        """Yield the lost places of the package, and the machines lost by places that keep other builds."""
         built = {(one.target, one.os) for one in self._change.specs_after.counts if one.stacks}
         for place in self._change.places:
             if place.verdict is Verdict.LOST and self._sees(place.stack):
@@ -372,7 +372,7 @@ class _ItemsReader:
                 )
 
     def _is_loss(self, signature: Signature) -> bool:
-        """Tell whether a place or machine that had this spec lost the whole package."""
+        """Tell whether a place or machine that had this spec has no build of the package any more."""
         places = self._places(signature)
         return any(
             (place in self._judged and self._judged[place].verdict is Verdict.LOST)
@@ -381,10 +381,7 @@ class _ItemsReader:
         )
 
     def _stories(self, step: _EqualItems, old: frozenset[Place], new: frozenset[Place]) -> Iterator[Story]:
-        """Yield the stories of the places of an item, those of the first statements first.
-
-        `old` and `new` are the places before and after.
-        """
+        """Yield the stories of an item, ordered by kind; `old` and `new` are its places before and after."""
         change, before, after = self._change, step.before, step.after
         if change.status is Status.REMOVED:
             yield Story(kind=StatementKind.PACKAGE_REMOVED, before=_sorted(change.before["versions"]))
@@ -441,14 +438,14 @@ class _ItemsReader:
             yield Story(kind=StatementKind.EXTENDED, after=_sorted(came))
 
     def _still_built(self, signature: Signature) -> tuple[str, ...]:
-        """Return the versions of `signature` that some stack builds, if no stack builds this signature."""
+        """Return the versions of an unreferenced spec that some stack still builds in another spec."""
         if signature.stacks:
             return ()
         built = {version for one in self._change.specs_after.counts if one.stacks for version in one.versions}
         return tuple(version for version in signature.versions if version in built)
 
     def _still_there(self, signature: Signature) -> tuple[str, ...]:
-        """Return the versions of `signature` if its places keep specs of them that they had: what came is beside those."""
+        """Return the versions of a spec if its places keep other specs of these versions; else nothing."""
         key = (signature.target, signature.stacks, signature.versions)
         if key not in self._found_there:
             had, has = (self._others(*key, is_before=is_before) for is_before in (False, True))
@@ -459,7 +456,7 @@ class _ItemsReader:
     def _regraded_places(self) -> Mapping[StatementKind, Story]:
         """Return one story for all upgraded places of the package, and one for all downgraded ones.
 
-        It names all versions that these places gained or lost, and the newest of each side.
+        A story names all versions that its places gained or lost, and the newest before and after.
         """
         found: defaultdict[StatementKind, list[PlaceChange]] = defaultdict(list)
         for judged in self._change.places:
@@ -498,7 +495,7 @@ class _ItemsReader:
 
     @cached_property
     def _places_before(self) -> Set[Place]:
-        """The places that had the package, with builds that were asked for or others."""
+        """The places that had the package, in any build, selected or not."""
         return places_of(self._change.specs_before.counts)
 
     @cached_property
@@ -509,7 +506,7 @@ class _ItemsReader:
 
     @cached_property
     def _newest_in(self) -> Mapping[str, str]:
-        """The newest version in each selected stack that now has selected builds, of any version."""
+        """The newest version in each selected stack, among builds that match the selection except for versions."""
         chosen = self._selection
         built = (s for s in self._change.specs_after.counts if chosen.targets(s.target) and chosen.sees_build(s))
         return {stack: newest(has) for stack, has in versions_by_stack(built).items() if has and self._sees(stack)}
@@ -525,7 +522,7 @@ class _ItemsReader:
         return frozenset(filter(self._sees, stacks))
 
     def _configuration(self, signature: Signature, *, is_before: bool) -> tuple[str, ...]:
-        """Return the compiler, system and variants of `signature` that its places have on one side only."""
+        """Return the compiler, system and variants of a spec that its places have on one side only."""
         others = self._others(signature.target, signature.stacks, is_before=is_before)
         return tuple(
             value
@@ -537,9 +534,9 @@ class _ItemsReader:
     def _others(
         self, target: str | None, stacks: tuple[str, ...], versions: tuple[str, ...] | None = None, *, is_before: bool
     ) -> Facts:
-        """Return the values of the specs on the other side that are in any of `stacks`.
+        """Return the facts of the other side's specs in any of `stacks`; `is_before` names our side.
 
-        With `target` or `versions`, only specs with these are considered.
+        If given, `target` and `versions` restrict these specs.
         """
         key = (target, stacks, versions, is_before)
         if key not in self._found_others:
@@ -555,19 +552,19 @@ class _ItemsReader:
 
 
 def _named_systems(place: PlaceChange, built: Set[str]) -> tuple[str, ...]:
-    """Return the operating systems to name of a lost place: of Linux only if the target is still `built` for others."""
+    """Return the systems to name for a lost place; Linux only if its target is still built for another system."""
     own = {machine.os for machine in place.machines}
     is_named = place.loss is not None and place.loss.is_missed and bool(built - own - {""})
     return tuple(sorted({m.os for m in place.machines if m.os and (is_named or m.platform != "linux")}))
 
 
 def _built_for(signature: Signature | None) -> Hashable:
-    """Return the fields of a signature on which the stories of its places depend."""
+    """Return the part of a signature that decides which stories its places have."""
     return signature and (signature.versions, signature.stacks, signature.target, signature.platform, signature.os)
 
 
 def _unlike(one: Signature, other: Signature) -> tuple[str, ...]:
-    """Return the compiler and variants of `one` that `other` does not have."""
+    """Return the compiler and the variants that `one` has and `other` does not."""
     compiler = [] if one.compiler == other.compiler else [one.compiler]
     variants = set(other.variants)
     return (*compiler, *(v for v in one.variants if v not in variants))

@@ -1,4 +1,4 @@
-"""Judge what happened to a tag as a whole, on all of its packages, whatever is selected.
+"""Judge what happened to a tag as a whole, from all of its packages, whatever is selected.
 
 An Observation counts while packages are compared one after the other. Documents that did not change are read only if
 they matter (does one of them still have that stack?), and once.
@@ -49,7 +49,7 @@ _Machines = dict[str, dict[str, frozenset[Machine]]]  # by stack and package
 
 
 class Observation(Struct):
-    """The observations on all packages of one tag, for judging the tag."""
+    """The facts about all packages of one tag by which the tag is judged."""
 
     items: list[Items] = field(default_factory=list)
     # The number of packages of each stack, before and after.
@@ -74,7 +74,7 @@ class Observation(Struct):
     packages_again: int = 0  # of which most specs were built again
 
     def add(self, change: PackageChange, items: Sequence[Items], values: PackageValues) -> None:
-        """Add a changed package, with its items and its changes of values."""
+        """Record a changed package, with its items and its changed compilers, systems, targets and variants."""
         self.items += items
         self.specs_before += change.counts.before
         self.places_before += len(places_of(change.specs_before.counts))
@@ -97,7 +97,7 @@ class Observation(Struct):
         self.values.add(change, values)
 
     def witness(self, document: Document) -> None:
-        """Add a package whose specs did not change."""
+        """Record a package whose specs did not change; it shows which stacks still exist."""
         if document.specs:
             self.traces[0].update(document.facts["stacks"])
             self.traces[1].update(document.facts["stacks"])
@@ -105,7 +105,7 @@ class Observation(Struct):
             self.unchanged[document.package] = document.specs.counts
 
     def join(self, other: "Observation") -> None:
-        """Add the observations of other packages of the tag."""
+        """Add the facts about other packages of the tag."""
         self.items += other.items
         for side in (0, 1):
             self.traces[side].update(other.traces[side])
@@ -126,7 +126,7 @@ class Observation(Struct):
             self.facts.update((name, value) for value in facts[name])
 
     def moved_stacks(self) -> tuple[set[str], set[str]]:
-        """Return the stacks that none of the compared packages has any more, and those that none had before."""
+        """Return the stacks that no compared package has any more, and those that none had before."""
         had, has = map(set, self.traces)
         return had - has, has - had
 
@@ -140,7 +140,7 @@ def _is_again(change: PackageChange, items: Iterable[Items]) -> bool:
 
 
 class Merge(Struct, frozen=True):
-    """Stacks that were removed, and new stacks that have nine tenths of their packages for the same machines."""
+    """Removed stacks, and the new stacks that have nine tenths of their packages for the same machines."""
 
     removed: tuple[str, ...]
     joined: tuple[str, ...]
@@ -170,7 +170,7 @@ class Judgement(Struct, frozen=True, kw_only=True):
     survey: Survey = dict
 
     def merge_of(self, stack: str) -> Merge | None:
-        """Return the merge by which a stack left or joined the tag, or None."""
+        """Return the merge that removed or added the stack, or None."""
         return next((one for one in self.merges if stack in (*one.removed, *one.joined)), None)
 
 
@@ -186,9 +186,9 @@ def judge(
 ) -> Judgement:
     """Judge the whole tag.
 
-    `declared` are the stacks that the tag itself declares on either side, if it does; `survey` reads the documents that
-    did not change; it is called at most once. Only between neighbours, with one revision between them, can a loss be
-    suspicious. `is_pruned` tells whether specs that no stack builds will be removed, as happens in branches.
+    `declared` are the stacks that the tag itself lists before and after, or None; `survey` reads the documents that did
+    not change, and is called at most once. A loss can be suspicious only if one revision lies between the two states
+    (`is_neighbour`). `is_pruned` tells whether specs that no stack builds will be removed, as happens in branches.
     """
     unchanged = cache(lambda: {**survey(), **seen.unchanged})
     if not (packages.before and packages.after):
@@ -212,11 +212,11 @@ def judge(
 def _stacks(
     seen: Observation, packages: PackageCounts, declared: Declared, unchanged: Survey
 ) -> tuple[set[str], set[str]]:
-    """Return the stacks that left and joined the tag: as it declares, or as all documents show.
+    """Return the stacks that left and joined the tag: as it lists them, or else as its documents show.
 
-    Without a declaration, a stack needs five packages, or half of those of a small tag and at least two: with fewer, a
-    package that left a stack would be told as the end of the stack. Where a document that cannot be read may have the
-    stack, packages that were removed or are new do not count.
+    Without a list, a stack counts if it has five packages, or half of those of a small tag and at least two: with
+    fewer, a package that left a stack would look like the end of the stack. Where a document that cannot be read may
+    have the stack, packages that were removed or are new do not count.
     """
     lost, gained = seen.moved_stacks()
     before, after = declared
@@ -247,7 +247,7 @@ def _most_first(stacks: Iterable[str], items: Iterable[Items], field_name: str) 
 
 
 def _merges(seen: Observation, lost: Iterable[str], gained: Iterable[str]) -> tuple[Merge, ...]:
-    """Return the stacks that were merged or renamed; those that went into the same stacks are one merge."""
+    """Return merged or renamed stacks; removed stacks that went into the same new ones are one merge."""
     found: list[tuple[set[str], set[str]]] = []
     missing: dict[str, set[str]] = {}
     for stack in sorted(lost):
@@ -292,7 +292,7 @@ def _is_prune(seen: Observation, unchanged: Survey) -> bool:
 
 
 def is_most(packages: int, part: int, whole: int) -> bool:
-    """Tell whether more than half of something is affected, in at least five packages."""
+    """Tell whether more than half is affected (`part` of `whole`), in at least five packages."""
     return packages >= FEW_PACKAGES and 2 * part > whole
 
 

@@ -1,7 +1,7 @@
-"""Statements as values, each on one cause with all items that it explains, and the order of their kinds.
+"""The values of statements, each with one cause and all items that it explains, and the order of their kinds.
 
-An item is a vanished spec, a new spec, or a kept one whose stacks changed; the two of a pair stay together. Every item
-is in exactly one statement. The rules are in docs/laws.md.
+An item is a removed spec, an added spec, or a kept one whose stacks changed; the two of a pair stay together. Every
+item is in exactly one statement. The rules are in docs/laws.md.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,7 +26,7 @@ from cachewatch.core.model import (
 
 
 class StatementKind(StrEnum):
-    """The kinds of statements, in the order in which they take their items."""
+    """The kinds of statements, in the order in which they claim items."""
 
     TAG_REMOVED = "tag-removed"
     TAG_ADDED = "tag-added"
@@ -64,7 +64,7 @@ class StatementKind(StrEnum):
 
 
 class Severity(StrEnum):
-    """Whether readers must act on a statement, want to know about it, or may ignore it."""
+    """Whether readers must act on a statement, should know about it, or may ignore it."""
 
     ATTENTION = "attention"
     NEWS = "news"
@@ -142,12 +142,12 @@ class Attribute(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The kind of the value, or the name of its variant; values with the same name exclude each other."""
+        """The kind of the value or, for a variant, its name; values with the same name exclude each other."""
         return self.text.lstrip("+~-").partition("=")[0] if self.kind is Kind.VARIANT else self.kind
 
 
 class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
-    """What happened to some items of one package: the contents of one line of a report."""
+    """What happened to some items of one package; a report describes it in one line."""
 
     kind: StatementKind
     before: tuple[str, ...] = ()  # versions, or parts of a configuration
@@ -169,13 +169,13 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
 
     @property
     def still_there(self) -> frozenset[str]:
-        """The versions before an upgrade that some stack of the tag still has."""
+        """The old versions of an upgrade that some stack of the tag still has."""
         versions = {version for version, _ in self.stays} | {version for _, version in self.behind}
         return frozenset(versions.intersection(self.before))
 
 
 class Counts(Struct, frozen=True, gc=False):
-    """The numbers of items."""
+    """How many specs the items have."""
 
     vanished: int = 0
     new: int = 0
@@ -203,12 +203,12 @@ class Counts(Struct, frozen=True, gc=False):
 
     @property
     def stayed(self) -> int:
-        """The number of kept specs that neither came into the selection nor left it."""
+        """The number of kept specs that neither entered nor left the selection."""
         return self.kept - self.entered - self.left
 
     @property
     def beside(self) -> int:
-        """The number of new specs that are not paired with an old one."""
+        """The number of new specs without a removed counterpart."""
         return self.new - self.vanished - self.alone
 
     @property
@@ -238,7 +238,7 @@ class Items(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Stay(Struct, frozen=True, kw_only=True):
-    """How long something that was removed had been present without interruption."""
+    """For how long something had been present without interruption before it was removed."""
 
     day: str  # 2026-03-02, UTC
     or_before: bool = False
@@ -252,7 +252,7 @@ def name_of(place: Place, machine: Machine | None = None) -> str:
 
 
 class OwnedLoss(Struct, frozen=True, kw_only=True):
-    """A lost place or machine of a package."""
+    """A lost place or machine, with the package that it lost."""
 
     package: str
     place: Place
@@ -271,18 +271,18 @@ class OwnedLoss(Struct, frozen=True, kw_only=True):
 
     @property
     def machine_name(self) -> str:
-        """The target that lost it, and its operating systems where these are named: `sequoia, aarch64`."""
+        """The target that lost the package, with operating systems if they are named: `sequoia, aarch64`."""
         systems = (self.machine.os,) if self.machine else self.systems
         return ", ".join(filter(None, (*systems, self.place.target)))
 
     @property
     def sort_key(self) -> tuple[object, ...]:
-        """A key that sorts by package, place and machine; the place itself comes first."""
+        """A key that sorts by package, place and machine; a lost place comes before its lost machines."""
         return (self.package, self.place, self.machine is not None, self.machine)
 
 
 class Turnover(Struct, frozen=True):
-    """The number of hashes of the earlier state that are gone, by what happened to their binaries."""
+    """How many hashes of the earlier state are gone, by what became of their binaries."""
 
     before: int
     rebuilt: int
@@ -291,12 +291,12 @@ class Turnover(Struct, frozen=True):
 
     @property
     def gone(self) -> int:
-        """The number of all hashes that are gone."""
+        """The number of hashes that are gone."""
         return self.rebuilt + self.pruned + self.others
 
 
 class Line(Struct, frozen=True, kw_only=True):
-    """One line of a statement: a change of one package with its items and kinds."""
+    """One line of a statement: a change of one package, with its items and kinds of change."""
 
     package: str
     story: Story
@@ -313,14 +313,14 @@ class Line(Struct, frozen=True, kw_only=True):
 
 
 class Effect(Struct, frozen=True, gc=False):
-    """A consequence of a statement, which is not counted again elsewhere."""
+    """A consequence of a statement; its packages are not counted again elsewhere."""
 
     kind: StatementKind
     packages: tuple[str, ...]
 
 
 class CauseCount(Struct, frozen=True):
-    """A cause, with the number of rebuilt specs attributed to it and their packages; each spec counts once."""
+    """A cause, the number of rebuilt specs attributed to it, and their packages. Each spec has one cause."""
 
     cause: Cause
     specs: int
@@ -366,7 +366,7 @@ class Statement(Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """A name that is unique among the changes of one tag, for JSON."""
+        """A name for JSON that is unique among the statements of one tag."""
         return ":".join(filter(None, (self.kind, self.name or "+".join((*self.before, "", *self.after)).strip("+"))))
 
     @property
@@ -386,7 +386,7 @@ class Statement(Struct, frozen=True, kw_only=True):
 
 
 def packages_of(losses: Iterable[OwnedLoss], wanted: LossClass) -> tuple[str, ...]:
-    """Return the packages whose worst loss has the class `wanted`."""
+    """Return the packages whose worst loss among `losses` has the class `wanted`."""
     worst: dict[str, int] = {}
     for one in losses:
         if one.loss is not None:
@@ -401,13 +401,13 @@ def lacking(statements: Iterable[Statement], wanted: LossClass = LossClass.GONE)
 
 
 def lost_packages(statements: Iterable[Statement]) -> tuple[str, ...]:
-    """Return the packages that a new snapshot lacks in some place."""
+    """Return the packages that a new snapshot lacks, or lacks in some place."""
     statements = list(statements)
     return tuple(sorted({*lacking(statements), *removed_packages(statements)}))
 
 
 def removed_packages(statements: Iterable[Statement]) -> frozenset[str]:
-    """Return the packages that a tag has nowhere any more."""
+    """Return the packages that the tag does not have any more."""
     return frozenset(
         package for one in statements if one.kind is StatementKind.PACKAGE_REMOVED for package in one.packages
     )

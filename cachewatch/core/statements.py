@@ -1,4 +1,4 @@
-"""Combine changes into statements: each item goes to the first kind that matches, in the order of StatementKind.
+"""Combine changes into statements: the first kind of statement that fits takes an item, in the order of StatementKind.
 
 `items_of` divides the changes of a package into items; an Observation collects all packages of a tag; `judge` finds
 what happened to the tag as a whole; `statements_of` makes statements of the selected items. `select_statements` drops
@@ -46,7 +46,7 @@ _STACKS = (StatementKind.STACK_MERGED, StatementKind.STACK_REMOVED, StatementKin
 
 
 class _Head(Struct, frozen=True):
-    """What distinguishes one statement from another."""
+    """The values that distinguish one statement from another."""
 
     kind: StatementKind
     name: str = ""
@@ -55,7 +55,7 @@ class _Head(Struct, frozen=True):
 
 
 class _Taken(Struct):
-    """The items and losses that one statement explains."""
+    """The items and losses that belong to one statement."""
 
     items: list[tuple[Items, Story]] = field(default_factory=list)
     losses: list[OwnedLoss] = field(default_factory=list)
@@ -78,7 +78,7 @@ class _Assignment:
                 self._values[package].append(one)
 
     def of_items(self, items: Items) -> tuple[_Head, Story]:
-        """Return the statement for these items, and the story by which it describes them."""
+        """Return the statement to which items belong, and the story with which it describes them."""
         first, judgement = items.stories[0], self._judgement
         if judgement.whole is not None:
             return _Head(judgement.whole, self._tag), first
@@ -91,7 +91,7 @@ class _Assignment:
         return _Head(story.kind, name), story
 
     def _of_tag(self, items: Items, story: Story) -> _Head | None:
-        """Return the statement on the whole tag that explains these items, except those on stacks."""
+        """Return the statement about the whole tag that explains the items, or None; stacks are not considered."""
         judgement = self._judgement
         if judgement.suspicion and story.kind in (StatementKind.PACKAGE_REMOVED, *LOSSES):
             return self._suspicious
@@ -104,7 +104,7 @@ class _Assignment:
         return _Head(StatementKind.REBUILD_WAVE) if judgement.is_wave and items.is_again else None
 
     def of_loss(self, lost: OwnedLoss, *, is_removed: bool) -> _Head:
-        """Return the statement for a lost place or machine; `is_removed` means that the whole package was removed."""
+        """Return the statement for a lost place or machine; `is_removed` tells that the whole package was removed."""
         judgement, place = self._judgement, lost.place
         if judgement.whole is not None:
             return _Head(judgement.whole, self._tag)
@@ -120,7 +120,7 @@ class _Assignment:
         return _Head(StatementKind.MACHINE_LOST if lost.machine else StatementKind.PLACE_LOST, lost.name)
 
     def values_of(self, package: str, stacks: Set[str]) -> tuple[str, ...]:
-        """Return the compilers and the like to which a package changed in these stacks, for the line on its upgrade."""
+        """Return the compilers, systems and variants that a package has newly in these stacks, for its upgrade."""
         found = (one for one in self._values[package] if one.kind is not StatementKind.NO_LONGER)
         return tuple(value.text for one in found if not stacks.isdisjoint(one.stacks) for value in one.after)
 
@@ -129,7 +129,7 @@ class _Assignment:
         return _Head(StatementKind.SUSPICIOUS, self._judgement.suspicion)
 
     def _of_stacks(self, left: Set[str], joined: Set[str]) -> _Head | None:
-        """Return the statement on a stack if every change of place is due to stacks that left or joined the tag."""
+        """Return the statement about a stack if stacks that left or joined the tag explain all changed places."""
         if not (left or joined) or not (left <= self._lost and joined <= self._gained):
             return None
         stack = min(left | joined, key=self._ranks.__getitem__)
@@ -138,7 +138,7 @@ class _Assignment:
         return _Head(StatementKind.STACK_REMOVED if stack in self._lost else StatementKind.STACK_ADDED, stack)
 
     def also_about(self, items: Items, counted_in: _Head) -> Iterator[_Head]:
-        """Yield the statements on removed and new stacks that concern these items, but do not count them."""
+        """Yield statements about stacks that mention these items, although `counted_in` counts them."""
         if self._judgement.whole is None:
             for left, joined in ((items.left & self._lost, frozenset()), (frozenset(), items.joined & self._gained)):
                 for stack in left | joined:
@@ -147,7 +147,7 @@ class _Assignment:
                         yield head
 
     def _story(self, items: Items) -> Story:
-        """Return the first story that is not due to a stack that left or joined the tag."""
+        """Return the first story that no removed or new stack of the tag explains."""
         told = {StatementKind.PLACE_LOST: self._lost, StatementKind.PLACE_GAINED: self._gained}
         for story in items.stories:
             if story.kind not in told or {place.stack for place in story.places} - told[story.kind]:
@@ -180,7 +180,7 @@ def statements_of(
     tag: str = "",
     part: tuple[int, Callable[[str, str], bool]] | None = None,
 ) -> tuple[Statement, ...]:
-    """Return statements on all `items` of a tag, most important first.
+    """Return statements about all `items` of a tag, most important first.
 
     Each item, lost place, lost machine and package with changed versions is in exactly one statement. If the items are
     only a selection, `part` has the number of packages of the whole tag and a function that tells which packages are
@@ -217,13 +217,13 @@ def statements_of(
 
 
 def _home(story: Story, judgement: Judgement) -> _Head:
-    """Return the statement that counts items lost by several places: the one on the first of these."""
+    """Return the statement that counts items which several places lost: that of the first place."""
     place = min((place for place in story.places if place.stack not in judgement.lost), default=None)
     return _Head(story.kind, name_of(place, story.machine) if place else "")
 
 
 def _count_in_each_place(items: Iterable[Items], found: Mapping[_Head, _Taken]) -> None:
-    """Add what each lost place and machine lost, also what other places lost or what another statement takes."""
+    """Add to each lost place and machine the number of specs it lost, also if another statement counts them."""
     for one in items:
         lost = [story for story in one.stories if story.kind in LOSSES]
         for head in {_Head(story.kind, name_of(place, story.machine)) for story in lost for place in story.places}:
@@ -239,10 +239,10 @@ def with_turnover(  # noqa: PLR0917
     judgement: Judgement,
     selection: Selection,
 ) -> tuple[Statement, ...]:
-    """Add how many hashes are gone, if that is more than half of all, in at least a fifth of the packages.
+    """Add how many hashes are gone, if these are more than half of all, in at least a fifth of the packages.
 
-    Those that are gone with a removed stack are not counted: nothing replaces them.
-    `before` counts the specs of the packages that changed. The documents of the others are read only if they matter.
+    Hashes that are gone with a removed stack are not counted: nothing replaces them. `before` counts the specs of the
+    packages that changed. The documents of other packages are read only if they matter.
     """
     lost = frozenset(judgement.lost)
     gone = [
@@ -270,7 +270,7 @@ def with_turnover(  # noqa: PLR0917
 
 
 def counted(items: Iterable[Items], judgement: Judgement, tag: str) -> Judgement:
-    """Return `judgement` with the number of all items of each statement on the whole tag, and of pruned binaries."""
+    """Return `judgement` with the number of items in each statement about the whole tag, and of pruned specs."""
     counts: defaultdict[tuple[StatementKind, str], int] = defaultdict(int)
     pruned = Counter[str]()
     assignment = _Assignment(judgement, tag)
@@ -317,7 +317,7 @@ def _statement(
 
 
 def _sides(head: _Head, lines: Sequence[Line]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what the statement shows as before and after: values, stacks or versions."""
+    """Return the values that a statement shows as before and after: compilers and the like, stacks or versions."""
     if head.values is not None:
         return tuple(value.text for value in head.values.before), tuple(value.text for value in head.values.after)
     if head.merge is not None:
@@ -344,7 +344,7 @@ def _kinds(head: _Head, taken: _Taken) -> Iterator[Kind]:
 
 
 def _effects(head: _Head, taken: _Taken) -> Iterator[Effect]:
-    """Yield the other consequences of a statement on a stack or on values, by package."""
+    """Yield the other consequences of a statement about a stack or about changed values, with their packages."""
     if head.kind not in (*_STACKS, *OF_VALUES):
         return
     packages: defaultdict[StatementKind, set[str]] = defaultdict(set)
@@ -359,7 +359,7 @@ def _effects(head: _Head, taken: _Taken) -> Iterator[Effect]:
 
 
 def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line]:
-    """Yield lines, each on one kind of change of a package; all losses or versions of a package share a line."""
+    """Yield the lines of a statement; all losses, or all versions, of a package share one line."""
     found: dict[tuple[object, ...], list[tuple[Items | None, Story]]] = {}
     for items, story in taken.items:
         if head.kind in (*LOSSES, *BY_VERSION):
@@ -391,7 +391,7 @@ def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line
 
 
 def _line(package: str, group: Sequence[tuple[Items | None, Story]]) -> Line:
-    """Return one line for the changes of a package, with all of their items."""
+    """Return one line for a group of items of one package."""
     stories = list(dict.fromkeys(story for _, story in group))
     story, members = stories[0], [items for items, _ in group if items is not None]
     if story.kind in LOSSES:
@@ -415,7 +415,7 @@ def _line(package: str, group: Sequence[tuple[Items | None, Story]]) -> Line:
 
 
 def _joined(stories: Sequence[Story]) -> Story:
-    """Return one story that combines those of one line."""
+    """Return one story that combines the stories of one line."""
     by_version = stories[0].kind in BY_VERSION
     before, after = (
         tuple(sorted_versions({version for one in stories for version in getattr(one, side)}))
@@ -441,19 +441,19 @@ Wants = Callable[[Set[Kind]], bool]
 
 
 class Selected(Struct, frozen=True):
-    """The selected statements, and the rest of all others."""
+    """The selected statements, and what is left of all statements."""
 
     statements: tuple[Statement, ...] = ()
     rest: tuple[Statement, ...] = ()
 
 
 def of_kinds(statements: Iterable[Statement], wants: Wants) -> tuple[Statement, ...]:
-    """Return the statements of the wanted kinds, without lines of other kinds."""
+    """Return the statements of wanted kinds, with only their lines of these kinds."""
     return select_statements(statements, lambda line: wants(line.kinds), wants).statements
 
 
 def select_statements(statements: Iterable[Statement], wants_line: WantsLine, wants: Wants) -> Selected:
-    """Divide statements into selected ones and the rest: on whole tags by their kinds, all others line by line."""
+    """Divide statements into selected ones and the rest; statements about a package are divided line by line."""
     shown: list[Statement] = []
     rest: list[Statement] = []
     for one in statements:
@@ -469,7 +469,7 @@ def select_statements(statements: Iterable[Statement], wants_line: WantsLine, wa
 
 
 def _with(statement: Statement, lines: list[Line]) -> Iterator[Statement]:
-    """Yield the statement with only these lines, or nothing if there are none."""
+    """Yield the statement with only `lines`; nothing if there are none."""
     if len(lines) == len(statement.lines):
         yield statement
     elif lines:
@@ -489,7 +489,7 @@ _REBUILT = (StatementKind.REBUILD_WAVE, StatementKind.REBUILT)
 
 
 class RebuiltSpecs(Struct, frozen=True, kw_only=True):
-    """New specs of one package with the same signature as older ones, whose hashes differ for the same causes."""
+    """Rebuilt specs of one package whose signature and causes are the same."""
 
     package: str
     signature: Signature
@@ -501,7 +501,7 @@ class RebuiltSpecs(Struct, frozen=True, kw_only=True):
 def with_causes(
     statements: Iterable[Statement], rebuilt: Sequence[RebuiltSpecs], chooses: Callable[[Signature], bool]
 ) -> tuple[Statement, ...]:
-    """Add causes to statements on rebuilt specs, counting the specs whose signatures `chooses` accepts."""
+    """Add causes to the statements about rebuilt specs; only specs whose signatures `chooses` accepts count."""
     chosen = [one for one in rebuilt if chooses(one.signature)]
     return tuple(
         replace(one, causes=_causes_of(one, chosen)) if chosen and one.kind in _REBUILT else one for one in statements
@@ -509,7 +509,7 @@ def with_causes(
 
 
 def _causes_of(statement: Statement, rebuilt: Iterable[RebuiltSpecs]) -> tuple[CauseCount, ...]:
-    """Return the causes of the specs in a statement, most specs first; each spec is attributed to one."""
+    """Return the causes of the rebuilt specs in a statement, most specs first; each spec counts for one cause."""
     packages = set(statement.packages)
     takes_copies = statement.kind is StatementKind.REBUILD_WAVE
     own = [one for one in rebuilt if one.package in packages and (takes_copies or not one.is_beside)]
@@ -528,7 +528,7 @@ def _causes_of(statement: Statement, rebuilt: Iterable[RebuiltSpecs]) -> tuple[C
 
 
 def in_order(statements: Iterable[Statement]) -> tuple[Statement, ...]:
-    """Sort statements by the rank of their kind, and those of one kind by their numbers of items and stacks."""
+    """Sort statements by the rank of their kind, then by their numbers of items and stacks."""
     return tuple(
         sorted(
             statements,

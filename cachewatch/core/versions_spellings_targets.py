@@ -35,7 +35,7 @@ VersionKey = tuple[bool, tuple[Segment, ...], Prerelease, str, str]
 
 @lru_cache(maxsize=65536)
 def version_key(version: str) -> VersionKey:
-    """Return a key that sorts versions; for versions that Spack considers equal, only its last part differs.
+    """Return a key that sorts versions; only its last part differs between versions that Spack considers equal.
 
     The part before that is the git reference: of two references with the same number, none is newer.
     """
@@ -47,7 +47,7 @@ def version_key(version: str) -> VersionKey:
 
 
 def version_identity(version: str) -> VersionKey:
-    """Return a value that is equal for two versions if Spack considers them equal (1-2 and 1.2).
+    """Return a value that is the same for all spellings of a version that Spack considers equal (1-2 and 1.2).
 
     Signs that Spack does not know make versions unequal.
     """
@@ -55,7 +55,7 @@ def version_identity(version: str) -> VersionKey:
 
 
 def agrees(version: str, other: str) -> bool:
-    """Tell whether two texts can be one version: equal in Spack, or one without git reference (git.x=1.2 and 1.2)."""
+    """Tell whether two texts may be one version: equal in Spack, or one lacks the git reference (git.x=1.2 and 1.2)."""
     one, another = version_identity(version), version_identity(other)
     return one[:3] == another[:3] and one[4] == another[4] and (one[3] == another[3] or not (one[3] and another[3]))
 
@@ -66,17 +66,17 @@ def sorted_versions(versions: Iterable[str]) -> list[str]:
 
 
 def newest(versions: Iterable[str]) -> str:
-    """Return the newest of `versions`, which must not be empty."""
+    """Return the newest version; `versions` must not be empty."""
     return max(versions, key=version_key)
 
 
 def is_newer(version: str, than: str) -> bool:
-    """Tell whether `version` is newer than `than`; another spelling (1-2 and 1.2) is not, nor is "" for no version."""
+    """Tell whether `version` is newer than `than`; equal versions in another spelling, and "", are not."""
     return bool(version and than) and version_key(version)[:3] > version_key(than)[:3]
 
 
 def falls(version: str, to: str) -> bool:
-    """Tell whether the first number of a version is smaller than it was, as 1.0.5 after 5.8.0, which few mean."""
+    """Tell whether the first number of a version falls, as from 5.8.0 to 1.0.5; this may be a mistake."""
     before, after = (one.partition(".")[0] for one in (version, to))
     return before.isdecimal() and after.isdecimal() and int(after) < int(before)
 
@@ -115,7 +115,7 @@ def parse_ranges(text: str) -> tuple[VersionRange, ...]:
 
 
 class Versions:
-    """A filter for versions by ranges. A range with ! excludes, and takes precedence; without any, it selects all."""
+    """A filter for versions by ranges. A range with ! excludes and takes precedence; no range means all versions."""
 
     def __init__(self, patterns: Iterable[str] = ()) -> None:
         self.patterns = tuple(patterns)
@@ -157,7 +157,7 @@ def _is_git(version: str) -> bool:
 
 
 def _parted(version: str) -> tuple[str, str]:
-    """Return the git reference of a version, empty if it has none, and the number that is assigned to it."""
+    """Return the git reference of a version, or "", and the number assigned to it."""
     if not _is_git(version):
         return "", version
     reference, _, number = version.removeprefix("git.").partition("=")
@@ -165,7 +165,7 @@ def _parted(version: str) -> tuple[str, str]:
 
 
 def _end_of(high: str) -> tuple[bool, tuple[Segment, ...], Prerelease]:
-    """Return the key after those of all versions that begin with `high`."""
+    """Return the end of a range: a key above the keys of all versions that begin with `high`."""
     _, segments, prerelease, *_ = version_key(high)
     if prerelease[0] != _FINAL[0]:
         number = str(int(prerelease[2] or 0) + 1) if len(prerelease) > 1 else "0"
@@ -233,7 +233,7 @@ _PACKAGE_OF_COMPILER = {
 
 @lru_cache(maxsize=4096)
 def compiler(text: str | None) -> str:
-    """Spell a compiler as Spack 1.0 does: `gcc@=11.4.0` becomes `gcc@11.4.0`, `oneapi` the name of its package."""
+    """Spell a compiler as Spack 1.0 does: `gcc@=11.4.0` becomes `gcc@11.4.0`, `oneapi` its package's name."""
     if text is None or text in _UNNAMED:
         return NO_COMPILER
     name, at, version = text.partition("@")
@@ -241,7 +241,7 @@ def compiler(text: str | None) -> str:
 
 
 def is_old_compiler(text: str | None) -> bool:
-    """Tell whether a compiler is spelled as before Spack 1.0, with `@=`."""
+    """Tell whether a compiler is spelled as before Spack 1.0 (`gcc@=11.4.0`)."""
     return text is not None and "@=" in text
 
 
@@ -253,13 +253,13 @@ def variants(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def that_matter(variants: Iterable[str]) -> frozenset[str]:
-    """Return the variants that matter to the users of a binary."""
+    """Return the variants that users of a binary care about: all but `patches` and `build_system`."""
     return frozenset(one for one in variants if not one.startswith(("patches=", "build_system=")))
 
 
 @lru_cache(maxsize=4096)
 def stacks(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the sorted names of stacks without duplicates and without the union `root`."""
+    """Return the sorted names of stacks, each once, without `root`, the union of all."""
     return tuple(sorted(set(names) - {UNION_STACK}))
 
 
@@ -317,9 +317,9 @@ USUAL_PLATFORM, USUAL_TARGET = "linux", "x86_64_v4"
 
 
 def install_line(package: str, version: str, *, spec_hash: str = "", platform: str = USUAL_PLATFORM) -> str | None:
-    """Return the command that installs a version, or one build of it; None where its names could mean more to a shell.
+    """Return the command to install a version or one build of it; None if a shell could misread a name.
 
-    It names the platform if that is not Linux.
+    The command names the platform if that is not Linux.
     """
     if not all(map(is_plain, (package, version, platform, *([spec_hash] if spec_hash else ())))):
         return None
@@ -328,15 +328,15 @@ def install_line(package: str, version: str, *, spec_hash: str = "", platform: s
 
 
 def on_platform(platform: str) -> str:
-    """Return the end of an install that is not for Linux."""
+    """Return the end of an install command for another platform than Linux, else ""."""
     return "" if platform == USUAL_PLATFORM else f" platform={platform}"
 
 
 def is_plain(name: str) -> bool:
-    """Tell whether a shell takes `name` for no more than a word."""
+    """Tell whether a shell reads `name` as one plain word."""
     return 0 < len(name) <= _LONGEST_WORD and not name.startswith("-") and not set(name) - _PLAIN
 
 
 def public_mirror(catalogue: str) -> str | None:
-    """Return where Spack installs what `catalogue` lists, with {tag}, if that is upstream's own."""
+    """Return the URL of Spack's public mirror, with {tag}, if `catalogue` is its own list; else None."""
     return _PUBLIC_MIRROR if catalogue.removesuffix("/").removesuffix(".git").endswith(_PUBLIC_CATALOGUE) else None

@@ -1,1 +1,1 @@
-"""What readers are to do about what happened, with what is remembered of earlier digests and what a cache has of an environment."""
+"""What readers should do: from the changes, from what earlier digests asked for, and from what an environment needs."""

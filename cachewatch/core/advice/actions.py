@@ -1,4 +1,4 @@
-"""What readers should do, about what changed and about what earlier digests asked for."""
+"""Yield the actions that readers should take because of changes, and those still open from earlier digests."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
@@ -44,9 +44,9 @@ TASKS = (*LASTING, Because.OTHER, *LOCK_FILES)
 
 
 def still_to_do(task: Action, known: Known, tags: Iterable[ComparedTag] = ()) -> Action:
-    """Return an open task for the packages of which its tag still has no more and no less than it had then.
+    """Return an open action without the packages that are settled: their builds are back, or can no longer be copied.
 
-    Lock files also miss old builds that were pruned from one of the `tags`, and versions that were replaced there.
+    An action about lock files names the versions that upgrades in `tags` replaced, and whether old builds were pruned.
     """
     if task.because in LOCK_FILES:
         own = [one for tag in tags if (tag.source, tag.tag) == (task.source, task.tag) for one in tag.statements]
@@ -69,7 +69,7 @@ def replaced_versions(statements: Iterable[Statement]) -> Iterator[str]:
 
 
 def _is_open(task: Action, found: Resolution | None) -> bool:
-    """Tell whether a task is to be done for a build, given what its tag has of it; None means nothing new."""
+    """Tell whether an action is still needed for a build, given what its tag has of it; None means nothing new."""
     if found is None or found.loss_class is LossClass.GOING:
         return True
     if task.because is Because.DOWNGRADED:
@@ -78,7 +78,7 @@ def _is_open(task: Action, found: Resolution | None) -> bool:
 
 
 def pruned_as_announced(tasks: Iterable[Action], known: Known) -> Iterator[Action]:
-    """Yield what was pruned of the builds that readers were asked to copy."""
+    """Yield an action for the builds that readers were asked to copy and that have been pruned since."""
     for one in joined(task for task in tasks if task.is_copy):
         left = still_to_do(one, known)
         standing = {need: known.left.get((one.source, one.tag, need)) for need in one.needs}
@@ -99,7 +99,7 @@ def pruned_as_announced(tasks: Iterable[Action], known: Known) -> Iterator[Actio
 
 
 def not_asked_yet(looks: Iterable[Action], tasks: Iterable[Action]) -> Iterator[Action]:
-    """Yield what to look after without what is said of the same packages already, of another tag or as pruned."""
+    """Yield the actions of `looks` without packages that `tasks` cover for the same cause in another tag."""
     told = {(one.because, one.source, name): one.tag for one in tasks for name in one.names}
     for one in looks:
         kept = one.because is Because.GONE and is_snapshot(one.tag)  # to be said of each snapshot
@@ -109,7 +109,7 @@ def not_asked_yet(looks: Iterable[Action], tasks: Iterable[Action]) -> Iterator[
 
 
 def joined(tasks: Iterable[Action]) -> Iterator[Action]:
-    """Yield open tasks, one for all packages with the same cause, place and day."""
+    """Yield open actions; those that differ only in their packages become one."""
     groups: dict[Action, list[Action]] = {}
     for one in tasks:
         groups.setdefault(one.only(()), []).append(one)
@@ -121,7 +121,7 @@ def joined(tasks: Iterable[Action]) -> Iterator[Action]:
 
 
 def waits_for(suspicious: Mapping[tuple[str, str], tuple[str, ...]], known: Known) -> Iterator[Action]:
-    """Yield for which tags readers are to wait: for what is suspicious now, and for what they still wait for."""
+    """Yield an action to wait for each tag with a suspicious loss, new or still waited for."""
     for (source, tag), names in (dict(known.waiting) | dict(suspicious)).items():
         wait = Action(verb=Verb.WAIT, because=Because.SUSPICIOUS, source=source, tag=tag, names=names, count=len(names))
         since = known.since.get((source, Verb.WAIT, wait.subjects[0]), "")
@@ -134,9 +134,9 @@ def waits_for(suspicious: Mapping[tuple[str, str], tuple[str, ...]], known: Know
 def while_waiting(
     actions: Iterable[Action], places: Collection[tuple[str, str]], missing: Collection[str]
 ) -> tuple[list[Action], list[Action]]:
-    """Divide actions: what can be done while readers wait for the tags in `places`, and what is due after that.
+    """Divide actions into those that readers can do now and those that must wait for the tags in `places`.
 
-    To copy what may be pruned cannot wait, if it is not among the `missing` packages.
+    Copying what may be pruned cannot wait, except for packages in `missing`.
     """
     now: list[Action] = []
     later: list[Action] = []
@@ -153,14 +153,14 @@ def while_waiting(
 
 
 def _can_wait(action: Action, places: Collection[tuple[str, str]]) -> bool:
-    """Tell whether an action installs or re-concretizes what may be missing for a while only."""
+    """Tell whether an action installs or re-concretizes packages that may be missing only for a while."""
     if action.because in ENVIRONMENT:
         return action.because is not Because.ENVIRONMENT_LAST
     return action.because in TASKS and (action.source, action.tag) in places
 
 
 def environment_actions(own: EnvironmentState | None, tags: Sequence[ComparedTag], *, is_new: bool) -> Iterator[Action]:
-    """Yield what to do about binaries of an environment; `is_new` chooses those that became worse lately, or the others."""
+    """Yield the actions about binaries of an environment; `is_new` chooses those that became worse, or the others."""
     if own is None:
         return
     tag = tags[0] if len(tags) == 1 else None
@@ -177,7 +177,7 @@ def environment_actions(own: EnvironmentState | None, tags: Sequence[ComparedTag
 
 
 def pin_actions(pins: Iterable[Pinned]) -> Iterator[Action]:
-    """Yield what to do about pinned snapshots: stay with them, or move to another one."""
+    """Yield the actions about pinned snapshots: stay with a snapshot, or move to another one."""
     for pin in pins:
         if pin.is_gone:
             lost, _ = lost_by_moving(pin)
@@ -204,7 +204,7 @@ def pin_actions(pins: Iterable[Pinned]) -> Iterator[Action]:
 
 
 def lost_by_moving(pin: Pinned) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the packages that another snapshot lacks, and those that it has only in other builds or versions."""
+    """Return the packages that the newer snapshot lacks, and those that it has only in other builds or versions."""
     if pin.move is not None:
         return (
             tuple(dict.fromkeys(o.need.package for o in pin.move.removed if o.loss_class is LossClass.GONE)),
@@ -217,13 +217,13 @@ def lost_by_moving(pin: Pinned) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def is_compared_with(fact: Fact, pins: Iterable[Pinned]) -> bool:
-    """Tell whether the fact compares a pinned snapshot with another one, which `stay` and `move` already cover."""
+    """Tell whether a fact compares a pinned snapshot with another one; `pin_actions` already reports that."""
     pinned = {(pin.source, pin.tag) for pin in pins}
     return bool(fact.tags) and all((tag.source, tag.base) in pinned for tag in fact.tags)
 
 
 def things_to_look_after(facts: Sequence[Fact], *, has_environment: bool) -> Iterator[Action]:
-    """Yield what to look after, for readers without an environment or a pin."""
+    """Yield actions for readers who have no environment, from the facts that concern everybody."""
     found: dict[tuple[Because, str, str, bool, LossClass | None], list[Fact]] = {}
     for one in facts:
         statement = one.statement
@@ -262,7 +262,7 @@ def things_to_look_after(facts: Sequence[Fact], *, has_environment: bool) -> Ite
 def needs_of(
     because: Because, worst: LossClass | None, names: Collection[str], statements: Iterable[Statement]
 ) -> Iterator[Need]:
-    """Yield the builds of packages that were lost, or that stacks have in older versions only; any where none is known."""
+    """Yield the builds that were lost or downgraded; where a package has no known build, a need without version."""
     found: dict[Need, None] = {}
     for one in statements:
         for line in one.lines if because is Because.DOWNGRADED else ():
@@ -291,7 +291,7 @@ def needs_of(
 
 
 def _versions(because: Because, names: Collection[str], facts: Iterable[Fact]) -> Iterator[str]:
-    """Yield the versions that packages had before, as openmpi@5.8.0; of each package the newest."""
+    """Yield the newest version that each package had before, in Spack's syntax: openmpi@5.8.0."""
     had: dict[str, set[str]] = {}
     for one in (fact.statement for fact in facts if fact.statement is not None):
         for line in one.lines if because is Because.DOWNGRADED else ():
@@ -302,7 +302,7 @@ def _versions(because: Because, names: Collection[str], facts: Iterable[Fact]) -
 
 
 def _machine(names: Collection[str], tag: ComparedTag) -> str:
-    """Return the target that lost packages, if it is one alone, and others still have them."""
+    """Return the target that lost packages, if it is the only one and the tag keeps them for others; else ""."""
     lost = [(one, each) for each in tag.statements for one in each.losses if one.loss and one.package in names]
     targets = {", ".join((*one.systems, one.place.target)) for one, _ in lost}
     is_whole = any(each.kind is StatementKind.PACKAGE_REMOVED for _, each in lost)
@@ -310,7 +310,7 @@ def _machine(names: Collection[str], tag: ComparedTag) -> str:
 
 
 def divided(look: Action, tags: Iterable[ComparedTag]) -> Iterator[Action]:
-    """Divide packages that are gone or older: everywhere, or for some machines or in some stacks, which are named."""
+    """Divide an action on lost or older packages by the machines or stacks that are affected; it names these."""
     if look.because not in (Because.GONE, Because.DOWNGRADED):
         yield look
         return
@@ -326,7 +326,7 @@ def divided(look: Action, tags: Iterable[ComparedTag]) -> Iterator[Action]:
 
 
 def _where(because: Because, package: str, statements: Iterable[Statement]) -> Iterator[str]:
-    """Yield the machines that lost a package, or the stacks that have an older version, if others do not."""
+    """Yield the machines that lost a package, or the stacks that have only an older version of it."""
     for one in statements:
         if because is Because.GONE:
             own = (lost for lost in one.losses if lost.package == package)

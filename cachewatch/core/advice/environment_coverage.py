@@ -72,19 +72,19 @@ class Environment(Struct, frozen=True, kw_only=True):
 
     @property
     def oses(self) -> frozenset[str]:
-        """The operating systems of its machines; empty if any may do, because one is unknown."""
+        """The operating systems of its machines; empty if any is possible, because a binary names none."""
         found = frozenset(need.os for need in self.needs)
         return frozenset() if "" in found else found
 
     @property
     def targets(self) -> frozenset[str]:
-        """The targets whose binaries its machines run; empty if any may do, because one is unknown."""
+        """The targets whose binaries its machines can run; empty if any is possible, because a binary names none."""
         found = frozenset(need.target for need in self.needs)
         return frozenset() if "" in found else frozenset().union(*map(spack.runnable, found))
 
 
 class Resolution(Struct, frozen=True):
-    """A need, and how the cache provides it."""
+    """A needed binary, and what the cache has for it."""
 
     need: Need
     nearest: Nearest
@@ -104,7 +104,7 @@ class Resolution(Struct, frozen=True):
 
     @property
     def loss_class(self) -> LossClass:
-        """The word of `cachewatch coverage` for it, which also describes losses of places and machines."""
+        """The class of loss of this binary; `cachewatch coverage`, places and machines use the same classes."""
         if self.is_met and self.after_prune is None:
             return LossClass.KEPT
         if self.is_met or self.after_prune is Nearest.NONE:
@@ -116,12 +116,12 @@ class Resolution(Struct, frozen=True):
 
     @property
     def left(self) -> Nearest:
-        """What is nearest without the specs that no stack builds."""
+        """The nearest build that is left after a prune, without the specs that no stack builds."""
         return self.after_prune or self.nearest
 
     @property
     def has_newer(self) -> bool:
-        """Whether a newer version is left."""
+        """Whether the newest other version for the same machines is newer than the needed one."""
         return bool(self.suggestion) and is_newer(self.suggestion, self.need.version)
 
     @property
@@ -142,12 +142,12 @@ class Coverage(Struct, frozen=True):
         return sum(covered.is_met for covered in self.needs)
 
     def of_class(self, wanted: LossClass) -> tuple[Resolution, ...]:
-        """Return the needs in one class."""
+        """Return the needs whose class of loss is `wanted`."""
         return tuple(covered for covered in self.needs if covered.loss_class is wanted)
 
 
 class CoverageChange(Struct, frozen=True):
-    """The changes for the binaries of an environment between two states; each list has the most important first.
+    """The changes for the binaries of an environment between two states, the most important first in each list.
 
     `before.met - len(removed) + len(came) == after.met`.
     """
@@ -193,7 +193,7 @@ def compare_coverage(before: Coverage, after: Coverage) -> CoverageChange:
 
 
 def better(one: Resolution | None, other: Resolution) -> Resolution:
-    """Return how two caches together provide one need."""
+    """Return how a need is provided if both caches can be used. `one` and `other` are its states in each of them."""
     if one is None:
         return other
     best, rest = sorted((one, other), key=lambda covered: (_place(covered.nearest), len(covered.differs)))
@@ -211,7 +211,7 @@ def better(one: Resolution | None, other: Resolution) -> Resolution:
 
 
 def best(one: Coverage, other: Coverage) -> Coverage:
-    """Return how two caches together provide one environment."""
+    """Return how the needs of an environment are provided if both caches can be used."""
     return Coverage(one.environment, tuple(map(better, one.needs, other.needs)))
 
 
@@ -287,7 +287,7 @@ def _wanted(need: Need) -> Versions:
 
 
 def is_runnable(need: Need, spec: Signature | Machine) -> bool:
-    """Tell whether the machine of a need runs what is built for another; what is not known may be any."""
+    """Tell whether the machine of a need can run a build; unknown values match any."""
     return (
         need.platform in ("", spec.platform)
         and need.os in ("", spec.os)
@@ -296,7 +296,7 @@ def is_runnable(need: Need, spec: Signature | Machine) -> bool:
 
 
 def _differences(need: Need, spec: Signature) -> tuple[str, ...]:
-    """Return the attributes in which a build differs from a need; an unknown attribute is no difference."""
+    """Return the attributes in which a build differs from a need; an unknown attribute does not count."""
     found = []
     if need.target not in ("", spec.target):
         found.append(f"target {spec.target}")
@@ -327,6 +327,6 @@ def _name(variant: str) -> str:
 
 
 def _distance(need: Need, spec: Signature) -> tuple[int, bool, int]:
-    """Return how different a build is from a need: by variants, then compiler, then target."""
+    """Return how far a build is from a need, for sorting: differing variants, then compiler, then target."""
     others = that_matter(spec.variants) ^ that_matter(spec.variants if need.variants is None else need.variants)
     return (len(others), _has_another_compiler(need, spec), -spack.closeness(spec.target))

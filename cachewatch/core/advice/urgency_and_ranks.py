@@ -1,6 +1,6 @@
-"""Decide what readers should do and why, before any word of a digest is chosen.
+"""Decide what readers should do and why, before a digest is put into words.
 
-Subject, body, colours, JSON and headers of mail all show what is decided here. The rules are in docs/laws.md.
+Subject, body, colours, JSON and headers of mail all show these decisions. The rules are in docs/laws.md.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -177,7 +177,7 @@ CAN_BE_URGENT = frozenset(
 
 
 def is_urgent(statement: Statement, tag: str) -> bool:
-    """Tell whether a statement on a tag is urgent; what snapshots lack is not."""
+    """Tell whether a statement on a tag is urgent; losses of a snapshot never are."""
     if statement.kind is StatementKind.SUSPICIOUS:
         return True
     if statement.kind is StatementKind.PACKAGE_REMOVED and not statement.name:
@@ -187,9 +187,10 @@ def is_urgent(statement: Statement, tag: str) -> bool:
 
 
 def _required(actions: Iterable[Action], own: EnvironmentState | None, kept: Mapping[Need, Home]) -> dict[str, str]:
-    """Return what to require, with the snapshots that still have it; newer will do where older is there: openmpi@5.8.0:.
+    """Return the versions to require in an environment, each with a snapshot that still has it, or "".
 
-    Where no snapshot has that version, but all have an older one that will do, it is that one.
+    A colon (openmpi@5.8.0:) means that a newer version will do. If all snapshots have an older one that will do, it is
+    that.
     """
     needed: dict[str, list[Need]] = {}
     for each in own.of(LossClass.GONE) if own is not None else ():
@@ -214,14 +215,14 @@ def _required(actions: Iterable[Action], own: EnvironmentState | None, kept: Map
 
 
 def _order(action: Action) -> tuple[object, ...]:
-    """Return a key that sorts actions by urgency; what readers should copy is more urgent than what they should keep."""
+    """Return a key that sorts actions by urgency: by verb, new before open, copies first, then by cause and day."""
     is_open = action.verb is Verb.LOOK and bool(action.since)
     cause = _CAUSES.index(action.because)
     return (_VERBS.index(action.verb), is_open, not action.is_copy, cause, action.since)
 
 
 def _facts(tags: Sequence[ComparedTag], known: Known, gone: Set[str], *, has_environment: bool) -> Iterator[Fact]:
-    """Yield the facts of all tags; equal statements in several tags are one fact. Of pins that are `gone` is one."""
+    """Yield the facts of all tags; equal statements of several tags become one. `gone` are pins reported elsewhere."""
     same: dict[object, tuple[Statement, list[ComparedTag]]] = {}
     for tag in tags:
         if tag.base:
@@ -241,14 +242,14 @@ def _facts(tags: Sequence[ComparedTag], known: Known, gone: Set[str], *, has_env
 
 
 def _kind_of(one: Statement, tag: ComparedTag) -> str:
-    """Return the kind of a statement, or a special one for packages missing for long and for more new snapshots."""
+    """Return the kind of a statement; "missing" if it was missing before, "snapshot-named" for another new snapshot."""
     if one.kind is StatementKind.PACKAGE_REMOVED and not one.name:
         return "missing"
     return "snapshot-named" if one.kind is StatementKind.TAG_ADDED and one.name != tag.tag else one.kind
 
 
 def _rank(one: Statement, tags: Sequence[ComparedTag], known: Known, *, has_environment: bool) -> Rank:
-    """Rank a statement by its kind and its worst loss. With an environment, losses count by its binaries instead."""
+    """Return the rank of a statement by its kind and worst loss. For an environment, losses of places do not count."""
     rank = _RANKS.get(one.kind, Rank.REST)
     if one.kind is StatementKind.SUSPICIOUS:
         return Rank.GONE if all((tag.source, tag.tag) in known.confirmed for tag in tags) else rank
@@ -274,9 +275,9 @@ def _worst(statements: Iterable[Statement]) -> LossClass | None:
 def state_of(
     change: CoverageChange, met: frozenset[str] = frozenset(), waiting: frozenset[str] = frozenset()
 ) -> EnvironmentState:
-    """Return what the cache has of each binary; `met` are the hashes that were ever present.
+    """Return what the cache has of each binary of an environment; `met` are the hashes that were ever present.
 
-    Missing binaries of packages in `waiting`, which publishing may have failed for, are left out.
+    Missing binaries of the packages in `waiting` are left out, because publishing may have failed.
     """
     was_met = {key_of(one) for one in change.before.needs if one.is_met}
     was_there = was_met | met

@@ -1,4 +1,4 @@
-"""What an assessment consists of: what readers should do, for what cause, and what it is derived from."""
+"""The values of an assessment: what readers should do, why, and the facts behind it."""
 
 from collections.abc import Collection, Mapping
 from enum import IntEnum, StrEnum
@@ -85,7 +85,7 @@ class Because(StrEnum):
 
 
 class ComparedTag(Struct, frozen=True, kw_only=True):
-    """One tag of one source with the statements that a digest reports."""
+    """One tag of one source, with the statements that a digest reports about it."""
 
     source: str
     tag: str
@@ -97,7 +97,7 @@ class ComparedTag(Struct, frozen=True, kw_only=True):
 
 
 class Pinned(Struct, frozen=True, kw_only=True):
-    """A snapshot that readers stay with, and what moving to the newest one of its series would gain and lose."""
+    """A snapshot to which readers are pinned, and what they would gain and lose by moving to the newest one."""
 
     tag: str
     source: str = ""  # empty where no source has it, or anything of its series
@@ -114,7 +114,7 @@ class Pinned(Struct, frozen=True, kw_only=True):
 
 
 class Alternative(Struct, frozen=True):
-    """The snapshot that has most binaries of an environment, with their number and the number of all."""
+    """The snapshot that has the most binaries of an environment, how many it has, and how many there are."""
 
     tag: str
     has: int
@@ -122,7 +122,7 @@ class Alternative(Struct, frozen=True):
 
 
 class Home(Struct, frozen=True):
-    """A snapshot that still has a build that is gone, or else the version nearest to it that is left."""
+    """A snapshot that still has a lost build or, failing that, the version nearest to it."""
 
     tag: str
     version: str
@@ -163,7 +163,7 @@ class Action(Struct, frozen=True, kw_only=True):
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """The names under which it is remembered: packages, the cause and a snapshot or tag, or the lock files of a tag."""
+        """The names under which a subscription remembers the action: packages, a cause with a tag, or lock files."""
         if self.because in (Because.PIN_GONE, Because.PIN_ENDING):
             return (f"{self.because} {self.name}",)
         if self.because in LOCK_FILES:
@@ -176,13 +176,13 @@ class Action(Struct, frozen=True, kw_only=True):
 
     @property
     def is_copy(self) -> bool:
-        """Whether readers without an environment should copy what may be pruned."""
+        """Whether the action asks readers without an environment to copy what may be pruned."""
         return self.because is Because.GOING or (
             self.because is Because.STACK_REMOVED and self.worst is LossClass.GOING
         )
 
     def only(self, names: Collection[str]) -> "Action":
-        """Return this for some of its packages alone."""
+        """Return the action for only those of its packages that are in `names`."""
         kept = tuple(name for name in self.names if name in names)
         needs = tuple(one for one in self.needs if one.package in kept)
         versions = tuple(one for one in self.versions if one.partition("@")[0] in kept)
@@ -201,7 +201,7 @@ class Fact(Struct, frozen=True, kw_only=True):
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """The packages that it is about; of losses, those with the worst class."""
+        """The packages that the fact is about; if it is about losses, only those with the worst class."""
         if self.statement is None:
             return ()
         if self.worst is None or self.statement.kind not in LOSSES:
@@ -224,7 +224,7 @@ class AssessedLoss(Struct, frozen=True, kw_only=True):
 
 
 class EnvironmentState(Struct, frozen=True, kw_only=True):
-    """The binaries of an environment, by what the cache still has of them."""
+    """The binaries of an environment, grouped by what the cache still has of them."""
 
     change: CoverageChange
     by_class: Mapping[LossClass, tuple[Resolution, ...]]  # of those that were ever present
@@ -238,12 +238,12 @@ class EnvironmentState(Struct, frozen=True, kw_only=True):
         return bool(self.new or self.change.came or self.change.restored)
 
     def of(self, wanted: LossClass, *, is_new: bool | None = None) -> tuple[Resolution, ...]:
-        """Return the binaries in one class; `is_new` keeps only those that became worse lately, or only the others."""
+        """Return the binaries of one class; True for `is_new` keeps only those that became worse, False the others."""
         found = self.by_class.get(wanted, ())
         return tuple(one for one in found if is_new is None or (key_of(one) in self.new) is is_new)
 
     def for_cause(self, wanted: Because, *, is_new: bool | None = None) -> tuple[Resolution, ...]:
-        """Return those with which something is to be done for one cause, likewise."""
+        """Return the binaries that need an action for this cause; `is_new` is as for `of`."""
         return tuple(one for name in self.by_class for one in self.of(name, is_new=is_new) if cause_of(one) is wanted)
 
 
@@ -264,7 +264,7 @@ class Assessment(Struct, frozen=True, kw_only=True):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether readers are to wait."""
+        """Whether readers should wait, because publishing may have failed."""
         return any(one.verb is Verb.WAIT for one in self.actions)
 
     @property
@@ -286,7 +286,7 @@ LASTING = (Because.STACK_REMOVED, Because.GOING, Because.GONE, Because.DOWNGRADE
 
 
 def cause_of(covered: Resolution) -> Because | None:
-    """Return for what cause something is to be done about a binary of an environment; None if nothing is."""
+    """Return why something must be done about a binary of an environment; None if nothing must be done."""
     is_last = covered.left is Nearest.NONE and not covered.has_newer
     if covered.loss_class is LossClass.GOING and is_last:
         return Because.ENVIRONMENT_LAST if covered.is_met else Because.ENVIRONMENT_LAST_OTHER
@@ -294,6 +294,6 @@ def cause_of(covered: Resolution) -> Because | None:
 
 
 def key_of(covered: Resolution) -> str:
-    """Return a key for a binary of an environment: its hash, or else package and version."""
+    """Return the hash of a needed binary or, if it has none, its package and version."""
     need = covered.need
     return need.hash or f"{need.package}@{need.version}"

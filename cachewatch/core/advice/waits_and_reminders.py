@@ -1,4 +1,4 @@
-"""Facts that a subscription keeps, beside its cursors, for later digests: what vanished, what was reported of it."""
+"""What a subscription remembers for later digests: removals, requested actions, announced prunes and pins."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
@@ -13,7 +13,7 @@ from cachewatch.core.advice.verbs_and_reasons import OF_LOCK_FILE, Action, Becau
 
 
 class DepartureKind(StrEnum):
-    """What can vanish and return."""
+    """What was removed and may come back: a tag, a stack, packages, or places of them."""
 
     TAG = "tag"
     STACK = "stack"
@@ -30,7 +30,7 @@ class Point(Struct, frozen=True):
 
 
 class Departure(Struct, frozen=True, kw_only=True, tag="departure"):
-    """A tag, stack, packages or a place of them that vanished from a tag in one revision, reported or not."""
+    """A removal that may be undone: a tag, a stack, or packages of a tag or place, which one revision removed."""
 
     source: str
     tag: str  # for snapshots, their series
@@ -53,28 +53,28 @@ class Departure(Struct, frozen=True, kw_only=True, tag="departure"):
 
     @property
     def revision(self) -> str | None:
-        """The revision that must be kept for it."""
+        """The last revision before the removal, which git must keep for later comparisons."""
         return self.last.revision
 
     def missing(self, stream: str) -> tuple[str, ...]:
-        """Return the packages that a stream has not reported as back."""
+        """Return the packages that the digests of a stream have not yet reported as back."""
         told = frozenset(dict(self.back).get(stream, ()))
         return tuple(package for package in self.packages if package not in told)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether readers are asked to wait, because publishing may have failed and most packages are not back."""
+        """Whether readers are asked to wait: the removal is suspicious, unconfirmed, and most packages are not back."""
         is_back = len(self.packages) - len(self.left) >= BACK_SHARE * len(self.packages)
         return self.is_suspicious and not (self.is_confirmed or self.is_settled or is_back)
 
     @property
     def left(self) -> tuple[str, ...]:
-        """The packages that no stream has told as back."""
+        """The packages that no digest of any stream has reported as back."""
         there = {package for _, told in self.back for package in told}
         return tuple(package for package in self.packages if package not in there)
 
     def joined(self, later: "Departure") -> "Departure":
-        """Return this fact combined with the same fact from a later digest."""
+        """Return this removal combined with the same one as remembered by a later digest."""
         back: dict[str, set[str]] = {}
         for stream, packages in (*self.back, *later.back):
             back.setdefault(stream, set()).update(packages)
@@ -90,7 +90,7 @@ class Departure(Struct, frozen=True, kw_only=True, tag="departure"):
 
 
 class OpenAction(Struct, frozen=True, kw_only=True, tag="action"):
-    """An action that readers were asked to take, for as long as its cause lasts."""
+    """An action that readers were asked to take; it is open as long as its cause lasts."""
 
     source: str = ""
     stream: str
@@ -108,13 +108,13 @@ class OpenAction(Struct, frozen=True, kw_only=True, tag="action"):
         return f"action {self.stream} {self.source} {self.verb} {self.subject}"
 
     def is_said(self, now: datetime) -> bool:
-        """Tell whether a task is still said: for a month, as nobody sees whether it was done; what to require, until it ends."""
+        """Tell whether digests still repeat the action: for a month, or until its cause ends if it is a requirement."""
         is_lasting = self.task is not None and self.task.because is Because.DOWNGRADED
         return is_lasting or self.last_said >= now - A_MONTH
 
 
 class AnnouncedWave(Struct, frozen=True, kw_only=True, tag="wave"):
-    """Old builds that were announced to be removed by the next prune."""
+    """Old builds of a tag; a digest announced that the next prune removes them."""
 
     source: str
     tag: str
@@ -129,7 +129,7 @@ class AnnouncedWave(Struct, frozen=True, kw_only=True, tag="wave"):
 
 
 class SeenPin(Struct, frozen=True, kw_only=True, tag="pin"):
-    """A pinned snapshot that was present."""
+    """A pinned snapshot that a source had at least once."""
 
     source: str
     tag: str
@@ -143,7 +143,7 @@ class SeenPin(Struct, frozen=True, kw_only=True, tag="pin"):
 
 
 class StillMissing(Struct, frozen=True, kw_only=True, tag="still-missing"):
-    """How many snapshots in a row a stream reported what is still missing from earlier ones."""
+    """How many snapshots in a row a stream reported that the same packages are missing."""
 
     source: str
     series: str
@@ -159,7 +159,7 @@ class StillMissing(Struct, frozen=True, kw_only=True, tag="still-missing"):
 
 
 class MetBinaries(Struct, frozen=True, kw_only=True, tag="met"):
-    """The hashes of all binaries of the environment that were ever present."""
+    """The hashes of all binaries of the environment that a cache ever had."""
 
     hashes: tuple[str, ...]
     revision: ClassVar[str | None] = None
@@ -177,19 +177,19 @@ class Remembered(Struct, frozen=True):
     facts: tuple[Fact, ...] = ()
 
     def departures(self, source: str, tag: str) -> Iterator[Departure]:
-        """Yield what vanished from a tag, or from the series of a snapshot, the latest first."""
+        """Yield the removals from a tag, or from the series of a snapshot; the latest first."""
         name = series_or_tag(tag)
         found = [one for one in self.facts if isinstance(one, Departure) and (one.source, one.tag) == (source, name)]
         yield from sorted(found, key=lambda one: (one.first.day, one.key), reverse=True)
 
     @property
     def suspicions(self) -> tuple[Departure, ...]:
-        """The departures for which readers wait, because publishing may have failed."""
+        """The removals for which readers are asked to wait, because publishing may have failed."""
         return tuple(one for one in self.facts if isinstance(one, Departure) and one.is_waiting)
 
     @property
     def confirmed(self) -> frozenset[tuple[str, str]]:
-        """The sources and tags whose last suspicious departure was confirmed by operators."""
+        """The pairs of source and tag whose last suspicious removal was confirmed by operators."""
         last: dict[tuple[str, str], Departure] = {}
         for one in self.facts:
             if isinstance(one, Departure) and one.is_suspicious:
@@ -204,11 +204,11 @@ class Remembered(Struct, frozen=True):
 
     @property
     def met(self) -> frozenset[str]:
-        """The hashes of the environment that were ever present."""
+        """The hashes of all binaries of the environment that a cache ever had."""
         return frozenset(name for one in self.facts if isinstance(one, MetBinaries) for name in one.hashes)
 
     def wave(self, source: str, tag: str) -> AnnouncedWave | None:
-        """Return the announced old builds of a tag, or None."""
+        """Return the old builds of a tag whose prune was announced, or None."""
         found = (one for one in self.facts if isinstance(one, AnnouncedWave))
         return next((one for one in found if (one.source, one.tag) == (source, tag)), None)
 
@@ -218,13 +218,13 @@ class Remembered(Struct, frozen=True):
         return next((one for one in found if (one.source, one.tag) == (source, tag)), None)
 
     def still_missing(self, source: str, tag: str, stream: str) -> StillMissing | None:
-        """Return how often a stream reported what is missing from snapshots of the series of `tag`, or None."""
+        """Return how often a stream reported packages that snapshots of this series lack, or None."""
         found = (one for one in self.facts if isinstance(one, StillMissing))
         wanted = source, series_or_tag(tag), stream
         return next((one for one in found if (one.source, one.series, one.stream) == wanted), None)
 
     def of_lock(self, stream: str, lock: str) -> "Remembered":
-        """Return all facts except actions of other streams, or about the binaries of another lock file."""
+        """Return the facts without actions of other streams, or about binaries of another lock file."""
         kept = (
             one
             for one in self.facts
@@ -234,7 +234,7 @@ class Remembered(Struct, frozen=True):
         return Remembered(tuple(kept))
 
     def learned(self, facts: Iterable[Fact]) -> "Remembered":
-        """Return all facts together with those of a digest."""
+        """Return the facts with those of a new digest added."""
         known = {one.key: one for one in self.facts}
         for one in facts:
             known[one.key] = merged(known.get(one.key), one)
@@ -242,18 +242,18 @@ class Remembered(Struct, frozen=True):
 
 
 def confirmed(facts: Iterable[Fact]) -> tuple[Fact, ...]:
-    """Return facts with all suspicious departures marked as confirmed by operators."""
+    """Return the facts with all suspicious removals marked as confirmed by operators."""
     return tuple(
         replace(one, is_confirmed=True) if isinstance(one, Departure) and one.is_suspicious else one for one in facts
     )
 
 
 def series_or_tag(tag: str) -> str:
-    """Return the name under which departures from a tag are stored: for a snapshot that of its series, develop-*."""
+    """Return the name under which removals are stored: the series of a snapshot (develop-*), else the tag."""
     own = tag_names.series(tag) if tag_names.is_snapshot(tag) else None
     return f"{own}-*" if own else tag
 
 
 def merged(known: Fact | None, later: Fact) -> Fact:
-    """Return the fact to store from an earlier one and one of the same key from a later digest."""
+    """Return the fact to store when a later digest has a fact with the same key as a known one."""
     return known.joined(later) if isinstance(known, Departure) and isinstance(later, Departure) else later
