@@ -1,1 +1,1 @@
-"""Reports of changesets and digests: one module for each format, and words.py for the words that they share."""
+"""Render changesets and digests: one module for each format, and words.py for phrases that all formats share."""

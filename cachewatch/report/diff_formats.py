@@ -1,7 +1,7 @@
-"""Write changesets in the formats of `diff`: text, JSON, JSON lines and `--stat`; template_rendering.py writes the others.
+"""Write changesets in the formats of `diff`: text, JSON, JSON lines and `--stat`; template_rendering.py has the others.
 
-Text is made from one Report, once all packages are through. JSON is written as packages come, one a
-line, with totals behind them. `--stat` has one line a package, like `git diff --stat`, but of specs.
+Text is made from one Report when all packages are compared. JSON is written package by package, one on a line, and ends
+with the totals. `--stat` has one line for each package, like `git diff --stat`, but counts specs.
 """
 
 import re
@@ -38,13 +38,13 @@ from cachewatch.report.words import chosen_lines, fact, heading, nothing, number
 
 
 def read_report(changeset: Changeset, asked: Requested) -> Report:
-    """Take all packages of `changeset` and return the report on them."""
+    """Consume the packages of `changeset` and return its report, with the facts that the reader asked for."""
     facts = {package: found for taken in changeset.collected() for package, found in taken or ()}
     return replace(changeset.report.about(asked.wants), facts=facts)
 
 
 class ToldReport(Struct, frozen=True, kw_only=True):
-    """Reports on tags that changed alike, and what is said of all of them."""
+    """The reports on tags that changed alike, and the blocks that describe them all."""
 
     reports: tuple[Report, ...]
     shown: Shown
@@ -52,12 +52,12 @@ class ToldReport(Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The tags."""
+        """The names of the tags."""
         return tags_named(self.reports)
 
 
 def told_reports(changesets: Iterable[Changeset], asked: Requested) -> list[ToldReport]:
-    """Take all packages of each changeset; of tags that changed alike, the changes are told once."""
+    """Consume all changesets and return their reports; tags that changed alike share one."""
     found: dict[Hashable, ToldReport] = {}
     for place, changeset in enumerate(changesets):
         report = read_report(changeset, asked)
@@ -72,7 +72,7 @@ def told_reports(changesets: Iterable[Changeset], asked: Requested) -> list[Told
 
 
 def write_text(changesets: Iterable[Changeset], *, asked: Requested, width: int, palette: Palette) -> Iterator[bytes]:
-    """Yield a report on each tag for a terminal."""
+    """Yield a report on each tag as text for a terminal."""
     for place, told in enumerate(told_reports(changesets, asked)):
         yield b"\n\n" if place else b""
         yield _encoded(_render_text(told.reports, told.shown, width=width, palette=palette))
@@ -96,7 +96,7 @@ _REPLACED = re.compile(r"(\S+) -> ([^\s,]+)(.*)", re.DOTALL)
 
 
 def _render_text(reports: Sequence[Report], told: Shown, *, width: int, palette: Palette) -> Iterator[str]:
-    """Yield the lines of reports on tags that changed alike, at most `width` columns wide where words allow it."""
+    """Yield the lines of reports on tags that changed alike; no line is wider than `width`, unless a word is."""
     width = max(width, _NARROWEST)
     report, *others = reports
     if others:
@@ -142,7 +142,7 @@ def _block_lines(block: Block, width: int, palette: Palette) -> Iterator[str]:
 
 
 def _aligned(block: Block, width: int, palette: Palette) -> Iterator[str]:
-    """Yield the entries in columns, with what does not fit below each."""
+    """Yield the entries of a block in columns; what is too wide for its column goes below."""
     columns = [(entry.name, entry.fact, entry.specs) for entry in block.entries]
     name, fact, specs = (
         max((len(text) for text in column if len(text) <= most), default=0)
@@ -167,7 +167,7 @@ def _aligned(block: Block, width: int, palette: Palette) -> Iterator[str]:
 
 
 def _painted(fact: str, colour: str, palette: Palette) -> str:
-    """Paint only what differs between two versions, behind the last whole part that both begin with."""
+    """Colour only the part that differs between two versions, after the parts with which both begin."""
     match = _REPLACED.fullmatch(fact)
     if match is None:
         return palette.paint(fact, colour)
@@ -187,7 +187,7 @@ _IN_MEMORY = 64 * 2**20  # bytes of JSON
 
 
 class JsonCollector(ListCollector):
-    """Encoded packages."""
+    """A collector that encodes each package as JSON."""
 
     def add(self, change: PackageChange) -> None:
         """Encode one package."""
@@ -195,7 +195,7 @@ class JsonCollector(ListCollector):
 
 
 def write_json(changesets: Iterable[Changeset], *, wants: Wants) -> Iterator[bytes]:
-    """Yield one JSON object with all changesets, and of their statements and events those of the kinds that are wanted."""
+    """Yield one JSON object with all changesets; statements and events of kinds that `wants` refuses are left out."""
     yield b'{"schema":' + encode(SCHEMA) + b',"changesets":['
     for place, changeset in enumerate(changesets):
         yield b",\n" if place else b"\n"
@@ -219,7 +219,7 @@ _TYPES = {
 
 
 def write_jsonl(changesets: Iterable[Changeset], *, wants: Wants) -> Iterator[bytes]:
-    """Yield one JSON object a line, told apart by `type`: changeset, package, statement, machine-lost, cause, event, warning, summary."""
+    """Yield one JSON object on each line; its `type` is changeset, package, statement, cause, event and so on."""
     for changeset in changesets:
         sides = {"before": side_values(changeset.before), "after": side_values(changeset.after)}
         yield encode({"type": "changeset", "schema": SCHEMA, **sides}) + b"\n"
@@ -231,7 +231,7 @@ def write_jsonl(changesets: Iterable[Changeset], *, wants: Wants) -> Iterator[by
 
 
 def _rest(changeset: Changeset, wants: Wants) -> dict[str, Any]:
-    """Return all that is told behind the packages, by name."""
+    """Return the values that follow the packages in JSON, by name: statements, lost machines, events and so on."""
     report = changeset.report
     causes = {} if changeset.explain is None else {"causes": attributed_json(changeset.explain())}
     return {
@@ -245,7 +245,7 @@ def _rest(changeset: Changeset, wants: Wants) -> dict[str, Any]:
 
 
 def _packages(changeset: Changeset) -> Iterator[bytes]:
-    """Yield the packages with the ids of the statements that explain their places, which are known behind the last."""
+    """Yield the packages, each place with the id of the statement that explains it; statements follow all packages."""
     with SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
         for parts in changeset.collected():
             file.writelines(part + b"\n" for part in parts)
@@ -262,15 +262,15 @@ _Numbers = tuple[str, int, int]  # a package, and its specs before and after
 
 
 class StatCollector(ListCollector):
-    """Packages with their numbers of specs."""
+    """A collector that keeps how many specs each package had and has."""
 
     def add(self, change: PackageChange) -> None:
-        """Take the numbers of one package."""
+        """Keep the numbers of specs of one package."""
         self.kept.append((change.package, change.counts.before, change.counts.after))
 
 
 def write_stat(changesets: Iterable[Changeset], *, wants: Wants, width: int | None) -> Iterator[bytes]:
-    """Yield a line for each package and the totals of each tag."""
+    """Yield a line for each package, and the totals of each tag."""
     found: dict[tuple[tuple[_Numbers, ...], PackageCounts, tuple[Statement, ...]], list[Report]] = {}
     for changeset in changesets:
         packages = tuple(numbers for body in changeset.collected() for numbers in body)

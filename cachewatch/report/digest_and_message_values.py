@@ -1,8 +1,8 @@
-"""The values of reports: a report, a digest, a notice, a move between snapshots, and a rendered digest on its way.
+"""The values of reports: a digest, a notice to operators, a move between snapshots, and a rendered digest.
 
-A channel turns one digest into messages, one per recipient, file or address, whose bytes are final: they are stored
-before anything is sent, and every retry sends the same ones. A page is final when it is made too, but has an empty
-place for the links to the pages before and after it, which a site fills.
+A channel turns a rendered digest into messages, one for each recipient, file or address. Their bytes are final: they
+are stored before anything is sent, and every retry sends the same ones. A page is final, too, but has an empty place
+for the links to the pages before and after it, which a site fills.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,25 +27,25 @@ from cachewatch.report.words_file import Words, fill
 
 
 class Outage(Struct, frozen=True):
-    """A time in which a source published nothing, longer than it usually takes."""
+    """A time in which a source published nothing, longer than usual."""
 
     since: datetime
     until: datetime
 
 
 class Note(Struct, frozen=True):
-    """A remark on what was compared, as `[notes]` of words.toml says it."""
+    """A remark on what was compared; its text is in the table `[notes]` of words.toml."""
 
     key: str
     values: Mapping[str, str] = {}
 
     def said(self, words: Words) -> str:
-        """Return the sentence."""
+        """Return the remark as a sentence."""
         return fill(words.text("notes", self.key), 2, self.values)
 
 
 class Span(Struct, frozen=True, kw_only=True):
-    """What a digest covers of one source."""
+    """The part of a source that a digest covers: two states, and the time between them."""
 
     source: str
     address: str  # public URL of the repository; empty where readers have none
@@ -62,7 +62,7 @@ class Span(Struct, frozen=True, kw_only=True):
 
 
 class Example(Struct, frozen=True, kw_only=True):
-    """The newest version of a package, to be tried out."""
+    """The newest version of a package, as an example to install."""
 
     package: str
     version: str
@@ -79,7 +79,7 @@ class CsvTable(Struct, frozen=True):
 
 
 class VersionsChange(Struct, frozen=True):
-    """The versions that came to and went from one package."""
+    """The versions that were added to and removed from one package."""
 
     package: str
     added: tuple[str, ...]
@@ -87,7 +87,7 @@ class VersionsChange(Struct, frozen=True):
 
 
 class TagDigest(Struct, frozen=True, kw_only=True):
-    """What happened to one tag of one source."""
+    """What a digest reports about one tag of one source."""
 
     source: str
     report: Report
@@ -116,7 +116,7 @@ MAX_HTML = 90_000  # bytes of a mail: Gmail cuts what is longer than about 102,0
 
 
 class Digest(Struct, frozen=True, kw_only=True, dict=True):
-    """All that a template may say; docs/templates.md describes what templates are given of it."""
+    """Everything that a digest can report; docs/templates.md describes what templates get of it."""
 
     key: str
     subscription: str
@@ -145,7 +145,7 @@ class Digest(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def assessment(self) -> Assessment:
-        """What readers are to do about it."""
+        """What readers should do because of the digest."""
         return assess(
             tuple(map(_compared, self.tags)),
             environment=self.environment,
@@ -157,7 +157,7 @@ class Digest(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing happened of what was asked for."""
+        """Whether nothing happened that the subscription reports."""
         if any(pin.is_news for pin in self.pinned) or (self.environment and not self.is_urgent):
             return False
         if any(one.because is Because.PRUNED for one in self.assessment.actions):
@@ -166,13 +166,13 @@ class Digest(Struct, frozen=True, kw_only=True, dict=True):
 
 
 def base_of(report: Report) -> str:
-    """Return the snapshot that a new one is compared with."""
+    """Return the snapshot with which a new one is compared, or ""."""
     before, after = report.before.tag, report.after.tag
     return before if before and after and before != after else ""
 
 
 def _known(known: Known, remembered: Remembered, now: datetime) -> Known:
-    """Add to what is known what a subscription remembers of earlier actions, and of what was suspicious."""
+    """Return `known` with the earlier actions and suspicious losses that the subscription remembers."""
     since = {(one.source, Verb(one.verb), one.subject): one.since for one in remembered.actions}
     tasks = [(replace(one.task, since=one.since), one.is_said(now)) for one in remembered.actions if one.task]
     return replace(
@@ -200,7 +200,7 @@ def _compared(tag: TagDigest) -> ComparedTag:
 
 
 class Notice(Struct, frozen=True, kw_only=True):
-    """Something that operators must know of cachewatch itself."""
+    """A message to operators about cachewatch itself."""
 
     key: str
     created: datetime
@@ -219,7 +219,7 @@ PLACE = "<!-- neighbours --><!-- /neighbours -->"
 
 
 def with_neighbours(page: str, *, previous: str | None, following: str | None) -> str:
-    """Return the page of a digest with links to the addresses of those before and after it in their place."""
+    """Return the page of a digest with links to the pages before and after it, at the place reserved for them."""
     named = (("prev", previous, "Previous"), ("next", following, "Next"))
     links = [f'<a rel="{rel}" href="{escape(to)}">{word} digest</a>' for rel, to, word in named if to]
     said = f'<nav class="neighbours" aria-label="Digests">{" ".join(links)}</nav>' if links else ""
@@ -227,7 +227,7 @@ def with_neighbours(page: str, *, previous: str | None, following: str | None) -
 
 
 class Attachment(Struct, frozen=True):
-    """A file that goes with a digest."""
+    """A file that is attached to a digest."""
 
     name: str
     content_type: str
@@ -235,7 +235,7 @@ class Attachment(Struct, frozen=True):
 
 
 class Form(StrEnum):
-    """A form of a digest that only some channels want; all others are made for each digest."""
+    """A form of a digest that only some channels need; all other forms are always made."""
 
     MARKDOWN = "md"
     FEED = "feed.html"
@@ -244,7 +244,7 @@ class Form(StrEnum):
 
 
 class RenderedDigest(Struct, frozen=True, kw_only=True):
-    """One rendered digest (or notice to operators), in the forms that its channels want; others are empty."""
+    """A rendered digest (or notice to operators), in the forms that its channels need; other forms are empty."""
 
     key: str  # names this digest for good: the same span of the same subscription has the same
     subscription: str
@@ -272,7 +272,7 @@ class RenderedDigest(Struct, frozen=True, kw_only=True):
 
 
 class Message(Struct, frozen=True, kw_only=True):
-    """The final bytes for one target."""
+    """The final bytes for one recipient, file or address."""
 
     key: str  # of the digest
     target: str  # an address, a path or a URL without secrets; unique within a digest
@@ -283,7 +283,7 @@ class Message(Struct, frozen=True, kw_only=True):
 
 
 class DeliveryOutcome(StrEnum):
-    """What became of a message."""
+    """The result of an attempt to deliver a message."""
 
     SENT = "sent"
     DEFERRED = "deferred"  # try again later
@@ -294,7 +294,7 @@ class DeliveryOutcome(StrEnum):
 
 
 class DeliveryResult(Struct, frozen=True):
-    """What a transport reports of one attempt."""
+    """The result of one attempt, with its reasons."""
 
     outcome: DeliveryOutcome
     detail: str = ""  # the other side's words, without secrets and control characters
@@ -307,7 +307,7 @@ class DeliveryResult(Struct, frozen=True):
 
     @property
     def is_refused(self) -> bool:
-        """Whether the recipient was refused for good."""
+        """Whether the server refused the recipient permanently."""
         return self.is_address and self.outcome is DeliveryOutcome.DEAD
 
 
@@ -315,10 +315,10 @@ SENT = DeliveryResult(outcome=DeliveryOutcome.SENT)
 
 
 class Transport(Protocol):
-    """Takes messages out, one after the other, over one connection where there is one."""
+    """Delivers messages one after the other, over one connection if there is one."""
 
     def deliver(self, message: Message) -> DeliveryResult:
-        """Hand over one message; every failure is an answer, never an exception."""
+        """Deliver one message. Failures are returned, never raised."""
 
 
 # Returns the messages that were sent to a target before, newest first, at most so many.
@@ -326,15 +326,15 @@ SentHistory = Callable[[str, int], Sequence[Message]]
 
 
 class Channel(Protocol):
-    """A way out, as configured under one name."""
+    """A configured way to send digests."""
 
     name: str
 
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
-        """Return the final bytes for every target of `digest`."""
+        """Return the final messages of a digest, one for each recipient, file or address."""
 
     def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:
-        """Return a message that repeats what was sent before, marked as resent."""
+        """Return a message with the same content as `original`, marked as resent."""
 
     def open(self, sent_history: SentHistory) -> AbstractContextManager[Transport]:
-        """Begin a run of deliveries; nothing is connected before the first message."""
+        """Begin a run of deliveries; a connection is opened with the first message."""

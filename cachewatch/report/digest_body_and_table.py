@@ -1,4 +1,4 @@
-"""The body of a digest in words: what happened, one table, and what is routine. What to do is in `todo_and_commands`."""
+"""The body of a digest in words: what happened, one table, and what is routine. `todo_and_commands` says what to do."""
 
 from collections.abc import Collection, Iterable, Sequence
 from zoneinfo import ZoneInfo
@@ -50,7 +50,7 @@ _IN_TABLE = (*_CLAUSES, StatementKind.PACKAGE_REMOVED, *LOSSES)
 
 
 class Row(Struct, frozen=True, kw_only=True):
-    """One line of the table: a package, what happened to it, and where."""
+    """One row of the table: a package, what happened to it, and where."""
 
     package: str
     change: str
@@ -62,7 +62,7 @@ class Row(Struct, frozen=True, kw_only=True):
 
 
 class Section(Struct, frozen=True, kw_only=True):
-    """Rows of one kind."""
+    """The rows of one kind of change, with a heading."""
 
     name: str  # gone, upgraded, place-gained
     heading: str
@@ -72,12 +72,12 @@ class Section(Struct, frozen=True, kw_only=True):
 
     @property
     def packages(self) -> int:
-        """How many packages its rows are about."""
+        """The number of packages in the rows."""
         return len({row.package for row in self.rows})
 
 
 def happened(digest: Digest, words: Words, rows: int, most: int = _MOST_SAID) -> list[str]:
-    """Return a sentence for each of the first things that happened; `rows` are in the table below."""
+    """Return a sentence for each of the most important events; `rows` is the number of rows in the table."""
     loud = [one for one in digest.assessment.facts if one.rank < Rank.HARMLESS]
     loud = [one for one in loud or _prunes(digest, is_news=True) if one.kind != "environment"]
     loud += _harmless_stacks(digest)
@@ -115,7 +115,7 @@ def happened(digest: Digest, words: Words, rows: int, most: int = _MOST_SAID) ->
 
 
 def _snapshot(digest: Digest, clause: Clause, words: Words) -> str:
-    """Say what a new snapshot has and lacks, in one sentence."""
+    """Return one sentence that says what a new snapshot has and lacks."""
     (tag,) = clause.first.tags
     lost = lost_packages(tag.statements)
     facts = [one for one in digest.assessment.facts if tag in one.tags and one.kind in _CLAUSES]
@@ -133,14 +133,14 @@ def _snapshot(digest: Digest, clause: Clause, words: Words) -> str:
 
 
 def _in_tags(one: Fact, digest: Digest) -> str:
-    """Name the tags in which it happened, where the digest is about others, too."""
+    """Return the tags in which a fact occurred, as a prefix; "" if these are all tags of the digest."""
     if not one.tags or len(one.tags) >= _standing(digest) or one.kind in ("tag-removed", "tag-added", "suspicious"):
         return ""
     return f"{' and '.join(safe(tag.tag) for tag in one.tags)}: "
 
 
 def _rest(digest: Digest) -> list[Statement]:
-    """Return the statements that are not shown, but for those about new snapshots."""
+    """Return the statements that are not shown, except those about new snapshots."""
     tags = {(tag.source, tag.tag) for fact in digest.assessment.facts if fact.kind == "snapshot" for tag in fact.tags}
     # Of new snapshots it is said how many hashes differ.
     return [one for tag in digest.tags if (tag.source, tag.report.tag) not in tags for one in tag.rest]
@@ -151,7 +151,7 @@ def _is_quiet(one: Statement) -> bool:
 
 
 def _quiet(digest: Digest) -> list[Fact]:
-    """Return what is routine: what was pruned, and what was rebuilt."""
+    """Return the facts that are routine: prunes and rebuilds."""
     hidden = filter(_is_quiet, _rest(digest))
     is_said = any(fact.kind == StatementKind.TURNOVER for fact in digest.assessment.facts)
     told = [
@@ -163,14 +163,14 @@ def _quiet(digest: Digest) -> list[Fact]:
 
 
 def _causes(digest: Digest, words: Words) -> list[str]:
-    """Return sentences about what is routine for others, but why something is to be done about an environment."""
+    """Return the routine facts that explain why readers must do something about their environment, as sentences."""
     if not any(one.because in ENVIRONMENT for one in digest.assessment.due):
         return []
     return [one.said for one in clauses_of(digest, _quiet(digest), words) if one.kind in _CAUSES]
 
 
 def routine(digest: Digest, words: Words, told: Collection[str]) -> list[str]:
-    """Return sentences about what nobody has to act on, without those that are `told` as what happened."""
+    """Return sentences about facts on which nobody has to act, without those already in `told`."""
     quiet = [*_harmless_stacks(digest), *_quiet(digest)]
     said = [one.said for one in clauses_of(digest, quiet, words) if not any(each.endswith(one.said) for each in told)]
     others = {package for one in _rest(digest) if not _is_quiet(one) for package in one.packages}
@@ -199,14 +199,14 @@ def routine(digest: Digest, words: Words, told: Collection[str]) -> list[str]:
 
 
 def _prunes(digest: Digest, *, is_news: bool) -> list[Fact]:
-    """Return what is routine, or else the prune that is all that happened."""
+    """Return the routine removals or, with `is_news`, the prune if nothing else happened."""
     facts = digest.assessment.facts
     is_all = all(one.rank >= Rank.HARMLESS for one in facts)
     return [one for one in facts if one.rank is Rank.PRUNE and (is_all and one.kind == "prune") is is_news]
 
 
 def _harmless_stacks(digest: Digest) -> list[Fact]:
-    """Return the removed stacks of which other stacks have everything: no section names these."""
+    """Return the removed stacks whose binaries other stacks all have; the table does not name these."""
     facts = digest.assessment.facts
     return [one for one in facts if one.kind == StatementKind.STACK_REMOVED and one.rank is Rank.HARMLESS]
 
@@ -215,7 +215,7 @@ _HARMLESS = (LossClass.KEPT, LossClass.EQUAL)
 
 
 def sections(digest: Digest, words: Words) -> list[Section]:
-    """Return the table: what is gone first, then what is missed, versions, and the rest."""
+    """Return the table in sections: losses by class, then other changes of versions, then the rest."""
     found = digest.assessment
     waiting = {one.statement for one in found.facts if one.rank is Rank.SUSPICION}
     losses = [one for one in found.losses if one.statement not in waiting]
@@ -232,7 +232,7 @@ def sections(digest: Digest, words: Words) -> list[Section]:
 
 
 def _with_tags(section: Section) -> Section:
-    """Name the tags in the heading, if they are the same for all rows, or else in each row."""
+    """Put the names of tags into the heading if they are the same for all rows, or else into each row."""
     named = {row.tags for row in section.rows}
     if len(named) == 1:
         remark = "; ".join(filter(None, (section.remark, *named)))
@@ -297,7 +297,7 @@ def _os(one: AssessedLoss) -> str:
 def _lost_where(
     group: Sequence[AssessedLoss], words: Words, digest: Digest, *, is_named: bool, has_targets: bool
 ) -> str:
-    """Say where a package was lost; for which machines, unless the heading `is_named` after them."""
+    """Return where a package was lost; `is_named` means that the heading already names the machines."""
     first = next((one for one in group if one.statement.kind is StatementKind.PACKAGE_REMOVED), group[0])
     targets = {one.lost.place.target for one in group} if has_targets and not is_named else set()
     stacks = {one.lost.place.stack for one in group}
@@ -356,12 +356,12 @@ def _changes(kind: StatementKind, digest: Digest, words: Words) -> Section:
 
 
 def lines_of(digest: Digest, kind: StatementKind) -> list[tuple[Line, TagDigest]]:
-    """Return the lines of all statements of a kind, each with its tag."""
+    """Return the lines of all statements of one kind, each with its tag."""
     return [(line, tag) for tag in digest.tags for one in tag.statements if one.kind is kind for line in one.lines]
 
 
 def _merged(rows: Iterable[Row], digest: Digest) -> tuple[Row, ...]:
-    """Make one row of those that several tags have in common, which says in which if not in all."""
+    """Merge equal rows of several tags into one; it names its tags if these are not all."""
     alike: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         alike.setdefault((row.package, row.change, row.where), []).append(row)
@@ -375,5 +375,5 @@ def _merged(rows: Iterable[Row], digest: Digest) -> tuple[Row, ...]:
 
 
 def _standing(digest: Digest) -> int:
-    """Return how many tags were not removed."""
+    """Return the number of tags that were not removed."""
     return sum(all(one.kind is not StatementKind.TAG_REMOVED for one in tag.statements) for tag in digest.tags)

@@ -1,7 +1,7 @@
-"""What a digest keeps of a comparison, and a digest as plain data: what templates are given, and what JSON says.
+"""Collect what a digest needs of a comparison, and turn a digest into plain data for templates and JSON.
 
-The data is nothing but dictionaries, lists, strings, numbers and None, so that a template of a user can
-reach nothing else. A DigestForm says how much of it is there; what a form leaves out it counts.
+The data has nothing but dictionaries, lists, strings, numbers and None, so that a user's template can reach nothing
+else. A DigestForm limits how much the data contains; what it leaves out is counted.
 """
 
 import heapq
@@ -49,7 +49,7 @@ _FEWEST_SAID = 5
 
 
 class DigestForm(Struct, frozen=True, kw_only=True):
-    """How much of a digest is told."""
+    """The limits on how much of a digest is shown: numbers of rows, tags and texts, and lengths."""
 
     rows: int = _MOST  # of each list of each tag
     tags: int = _MOST
@@ -60,7 +60,7 @@ class DigestForm(Struct, frozen=True, kw_only=True):
 
     @property
     def longest_line(self) -> int:
-        """Characters of one command or reason."""
+        """The greatest length of a command or reason, in characters."""
         return _MOST if self.longest == _MOST else _LONGEST_LINE
 
 
@@ -68,7 +68,7 @@ WHOLE = DigestForm()
 
 
 def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, own: Words | None = None) -> Data:
-    """Return `digest` as plain data, in the words `own`; `clean` is applied to all text from outside."""
+    """Return `digest` as plain data for templates; `clean` is applied to untrusted text, `own` replaces our words."""
     said = own or words()
     made = _Maker(digest, form, clean, said)
     found = digest.assessment
@@ -115,7 +115,7 @@ def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, own: W
 
 
 def json_view(digest: Digest, own: Words | None = None) -> Data:
-    """Return all of `digest` for programs, with the statements of each tag."""
+    """Return the whole `digest` as data for programs, with all statements of each tag."""
     shown = view(digest, own=own)
     for tag, data in zip(digest.tags, shown["tags"], strict=True):
         data["statements"] = list(map(statement_values, tag.statements))
@@ -131,11 +131,11 @@ class _Maker:
         self._words = own
 
     def _name(self, text: str) -> str:
-        """Return a name of strangers'; all of it where nobody but a program reads it."""
+        """Return an untrusted name, made safe for display; programs get the whole name."""
         return self._clean(text if self._form is WHOLE else safe_name(text))
 
     def lines(self, items: tuple[str, ...], rest: str) -> list[str]:
-        """Return whole ones only: half a command or reason says something else."""
+        """Return the commands or reasons that fit, none of them cut, and a line that counts the others (`rest`)."""
         told = [safe(item) for item in items if len(item) <= self._form.longest_line][: self._form.others]
         more = len(items) - len(told)
         return told + ([rest.format(more)] if more else [])
@@ -157,7 +157,7 @@ class _Maker:
         }
 
     def said(self, found: Sequence[str]) -> list[str]:
-        """Return sentences; of very long ones, whole ones only where a program reads them."""
+        """Return as many sentences as fit; long ones are shortened, but not for programs."""
         most = max(self._form.others, _FEWEST_SAID) if self._form.tags else 1
         texts = map(safe, found[:most])
         if self._form is WHOLE:
@@ -165,7 +165,7 @@ class _Maker:
         return [shortened(text, _LONGEST_LINE) for text in texts]
 
     def action(self, one: Action) -> Data:
-        """Return what is to be done."""
+        """Return an action as plain data."""
         return {
             "verb": one.verb.value,
             "because": one.because.value,
@@ -178,7 +178,7 @@ class _Maker:
         }
 
     def fact(self, one: Fact) -> Data:
-        """Return one thing that happened, by the id of its statement."""
+        """Return a fact as plain data; it refers to its statement by the id."""
         return {
             "kind": str(one.kind),
             "rank": one.rank.name.lower().replace("_", "-"),
@@ -189,7 +189,7 @@ class _Maker:
         }
 
     def loss(self, one: AssessedLoss) -> Data:
-        """Return a lost place or machine, and what is there of it."""
+        """Return a lost place or machine as plain data, with what is left there."""
         lost = one.lost
         assert lost.loss is not None
         return {
@@ -205,7 +205,7 @@ class _Maker:
         }
 
     def section(self, section: Section) -> Data:
-        """Return the rows of one kind, as many as there is room for."""
+        """Return a section of the table as plain data, with as many rows as fit."""
         shown = section.rows[: min(self._form.rows, self._digest.rows)]
         return {
             "name": section.name,
@@ -218,7 +218,7 @@ class _Maker:
         }
 
     def row(self, row: Row) -> Data:
-        """Return one line of the table."""
+        """Return a row of the table as plain data."""
         has_page = row.kind is not StatementKind.PACKAGE_REMOVED and self._form.has_links
         return {
             "package": self._name(row.package),
@@ -230,14 +230,14 @@ class _Maker:
         }
 
     def steps(self) -> Data | None:
-        """Return the commands that settle what is to be done, in their order, and where they are run; none without rows."""
+        """Return the commands that do what readers should do, in order; None if there are none or no room for rows."""
         found = steps(self._digest, self._words) if self._form.rows else []
         return {"said": self._words.text("todo", "steps"), "commands": found} if found else None
 
     def install(self) -> Data:
-        """Return one line that installs what is new on one machine, and how many packages it does not name.
+        """Return one command that installs new packages on one machine, and how many packages it does not name.
 
-        There is none where something is more pressing, or where its names could mean more to a shell.
+        It is omitted if something is more urgent, or if a shell could misread a name.
         """
         found = self._digest.assessment
         is_pressing = any(
@@ -262,7 +262,7 @@ class _Maker:
         }
 
     def tag(self, tag: TagDigest) -> Data:
-        """Return what one tag is, for programs: its statements, and totals."""
+        """Return a tag with its statements and totals, as data for programs."""
         report = tag.report
         whole = self._form is WHOLE
         causes = (cause for one in (*tag.statements, *tag.rest) for cause in one.causes)
@@ -296,7 +296,7 @@ class _Maker:
         }
 
     def _examples(self, tag: TagDigest) -> tuple[Example, ...]:
-        """Return what to install: for an environment, what its machines run."""
+        """Return the packages to install as examples; for an environment, those that its machines run."""
         change = self._digest.environment
         if change is None:
             return tag.examples
@@ -306,7 +306,7 @@ class _Maker:
         )
 
     def reason(self, one: Reason) -> Data:
-        """Return why specs were rebuilt."""
+        """Return a reason for rebuilds as plain data."""
         first = one.causes[0]
         return {
             "what": first.what.value,
@@ -331,7 +331,7 @@ class _Maker:
 
 
 def _of_one_machine(examples: Sequence[Example], platform: str) -> list[Example]:
-    """Return the examples that one machine can install: as many as possible."""
+    """Return the largest group of examples that one machine can install."""
     found: list[Example] = []
     for own in dict.fromkeys(each for one in examples for each in one.machines if each.platform == platform):
         fitting = [
@@ -344,7 +344,7 @@ def _of_one_machine(examples: Sequence[Example], platform: str) -> list[Example]
 
 
 def cleaner(longest: int) -> Clean:
-    """Return what makes text harmless, and no longer than a reader will bear."""
+    """Return a function that makes text safe for display and cuts it to `longest` characters."""
 
     def clean(text: str) -> str:
         return shortened(safe(text[: longest + 1]), longest)
@@ -353,12 +353,12 @@ def cleaner(longest: int) -> Clean:
 
 
 def moment(time: datetime | None) -> str | None:
-    """Return a time as JSON has it."""
+    """Return a time in UTC as JSON writes it, or None."""
     return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if time else None
 
 
 def package_url(links: str, tag: TagDigest, package: str) -> str | None:
-    """Return the page of a package in the catalogue, if there are such pages; a tag that is gone has none."""
+    """Return the URL of a package's page in the catalogue; None if there are no pages, or the tag was removed."""
     name = tag.report.after.tag
     if not links.startswith(("https://", "http://")) or not name:
         return None
@@ -366,18 +366,18 @@ def package_url(links: str, tag: TagDigest, package: str) -> str | None:
 
 
 def is_cut(data: Mapping[str, Any]) -> bool:
-    """Tell whether there are lines that are counted and not there."""
+    """Tell whether rows or tags of the digest were left out and only counted."""
     return any(section["more"] for section in data["sections"]) or bool(data["more_tags"])
 
 
 def platform_of(example: Example) -> str:
-    """Return the platform that an install has to name: the only one, or the usual one."""
+    """Return the platform that an install command names: the only one of the example, or the usual one."""
     platforms = {machine.platform for machine in example.machines}
     return platforms.pop() if len(platforms) == 1 else USUAL_PLATFORM
 
 
 def target_of(example: Example) -> str:
-    """Return the target that an install has to name, as usual machines cannot run it; empty where they can."""
+    """Return the target that an install command must name; "" if usual machines run the binary."""
     targets = sorted({one.target for one in example.machines if one.platform == USUAL_PLATFORM})
     if any(runs(USUAL_TARGET, one) for one in targets):
         return ""
@@ -390,7 +390,7 @@ Ranked = tuple[int, int, str, Example]
 
 
 class DigestPart(Struct, frozen=True):
-    """What was collected of some packages."""
+    """What a digest keeps of some packages."""
 
     versions: tuple[VersionsChange, ...]
     examples: list[Ranked]
@@ -399,10 +399,10 @@ class DigestPart(Struct, frozen=True):
 
 
 class DigestCollector:
-    """What is kept of packages for a digest, beside its statements."""
+    """A collector that keeps what a digest needs of packages besides statements."""
 
     def __init__(self, wants: Wants, *, has_table: bool = True) -> None:
-        """Keep what is of the kinds that `wants` chooses."""
+        """Collect only changes of kinds that `wants` accepts."""
         self._wants = wants
         self._versions: list[VersionsChange] = []
         self._examples: list[Ranked] = []
@@ -411,7 +411,7 @@ class DigestCollector:
         self._has_table = has_table
 
     def add(self, change: PackageChange) -> None:
-        """Take what there is to say of one package."""
+        """Keep what a digest needs of one package."""
         if not self._wants(change.kinds):
             return
         if delta := change.facts["versions"]:
@@ -423,7 +423,7 @@ class DigestCollector:
             self._examples = _best([*self._examples, example])
 
     def take(self) -> DigestPart:
-        """Hand over what was collected."""
+        """Return what was collected."""
         table = csv_table(self._csv.take())
         return DigestPart(tuple(self._versions), self._examples, tuple(self._installable), table)
 
@@ -436,10 +436,10 @@ def read_tag_digest(
     wants_line: Callable[[Line], bool] | None = None,
     room: int | None = None,
 ) -> TagDigest:
-    """Take all packages of `changeset`, which was made with a DigestCollector.
+    """Consume all packages of `changeset`, which was made with a DigestCollector, and return the digest of the tag.
 
-    `wants` chooses what happened to the whole tag, and lines too unless `wants_line` does. The
-    table may take as many bytes as there is `room`, and MOST_CSV if nothing is said.
+    `wants` selects statements about the whole tag; it selects lines, too, unless `wants_line` is given. The table of
+    changes may take `room` bytes, or MOST_CSV if that is None.
     """
     examples: list[Ranked] = []
     installable: list[str] = []
@@ -470,9 +470,9 @@ def _best(examples: Iterable[Ranked]) -> list[Ranked]:
 
 
 def _example(change: PackageChange) -> Ranked | None:
-    """Return what to install: of a new package sooner than of a new version, of what has more new specs sooner.
+    """Return the newest version of a package as an example to install, with its rank; None if no new version was built.
 
-    It is the newest version that stacks build, if it is newer than all that were there.
+    New packages rank before new versions, then those with more new specs come first.
     """
     came = {signature: count for signature, count in change.added_hashes.counts.items() if signature.stacks}
     version = newest({version for signature in came for version in signature.versions} or {""})

@@ -1,4 +1,4 @@
-"""Render a digest, or a notice to operators, in every form that a channel may want.
+"""Render a digest, or a notice to operators, in every form that a channel may need.
 
 Recipients of digests never get the notices.
 """
@@ -76,7 +76,7 @@ _BEGIN = (0, 2, -2)
 
 
 def render_digest(digest: Digest, *, shortness: int = 0, **options: Any) -> RenderedDigest:
-    """Render `digest` once, as `render_lengths` does."""
+    """Render `digest` in one length; the options are those of `render_lengths`."""
     (rendered,) = render_lengths(digest, [shortness], **options)
     return rendered
 
@@ -91,8 +91,8 @@ def render_lengths(
 ) -> list[RenderedDigest]:
     """Render `digest` in several lengths, with the options of _Renderer and the `shortness` of its `render`.
 
-    Templates in `templates_dir` are preferred to ours; `template` names another one there for the HTML
-    (site.html.j2), with its site.txt.j2, site.md.j2 and so on where there are such. Raises TemplateError.
+    Templates in `templates_dir` are preferred to ours; `template` names another HTML template there (site.html.j2),
+    with its siblings site.txt.j2, site.md.j2 and so on if they exist. Raises TemplateError.
     """
     with templates_of(templates_dir) as render:
         renderer = _Renderer(digest, _Names(templates_dir, template, render), **options)
@@ -100,7 +100,7 @@ def render_lengths(
 
 
 class _Renderer:
-    """Renders one digest in several lengths, which share what is the same in all."""
+    """Renders one digest in several lengths; what is the same in all lengths is rendered once."""
 
     def __init__(
         self,
@@ -113,11 +113,11 @@ class _Renderer:
         is_archived: bool = False,
         forms: Set[Form] = frozenset(Form),
     ) -> None:
-        """Render for the readers `to`; raise TemplateError.
+        """Prepare to render for the readers `to`. Raises TemplateError.
 
-        The HTML has at most `max_html` bytes: what does not fit is counted. `attach` adds a table of all changes,
-        where that is not too large. `is_archived` cuts neither text, Markdown nor JSON; the page is never cut. Of the
-        forms that only some channels want, `forms` are made.
+        The HTML has at most `max_html` bytes; what does not fit is counted. `attach` adds a table of all changes, if it
+        is not too large. With `is_archived`, text, Markdown and JSON are not cut; the page never is. `forms` are those
+        forms to make that only some channels need.
         """
         self._digest = digest
         self._to = to
@@ -133,10 +133,10 @@ class _Renderer:
         self._json = self._make_json() if Form.JSON in forms else b""
 
     def render(self, shortness: int = 0) -> RenderedDigest:
-        """Render the digest; raise TemplateError.
+        """Render the digest. Raises TemplateError.
 
-        `shortness` is for those to whom a digest was too large: 1 attaches nothing and is half as long, 2 or more
-        gives no more than totals.
+        `shortness` is more than 0 if the digest was too large for a recipient: 1 attaches nothing and is half as long,
+        2 or more has only the totals.
         """
         digest, names, head = self._digest, self._names, self._head
         table = None if shortness or not self._attach else _table(digest, readers=len(self._to))
@@ -196,7 +196,7 @@ class _Renderer:
         return {**self._head, **_shown(self._digest, form, self._names.words), **more}
 
     def _mail(self, shortness: int, table: Attachment | None) -> tuple[str, Context]:
-        """Return the HTML of the mail, and what is in it: as much as fits."""
+        """Return the HTML of the mail, with as much as fits, and the data that it shows."""
         budget = self._max_html // 2 if shortness else self._max_html
         html, told = "", Context()
         forms = (replace(form, rows=min(form.rows, self._digest.rows)) for form in _STEPS[_BEGIN[min(shortness, 2)] :])
@@ -208,7 +208,7 @@ class _Renderer:
         return html, told
 
     def _page(self) -> tuple[str, Context]:
-        """Return the page of the digest in an archive, and what is in it: everything, or as much as a browser bears."""
+        """Return the page for the archive and the data that it shows: everything, or as much as a browser can show."""
         page, told = "", Context()
         for form in _PAGES:
             shown = _shown(_uncut(self._digest), form, self._names.words)
@@ -230,7 +230,7 @@ def _uncut(digest: Digest) -> Digest:
 
 
 class _Names:
-    """Which template is for which form."""
+    """Chooses the template for each form."""
 
     def __init__(self, folder: Path | None, template: str | None, render: Callable[[Sequence[Job]], list[str]]) -> None:
         self._folder = folder
@@ -241,7 +241,7 @@ class _Names:
             raise TemplateError(f"{folder or 'templates'}: there is no template {self._base}.html.j2")
 
     def has_own(self, form: str) -> bool:
-        """Tell whether a user's template is rendered for a form, and not ours."""
+        """Tell whether a form is rendered with a user's template instead of ours."""
         name = self._name(form)
         return source(name, self._folder) != source(name)
 
@@ -259,18 +259,18 @@ def _shown(digest: Digest, form: DigestForm, words: Words) -> Context:
 
 
 def bullets(text: str) -> tuple[str, ...]:
-    """Return the lines that a template for chats wrote, as many as a chat shows."""
+    """Return the lines that a template for chats rendered, at most as many as a chat shows."""
     lines = (" ".join(line.split()) for line in text.splitlines())
     return tuple(filter(None, lines))[:_MOST_BULLETS]
 
 
 def compact(html: str) -> str:
-    """Drop the blanks that only make templates readable; none of ours matter at the start of a line."""
+    """Remove the blanks at the start of lines, which only make templates readable."""
     return re.sub(r"\n\s*", "\n", html).lstrip()
 
 
 def _table(digest: Digest, *, readers: int) -> Attachment | None:
-    """Return all changes of all tags as a file, or None if they are too many for one, or for so many readers."""
+    """Return all changes of all tags as a file; None if it would be too large for a mail to so many readers."""
     tables = [tag.table for tag in digest.tags]
     size = sum(len(table.content) for table in tables)
     if not size or size > min(MOST_CSV, _MOST_FOR_ALL // max(1, readers)):

@@ -1,6 +1,6 @@
-"""What comes first: the subject of a digest, as many clauses as there is room for, worst first.
+"""Build the subject of a digest from clauses: as many as fit, the most serious first.
 
-A clause says what happened once of one kind and class: it names what fits, and counts the rest.
+A clause describes facts of one kind and class: it names what fits, and counts the rest.
 """
 
 import re
@@ -59,10 +59,10 @@ _OF_BUILDS = (StatementKind.SURPLUS, StatementKind.EXTRA_COPY, StatementKind.PRU
 
 
 class Clause:
-    """Facts of one kind and class, in the words for them."""
+    """Facts of one kind and class, and the words that describe them."""
 
     def __init__(self, facts: Sequence[Fact], words: Words, digest: Digest | None = None) -> None:
-        """Take `facts` of `digest`; all but statements that are listed are one each."""
+        """Describe `facts` of `digest`; several facts are allowed only if their packages are listed."""
         self.facts = facts
         self.first = facts[0]
         self.kind = self.first.kind
@@ -87,7 +87,7 @@ class Clause:
 
     @property
     def _class_of_turnover(self) -> str:
-        """Tell a turnover of snapshots, and one of all but what readers were told to copy, as no stack builds it."""
+        """Return "snapshot", or "unbuilt" if all hashes are gone and readers are asked to copy builds; else ""."""
         if self.first.tags and self.first.tags[0].base:
             return "snapshot"
         found, actions = self.statement.turnover, self._digest.assessment.actions if self._digest else ()
@@ -96,18 +96,18 @@ class Clause:
 
     @property
     def statement(self) -> Statement:
-        """The first statement."""
+        """The statement of the first fact."""
         assert self.first.statement is not None
         return self.first.statement
 
     @property
     def is_list(self) -> bool:
-        """Whether packages are named one by one."""
+        """Whether the clause names packages one by one."""
         return bool(self._words.text(self.path, "item"))
 
     @cached_property
     def items(self) -> list[str]:
-        """Each package, with what happened to it where that is said."""
+        """The packages, each with what happened to it if the words say so."""
         return self._items(says_staying=True)
 
     def _items(self, *, says_staying: bool, says_where: bool = False) -> list[str]:
@@ -132,7 +132,7 @@ class Clause:
         return list(found)
 
     def _targets(self, line: Line) -> str:
-        """Name the targets of a change that usual machines do not get: ` for aarch64`."""
+        """Return the targets of a change if usual machines cannot run them, ` for aarch64`; else ""."""
         targets = sorted({place.target for place in line.story.places if place.target})
         if not targets or len(targets) > 2 or any(runs(USUAL_TARGET, one) for one in targets):
             return ""
@@ -140,13 +140,13 @@ class Clause:
 
     @property
     def forms(self) -> list[str]:
-        """All that it says in a subject, the longest first."""
+        """All wordings of the clause for a subject, the longest first."""
         if not self.is_list:
             return self._own_forms()
         return self._listed((self.items, self._items(says_staying=False)))
 
     def _listed(self, variants: Sequence[Sequence[str]]) -> list[str]:
-        """Name as many of the items as there is room for, and count the rest."""
+        """Return wordings that name fewer and fewer of the items and count the rest."""
         n = len(self.items)
         found = []
         for count in range(min(n, _MOST_ITEMS), 0, -1):
@@ -158,13 +158,13 @@ class Clause:
 
     @property
     def counted(self) -> str:
-        """The same as a number."""
+        """The clause as a mere number."""
         n = len(self.items) if self.is_list else len(self.facts)
         values = self._values | {"where": self.where, "packages": number(n, "package")}
         return self._words.say(self.path, "counted", n, **values) or (self._own_forms() or [""])[-1]
 
     def more(self, count: int) -> str:
-        """Count so many that are not named, beside others that are."""
+        """Return words for `count` packages that are not named, after others that are."""
         return self._words.say(self.path, "more", count)
 
     def _own_forms(self) -> list[str]:
@@ -179,7 +179,7 @@ class Clause:
         return forms[-1:] if is_several else forms
 
     def _of_snapshot(self) -> list[str]:
-        """Name a new snapshot, and say what it lacks."""
+        """Return wordings that name a new snapshot and say what it lacks."""
         (tag,) = self.first.tags
         is_best = self._digest is not None and any(pin.best == tag.tag for pin in self._digest.pinned)
         said = self._words.forms("snapshot", "best" if is_best else "subject", tag=safe(tag.tag))
@@ -200,7 +200,7 @@ class Clause:
 
     @property
     def said(self) -> str:
-        """The sentence that says it in a digest."""
+        """The clause as a sentence for the body of a digest."""
         words = self._words
         if not self.is_list:
             values = self._values
@@ -226,14 +226,14 @@ class Clause:
 
     @property
     def line(self) -> str:
-        """What it says in a list of what happened."""
+        """The clause as an entry in a list of events."""
         if not self.is_list:
             return self.said.rstrip(".")
         return self._listed([self._items(says_staying=True, says_where=True)])[0]
 
     @cached_property
     def where(self) -> str:
-        """The stacks or machines that lost packages."""
+        """The stacks or machines that lost packages, in words."""
         statements = [one.statement for one in self.facts if one.statement]
         found = [lost for one in statements for lost in one.losses if _is_of(lost, self.first.worst)]
         if self.kind == StatementKind.MACHINE_LOST:
@@ -247,7 +247,7 @@ class Clause:
 
     @property
     def _values(self) -> dict[str, object]:
-        """What the sentences about one statement may name."""
+        """The values that sentences about one statement may use."""
         pin = self.first.pin
         if pin is not None:
             return {
@@ -289,7 +289,7 @@ class Clause:
         return values | self._values_of_kind(one)
 
     def _values_of_kind(self, one: Statement) -> dict[str, object]:
-        """What only the sentences about statements of its kind may name."""
+        """Return the values that only sentences about statements of this kind may use."""
         if one.turnover:
             return self._turnover(one.turnover)
         if one.kind is StatementKind.RETURNED:
@@ -312,7 +312,7 @@ class Clause:
 
     @property
     def _n(self) -> int:
-        """How many there are of what the verb of a sentence is about."""
+        """The number that decides between singular and plural in a sentence."""
         one = self.first.statement
         if one is None:
             return 2
@@ -380,7 +380,7 @@ class Clause:
 
 
 def is_pinned_base(digest: Digest, tag: str) -> bool:
-    """Tell whether readers stay with this snapshot, from which they would move."""
+    """Tell whether readers are pinned to this snapshot, and it still exists."""
     return any(pin.tag == tag and not pin.is_gone for pin in digest.pinned)
 
 
@@ -389,7 +389,7 @@ def _is_of(lost: OwnedLoss, wanted: LossClass | None) -> bool:
 
 
 def lacking_only_for(statements: Iterable[Statement], words: Words) -> str:
-    """Say for which machines a new snapshot lacks packages that it has for others: ` (11 only for x86_64_v3)`."""
+    """Return for which machines a new snapshot lacks packages that it has for others: ` (11 only for x86_64_v3)`."""
     statements = list(statements)
     whole = removed_packages(statements)
     losses = [lost for one in statements for lost in one.losses]
@@ -397,7 +397,7 @@ def lacking_only_for(statements: Iterable[Statement], words: Words) -> str:
 
 
 def clauses_of(digest: Digest | None, facts: Iterable[Fact], words: Words) -> list[Clause]:
-    """Put facts of one kind and class together, in their order."""
+    """Group facts of one kind and class into clauses, keeping their order."""
     groups: dict[object, list[Fact]] = {}
     for number_, one in enumerate(facts):
         is_listed = bool(words.text(f"{one.kind}.{one.worst or ''}".rstrip("."), "item"))
@@ -407,13 +407,13 @@ def clauses_of(digest: Digest | None, facts: Iterable[Fact], words: Words) -> li
 
 
 def clauses_of_statements(statements: Iterable[Statement]) -> list[Clause]:
-    """Put statements of one tag together likewise, where there is no digest."""
+    """Group the statements of one tag into clauses, without a digest."""
     facts = assess([ComparedTag(source="", tag="", statements=tuple(statements))]).facts
     return clauses_of(None, facts, words())
 
 
 def title(digest: Digest, words: Words) -> str:
-    """Return what a subject line says: the first fact, the second if it fits, and the number of the commonest others; ASCII."""
+    """Return the subject in ASCII: the first fact, the second if it fits, and the number of the commonest others."""
     told = told_in_subject(digest.assessment)
     prefix = subject_prefix(digest.subscription, is_urgent=digest.is_urgent)
     room = WIDEST - len(prefix)
@@ -455,7 +455,7 @@ def title(digest: Digest, words: Words) -> str:
 
 
 def _pruned(digest: Digest, words: Words) -> str:
-    """Say what was pruned that readers were told to copy."""
+    """Return words about pruned builds that readers were asked to copy, or ""."""
     found = next((one for one in digest.assessment.due if one.because is Because.PRUNED), None)
     if found is None:
         return ""
@@ -465,7 +465,7 @@ def _pruned(digest: Digest, words: Words) -> str:
 
 
 def told_in_subject(found: Assessment) -> list[Fact]:
-    """Return the facts, without those that are harmless or routine where there are others."""
+    """Return the facts for a subject; harmless and routine ones only if there are no others."""
     loud = [one for one in found.facts if one.rank < Rank.HARMLESS]
     new = [tag for one in found.facts if one.kind == "snapshot" for tag in one.tags]
     has_wave = any(one.kind == StatementKind.REBUILD_WAVE for one in loud)
@@ -498,12 +498,12 @@ def _nothing(digest: Digest, words: Words) -> str:
 
 
 def as_subject(title: str, prefix: str) -> str:
-    """Return `title` in ASCII, cut to what a subject line holds after `prefix`."""
+    """Return `title` in ASCII, cut so that it fits a subject line after `prefix`."""
     return shortened(_ascii(safe(title)), WIDEST - len(prefix))
 
 
 def subject_prefix(subscription: str, *, is_urgent: bool = False, is_notice: bool = False) -> str:
-    """Return what stands before the title in the subject of a mail: `[URGENT ml] `."""
+    """Return the part of a mail's subject before the title: `[URGENT ml] `."""
     if is_notice:
         return "[cachewatch] "
     name = subscription if len(subscription) <= _LONGEST_PREFIX else f"{subscription[: _LONGEST_PREFIX - 3]}..."
@@ -511,7 +511,7 @@ def subject_prefix(subscription: str, *, is_urgent: bool = False, is_notice: boo
 
 
 def sentence(digest: Digest, words: Words) -> str:
-    """Return what stands above everything where there is a heading: two facts at most."""
+    """Return the heading of a digest: its first two facts."""
     found = clauses_of(digest, told_in_subject(digest.assessment), words)[:2]
     return capitalized("; ".join(one.forms[0] for one in found) or _nothing(digest, words))
 
@@ -529,7 +529,7 @@ def capitalized(text: str) -> str:
 
 
 def subtitle(digest: Digest) -> str:
-    """Say of which tags and days the digest is."""
+    """Return the tags and days that the digest covers."""
     reports = [tag.report for tag in digest.tags]
     tags = sorted({safe(one.tag) for one in reports})
     where = tags[0][:_LONGEST_NAME] if len(tags) == 1 else f"{len(tags):,} tags" if tags else ""
@@ -539,7 +539,7 @@ def subtitle(digest: Digest) -> str:
 
 
 def _days(digest: Digest) -> str:
-    """Say from when to when: 25 May to 1 June 2025; empty if that is unknown."""
+    """Return the first and last day of the digest, 25 May to 1 June 2025; "" if they are unknown."""
     afters = [day for span in digest.spans if (day := _day(span.after.time, digest.zone))]
     if not afters:
         return ""
@@ -557,7 +557,7 @@ def _day(time: str | None, zone: str) -> date | None:
 
 
 def day_of(text: str) -> str:
-    """Return a day as people write it, without the year: 27 November; what is no day as it is."""
+    """Return an ISO date as day and month, 27 November; other texts are returned as they are."""
     try:
         day = datetime.fromisoformat(text)
     except ValueError:

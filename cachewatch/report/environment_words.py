@@ -1,6 +1,6 @@
-"""What a cache has of an environment, and what a change means for it, as sentences, JSON and data for templates.
+"""Describe what a cache has of an environment, and what a change means for it: as sentences, JSON and plain data.
 
-Also what moving a pinned snapshot means.
+The same for moving from a pinned snapshot to another one.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
@@ -38,7 +38,7 @@ _MOST_NAMED = 5
 
 
 def render_coverage(coverage: Coverage, against: str, palette: Palette) -> Iterator[str]:
-    """Yield lines for people; `against` says what the environment was compared with."""
+    """Yield lines of text on the coverage; `against` describes the cache that was compared."""
     environment = coverage.environment
     externals = f" and {number(environment.externals, 'external')}" if environment.externals else ""
     yield f"{safe(environment.name)}: {number(len(environment.needs), 'spec')}{externals}, against {safe(against)}"
@@ -61,7 +61,7 @@ def render_coverage(coverage: Coverage, against: str, palette: Palette) -> Itera
 
 
 def _list(listed: Iterable[Resolution]) -> Iterator[str]:
-    """Yield a line for each, roots first."""
+    """Yield a line for each needed binary, roots first."""
     ordered = sorted(listed, key=lambda covered: not covered.need.is_root)
     width = max(len(_name(covered)) for covered in ordered)
     for covered in ordered:
@@ -69,7 +69,7 @@ def _list(listed: Iterable[Resolution]) -> Iterator[str]:
 
 
 def coverage_json(coverage: Coverage, against: str) -> bytes:
-    """Return the same as one object of JSON."""
+    """Return the coverage as one JSON object."""
     environment = coverage.environment
     values = {
         "schema": SCHEMA,
@@ -86,7 +86,7 @@ def coverage_json(coverage: Coverage, against: str) -> bytes:
 
 
 def remark(covered: Resolution) -> str:
-    """Say what there is instead of a binary, and what a prune leaves of it; empty where it is simply there."""
+    """Return what the cache has instead of a binary, and what a prune leaves; "" if the binary itself is there."""
     said = []
     if covered.nearest is Nearest.NONE:
         said += [f"the newest there is {covered.suggestion}"] if covered.suggestion else []
@@ -103,7 +103,7 @@ def remark(covered: Resolution) -> str:
 
 
 def named(listed: Sequence[Resolution]) -> str:
-    """Name the first specs, each with the machine that needs it and its class."""
+    """Return the first needed binaries, each with its machine and class of loss."""
     shown = []
     for one in listed:
         machine = safe("-".join(filter(None, (one.need.platform, one.need.os, one.need.target))))
@@ -144,7 +144,7 @@ _MOST_BINARIES = 4
 
 
 def headlines_of(found: Assessment, words: Words) -> Sequence[str]:
-    """Say what became of an environment, as in a subject: in as many words as there is room for, the longest first."""
+    """Return wordings for a subject on the changes for an environment, the longest first."""
     own = found.environment
     if own is None or not own.is_news:
         return ()
@@ -197,7 +197,7 @@ def headlines_of(found: Assessment, words: Words) -> Sequence[str]:
 def _some(
     own: EnvironmentState, classes: Sequence[LossClass], counts: Mapping[str, str], words: Words, of: str = ""
 ) -> str:
-    """Count the binaries that became worse lately, and all of these classes if there were some before."""
+    """Return how many binaries became worse lately and, if some were before, how many these classes have in all."""
     new, now = (sum(len(own.of(one, is_new=lately)) for one in classes) for lately in (True, None))
     if len(classes) > 1:  # of which some may have gone from one to another
         new -= sum(key_of(one) in own.again for each in classes for one in own.of(each, is_new=True))
@@ -207,7 +207,7 @@ def _some(
 
 
 def _changes(own: EnvironmentState, words: Words) -> str:
-    """Name the first binaries that are there only in a newer version since the last digest: `openmpi 5.7.3 -> 5.8.0`."""
+    """Return the first binaries that are now left only in a newer version: `openmpi 5.7.3 -> 5.8.0`."""
     found = [one for one in own.of(LossClass.OTHER, is_new=True) if one.suggestion]
     said = [f"{safe(one.need.package)} {safe(one.need.version)} -> {safe(one.suggestion)}" for one in found[:2]]
     more = [words.say("other", "more", len(found) - 2)] if len(found) > 2 else []
@@ -215,10 +215,10 @@ def _changes(own: EnvironmentState, words: Words) -> str:
 
 
 def binaries_said(found: Sequence[Resolution], words: Words, copied: Mapping[str, str], own: Set[str]) -> str:
-    """Say what there is of the first of several binaries, `py-torch 2.8.0 is gone, 2.9.0 is there`, and count the others.
+    """Return what became of the first binaries, `py-torch 2.8.0 is gone, 2.9.0 is there`, and count the others.
 
-    `copied` are the days on which readers were told to copy packages, `own` the keys of the binaries that they could copy
-    as their lock file names them.
+    `copied` has the day on which readers were asked to copy each package; `own` are the keys of the binaries that they
+    could copy as their lock file names them.
     """
     told = "; ".join(
         _binary_said(one, words, copied.get(one.need.package, ""), is_own=key_of(one) in own)
@@ -251,7 +251,7 @@ def _binary_said(covered: Resolution, words: Words, day: str, *, is_own: bool) -
 
 
 def coverage_data(own: EnvironmentState, most: int, clean: Clean) -> Data:
-    """Say what the cache has of an environment; no list has more than `most` rows.
+    """Return the changes for an environment as plain data; no list has more than `most` rows.
 
     `before - removed + came = after`; the counts of `now` with those that are not in this cache are all binaries.
     """
@@ -292,7 +292,7 @@ def _row(covered: Resolution, clean: Clean) -> Data:
 
 
 def pinned_data(pinned: Pinned, clean: Clean) -> Data:
-    """Say where a pinned snapshot stands."""
+    """Return the state of a pinned snapshot as plain data."""
     return {
         "tag": clean(pinned.tag),
         "source": clean(pinned.source),

@@ -1,7 +1,7 @@
-"""Changesets for programs: the JSON of packages, events and statements, and CSV.
+"""Write changesets for programs: the JSON of packages, events and statements, and CSV.
 
-The JSON has the form of config/changesets.schema.json, and is ASCII, so that it does no harm wherever it is shown.
-Specs of one signature encode it once. CSV has one line for each fact, spec, judgement, event and warning.
+The JSON has the form of config/changesets.schema.json. It is ASCII, so that it is harmless wherever it is shown. Specs
+with the same signature are encoded once. CSV has one line for each fact, spec, judgement, event and warning.
 """
 
 import csv
@@ -48,7 +48,7 @@ def encode(value: Any) -> bytes:
 
 
 def ascii_only(data: bytes) -> bytes:
-    """Escape everything in JSON `data` that is not plain ASCII."""
+    """Escape all characters in JSON `data` that are not printable ASCII."""
     if data.isascii() and b"\x7f" not in data:
         return data
     return _NOT_ASCII.sub(_escape, data.decode("utf-8")).encode("ascii")
@@ -61,7 +61,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def pretty_json(value: object) -> bytes:
-    """Encode plain values as JSON in ASCII, with indents, for people who look at it."""
+    """Encode plain values as indented JSON in ASCII."""
     return ascii_only(msgspec.json.format(msgspec.json.encode(value))) + b"\n"
 
 
@@ -71,7 +71,7 @@ _encode = msgspec.json.encode
 
 
 def package_json(change: PackageChange) -> bytes:
-    """Return everything about `change` as one JSON object on one line."""
+    """Return all of `change` as one JSON object on one line."""
     counts = asdict(change.counts)
     # Under a package these are lists; their lengths are the counts.
     del counts["added"], counts["removed"], counts["unreferenced"]
@@ -111,7 +111,7 @@ Owners = Mapping[tuple[str, Place], str]  # ids of statements, by package and pl
 
 
 def owners_of(statements: Iterable[Statement]) -> Owners:
-    """Return which statement explains each lost, upgraded and downgraded place."""
+    """Return the id of the statement that explains each lost, upgraded and downgraded place."""
     found: dict[tuple[str, Place], str] = {}
     for one in statements:
         found |= {(lost.package, lost.place): one.id for lost in one.losses if not lost.machine}
@@ -121,9 +121,9 @@ def owners_of(statements: Iterable[Statement]) -> Owners:
 
 
 def with_owners(package: bytes, owners: Owners, whole: str | None) -> bytes:
-    """Return the JSON of a package with the ids of statements.
+    """Return the JSON of a package with the ids of the statements that explain its places.
 
-    `whole` is that of a tag that was added or removed: what went with it has no class of loss.
+    `whole` is the statement that the whole tag was added or removed: its losses have no class.
     """
 
     def name(match: re.Match[bytes]) -> bytes:
@@ -154,18 +154,18 @@ def _place_values(package: str, place: PlaceChange) -> dict[str, Any]:
 
 
 def loss_values(loss: Loss) -> dict[str, str]:
-    """Return the class of a loss, and its reason in words."""
+    """Return the class of a loss and its reason in words."""
     reason = words.reason_of(loss) or words_file.words().text("losses", f"{loss.loss_class}_alone")
     return {"class": loss.loss_class, "reason": reason}
 
 
 def side_values(side: Side) -> dict[str, Any]:
-    """Return one of the two states."""
+    """Return one side of a comparison as plain data."""
     return {"revision": side.revision, "tag": side.tag, "time": side.time, "name": safe(side.name)}
 
 
 def statement_values(statement: Statement) -> dict[str, Any]:
-    """Return one statement; places as in a package, items by what became of them."""
+    """Return a statement as plain data."""
     causes = [cause_values(one.cause) | {"specs": one.specs, "packages": one.packages} for one in statement.causes]
     return {
         "id": statement.id,
@@ -193,12 +193,12 @@ def statement_values(statement: Statement) -> dict[str, Any]:
 
 
 def cause_values(cause: Cause) -> dict[str, Any]:
-    """Return what differs in a package."""
+    """Return a cause as plain data."""
     return {"package": cause.package or None, "what": cause.what, "before": cause.before, "after": cause.after}
 
 
 def machines_lost(statements: Iterable[Statement]) -> list[dict[str, Any]]:
-    """Return the machines that places lost while they keep the package for others, each with its one statement."""
+    """Return the machines lost by places that keep other builds, each with the id of its statement."""
     return [
         {
             "package": lost.package,
@@ -216,7 +216,7 @@ def machines_lost(statements: Iterable[Statement]) -> list[dict[str, Any]]:
 
 
 def fault_values(diagnostic: Diagnostic) -> dict[str, Any]:
-    """Return one warning."""
+    """Return a warning as plain data."""
     side = {"side": diagnostic.side} if diagnostic.side else {}
     return {"path": safe(diagnostic.path), "kind": diagnostic.kind, "message": diagnostic.message, **side}
 
@@ -226,7 +226,7 @@ def _members(values: Mapping[str, Any]) -> bytes:
 
 
 def _specs(specs: Specs, bodies: Mapping[Signature, str]) -> bytes:
-    """Return specs as JSON; `bodies` have all of each but its hash."""
+    """Return specs as JSON; `bodies` has the JSON of each signature."""
     named = ((f'"{key}"' if known_hash(key) else "null", signature) for key, signature in specs.in_order())
     parts = [f'{{"hash":{name}{bodies[signature]}' for name, signature in named]
     return f"[{','.join(parts)}]".encode()
@@ -261,15 +261,15 @@ Line = Mapping[str, object]
 
 
 class CsvCollector(ListCollector):
-    """The lines of packages."""
+    """A collector that keeps the CSV lines of packages."""
 
     def add(self, change: PackageChange) -> None:
-        """Take the lines of one package."""
+        """Keep the CSV lines of one package."""
         self.kept += ({"package": change.package, **line} for line in _lines(change))
 
 
 def write_csv(changesets: Iterable[Changeset]) -> Iterator[bytes]:
-    """Yield the table with its heading, as spreadsheets read it."""
+    """Yield the changes as CSV, with a heading."""
     yield csv_rows([COLUMNS])
     for changeset in changesets:
         tag = changeset.after.tag or ""
@@ -317,7 +317,7 @@ def _spec(spec: Spec) -> Line:
 
 
 def csv_table(lines: Iterable[Line]) -> bytes:
-    """Return `lines` as CSV, each on one line, with nothing in them that a spreadsheet would run."""
+    """Return `lines` as CSV; cells that a spreadsheet would take for formulas are escaped."""
     return csv_rows([line.get(name, "") for name in COLUMNS] for line in lines)
 
 
@@ -326,7 +326,7 @@ MOST_CSV = 4 * 2**20
 
 
 class CsvPacker:
-    """Compresses lines as they come, up to a limit; what grows beyond it is dropped."""
+    """Compresses lines one after the other; if they exceed a limit, the table is dropped."""
 
     def __init__(self, tag: str, most: int) -> None:
         self._most = most
@@ -336,14 +336,14 @@ class CsvPacker:
         self._size = 0
 
     def add(self, lines: bytes) -> None:
-        """Take lines without a tag, each of which therefore begins with a comma."""
+        """Add lines that lack their tag, so that each begins with a comma."""
         self._size += len(lines)
         if lines and len(self._packed) <= self._most:
             self._gzip = self._gzip or zlib.compressobj(6, wbits=31)
             self._packed += self._gzip.compress(b"".join(self._tag + line for line in lines.splitlines(keepends=True)))
 
     def finish(self) -> CsvTable:
-        """Return what there is."""
+        """Return the compressed table; it is empty if it exceeded the limit."""
         self._packed += self._gzip.flush() if self._gzip else b""
         if len(self._packed) > self._most:
             return CsvTable(b"", self._size, is_complete=False)
@@ -351,7 +351,7 @@ class CsvPacker:
 
 
 def csv_rows(rows: Iterable[Iterable[object]]) -> bytes:
-    """Return `rows` as CSV, with nothing in them that a spreadsheet would run; None is an empty cell."""
+    """Return `rows` as CSV, with cells escaped that a spreadsheet would take for formulas; None is an empty cell."""
     text = io.StringIO()
     plain = csv.writer(text, lineterminator="\r\n")
     quoting = csv.writer(text, lineterminator="\r\n", quoting=csv.QUOTE_ALL)

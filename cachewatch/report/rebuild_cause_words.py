@@ -1,4 +1,4 @@
-"""Causes of rebuilds, for people and for programs."""
+"""Describe the causes of rebuilds, for people and for programs."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -36,7 +36,7 @@ _SHARED = frozenset({What.COMPILER, What.OS, What.TARGET, What.NAMESPACE, What.E
 
 
 def _alike(found: Iterable[_T], cause_of: Callable[[_T], Cause]) -> list[list[_T]]:
-    """Put together what changed alike in several packages; versions, recipes and edges are of one package."""
+    """Group equal changes of several packages; versions, recipes and edges are compared within a package only."""
     groups: defaultdict[tuple[What, str, str, str], list[_T]] = defaultdict(list)
     for one in found:
         cause = cause_of(one)
@@ -46,13 +46,13 @@ def _alike(found: Iterable[_T], cause_of: Callable[[_T], Cause]) -> list[list[_T
 
 
 def in_words(causes: Sequence[Cause]) -> str:
-    """Say what differs in one package, or alike in several, with the languages of compilers."""
+    """Return what differs in one package, or equally in several, with the languages of compilers."""
     compiled = {f"{one.package} ({', '.join(one.languages)})" if one.languages else one.package for one in causes}
     return _said("said", causes[0], listed(sorted(map(safe, compiled))), len(compiled), words())
 
 
 def because(causes: Sequence[Cause], own: Words | None = None) -> str:
-    """Say the same as the reason of a rebuild: `because of zlib 1.3 -> 1.3.1`."""
+    """Return causes as the reason of a rebuild: `because of zlib 1.3 -> 1.3.1`."""
     packages = sorted({cause.package for cause in causes})
     return _said("because", causes[0], names(packages), len(packages), own or words())
 
@@ -63,12 +63,12 @@ def _said(key: str, cause: Cause, name: str, n: int, own: Words) -> str:
 
 
 def change_in_words(cause: Cause) -> str:
-    """Say what was there before and what is there now: 1.3 -> 1.3.1."""
+    """Return the old and the new value: 1.3 -> 1.3.1."""
     return f"{_text(cause.before)} -> {_text(cause.after)}"
 
 
 def change_of(cause: Cause) -> str:
-    """Say what differs beside the name of its package: `1.3 -> 1.3.1`, `recipe`."""
+    """Return what differs in a package, without its name: `1.3 -> 1.3.1`, `recipe`."""
     is_version = cause.what in (What.VERSION, What.COMPILER)
     return change_in_words(cause) if is_version else safe_name(cause.what.value.replace("-", " "))
 
@@ -78,12 +78,12 @@ def _text(value: Value) -> str:
 
 
 def listed(texts: Iterable[str]) -> str:
-    """Return a few names, and how many more there are."""
+    """Return the first few names, and how many more there are."""
     return first_of(list(texts), _MOST_LISTED)
 
 
 class Reason(Struct, frozen=True):
-    """What changed alike in one or several packages, and how many specs it rebuilt."""
+    """One or several equal changes, and how many specs were rebuilt because of them."""
 
     words: str
     causes: tuple[Cause, ...]
@@ -92,7 +92,7 @@ class Reason(Struct, frozen=True):
 
 
 def reasons_of(counted: Iterable[CauseCount], own: Words | None = None) -> list[Reason]:
-    """Return causes in words, most specs first; what changed alike in several packages is one."""
+    """Return causes in words, most specs first; equal changes of several packages are one reason."""
     found = []
     for group in _alike(counted, lambda one: one.cause):
         causes = tuple(one.cause for one in group)
@@ -102,13 +102,13 @@ def reasons_of(counted: Iterable[CauseCount], own: Words | None = None) -> list[
 
 
 def reasons_in_words(causes: Iterable[Cause]) -> list[str]:
-    """Return the causes of one spec in words; what changed alike in several packages is one."""
+    """Return the causes of one spec in words; equal changes of several packages are one reason."""
     ordered = sorted(causes, key=lambda cause: (cause.package, cause.what))
     return [because(group) for group in sorted(_alike(ordered, lambda cause: cause), key=len, reverse=True)]
 
 
 def reasons(statement: Statement, own: Words) -> str:
-    """Say for what reasons the specs of a statement were rebuilt; empty where that is not recorded.
+    """Return why the specs of a statement were rebuilt, in words; "" if that is not recorded.
 
     "1,405 because of openssl 3.4.0 -> 3.4.1, 498 because the recipe of python changed, 17 for other reasons".
     """
@@ -122,7 +122,7 @@ def reasons(statement: Statement, own: Words) -> str:
 
 
 def reason_lines(statement: Statement, most: int) -> list[str]:
-    """Return a line for each of up to `most` reasons, with the packages that it rebuilt."""
+    """Return a line for each of the first `most` reasons, with the packages that were rebuilt."""
     told = reasons_of(statement.causes)[:most]
     lines = [f"{number(one.specs, 'spec')} {one.words}: {names(one.packages)}" for one in told]
     rest = statement.counts.new - sum(one.specs for one in told)
@@ -137,12 +137,12 @@ def reason_lines(statement: Statement, most: int) -> list[str]:
 
 
 def attributed(found: Sequence[Explanation]) -> Sequence[Attributed]:
-    """Return the causes of rebuilt specs; each spec is counted under one of them."""
+    """Return the causes of rebuilt specs; each spec is counted for one cause."""
     return attribute({one.spec.hash: one.causes for one in found if one.causes})
 
 
 def grouped(explained: Sequence[Explanation]) -> list[dict[str, Any]]:
-    """Return what changed, how many specs are counted under it, and their packages, as templates take it; most specs first."""
+    """Return the causes as data for templates: each with its specs and packages, most specs first."""
     package_of = {one.spec.hash: one.spec.name for one in explained}
     found = [
         {
@@ -156,7 +156,7 @@ def grouped(explained: Sequence[Explanation]) -> list[dict[str, Any]]:
 
 
 def attributed_lines(explained: Sequence[Explanation], what: str) -> Iterator[str]:
-    """Yield how many specs there are, and the causes by how many of them each accounts for."""
+    """Yield the number of specs, then each cause with the number of specs that it accounts for."""
     yield f"{number(len(explained), 'spec')} {what}:"
     found = grouped(explained)
     for one in found[:MOST_CAUSES]:
@@ -167,7 +167,7 @@ def attributed_lines(explained: Sequence[Explanation], what: str) -> Iterator[st
 
 
 def heading_and_causes(found: Sequence[Explanation]) -> Iterator[str]:
-    """Yield a section of a report: why specs were rebuilt."""
+    """Yield the section of a report that says why specs were rebuilt."""
     yield "WHY"
     if not found:
         yield "  no specs were rebuilt"
@@ -176,12 +176,12 @@ def heading_and_causes(found: Sequence[Explanation]) -> Iterator[str]:
 
 
 def short(node: GraphNode) -> str:
-    """Name a spec: hdf5@1.14.6/m5ebs4r."""
+    """Return the short name of a spec: hdf5@1.14.6/m5ebs4r."""
     return safe(f"{node.name}@{node.version}/{node.hash[:SHORT]}")
 
 
 def cause_lines(causes: Causes) -> Iterator[str]:
-    """Yield each cause in words, with the shortest path to it below: `cw-torch <- hdf5 <- zlib`."""
+    """Yield each cause in words, and below it the shortest path of dependencies to it: `cw-torch <- hdf5 <- zlib`."""
     for cause, path in causes_in_words(causes):
         yield cause
         if path:
@@ -189,7 +189,7 @@ def cause_lines(causes: Causes) -> Iterator[str]:
 
 
 def causes_in_words(causes: Causes) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield each cause in words, with the shortest path to it; what changed alike in several packages is one without a path."""
+    """Yield each cause in words with the shortest path to it; equal changes of several packages have no path."""
     groups = _alike(sorted(causes, key=lambda one: one.sort_key), lambda one: one)
     for group in groups:
         path = causes[group[0]] if len(group) == 1 else ()
@@ -198,12 +198,12 @@ def causes_in_words(causes: Causes) -> Iterator[tuple[str, Sequence[str]]]:
 
 
 def cause_json(cause: Cause) -> dict[str, Any]:
-    """Return a cause as JSON has it."""
+    """Return a cause as data for JSON."""
     return cause_values(cause) | ({"languages": cause.languages} if cause.what is What.COMPILER else {})
 
 
 def causes_json(causes: Causes) -> list[dict[str, Any]]:
-    """Return causes, each with the path from the asked spec down to what differs."""
+    """Return causes as data for JSON, each with the path of dependencies from the spec in question."""
     return [cause_json(cause) | {"path": causes[cause]} for cause in sorted(causes, key=lambda one: one.sort_key)]
 
 
@@ -212,7 +212,7 @@ def _node_json(node: GraphNode) -> dict[str, Any]:
 
 
 def explained_json(package: str, found: Sequence[Explanation], *, is_recorded: bool) -> bytes:
-    """Return why specs of one package were rebuilt; a single one without a list around it."""
+    """Return why specs of one package were rebuilt, as JSON; a single spec is not in a list."""
     answers = [_explanation_json(one) for one in found]
     if len(answers) == 1:
         return _encoded({"recorded": is_recorded, **answers[0]})
@@ -227,12 +227,12 @@ def _explanation_json(one: Explanation) -> dict[str, Any]:
 
 
 def night_json(found: Sequence[Explanation], *, is_recorded: bool) -> bytes:
-    """Return the causes of all these specs."""
+    """Return the causes of all these specs as JSON."""
     return _encoded({"recorded": is_recorded, "causes": attributed_json(found)})
 
 
 def lock_json(change: LockChange) -> bytes:
-    """Return why two lock files differ."""
+    """Return why two lock files differ, as JSON."""
     return _encoded(
         {
             "recorded": True,
@@ -245,7 +245,7 @@ def lock_json(change: LockChange) -> bytes:
 
 
 def attributed_json(found: Sequence[Explanation]) -> list[dict[str, Any]]:
-    """Return the causes of specs with the hashes of all that have them; `attributed` counts each spec once."""
+    """Return causes as data for JSON, with the hashes of all specs that have them; `attributed` counts a spec once."""
     return [
         cause_json(one.cause) | {"specs": len(one.hashes), "attributed": len(one.attributed), "hashes": one.hashes}
         for one in attributed(found)

@@ -1,7 +1,7 @@
-"""Make a report into blocks, in one order and with one cut for every format.
+"""Turn a report into blocks that all formats show in the same order and with the same limits.
 
-Whatever a format shows, the counts of its blocks and of what is left out of them are those of the total line.
-Also lines of text that fit a terminal, and colours: colour only helps, the words carry the meaning.
+The numbers in the blocks, and of what is left out of them, add up to those of the total line. Also in this module:
+fitting text to a terminal, and colours, which only help: the words alone say everything.
 """
 
 import re
@@ -39,27 +39,27 @@ _CODES = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1",
 
 
 class Palette:
-    """Paints text, or leaves it alone."""
+    """Colours text, or leaves it as it is."""
 
     def __init__(self, *, is_on: bool) -> None:
         self._is_on = is_on
 
     def paint(self, text: str, colour: str) -> str:
-        """Return `text` in one of the colours above; "" is no colour."""
+        """Return `text` in one of the colours above; "" means no colour."""
         if not self._is_on or not text or not colour:
             return text
         return f"\x1b[{_CODES[colour]}m{text}\x1b[0m"
 
 
 def wrapped(text: str, width: int | None, indent: str = "") -> list[str]:
-    """Return the lines of `text`, which begin with `indent` but for the first; one that fits stays as it is."""
+    """Break `text` into lines of at most `width`; all but the first begin with `indent`."""
     if width is None or len(text) <= width:
         return [text]
     return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False) or [text[:width]]
 
 
 def fitted(lines: Iterable[str], width: int | None) -> Iterator[str]:
-    """Yield lines of at most `width`; what goes on is indented by four more than its beginning."""
+    """Yield lines of at most `width`; continuation lines are indented by four more columns."""
     for line in lines:
         begin = len(line) - len(line.lstrip())
         yield from wrapped(line, width, " " * (min(begin, (width or 0) // 2) + 4))
@@ -71,7 +71,7 @@ _MANY_NAMES = 12  # stacks that are named in one place where there is room
 
 
 class Requested(Struct, frozen=True, kw_only=True):
-    """What a reader asked for: `most` lines a section, and which kinds of change."""
+    """What a reader asked for: how many lines in a section, and which kinds of change."""
 
     most: int
     wants: Wants
@@ -79,27 +79,27 @@ class Requested(Struct, frozen=True, kw_only=True):
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is to be cut."""
+        """Whether nothing is cut."""
         return self.most == ALL
 
     @property
     def names_kinds(self) -> bool:
-        """Whether only some kinds of change are asked for."""
+        """Whether only some kinds of change are wanted."""
         return not self.wants(frozenset())
 
     @property
     def lists_all(self) -> bool:
-        """Whether packages are named that are only counted otherwise."""
+        """Whether packages are named that are otherwise only counted."""
         return self.is_whole or self.names_kinds or self.names_packages
 
     @property
     def most_names(self) -> int:
-        """How many stacks and the like are named in one place."""
+        """The greatest number of stacks and the like named in one place."""
         return ALL if self.is_whole else _MANY_NAMES if self.names_packages else MOST_NAMES
 
     @property
     def few_names(self) -> int:
-        """How many packages are named in one place."""
+        """The greatest number of packages named in one place."""
         return ALL if self.is_whole else FEW_NAMES
 
 
@@ -109,7 +109,7 @@ _GRADES = dict.fromkeys(
 
 
 class BlockEntry(Struct, frozen=True, kw_only=True):
-    """One line: a package or a place, what happened to it, how many specs that is, and where."""
+    """One line of a block: a package or place, what happened to it, the number of specs, and where."""
 
     name: str
     fact: str = ""
@@ -119,12 +119,12 @@ class BlockEntry(Struct, frozen=True, kw_only=True):
 
     @property
     def specs(self) -> str:
-        """How many specs, with their signs."""
+        """The numbers of specs with their signs."""
         return signed(self.counts)
 
 
 class Block(Struct, frozen=True, kw_only=True):
-    """A section, or one statement on the whole tag."""
+    """A section of a report, or one statement about the whole tag."""
 
     kind: StatementKind
     severity: Severity
@@ -139,24 +139,24 @@ class Block(Struct, frozen=True, kw_only=True):
 
     @property
     def is_by_place(self) -> bool:
-        """Whether lines are about places, not packages."""
+        """Whether the lines are about places instead of packages."""
         return self.kind in LOSSES
 
     @property
     def grade(self) -> str:
-        """What colours of a page follow: bad, care, good, or none of these."""
+        """How good the news is, for the colours of a page: bad, care, good or ""."""
         return "bad" if self.severity is Severity.ATTENTION else _GRADES.get(self.kind, "")
 
 
 class Shown(Struct, frozen=True, kw_only=True):
-    """All that a report says of changes."""
+    """The blocks of a report, and its total line."""
 
     blocks: tuple[Block, ...]
     total: str  # one sentence that adds up; where nothing was asked for, it says so
 
 
 class Chosen(Struct, frozen=True):
-    """A statement with those of its lines that were asked for."""
+    """A statement with those of its lines that the reader asked for."""
 
     statement: Statement
     lines: tuple[Line, ...]
@@ -164,17 +164,17 @@ class Chosen(Struct, frozen=True):
 
     @property
     def is_of_tag(self) -> bool:
-        """Whether it is told in a block of its own."""
+        """Whether the statement has a block of its own."""
         return not words.heading_of(self.statement.kind)
 
     @property
     def counts(self) -> Counts:
-        """All items of these lines."""
+        """The sum of the counts of these lines."""
         return _sum(line.counts for line in self.lines)
 
     @property
     def packages(self) -> Sequence[str]:
-        """The packages that are named: those of the lines, most items first."""
+        """The packages to name: those of the lines, most items first."""
         if len(self.lines) == len(self.statement.lines) and not self.is_of_tag:
             found = self.statement.packages
             return found if self.wanted is None else tuple(name for name in found if name in self.wanted)
@@ -194,7 +194,7 @@ _OWN_EFFECTS = {
 
 
 def _block_of_tag(one: Chosen, report: Report, asked: Requested) -> Block:
-    """Return the block of a statement on the whole tag."""
+    """Return the block of a statement about the whole tag."""
     statement, packages = one.statement, one.packages
     parts = [number(len(packages), "package"), signed(one.counts)] if packages else []
     if statement.kind in OF_VALUES:
@@ -265,7 +265,7 @@ _ROUTINE_SHARE = 4  # of the lines of a section, what is routine gets one in so 
 
 
 def tell(report: Report, asked: Requested) -> Shown:
-    """Return what `report` says to somebody who asked for this."""
+    """Turn a report into the blocks that the reader asked for."""
     chosen = [
         Chosen(one, lines)
         for one in report.statements
@@ -348,7 +348,7 @@ def _lost(one: Chosen, asked: Requested) -> str:
 
 
 def _reasons(one: Chosen, asked: Requested) -> str:
-    """Say what is there of the packages that a place or machine lost, those of one reason together."""
+    """Return what the tag still has of the lost packages, grouped by reason."""
     chosen, own = set(one.packages), wording()
     found: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for lost in one.statement.losses:
@@ -365,7 +365,7 @@ def _reasons(one: Chosen, asked: Requested) -> str:
 
 
 def _rebuilt(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iterator[Block]:
-    """Yield the one number that is said unless only other kinds were asked for, with its packages on request."""
+    """Yield a block with the number of rebuilt specs, unless only other kinds are wanted; packages on request."""
     found = chosen if asked.names_kinds else [Chosen(one, one.lines) for one in report.statements]
     is_wave_told = any(one.statement.kind is StatementKind.REBUILD_WAVE for one in chosen)
     kinds = {_PLAIN} if is_wave_told else {_PLAIN, StatementKind.REBUILD_WAVE}
@@ -389,7 +389,7 @@ def _rebuilt(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iter
 
 
 def _other_values(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iterator[Block]:
-    """Yield all values that came to a package or went from it and that no line about it names."""
+    """Yield a block with the values that packages gained or lost and that no other line names."""
     # A tag that was added or removed is about all values of its packages.
     own = [one for one in chosen if one.statement.kind not in (StatementKind.TAG_ADDED, StatementKind.TAG_REMOVED)]
     packages = {package for one in own for package in one.packages}
@@ -411,7 +411,7 @@ def _other_values(report: Report, chosen: Sequence[Chosen], asked: Requested) ->
 
 
 def _told(chosen: Sequence[Chosen], asked: Requested) -> Mapping[str, frozenset[str]]:
-    """Return the words that are said of each package."""
+    """Return the words that the lines use about each package."""
     told: defaultdict[str, list[str]] = defaultdict(list)
     for one in chosen:
         if one.is_of_tag or one.statement.kind in LOSSES:
@@ -427,7 +427,7 @@ def _told(chosen: Sequence[Chosen], asked: Requested) -> Mapping[str, frozenset[
 
 
 def _unnamed(facts: Mapping[str, Delta], told: Set[str], asked: Requested) -> Iterator[str]:
-    """Say which values came or went that `told` does not name: `compiler gcc@13.2.0 added, gcc@11.4.0 removed`."""
+    """Yield the added and removed values that are not in `told`: `compiler gcc@13.2.0 added, gcc@11.4.0 removed`."""
     for name, noun in _NOUNS.items():
         said = []
         for values, is_added in ((facts[name].added, True), (facts[name].removed, False)):

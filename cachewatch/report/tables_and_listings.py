@@ -1,4 +1,4 @@
-"""Answers as tables: aligned text, names, CSV, Markdown or JSON; for tags, stacks, packages and single specs."""
+"""Write tables as aligned text, names, CSV, Markdown or JSON; for tags, stacks, packages and single specs."""
 
 import re
 from collections import Counter
@@ -25,7 +25,7 @@ _WORDS = re.compile(r"(?<=\s)")  # where a cell may go on in the next line
 
 
 class Table(Struct, frozen=True):
-    """Columns, rows, and sentences before and after them, which CSV leaves out."""
+    """A table: columns, rows, and sentences before and after it, which CSV leaves out."""
 
     columns: tuple[str, ...]
     rows: Sequence[Row]
@@ -34,7 +34,7 @@ class Table(Struct, frozen=True):
 
 
 def write_table(table: Table, form: str, palette: Palette, width: int | None = None) -> Iterator[bytes]:
-    """Yield `table` in one of the forms text, csv and markdown; no line of text is wider than `width`."""
+    """Yield `table` as text, csv or markdown (`form`); no line of text is wider than `width`."""
     if form == "csv":
         rows = ([" ".join(cell) if isinstance(cell, tuple) else cell for cell in row] for row in table.rows)
         yield csv_rows([table.columns, *rows])
@@ -44,7 +44,7 @@ def write_table(table: Table, form: str, palette: Palette, width: int | None = N
 
 
 def text_lines(table: Table, palette: Palette, width: int | None) -> Iterator[str]:
-    """Yield a table as aligned text; the last columns, where there is no room beside the others, as lines below them."""
+    """Yield a table as aligned text; the last columns go on lines below their row if there is no room."""
     yield from fitted(map(safe, table.before), width)
     if table.rows:
         rows = [table.columns, *([_shown(cell) for cell in row] for row in table.rows)]
@@ -66,7 +66,7 @@ def text_lines(table: Table, palette: Palette, width: int | None) -> Iterator[st
 
 
 def _widths(rows: Sequence[Sequence[str]], numbers: Sequence[bool], most: int | None) -> list[int] | None:
-    """Return how wide each column is, so that all of them fit; None where they do not without cutting words."""
+    """Return widths with which all columns fit; None if words would have to be cut."""
     columns = list(zip(*rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
     # What stays in one line: words, and a date with what belongs to it.
@@ -87,7 +87,7 @@ def _widths(rows: Sequence[Sequence[str]], numbers: Sequence[bool], most: int | 
 
 
 def _folded(cell: str, width: int) -> list[str]:
-    """Return the lines of a cell, each with as many words as fit."""
+    """Break a cell into lines, each with as many words as fit."""
     lines = [""]
     for part in _WORDS.split(cell):
         if lines[-1] and len(f"{lines[-1]}{part}".rstrip()) > width:
@@ -116,7 +116,7 @@ def _shown(cell: Cell, most: int = MOST_NAMES) -> str:
 
 
 def _markdown(table: Table) -> Iterator[str]:
-    """Yield paragraphs, and empty lines between them."""
+    """Yield the table as Markdown, in paragraphs with empty lines between them."""
     before, after = ([markdown(one) for one in some if one] for some in (table.before, table.after))
     rules = ["---:" if _are_numbers(column) else "---" for column in zip(*table.rows, strict=True)]
     rows = [table.columns, rules, *([markdown(_shown(cell, ALL)) for cell in row] for row in table.rows)]
@@ -126,7 +126,7 @@ def _markdown(table: Table) -> Iterator[str]:
 
 
 class ListedTag(Struct, frozen=True):
-    """A tag, with how many packages it has and which stacks it says it has."""
+    """A tag, its number of packages, and the stacks that it lists itself."""
 
     tag: str
     packages: int
@@ -143,7 +143,7 @@ class ListedStack(Struct, frozen=True):
 
 
 class ListedPackage(Struct, frozen=True):
-    """A package of one tag; its versions begin with the newest."""
+    """A package of one tag, with its versions, newest first."""
 
     package: str
     specs: int
@@ -163,7 +163,7 @@ _MOST_TARGETS = 40
 def write_listing(
     listed: Sequence[Listed], what: str, form: str, palette: Palette, width: int | None
 ) -> Iterator[bytes]:
-    """Yield `listed`, which are `what`, in one of the forms text, names, json, csv and markdown."""
+    """Yield `listed` as text, names, json, csv or markdown (`form`); `what` is their name in JSON."""
     columns = listed[0].__struct_fields__ if listed else ()
     rows: list[Row] = list(map(astuple, listed))
     if form == "json":
@@ -181,7 +181,7 @@ def write_listing(
 
 
 def _listing_cell(column: str, value: Cell) -> Cell:
-    """Return what people read of a value: of what they do not want to read the names of, the number."""
+    """Return a value for display: some lists are shown as numbers, long texts are cut."""
     if isinstance(value, tuple) and column not in _NAMED:
         return len(value)
     return tuple(map(_cut, value)) if isinstance(value, tuple) else _cut(value) if isinstance(value, str) else value
@@ -201,7 +201,7 @@ Cells = Counter[tuple[str, str, str]]  # version, stack, target
 
 
 def render_inventory(shown: "ShownPackage", *, is_pruned: bool, palette: Palette, width: int | None) -> Iterator[str]:
-    """Yield the table of a package with its counts and marks; `is_pruned`: specs that no stack builds will go."""
+    """Yield the table of a package with counts and marks; `is_pruned` marks specs that the next prune removes."""
     cells = _cells(shown.document.specs.counts)
     # Of what is shown, the last copies are those of which the whole document has one.
     everything = _cells(shown.counts) if shown.counts else cells
@@ -250,7 +250,7 @@ def _where(side: Side) -> str:
 def _matrix(
     cells: Cells, last: Set[tuple[str, str, str]], *, is_pruned: bool, palette: Palette, width: int | None
 ) -> Iterator[str]:
-    """Yield a line for each version and stack, with a column for each target where there is room."""
+    """Yield a line for each version and stack, with a column for each target if there is room."""
     targets = sorted({target for _, _, target in cells})
     rows = sorted({(version, stack) for version, stack, _ in cells}, key=lambda row: row[1])
     rows.sort(key=lambda row: version_key(row[0]), reverse=True)
@@ -276,7 +276,7 @@ def _matrix(
 
 
 class ShownPackage(Struct, frozen=True):
-    """The specs of a package, where they are from, and the revision that wrote its document last, if that is known."""
+    """The specs of a package, their source, and the revision that last changed the document, if known."""
 
     document: Document
     side: Side
@@ -285,7 +285,7 @@ class ShownPackage(Struct, frozen=True):
 
 
 class ShownSpec(Struct, frozen=True):
-    """One spec, and where it is from."""
+    """One spec and its source."""
 
     package: str
     hash: str
@@ -294,7 +294,7 @@ class ShownSpec(Struct, frozen=True):
 
 
 def render_spec(spec: ShownSpec, palette: Palette) -> Iterator[str]:
-    """Yield all that is known of a spec, a fact a line."""
+    """Yield everything known about a spec, one fact on a line."""
     signature = spec.signature
     version = ",".join(map(safe_name, signature.versions))
     named = f" /{safe_name(spec.hash)}" if known_hash(spec.hash) else ""
@@ -310,7 +310,7 @@ def render_spec(spec: ShownSpec, palette: Palette) -> Iterator[str]:
 
 
 def specs_table(packages: Sequence[ShownPackage]) -> Table:
-    """Return a row for each spec of these packages: which binary one gets."""
+    """Return a table with a row for each spec of these packages."""
     rows: list[Row] = [
         (
             (known_hash(key) or "")[:7],
@@ -327,7 +327,7 @@ def specs_table(packages: Sequence[ShownPackage]) -> Table:
 
 
 def packages_json(packages: Iterable[ShownPackage]) -> bytes:
-    """Return every spec of these packages, by hash."""
+    """Return all specs of these packages as JSON, by hash."""
     values = [
         {
             "package": shown.document.package,
@@ -341,7 +341,7 @@ def packages_json(packages: Iterable[ShownPackage]) -> bytes:
 
 
 def specs_json(specs: Iterable[ShownSpec]) -> bytes:
-    """Return these specs."""
+    """Return these specs as JSON."""
     values = [{"package": one.package, **_side(one.side), **_spec(one.hash, one.signature)} for one in specs]
     return pretty_json({"schema": "cachewatch.specs/1", "specs": values})
 

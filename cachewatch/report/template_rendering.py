@@ -1,10 +1,9 @@
-"""Render templates, also Markdown and the page of `diff`. Jinja2 is used here and nowhere else.
+"""Render templates, Markdown and the page of `diff`. Only this module uses Jinja2.
 
 Our templates are rendered in this process, those of users in a sandbox. A user's template is a file of the same name in
-their folder, and is preferred to ours. As soon as there is such a folder, everything is rendered in a process of its
-own, with a sandbox, a deadline and limits to memory and output; it is given plain data only. docs/templates.md lists
-the filters of templates.
-A page of HTML fetches nothing, and works without its small script.
+their folder, and is preferred to ours. If there is such a folder, everything is rendered in a process of its own, with
+a sandbox, a deadline and limits to memory and output; it gets plain data only. docs/templates.md lists the filters of
+templates. A page of HTML fetches nothing, and works without its small script.
 """
 
 import base64
@@ -45,13 +44,13 @@ _REFERENCE = re.compile(
 
 
 def markdown(text: str) -> str:
-    """Escape everything that Markdown, or a forge that shows it, would take for its own, where it stands."""
+    """Escape all text to which Markdown, GitHub or GitLab would give a meaning."""
     parts = _REFERENCE.split(safe(text))
     return "".join(code(part) if number % 2 else _MARKDOWN.sub(r"\\\1", part) for number, part in enumerate(parts))
 
 
 def code(text: str) -> str:
-    """Return `text` as a code span that nothing inside can end."""
+    """Return `text` as a code span of Markdown that nothing inside can end."""
     text = safe(text).replace("|", "\\|")
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * (longest + 1)
@@ -60,12 +59,12 @@ def code(text: str) -> str:
 
 
 def day(time: str | None, zone: str = "UTC") -> str:
-    """Return the day of a time: 1 June 2025."""
+    """Return a time as a day: 1 June 2025."""
     return "{0.day} {0:%B %Y}".format(_local(time, zone)) if time else "unknown"
 
 
 def moment(time: str | None, zone: str = "UTC") -> str:
-    """Return a time to the minute: 1 June 2025 06:00 CEST."""
+    """Return a time with minutes and zone: 1 June 2025 06:00 CEST."""
     return f"{day(time, zone)} {_local(time, zone):%H:%M %Z}" if time else "unknown"
 
 
@@ -74,12 +73,12 @@ def _local(time: str, zone: str) -> datetime:
 
 
 def days_between(since: str, until: str) -> str:
-    """Return how far two times are apart: 3 days."""
+    """Return the time between two moments in words: 3 days."""
     return how_long((datetime.fromisoformat(until) - datetime.fromisoformat(since)).total_seconds())
 
 
 def fill(text: str, first: str = "", rest: str = "", width: int = 78) -> str:
-    """Break `text` into lines that begin with `first` and then with `rest`; only words longer than a line are cut."""
+    """Wrap `text` into lines that begin with `first`, then with `rest`; only words longer than a line are cut."""
     lengths = [len(word) for word in text.split()]
     is_cut = max(lengths, default=0) > width - len(rest)
     head = ""
@@ -96,17 +95,17 @@ def fill(text: str, first: str = "", rest: str = "", width: int = 78) -> str:
 
 
 def arrows(text: str) -> str:
-    """Return `text` with arrows in place of what stands for them in ASCII; no line begins with one."""
+    """Return `text` with real arrows instead of `->`; no line begins with one."""
     return text.replace(" -> ", "\u00a0\u2192 ")
 
 
 def short(revision: str | None) -> str:
-    """Return as much of a revision as people read."""
+    """Return the beginning of a revision's hash."""
     return (revision or "")[:10]
 
 
 def _revisions(span: Mapping[str, Any]) -> str:
-    """Name both revisions, or the only one: between two snapshots of one revision."""
+    """Return both revisions of a span; only one if they are equal, as between two snapshots."""
     return "..".join(dict.fromkeys(short(side["revision"]) or side["name"] for side in (span["before"], span["after"])))
 
 
@@ -115,7 +114,7 @@ _WIDEST_PACKAGE, _WIDEST_CHANGE = 28, 24
 
 
 def table_lines(section: Mapping[str, Any], width: int = 78) -> str:
-    """Return a section of a digest as lines of text, its columns below each other."""
+    """Return a section of a digest as lines of text in columns."""
     heading = section["heading"].upper()
     remark = f"{' ' if section['remark'].startswith('for ') else ', '}{section['remark']}" if section["remark"] else ""
     is_inline = not remark and section["name"] in ("upgraded", "downgraded", "package-added")
@@ -170,13 +169,13 @@ Job = tuple[str, Context]  # the name of a template, and what it is given
 
 
 def render(name: str, **context: Any) -> str:
-    """Render our own template `name`, or raise TemplateError saying which and why."""
+    """Render our own template `name`. Raises TemplateError with the template and the reason."""
     return _render(_environment(None), name, {"words": words, **context})
 
 
 @contextmanager
 def templates_of(folder: Path | None) -> Iterator[Callable[[Sequence[Job]], list[str]]]:
-    """Yield a function that renders templates with plain data, preferring those that the user has in `folder`."""
+    """Yield a function that renders templates with plain data; a user's templates in `folder` are preferred."""
     if folder is None:
         yield partial(_render_each, None)
         return
@@ -193,7 +192,7 @@ def templates_of(folder: Path | None) -> Iterator[Callable[[Sequence[Job]], list
 
 
 def source(name: str, folder: Path | None = None) -> tuple[str, str] | None:
-    """Return the text of a template and where it is, the user's before ours; None if there is none."""
+    """Return the text and path of a template, the user's if there is one, else ours; None if there is none."""
     if not _NAME.fullmatch(name):
         return None  # nothing outside of the two folders is a template
     if folder is not None:
@@ -233,7 +232,7 @@ def _render(environment: jinja2.Environment, name: str, context: Context) -> str
 
 @cache
 def _environment(folder: Path | None) -> jinja2.Environment:
-    """Return what renders our own templates, or in a sandbox those of a folder and ours."""
+    """Return a Jinja2 environment for our templates or, with a sandbox, for those in `folder` and ours."""
 
     def load(name: str) -> tuple[str, str, None] | None:
         found = source(name, folder)
@@ -254,7 +253,7 @@ def _environment(folder: Path | None) -> jinja2.Environment:
 
 
 def _describe(name: str, error: Exception) -> str:
-    """Say which file and line is wrong, and what is."""
+    """Return an error of a template in words: file, line and reason."""
     if isinstance(error, jinja2.TemplateSyntaxError):
         return f"{error.filename or error.name or name}: line {error.lineno}: {error.message}"
     if isinstance(error, jinja2.TemplateNotFound):
@@ -281,15 +280,15 @@ MOST_ROWS = 1000  # of a section: browsers take no pleasure in more
 
 
 def script_hash(script: str) -> str:
-    """Return what names a script in a page of HTML, so that a browser runs this and nothing else.
+    """Return the hash of a script for the page's policy, so that a browser runs only this script.
 
-    `script` is exactly what stands between <script> and </script>.
+    `script` is exactly the text between <script> and </script>.
     """
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
 def write_page(changesets: Iterable[Changeset], *, asked: Requested) -> Iterator[bytes]:
-    """Yield one page about all tags."""
+    """Yield one HTML page about all tags."""
     found = told_reports(changesets, asked)
     count = sum(len(told.reports) for told in found)
     page = render(

@@ -1,6 +1,6 @@
-"""What readers are to do, as sentences and as commands in their order: the lead of every digest.
+"""What readers should do, as sentences and as commands: the beginning of every digest.
 
-The words stand below `[todo]` in templates/words.toml; what is to be done is decided by the assessment (core/advice).
+The words are in the table `[todo]` of templates/words.toml; the assessment (core/advice) decides what to do.
 """
 
 from collections import Counter
@@ -44,7 +44,7 @@ _CONCRETIZED = (Because.ENVIRONMENT_LAST_OTHER, Because.OTHER, *LOCK_FILES)
 
 
 def todo(digest: Digest, words: Words) -> list[str]:
-    """Return what this digest is the first to ask for, worst first; what is said where there is nothing else."""
+    """Return the actions that this digest is the first to ask for, as sentences; or that there is nothing to do."""
     found = digest.assessment
     said = list(dict.fromkeys(_sentence(group, digest, words) for group in _by_command(found.due)))
     new = _newest_snapshots(digest)
@@ -91,7 +91,7 @@ def _went(digest: Digest) -> bool:
 
 
 def _keeping(digest: Digest) -> dict[str, list[str]]:
-    """Return the snapshots that still have what is to be required, with its versions."""
+    """Return the snapshots that still have required packages, each with these."""
     found: dict[str, list[str]] = {}
     for spec, tag in digest.assessment.required.items():
         if tag and is_plain(tag) and not digest.assessment.is_waiting:
@@ -108,17 +108,17 @@ def _lacks(tag: ComparedTag) -> bool:
 
 
 def _removed_snapshots(digest: Digest) -> list[str]:
-    """Return the snapshots that were removed, if readers have pinned none."""
+    """Return the removed snapshots, unless readers are pinned to one."""
     facts = (one for one in digest.assessment.facts if one.kind == StatementKind.TAG_REMOVED and one.statement)
     names = [one.statement.name for one in facts if one.statement and is_snapshot(one.statement.name)]
     return [] if digest.pinned or digest.assessment.is_waiting else names
 
 
 def _newest_snapshots(digest: Digest) -> list[tuple[str, str]]:
-    """Return the snapshots to which readers of older ones move if they have pinned none.
+    """Return pairs of source and snapshot to which readers without a pin should move from older ones.
 
-    These are the new ones that lack nothing; where an older one was removed, in place of those that lack something, the
-    ones that they are compared with.
+    They are the new snapshots that lack nothing. If an older one was removed, a new one that lacks something is
+    replaced by the one with which it is compared.
     """
     new, removed = _new_snapshots(digest), _removed_snapshots(digest)
     if digest.pinned or digest.assessment.is_waiting or (not removed and any(map(_lacks, new))):
@@ -128,13 +128,13 @@ def _newest_snapshots(digest: Digest) -> list[tuple[str, str]]:
 
 
 def _unless(digest: Digest, words: Words, key: str) -> str:
-    """Say for which lock files there is something to do though nothing is to be done in general."""
+    """Return the lock files for which there is something to do although the digest says "nothing to do"."""
     cases = _cases(digest, words) if digest.environment is None else ()
     return words.say("todo", key, cases=", or ".join(cases)) if cases else ""
 
 
 def _cases(digest: Digest, words: Words) -> list[str]:
-    """Return what lock files name, or when they were made, if there is something to do for these."""
+    """Return descriptions of the lock files for which there is something to do: by their contents or dates."""
     is_asked = any(one.because in LOCK_FILES for one in digest.assessment.actions)
     days = () if is_asked else _announced_days(digest)
     cases = [words.say("todo", "unless_before", day=day_of(day)) for day in days]
@@ -156,13 +156,13 @@ def _cases(digest: Digest, words: Words) -> list[str]:
 
 
 def _required(digest: Digest, words: Words) -> str:
-    """Name what to require, where it is a range as `openmpi@5.8.0 or newer`."""
+    """Return the required versions in words; a range as `openmpi@5.8.0 or newer`."""
     found = digest.assessment.required
     return and_more([words.say("todo", "or_newer", spec=one[:-1]) if one[-1] == ":" else one for one in found], words)
 
 
 def _announced_days(digest: Digest) -> list[str]:
-    """Return the days on which the old builds were announced that are pruned now."""
+    """Return the days on which digests announced the old builds that are pruned now."""
     waves = (
         digest.remembered.wave(tag.source, tag.tag)
         for fact in digest.assessment.facts
@@ -173,16 +173,16 @@ def _announced_days(digest: Digest) -> list[str]:
 
 
 def _names_what_goes(line: Line) -> bool:
-    """Tell whether a lock file that is older than a change may name what is gone or may be pruned.
+    """Tell whether a lock file older than a change may name builds that are gone or may be pruned.
 
-    Of upgrades that is said with the old versions.
+    Upgrades are reported with their old versions instead.
     """
     kind, counts = line.story.kind, line.counts
     return bool((counts.unbuilt and kind is not StatementKind.UPGRADED) or (counts.vanished and kind in _REPLACED))
 
 
 def _by_command(actions: Iterable[Action]) -> list[list[Action]]:
-    """Put what one command does for an environment together; all else stands alone."""
+    """Group the actions about an environment that one command does; every other action is alone."""
     groups: dict[object, list[Action]] = {}
     for one in actions:
         is_other = one.because is Because.ENVIRONMENT_LAST_OTHER  # which cannot be copied before it is named
@@ -191,13 +191,13 @@ def _by_command(actions: Iterable[Action]) -> list[list[Action]]:
 
 
 def advice(digest: Digest, words: Words) -> str:
-    """Return the first thing to do, for whoever sees one line."""
+    """Return the first action as a sentence, for channels that show one line."""
     found = _by_command(digest.assessment.actions)
     return _sentence(found[0], digest, words) if found else words.text("todo", "nothing")
 
 
 def still_open(digest: Digest, words: Words) -> list[str]:
-    """Return what earlier digests asked for, with the first day: what to require, then the rest, the oldest first."""
+    """Return the actions that earlier digests asked for, with their first day: requirements first, then the oldest."""
     asked = [one for one in digest.assessment.still_open if one.verb is not Verb.WAIT]
     said: dict[str, list[str]] = {}
     groups = [
@@ -210,7 +210,7 @@ def still_open(digest: Digest, words: Words) -> list[str]:
 
 
 def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str = "") -> str:
-    """Say what to do, of an environment for all of its binaries at once."""
+    """Return actions as one sentence; all actions about binaries of an environment share one."""
     if group[0].because not in ENVIRONMENT:
         return _action(group[0], digest, words, prefix)
     parts = []
@@ -315,13 +315,13 @@ def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
 
 
 def _lacking(one: Action, digest: Digest) -> ComparedTag | None:
-    """Return the new snapshot that an action is about, as it lacks something; None if it is about something else."""
+    """Return the new snapshot that lacks something and that an action is about; None if there is none."""
     compared = (tag for fact in digest.assessment.facts for tag in fact.tags if tag.base)
     return next((tag for tag in compared if (tag.tag, tag.source) == (one.tag, one.source)), None)
 
 
 def lacked(statements: Sequence[Statement], words: Words) -> str:
-    """Name what a snapshot lacks, first what it has for no machine, and what it has in an older version only."""
+    """Return what a snapshot lacks, in words: packages it has for no machine first, those in older versions last."""
     whole = removed_packages(statements)
     lost = sorted(lost_packages(statements), key=lambda name: name not in whole)
     older = [line for one in statements if one.kind is StatementKind.DOWNGRADED for line in one.lines]
@@ -336,7 +336,7 @@ def lacked(statements: Sequence[Statement], words: Words) -> str:
 
 
 def _is_fall(action: Action, digest: Digest) -> bool:
-    """Tell whether the first number of a version that an action is about became smaller."""
+    """Tell whether an action is about a version whose first number fell."""
     return any(
         falls(*pair)
         for line, _ in lines_of(digest, StatementKind.DOWNGRADED)
@@ -351,14 +351,14 @@ def _resolutions(because: Because, names: Collection[str], digest: Digest) -> li
 
 
 def _or_with(task: Action, digest: Digest, words: Words, most: int = _MOST_OPEN) -> str:
-    """Name the replaced versions that lock files may have, but for those that the first sentence tells."""
+    """Return the replaced versions that lock files may name, except those in the first sentence."""
     new = {one for tag in digest.tags for one in replaced_versions(tag.statements)}
     old = [one for one in task.others if digest.assessment.due or one not in new] if task.because in LOCK_FILES else ()
     return words.say("todo", "or_with", names=and_more(old, words, most)) if old else ""
 
 
 def _compilers(found: Iterable[Resolution]) -> str:
-    """Name the other compilers of equal builds: ` (24 with gcc@13.3.0)`."""
+    """Return the other compilers of equal builds, in words: ` (24 with gcc@13.3.0)`."""
     start = "compiler "
     others = Counter(text.removeprefix(start) for one in found for text in one.differs if text.startswith(start))
     named = ", ".join(f"{count:,} with {safe(name)}" for name, count in others.most_common(MOST_NAMES))
@@ -366,9 +366,9 @@ def _compilers(found: Iterable[Resolution]) -> str:
 
 
 def steps(digest: Digest, words: Words) -> list[str]:
-    """Return the commands for an environment, in their order; conditions are comments above what they are of.
+    """Return the commands for an environment in order; conditions are comments above the commands.
 
-    There are none where names could mean more to a shell, nor to re-concretize only what was asked for earlier.
+    There are none if a shell could misread a name, or if an earlier digest already asked to re-concretize.
     """
     found = digest.assessment
     required = [one.partition("@")[::2] for one in (*found.required, *_copied(digest))]
@@ -416,12 +416,12 @@ def steps(digest: Digest, words: Words) -> list[str]:
 
 
 def blank(name: str) -> str:
-    """Return what a shell refuses to run, and then leaves the block, until readers filled it in."""
+    """Return a placeholder that a shell refuses to run until readers fill it in."""
     return f'"${{{name}:?}}"'
 
 
 def _copied(digest: Digest) -> list[str]:
-    """Return what is to be copied, with the versions of which the last builds may be pruned."""
+    """Return the packages to copy, with the versions whose last builds may be pruned."""
     found = digest.assessment
     looks = [spec for one in found.actions if one.is_copy for spec in one.versions]
     last = found.environment.for_cause(Because.ENVIRONMENT_LAST_OTHER) if found.environment else ()
@@ -429,7 +429,7 @@ def _copied(digest: Digest) -> list[str]:
 
 
 def _requiring_copied(digest: Digest, words: Words) -> Iterator[str]:
-    """Yield the commands that require what is to be copied, or Spack may choose another build."""
+    """Yield commands that require the packages to copy; otherwise Spack may choose other builds."""
     for one in digest.assessment.actions:
         if one.is_copy and one.versions:
             yield from _comment(words.say("todo", "if_used", users=_users(one, words)))
@@ -448,7 +448,7 @@ def _requirements(specs: Sequence[str], words: Words) -> Iterator[str]:
 
 
 def _requiring(digest: Digest, words: Words, added: Collection[str]) -> Iterator[str]:
-    """Yield the commands that add snapshots with what is to be required, unless they are `added`, and require it."""
+    """Yield commands that add snapshots which have required versions, unless they are `added`, and require these."""
     found = digest.assessment
     users = {}
     for spec in found.required:
@@ -476,7 +476,7 @@ def _requiring(digest: Digest, words: Words, added: Collection[str]) -> Iterator
 
 
 def _if_lock(settled: Sequence[Action], digest: Digest, words: Words, *, is_for_some: bool) -> str:
-    """Return for whom it is to re-concretize, where what stands before is for some, or the text above says less."""
+    """Return who should re-concretize, if earlier commands are not for everybody or the text above says less."""
     days = [one for one in settled if one.because in LOCK_FILES]
     if not is_for_some and (not days or any(not one.since for one in settled)):
         return ""
@@ -504,13 +504,13 @@ def _if_lock(settled: Sequence[Action], digest: Digest, words: Words, *, is_for_
 
 
 def _users(one: Action, words: Words) -> str:
-    """Name those who are to copy packages, by these and their machine."""
+    """Return who should copy packages: the users of these packages on a machine."""
     on = words.say("todo", "on_machine", machine=safe_name(one.machine)) if one.machine else ""
     return words.say("todo", "users", len(one.names), names=and_more(one.names, words), on_machine=on)
 
 
 def _comment(text: str) -> list[str]:
-    """Return a comment of a block of commands, in lines as wide as a mail has room for."""
+    """Return text as a comment in a block of commands, wrapped to the width of a mail."""
     return wrap(text, _WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
 
 
@@ -520,7 +520,7 @@ def _add_mirror(digest: Digest, source: str, tag: str) -> str:
 
 
 def mirror_of(digest: Digest, source: str, tag: str) -> str | None:
-    """Return the address from which Spack installs what a tag of a source has, where it is known."""
+    """Return the mirror URL from which Spack installs the specs of a tag; None if it is unknown."""
     for span in digest.spans:
         mirror = span.mirror or public_mirror(span.address)
         if source in ("", span.source) and mirror and is_plain(tag):

@@ -1,4 +1,4 @@
-"""The words that all reports share: names, facts of statements, counts that add up, and times."""
+"""Phrases that all reports share: names, facts of statements, counts that add up, and times."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
@@ -51,42 +51,42 @@ def number(count: int, noun: str, plural: str = "") -> str:
 
 
 def first_of(texts: Sequence[str], most: int = MOST_NAMES, rest: str = " and {:,} more", *, by: str = ", ") -> str:
-    """Return the first of some texts, and how many more there are."""
+    """Return the first `most` texts, and how many more there are."""
     left = len(texts) - most
     return by.join(texts[:most]) + (rest.format(left) if left > 0 else "")
 
 
 def names(found: Sequence[str], most: int = MOST_NAMES) -> str:
-    """Return the first of some names of strangers, and how many more there are."""
+    """Return the first of some untrusted names, and how many more there are."""
     return first_of([*(safe_name(name)[:_LONGEST_NAME] for name in found[:most]), *found[most:]], most)
 
 
 def and_more(found: Sequence[str], own: Words, most: int = MOST_NAMES) -> str:
-    """Name the first of several, and count the rest: `umpire, raja, chai, 7 more`."""
+    """Return the first names and the number of the others, in the words `own`: `umpire, raja, chai, 7 more`."""
     told = names(found[:most], most)
     return f"{told}, {own.say('other', 'more', len(found) - most)}" if len(found) > most else told
 
 
 def stack_name(stack: str) -> str:
-    """Name a stack so that it cannot be taken for something else: that of a recorded build cache is called `cache`."""
+    """Return the name of a stack for display; the stack of a recorded build cache is "stack cache"."""
     return "stack cache" if stack == _CACHE else safe_name(stack)[:_LONGEST_NAME]
 
 
 def place_name(one: Statement) -> str:
-    """Name a lost place, `e4s (x86_64_v3)`, likewise; with its operating system if that is not Linux."""
+    """Return the name of a lost place, `e4s (x86_64_v3)`, with its operating system if that is not Linux."""
     stack, _, machine = one.name.rpartition(" (")
     systems = sorted({system for lost in one.losses for system in lost.systems})
     return f"{stack_name(stack)} ({', '.join(map(safe_name, (*systems, machine)))}"
 
 
 def stacks_named(stacks: Iterable[str], most: int = MOST_NAMES) -> str:
-    """Name stacks, more than `most` only by their number."""
+    """Return the names of stacks; only their number if there are more than `most`."""
     found = sorted(stacks)
     return ", ".join(map(stack_name, found)) if len(found) <= most else f"{len(found)} stacks"
 
 
 def in_places(places: Iterable[Place], most: int = MOST_NAMES) -> str:
-    """Name places: `in e4s, radiuss on aarch64`; targets only where there are few."""
+    """Return places in words: `in e4s, radiuss on aarch64`; targets are named only if they are few."""
     places = set(places)
     if not places:
         return ""
@@ -96,17 +96,17 @@ def in_places(places: Iterable[Place], most: int = MOST_NAMES) -> str:
 
 
 def heading_of(kind: StatementKind) -> str:
-    """Return how a section of statements of this kind is called; those that are told in one sentence have none."""
+    """Return the heading of the section for this kind; "" for kinds that are reported in one sentence."""
     return words().text(kind, "heading")
 
 
 def share_of(kind: StatementKind) -> str:
-    """Return what became of the specs of a statement, for sums: "+96: 64 rebuilt, 15 in upgrades"."""
+    """Return the word for specs of this kind in sums: "+96: 64 rebuilt, 15 in upgrades"."""
     return words().text(kind, "share")
 
 
 def fact(line: Line, most: int = MOST_NAMES) -> str:
-    """Say what happened to the package of one line: `1.14.5 -> 1.14.6`, `fewer in radiuss`.
+    """Return what happened to the package of a line: `1.14.5 -> 1.14.6`, `fewer in radiuss`.
 
     Up to `most` stacks are named, and about as many versions.
     """
@@ -145,14 +145,14 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
 
 
 def replacement(line: Line, most: int = MOST_NAMES) -> str:
-    """Name the versions of an upgrade or a downgrade: `0.3.1 -> 0.4.0`."""
+    """Return the versions of an upgrade or a downgrade: `0.3.1 -> 0.4.0`."""
     story = line.story
     pairs = story.pairs or ((_versions(story.before, most), _versions(story.after, most)),)
     return ", ".join(f"{safe_name(old)} -> {safe_name(new)}" for old, new in pairs)
 
 
 def _beside(line: Line, most: int) -> Iterator[str]:
-    """Name the versions that came or went beside the newest ones: `1.3.0 added`."""
+    """Yield the versions that were added or removed besides the newest ones: `1.3.0 added`."""
     story = line.story
     for place, (versions, said) in enumerate(((story.before, "removed"), (story.after, "added"))):
         newest = {pair[place] for pair in story.pairs} or versions
@@ -161,9 +161,9 @@ def _beside(line: Line, most: int) -> Iterator[str]:
 
 
 def staying(line: Line, most: int = MOST_NAMES) -> str:
-    """Say of an upgrade that old versions stay, of a downgrade that its new one was there: `(0.3.1 stays)`.
+    """Return which old versions stay after an upgrade, or that a downgrade's new one was there: `(0.3.1 stays)`.
 
-    Stacks that were not upgraded are counted; they may not be selected.
+    Stacks that were not upgraded are counted, even if they are not selected.
     """
     story, said = line.story, []
     verb = "stays" if story.kind is StatementKind.UPGRADED else "was there"
@@ -176,9 +176,9 @@ def staying(line: Line, most: int = MOST_NAMES) -> str:
 
 
 def where(line: Line, most: int = MOST_NAMES) -> str:
-    """Say where it happened: `in 7 of 9 stacks; not yet in e4s-cray (1.2.1)`, `in e4s, radiuss on aarch64`.
+    """Return where a change happened: `in 7 of 9 stacks; not yet in e4s-cray (1.2.1)`, `in e4s, radiuss on aarch64`.
 
-    Up to `most` stacks are named, with their version if it is none of the old ones.
+    Up to `most` stacks are named; those that are not upgraded with their version, if it is none of the old ones.
     """
     story = line.story
     stacks = {place.stack for place in story.places}
@@ -200,7 +200,7 @@ def where(line: Line, most: int = MOST_NAMES) -> str:
 
 
 def there_since(line: Line) -> str:
-    """Say since when what was removed had been there; empty where that is not known."""
+    """Return since when removed builds had been present; "" if that is unknown."""
     stay = line.stay
     if stay is None:
         return ""
@@ -210,7 +210,7 @@ def there_since(line: Line) -> str:
 
 
 def _moves(line: Line, most: int) -> str:
-    """Name the stacks that the specs left and joined: `fewer in e4s, now in radiuss`, but for the places of the line."""
+    """Return the stacks that specs left and joined, `fewer in e4s, now in radiuss`, without the places of the line."""
     told = set() if line.story.kind is StatementKind.MOVED else {place.stack for place in line.story.places}
     left, joined = line.left - told, line.joined - told
     found = {
@@ -223,7 +223,7 @@ def _moves(line: Line, most: int) -> str:
 
 
 def _versions(versions: Sequence[str], most: int) -> str:
-    """Name versions, oldest first: as many of the newest as fit into a line, and the number of the others."""
+    """Return versions, oldest first: as many of the newest as fit into a line, and the number of the others."""
     told: list[str] = []
     room = most * _USUAL_VERSION
     for version in map(safe_name, reversed(versions)):
@@ -240,7 +240,7 @@ def _compilers(values: Sequence[str]) -> str:
 
 
 def change_of_values(one: Statement) -> str:
-    """Say what took the place of what, or came beside it: `gcc 11.4.0 -> 13.3.0`, `gcc 13.3.0 beside 11.4.0`, `+mpi`."""
+    """Return which values replaced or joined which: `gcc 11.4.0 -> 13.3.0`, `gcc 13.3.0 beside 11.4.0`, `+mpi`."""
     before, after = " ".join(map(_value, one.before)), " ".join(map(_value, one.after))
     if one.kind is StatementKind.NO_LONGER:
         return safe_name(before)
@@ -255,24 +255,24 @@ def change_of_values(one: Statement) -> str:
 
 
 def _value(text: str) -> str:
-    """Name a compiler with its version as people do; other values are as they are."""
+    """Return a compiler as `gcc 13.3.0`; other values are returned as they are."""
     name, at, version = text.partition("@")
     return f"{name} {version}" if at and name and version else text
 
 
 def old_values(one: Statement) -> str:
-    """Name what a statement says is replaced, of compilers the version alone."""
+    """Return the values that a statement says are replaced; for compilers only the version."""
     return safe_name(" ".join(value.partition("@")[2] or value for value in one.before))
 
 
 def entry_of(statement: Statement) -> str:
-    """Return the name of the entry for a statement among the words: that of its kind, or of a stack with another name."""
+    """Return the name of a statement's entry in words.toml: its kind, or that of a renamed stack."""
     is_renamed = statement.kind is StatementKind.STACK_MERGED and len(statement.before) == len(statement.after) == 1
     return f"{statement.kind}.renamed" if is_renamed else statement.kind
 
 
 def name_of(statement: Statement) -> str:
-    """Return what a statement on the whole tag is about: a stack, or what replaced what."""
+    """Return what a statement about the whole tag is about: a stack, or which value replaced which."""
     if statement.turnover:
         return f"{statement.turnover.gone / max(1, statement.turnover.before):.0%} of the earlier hashes"
     if statement.kind is StatementKind.STACK_MERGED:
@@ -282,7 +282,7 @@ def name_of(statement: Statement) -> str:
 
 
 def reason_of(loss: Loss, own: Words | None = None) -> str:
-    """Say what the tag has of what a place or a machine lost: `the same binary stays, e4s builds it`."""
+    """Return what the tag still has for a loss: `the same binary stays, e4s builds it`."""
     key = loss.loss_class.value
     if loss.loss_class is LossClass.OTHER and not loss.there:
         key = "other_variants"
@@ -303,7 +303,7 @@ def reason_of(loss: Loss, own: Words | None = None) -> str:
 
 
 def reasons_of_versions(loss: Loss, own: Words) -> str:
-    """Say the same of each lost version: together where it is the same for all, `of 1.2.2: ...; of 1.2.1: ...` else."""
+    """Return what the tag has for each lost version, once if equal for all: `of 1.2.2: ...; of 1.2.1: ...`."""
     found: dict[str, list[str]] = {}
     for one in (loss, *loss.older):
         reason = reason_of(one, own)
@@ -319,7 +319,7 @@ def reasons_of_versions(loss: Loss, own: Words) -> str:
 
 
 def outside(lost: OwnedLoss, own: Words) -> str:
-    """Say what a place that lost all that was selected has now: `; 1.1 is there (outside of the filter)`."""
+    """Return what a place that lost all selected builds has beside these: `; 1.1 is there (outside of the filter)`."""
     there = lost.outside
     if there is None:
         return ""
@@ -332,7 +332,7 @@ def outside(lost: OwnedLoss, own: Words) -> str:
 
 
 def fates(one: Statement, own: Words, *, is_of_environment: bool = False) -> str:
-    """Say what is there of the packages that a stack or a value had: `; 50 of its 60 packages have equal builds in e4s`."""
+    """Return what is left of the packages of a stack or value: `; 50 of its 60 packages have equal builds in e4s`."""
     said: list[str] = []
     for loss_class in LossClass:
         found = packages_of(one.losses, loss_class)
@@ -355,7 +355,7 @@ def fates(one: Statement, own: Words, *, is_of_environment: bool = False) -> str
 
 
 def only_for(losses: Iterable[OwnedLoss], packages: Set[str], own: Words, *, is_part: bool) -> str:
-    """Say for which machines packages are gone that others have: ` (11 only for x86_64_v3)` if they are a part of all."""
+    """Return for which machines packages are gone that others keep: ` (11 only for x86_64_v3)` if `is_part` of all."""
     lost = (one for one in losses if one.loss and one.loss.loss_class is LossClass.GONE and one.package in packages)
     named = sorted({one.machine_name for one in lost})
     machines = safe_name(named[0]) if len(named) == 1 else own.text("snapshot", "several")
@@ -365,16 +365,16 @@ def only_for(losses: Iterable[OwnedLoss], packages: Set[str], own: Words, *, is_
 
 
 def unbuilt(one: Statement, own: Words) -> str:
-    """Say how many specs of a stack that was removed or renamed no stack builds, unless its fates do."""
+    """Return how many specs of a removed or renamed stack no stack builds; "" if `fates` already says so."""
     is_of_stack = one.kind in (StatementKind.STACK_REMOVED, StatementKind.STACK_MERGED)
     count = one.counts.unbuilt if is_of_stack and one.worst is not LossClass.GOING else 0
     return own.say("stacks", "unbuilt", count) if count else ""
 
 
 def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) -> str:
-    """Name what happened of the kinds that are wanted: changes of the whole tag, then packages, then lost places.
+    """Return the wanted changes in words: those of the whole tag, then packages, then lost places.
 
-    Each package with the first stack and target where it happened.
+    Each package is named with the first stack and target in which it changed.
     """
     of_tag, packages, places = [], dict[str, set[Place]](), []
     for one in statements:
@@ -400,7 +400,7 @@ def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) 
 
 
 def tag_event(report: Report, kinds: Collection[Kind] = tuple(Kind)) -> str:
-    """Say that the tag is new or was removed, if that is one of `kinds`: `new tag develop-2025-06-01`; else nothing."""
+    """Return that the tag is new or was removed, `new tag develop-2025-06-01`, if `kinds` has that; else ""."""
     event = report.tag_event
     if event is None or event.kind not in kinds:
         return ""
@@ -411,15 +411,15 @@ _MOST_SHARES = 6
 
 
 def signed(counts: Counts) -> str:
-    """Return how many specs came, went, and stayed with changed stacks: `+12 -3, 1 spec kept`."""
+    """Return how many specs were added, removed, and kept with changed stacks: `+12 -3, 1 spec kept`."""
     changed = " ".join(f"{sign}{count:,}" for sign, count in (("+", counts.new), ("-", counts.vanished)) if count)
     return ", ".join(filter(None, (changed, f"{number(counts.kept, 'spec')} kept" if counts.kept else "")))
 
 
 def _shares(found: Iterable[tuple[StatementKind, Counts]]) -> tuple[Counter[str], Counter[str], Counter[str]]:
-    """Return how many specs came, went, and only changed their stacks, by what became of them.
+    """Return how many specs were added, removed, and only changed stacks, by the words for their kinds.
 
-    Kept specs that came into the selection or left it have a share of their own.
+    Kept specs that entered or left the selection are counted by themselves.
     """
     came, went, moved = Counter[str](), Counter[str](), Counter[str]()
     for kind, counts in found:
@@ -434,9 +434,9 @@ def _shares(found: Iterable[tuple[StatementKind, Counts]]) -> tuple[Counter[str]
 
 
 def accounting(statements: Iterable[Statement]) -> str:
-    """Return `+96: 64 rebuilt, 15 in upgrades; -79: 64 rebuilt, 15 in upgrades`; empty where nothing changed.
+    """Return `+96: 64 rebuilt, 15 in upgrades; -79: 64 rebuilt, 15 in upgrades`; "" if nothing changed.
 
-    Of each side, the largest shares are named.
+    The largest numbers of each side are named.
     """
     statements = list(statements)
     came, went, _ = _shares((one.kind, one.counts) for one in statements)
@@ -454,15 +454,15 @@ def accounting(statements: Iterable[Statement]) -> str:
 
 
 def chosen_lines(statement: Statement, wants: Wants) -> tuple[Line, ...]:
-    """Return the lines of the kinds that somebody wants; all of them if only the statement is of such a kind."""
+    """Return the lines of wanted kinds; all lines if only the statement itself is of a wanted kind."""
     lines = tuple(line for line in statement.lines if wants(line.kinds))
     return lines or (statement.lines if wants(statement.kinds) else ())
 
 
 def total(report: Report, wants: Wants) -> str:
-    """Add up what somebody wants: `2 of 5 packages changed; their specs: ...`.
+    """Return the total line for the wanted kinds: `2 of 5 packages changed; their specs: ...`.
 
-    Where only some kinds of change are wanted, the sum is that of their lines.
+    If only some kinds are wanted, the numbers are those of their lines.
     """
     found = [(one.kind, line) for one in report.statements for line in chosen_lines(one, wants)]
     came, went, moved = _shares((kind, line.counts) for kind, line in found)
@@ -497,7 +497,7 @@ def total(report: Report, wants: Wants) -> str:
 
 
 def nothing(report: Report) -> str:
-    """Say that there is nothing to say."""
+    """Return a sentence for a report without any changes to show."""
     counts, tag = report.packages, tag_event(report)
     told = f"{tag[0].upper()}{tag[1:]}." if tag else ""
     if report.statements or (not report.is_part and (counts.changed or counts.added or counts.removed)):
@@ -514,13 +514,13 @@ _FEW_TAGS, _MOST_TAGS = 2, 5
 
 
 def tags_named(reports: Sequence[Report]) -> str:
-    """Name the tags of reports: `develop and develop-2025-06-01`."""
+    """Return the names of the reports' tags: `develop and develop-2025-06-01`."""
     found = [safe_name(one.tag) for one in reports]
     return " and ".join(found) if len(found) == _FEW_TAGS else names(found, _MOST_TAGS)
 
 
 def heading(report: Report) -> tuple[str, str]:
-    """Name the two sides of `report` with their days; then, in brackets, their revisions and how far they are apart."""
+    """Return two texts on the sides of `report`: names and days; in brackets, revisions and the distance."""
     before, after = report.before, report.after
     if before.revision and after.revision:
         name = " -> ".join(dict.fromkeys(safe_name(side.tag or "") for side in (before, after)))
@@ -538,7 +538,7 @@ def heading(report: Report) -> tuple[str, str]:
 
 
 def days(before: str | None, after: str | None) -> str:
-    """Return two days as people write them, with times if it is one day: `25 May -> 1 Jun 2025`."""
+    """Return two days in words, with times if they are the same day: `25 May -> 1 Jun 2025`."""
     if not before or not after:
         return ""
     start, end = (datetime.fromisoformat(time).astimezone(UTC) for time in (before, after))
@@ -553,7 +553,7 @@ def days(before: str | None, after: str | None) -> str:
 
 
 def span(report: Report) -> str:
-    """Say how far the two states are apart: 3 revisions, 2 days; empty if that is unknown."""
+    """Return the distance of the two states, 3 revisions, 2 days; "" if it is unknown."""
     before, after = report.before, report.after
     parts = []
     if report.revisions_between is not None and before.revision != after.revision:
@@ -565,7 +565,7 @@ def span(report: Report) -> str:
 
 
 def how_long(seconds: float) -> str:
-    """Say how long that is, in the unit that a person would use: 5 days, 3 hours, 20 minutes, 7 seconds."""
+    """Return a duration in its most natural unit: 5 days, 3 hours, 20 minutes, 7 seconds."""
     if seconds >= 36 * 3600 or abs(seconds - 86400) < 1800:
         return number(max(1, int(seconds / 86400)), "day")
     if seconds >= 90 * 60:

@@ -1,4 +1,4 @@
-"""The sentences of reports, which stand in templates/words.toml; a site's own folder may replace any entry.
+"""The sentences of reports in templates/words.toml; a site's own folder may replace any entry.
 
 Nothing here renders templates, so that a terminal has the same words without Jinja2.
 """
@@ -23,10 +23,10 @@ Entry = Mapping[str, Any]
 
 
 class Words:
-    """Entries by their names; of `stack-removed.gone`, what it does not say is that of `stack-removed`."""
+    """Named entries of words; an entry such as `stack-removed.gone` inherits texts from `stack-removed`."""
 
     def __init__(self, entries: Mapping[str, Entry]) -> None:
-        """Take all entries."""
+        """Store the entries by name."""
         self._entries = entries
 
     @property
@@ -35,7 +35,7 @@ class Words:
         return self._entries
 
     def find(self, path: str, key: str) -> Any:
-        """Return what an entry has under `key`; None where it has nothing."""
+        """Return the value of `key` in an entry or, if it has none, in the entry above it; else None."""
         names = path.split(".")
         while names:
             entry: Any = self._entries
@@ -47,23 +47,23 @@ class Words:
         return None
 
     def text(self, path: str, key: str) -> str:
-        """Return a text that has nothing to fill in; empty where there is none."""
+        """Return a text without placeholders; "" if there is none."""
         found = self.find(path, key)
         return found if isinstance(found, str) else ""
 
     def say(self, path: str, key: str, n: int = 2, **values: object) -> str:
-        """Return a sentence, filled in; of {is|are}, the first is taken for an `n` of one."""
+        """Return a sentence with its placeholders filled in; `n` chooses the singular or plural of {is|are}."""
         return fill(self.text(path, key), n, values)
 
     def forms(self, path: str, key: str, n: int = 2, **values: object) -> list[str]:
-        """Return all forms of one thing, the longest first, but those for which something is not known."""
+        """Return all wordings of a text, the longest first, except those that use unknown values."""
         found = self.find(path, key) or ()
         known = {name for name, value in values.items() if value != ""}
         return [fill(one, n, values) for one in found if _fields(one) <= known | {"n"}]
 
 
 def fill(text: str, n: int, values: Mapping[str, object]) -> str:
-    """Fill in `values`, and of words for one and for several those that fit `n`."""
+    """Fill `values` into a text; `n` chooses between its words for one and for several."""
 
     def field(match: re.Match[str]) -> str:
         name, several = match.groups()
@@ -77,7 +77,7 @@ def fill(text: str, n: int, values: Mapping[str, object]) -> str:
 
 
 def words(folder: Path | None = None) -> Words:
-    """Return our words, and those of a folder in place of ours; raise TemplateError if these cannot be used."""
+    """Return our words, replaced by those in `folder` where it has any. Raises TemplateError if these are invalid."""
     if folder is None:
         return _ours()
     found = entries(NAME, folder)
@@ -90,7 +90,7 @@ def words(folder: Path | None = None) -> Words:
 
 
 def entries(name: str, folder: Path | None = None) -> dict[str, Any]:
-    """Return the entries of a file of ours, and those of a folder's file of that name in place of them."""
+    """Return the entries of our file `name`, replaced by those of the file with that name in `folder`."""
     own = tomllib.loads(shipped_template(name) or "")
     try:
         theirs = tomllib.loads(read_inside(folder, name, most=_LONGEST).decode()) if folder else {}
@@ -108,7 +108,7 @@ def _ours() -> Words:
 
 
 def _check_fields(found: Entry, folder: Path) -> None:
-    """Raise TemplateError if a text has a {name} that no text of ours under the same key has."""
+    """Raise TemplateError if a text has a placeholder that no text of ours under the same key has."""
     known: defaultdict[tuple[str, str], set[str]] = defaultdict(lambda: {"n"})
     for path, key, text in _texts(_ours().all):
         known[path[0], key] |= _fields(text)
@@ -136,7 +136,7 @@ def _fields(text: str) -> set[str]:
 
 
 def _replace(own: dict[str, Any], theirs: Mapping[str, Any], where: str, table: tuple[str, ...] = ()) -> None:
-    """Put entries in place of ours; a name that we do not have is a mistake."""
+    """Replace our entries by those of a user. Raises TemplateError for a name that we do not have."""
     for name, entry in theirs.items():
         if type(entry) is not type(own.get(name)):
             inside = f"[{'.'.join(table)}] has" if table else "there is"
