@@ -65,7 +65,7 @@ def notify_within(connection: Connection, context: Context, notice: OperatorNoti
 
 
 def queue_within(connection: Connection, context: Context, notice: OperatorNotice) -> bool:
-    """Queue a notice within the open transaction of `connection`; return False if no operators' channel accepts it."""
+    """Queue a notice within the open transaction of `connection`; return False if no channel of operators takes it."""
     context.notices += 1
     now, config = context.clock(), context.config  # one of them, though a reload may bring another
     topic = _topic(notice.key) if isinstance(notice, Alert) else notice.topic
@@ -133,7 +133,7 @@ def open_within(connection: Connection, context: Context, alert: Alert) -> None:
 
 
 def resolve_now(context: Context, key: AlertKey, title: str) -> None:
-    """Resolve an alert if it is open, and notify operators with `title`."""
+    """Resolve an alert if it is open, and send operators a notice with `title`."""
     with context.database.read() as connection:
         if health.get(connection, key) is None:
             return
@@ -143,10 +143,10 @@ def resolve_now(context: Context, key: AlertKey, title: str) -> None:
 
 @contextmanager
 def contained(context: Context, name: str, part: str, *, may_be_open: bool = True) -> Iterator[None]:
-    """Turn an error in the block into an alert about the work `part` on `name`; the caller goes on after it.
+    """Turn an error in the block into an alert about the work `part` on `name`; the caller then continues.
 
-    After success that alert is resolved; `may_be_open=False` skips looking for it. StateError and EndingError are
-    raised, since they are no faults of the work.
+    If the block succeeds, the alert is resolved; `may_be_open=False` skips looking for it. StateError and EndingError
+    are raised, since they are no faults of the work.
     """
     key = AlertKey(AlertKind.WORK_FAILED, name, part)
     try:
@@ -165,9 +165,9 @@ def contained(context: Context, name: str, part: str, *, may_be_open: bool = Tru
 
 
 def resolve_within(connection: Connection, context: Context, key: AlertKey, title: str) -> datetime | None:
-    """Resolve an alert if it is open, and return when it was opened, else None.
+    """Resolve an alert; return when it was opened, or None if it was not open.
 
-    Operators are notified with `title`, unless that is empty.
+    Operators get a notice with `title`, unless that is empty.
     """
     alert = health.remove(connection, key)
     if alert is None:
@@ -188,10 +188,10 @@ def _topic(key: AlertKey) -> str:
 
 
 def review(connection: Connection, context: Context, source: Source, source_health: SourceHealth) -> None:
-    """Open the alert of a source whose data is too old, and resolve it once there is newer data.
+    """Open the alert of a source whose data is too old, and resolve it when there is newer data.
 
-    The age of the first data that was fetched opens no alert: how often a source publishes is only known after watching
-    it for that long.
+    The age of the first fetched data opens no alert: how often a source publishes is known only after watching it for
+    that long.
     """
     key, now = AlertKey(AlertKind.SOURCE_STALE, source.name), context.clock()
     is_watched = source_health.changed_at is not None and now - source_health.changed_at > source.stale_after
@@ -214,7 +214,7 @@ def is_stale(source: Source, source_health: SourceHealth, now: datetime) -> bool
 
 
 def staleness(source_health: SourceHealth, now: datetime, zone: str) -> Note:
-    """Return a note on how old the newest data of a source is."""
+    """Return a note that says how old the newest data of a source is."""
     newest = _newest(source_health)
     if newest is None:
         return Note("empty")
@@ -222,7 +222,7 @@ def staleness(source_health: SourceHealth, now: datetime, zone: str) -> Note:
 
 
 def _newest(source_health: SourceHealth) -> datetime | None:
-    """Return when the newest data was published, but no later than when it was fetched, whatever its commit date is."""
+    """Return when the newest data was published; a commit date after the fetch counts as the time of the fetch."""
     return min(filter(None, (source_health.revision_time, source_health.changed_at)), default=None)
 
 
@@ -232,8 +232,8 @@ _LEARNED_FROM, _FEW_INTERVALS = 10, 3
 def longest_pause(repository: Repository, newest: Revision) -> timedelta | None:
     """Return the longest usual time between two commits, learned from the last ten; None if these are too few.
 
-    It is three times what three quarters of the intervals do not exceed, so that neither gaps among them nor commits in
-    quick succession matter, and at least a day.
+    It is three times the upper quartile of the intervals, so that neither gaps among them nor commits in quick
+    succession matter, and at least a day.
     """
     times = (each.time for each in back_from(repository, newest.commit))
     known = sorted(islice((time for time in times if time is not None and time != LATEST), _LEARNED_FROM))

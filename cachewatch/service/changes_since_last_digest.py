@@ -1,4 +1,4 @@
-"""The changes in one source between the cursors of a stream and the newest revision."""
+"""Compare one source from the cursors of a stream to the newest revision."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
@@ -89,7 +89,7 @@ class SourceDiff(Struct, frozen=True, kw_only=True):
 
 
 class NewSnapshot(Struct, frozen=True):
-    """The state that the newest of a series' new snapshots is compared with, and the other new snapshots."""
+    """The snapshot with which the newest new one of a series is compared, and the other new snapshots."""
 
     base: Revision  # with the tag of the earlier snapshot
     others: tuple[str, ...]
@@ -97,7 +97,7 @@ class NewSnapshot(Struct, frozen=True):
 
 
 class PendingSource(OpenSource, frozen=True, kw_only=True):
-    """An open source, with what a stream knows of it, to compare everything that the stream has not reported yet."""
+    """An open source with what a stream has reported of it, to compare everything not reported yet."""
 
     documents: UnreadDocuments
     returns: Returns
@@ -147,10 +147,10 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     def _news_of(
         self, gap: PendingRange, learned: list[Fact], pinned: Pinned | None
     ) -> tuple[tuple[TagNews, ...], Bases, Bases]:
-        """Return the news of the tags in `gap`, and two mappings of packages to the versions they were compared with.
+        """Return the news of the tags in `gap`, and two mappings of packages to the revisions they were compared with.
 
-        The second mapping has only those that cannot be read where the range begins. Departures and returns are added
-        to `learned`.
+        The second mapping has only packages that cannot be read at the start of the range. Removals and returns are
+        added to `learned`.
         """
         steps, wanted = Steps(self.repository, gap.base, self.newest), self.wants_package()
         compare = partial(self._compared_range, gap, steps, self._new_snapshots(gap, pinned))
@@ -192,7 +192,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     def _compared_range(
         self, gap: PendingRange, steps: Steps, snapshots: Mapping[str, NewSnapshot], bases: Bases
     ) -> tuple[TagNews, ...]:
-        """Compare the tags of a range; of several new snapshots of a series, only the newest is compared."""
+        """Compare the tags of a range; of several new snapshots of a series, only the newest."""
         new = {tag for one in snapshots.values() for tag in (*one.others, *one.unnamed)}
         others = gap.tags - snapshots.keys() - new
         news = self.compared(gap.base, self.newest, others.__contains__, bases, steps) if others else ()
@@ -208,7 +208,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     def _new_snapshots(self, gap: PendingRange, pinned: Pinned | None) -> Mapping[str, NewSnapshot]:
         """Return the newest new snapshot of each series, with the pinned or newest older one to compare it with.
 
-        In place of the newest it is the one to move to from a pinned snapshot that is gone.
+        If a pinned snapshot is gone, the one to move to takes the place of the newest.
         """
         had, has = (tags_of(self.repository, side).ids for side in (gap.base, self.newest))
         gone = {
@@ -235,7 +235,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         return found
 
     def _with_missing(self, news: TagNews, wanted: Callable[[str], bool], learned: list[Fact]) -> TagNews:
-        """Add the packages that a new snapshot still lacks."""
+        """Add to the news of a new snapshot the packages that earlier snapshots lacked and it still lacks."""
         tag, base = news.name, news.tag.report.before.tag
         if base == tag or not tag_names.is_snapshot(tag) or self.stream.subscription.match.pinned is not None:
             return news
@@ -246,7 +246,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         return replace(news, tag=replace(news.tag, still_missing=missing.packages))
 
     def _departed(self, news: Iterable[TagNews], gap: PendingRange, steps: Steps, bases: Bases) -> Iterator[Departure]:
-        """Yield the departures from the tags of a range, and those of tags that vanished as a whole."""
+        """Yield what was removed from the tags of a range, and tags that were removed as a whole."""
         departures = Departures(self.repository, self.source.name, self.newest)
         found: list[Departure] = []
         for each in news:
@@ -269,7 +269,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     def _returned(
         self, back: Mapping[str, Mapping[str, Sequence[Departure]]], news: Iterable[TagNews]
     ) -> Iterator[tuple[str, Statement]]:
-        """Yield the statements on packages that are back, each with its tag."""
+        """Yield statements about packages that are back, each with its tag."""
         by_tag = {each.name: each.tag for each in news}
         for tag, found in back.items():
             statements = all_statements(by_tag[tag]) if tag in by_tag else ()
@@ -278,7 +278,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
                 yield tag, one
 
     def _announced_prune(self, news: TagNews) -> Iterator[Statement]:
-        """Yield that announced builds were pruned, if the selected stacks do not show it: no stack built them."""
+        """Yield a statement that announced builds were pruned, unless the news already has one."""
         wave = self.state.remembered.wave(self.source.name, news.name)
         is_told = any(one.kind is StatementKind.PRUNE for one in all_statements(news.tag))
         if wave is not None and not is_told and news.tag.report.pruned >= wave.count:
@@ -287,7 +287,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     def _settled(
         self, gap: PendingRange, known: Remembered, wanted: Callable[[str], bool]
     ) -> Iterator[tuple[Departure, tuple[str, ...]]]:
-        """Yield departures that were suspicious for so long that they count as losses, with what is still missing."""
+        """Yield suspicious removals that are so old that they count as losses, with the packages still missing."""
         for one in () if self.stream.is_urgent else known.suspicions:
             if one.source == self.source.name and one.last.tag in gap.tags and is_old(one, self.newest):
                 has = packages_of(self.repository, self.newest, one.last.tag)
@@ -298,7 +298,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     def _with_statements(
         self, news: Sequence[TagNews], more: Iterable[tuple[str, Statement]], gap: PendingRange, bases: Bases
     ) -> tuple[TagNews, ...]:
-        """Add statements to the news of tags; a tag without news is compared to get some."""
+        """Add statements to the news of their tags; a tag without news is compared first."""
         by_tag = {each.name: each for each in news}
         for tag, statement in more:
             if tag not in by_tag:
@@ -311,7 +311,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         return tuple(by_tag.values())
 
     def _spans(self, unread: UnreadAfter) -> Iterator[Span]:
-        """Yield the compared span of each range; the first one has the notes on the source as a whole."""
+        """Yield the span of each compared range; the first has the notes about the source as a whole."""
         removed, readable = defaultdict[str, list[Unread]](list), defaultdict[str, list[Unread]](list)
         for tag, entry in ((tag, entry) for tag, entries in unread.resolved.items() for entry in entries):
             is_gone = document_in(self.repository, self.newest.commit, tag, entry.package) is None
@@ -339,7 +339,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
             yield replace(span, is_unknown=bool(self.ranges.lost), unread=packages)
 
     def _between(self, gap: PendingRange) -> tuple[int | None, bool, Sequence[datetime]]:
-        """Return how many revisions a range has, whether upstream no longer has its first one, and the times of all."""
+        """Return the number of revisions in a range, whether upstream lost its first one, and the times of all."""
         return self.comparisons.recall(
             ("between", self.repository.git_dir, gap.base.commit, self.newest.commit),
             lambda: (
@@ -350,7 +350,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         )
 
     def _notes_on_dates(self) -> Iterator[Note]:
-        """Yield what is said of a source that published nothing for long, or whose newest revision is of no real day."""
+        """Yield notes if the source published nothing for long, or if its newest commit has an impossible date."""
         now = self.context.clock()
         newest = self.newest.time
         is_usual = newest is not None and now - newest <= self.longest_pause
@@ -396,7 +396,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         )
 
     def _pruned(self, news: Iterable[TagNews]) -> Iterator[str]:
-        """Yield the keys of announced prunes that took place; the regular digest tells of them."""
+        """Yield the keys of announced prunes that took place; only regular digests report these."""
         for each in () if self.stream.is_urgent else news:
             wave = self.state.remembered.wave(self.source.name, each.name)
             if wave is not None and any(one.kind is StatementKind.PRUNE for one in all_statements(each.tag)):
@@ -419,10 +419,10 @@ def open_source(
     comparisons: Comparisons,
     takes: Callable[[str, str], bool],
 ) -> Iterator[PendingSource | None]:
-    """Open a source and plan what to compare: from the last report of `stream`, or `since`, to the newest revision.
+    """Open a source, and plan to compare it from the last report of `stream`, or from `since`, to the newest revision.
 
     Only tags that `takes` accepts, by source and tag, are compared. A stream that has not begun, as for `preview`, is
-    compared from where it begins. Yields None if nothing was ever fetched.
+    compared from where it would begin. Yields None if nothing was ever fetched.
     """
     fetched, position = state.sources[source.name].revision, state.positions.get(source.name)
     if fetched is None:
@@ -460,13 +460,13 @@ def open_source(
 
 
 def _position_at(repository: Repository, first: Revision, newest: Revision) -> Position:
-    """Return the position of a stream that reported everything up to `first`."""
+    """Return the position of a stream as if it had reported everything up to `first`."""
     tags = tags_of(repository, first).ids.keys() | tags_of(repository, newest).ids.keys()
     return Position(revision=first.commit, cursors=dict.fromkeys(tags, Cursor(first.commit)), unread={})
 
 
 def _without_decided_suspicion(news: TagNews, confirmed: Set[str], settled: Set[str]) -> TagNews:
-    """Remove the suspicion from the news of a tag if operators confirmed the loss, or if it counts as a loss by now."""
+    """Remove the suspicion from a tag if operators confirmed the loss, or if it is old enough to count as one."""
     if news.name not in confirmed | settled:
         return news
     is_own = any(one.packages for one in all_statements(news.tag) if one.kind is StatementKind.SUSPICIOUS)

@@ -1,7 +1,7 @@
-"""One source that is open for one stream: how its tags differ between two revisions, as the stream selects them.
+"""Compare the tags of one open source between two revisions, with the selection of one stream.
 
-For a subscription with an environment or a pinned snapshot, also what these have and what a move would change, and
-whether the pinned snapshot is about to go.
+For a subscription with an environment or a pinned snapshot, this also compares what these have, what a move would
+change, and whether the pinned snapshot will soon be deleted.
 """
 
 import re
@@ -65,7 +65,7 @@ _OF_WHOLE_TAGS = frozenset(
 
 
 class TagNews(Struct, frozen=True):
-    """The part of a digest about a tag, and what is known of the tag beside it."""
+    """The part of a digest about one tag, its suspicion if any, and the packages that silences hid."""
 
     tag: TagDigest
     name: str  # of the tag, after or else before
@@ -74,7 +74,7 @@ class TagNews(Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Roughly the number of lines, packages and versions in it."""
+        """The approximate number of lines, packages and versions in the news."""
         tag = self.tag
         statements = (*tag.statements, *tag.rest, *tag.report.statements)
         lines = sum(1 + len(one.lines) + len(one.packages) for one in statements)
@@ -82,7 +82,7 @@ class TagNews(Struct, frozen=True):
 
 
 class OpenSource(Struct, frozen=True, kw_only=True):
-    """A source that is open to be compared for one stream, with the ranges to compare."""
+    """A source opened for one stream, with the ranges of revisions to compare."""
 
     context: Context
     stream: Stream
@@ -105,10 +105,10 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         *,
         is_new: bool = False,
     ) -> tuple[TagNews, ...]:
-        """Return the news of each wanted tag; `is_new` tells that they are new tags.
+        """Return the news of each wanted tag; `is_new` means that the tags are new snapshots.
 
-        The documents of `bases` replace those of `before`. With the `steps` between the two revisions, a tag is
-        suspicious only if one of them made it so.
+        The documents of `bases` replace those of `before`. If `steps` between the revisions are given, a tag is
+        suspicious only if a single step made it so.
         """
         selection = self.selection()
         comparison = compare_revisions(
@@ -138,7 +138,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return self._with_stays(news, pairs)
 
     def _judged_by_steps(self, comparison: Comparison, steps: Steps) -> Comparison:
-        """Return `comparison` so that a tag is suspicious only if a single revision removed more than half of it."""
+        """Return `comparison`, with its tag suspicious only if a single revision removed more than half of it."""
         if comparison.revisions_between == 1:
             return comparison
         tag = comparison.pairs[0].after.tag or ""
@@ -168,7 +168,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return bool(found.report.suspicion)
 
     def _with_stays(self, news: Sequence[TagNews], pairs: Sequence[TagPair]) -> tuple[TagNews, ...]:
-        """Add to the first lines on removals the stay, the period in which it was there, if the history is known."""
+        """Add how long removed versions had been there, if there is a history index; to the first lines only."""
         if not any(statement.kind in _REMOVED for each in news for statement in each.tag.statements):
             return tuple(news)
         log = self.context.log.bind(source=self.source.name)
@@ -197,7 +197,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     def _tag_news(
         self, comparison: Comparison, selection: Selection, room: int | None, compare: Callable[..., Changeset]
     ) -> TagNews:
-        """Compare one tag, without what is silenced; `room` is how many bytes a table may have, None for no table."""
+        """Compare one tag without silenced changes; `room` limits the table of changes in bytes, None omits it."""
         find = partial(self._news, comparison, selection, room, compare)
         if room is None and compare == self.comparisons.changeset:
             day = self.context.today()
@@ -244,7 +244,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return explained
 
     def selection(self) -> Selection:
-        """Return the subscription's selection; for an environment, only of its systems and targets by default."""
+        """Return the subscription's selection; with an environment, by default only its systems and targets."""
         always = ALWAYS_REPORTED & CAN_BE_URGENT if self.stream.is_urgent else ALWAYS_REPORTED
         selection = selection_of(self.stream.subscription.match, self.stream.changes | always)
         if self.environment is None:
@@ -265,7 +265,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return lambda package: package in needed and packages(package)
 
     def silencing(self, tag: str, wants: Wants | None = None) -> Silencing:
-        """Return the silences that are active for a tag; `wants` replaces the kinds that the stream selects."""
+        """Return the silences active for a tag; `wants` replaces the kinds of change that the stream selects."""
         return Silencing(
             self.context.config.silences,
             wants or self.selection().wants,
@@ -275,7 +275,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         )
 
     def coverage(self, bases: Bases) -> tuple[Coverage, Coverage] | None:
-        """Return the environment's coverage by all tags of the stream, as last reported and as it is now."""
+        """Return the environment's coverage by all tags of the stream: as last reported, and now."""
         if self.environment is None:
             return None
         told = {tag: gap.base for gap in self.ranges.ranges for tag in gap.tags}
@@ -303,7 +303,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return explained
 
     def left(self, bases: Bases) -> Iterator[tuple[tuple[str, str, Need], Resolution]]:
-        """Yield what tags have of the builds that earlier digests asked to look after, in any stack."""
+        """Yield what tags still have of the builds in open actions, by source, tag and build; stacks do not matter."""
         tasks = [
             one.task for one in self.state.remembered.actions if one.task is not None and one.stream == self.stream.name
         ]
@@ -316,9 +316,9 @@ class OpenSource(Struct, frozen=True, kw_only=True):
                 yield from (((self.source.name, tag, one.need), one) for one in sides[1].needs)
 
     def kept(self, known: Iterable[Resolution], news: Iterable[TagNews]) -> Mapping[Need, Home]:
-        """Return the newest snapshot that still has each of the builds that are gone: those `known`, and those in `news`.
+        """Return the newest snapshot that still has each lost build, of those in `known` and in `news`.
 
-        Of what its tag only has in an older version, any newer version than that will do where no snapshot has it.
+        If no snapshot has a build and its tag has an older version, any newer version than that will do.
         """
         lost = {one.need: one.suggestion for one in known if one.nearest is Nearest.NONE}
         for one in news if self.environment is None else ():
@@ -371,10 +371,10 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return not any(tag in tags_of(self.repository, side).ids for side in sides)
 
     def pinned(self, learned: list[Fact]) -> Pinned | None:
-        """Return the place of the pinned snapshot in its series, and what a move to the newest one would change.
+        """Return the state of the pinned snapshot, and what a move to the newest one would change.
 
         If the snapshot is gone and that move loses something, `best` is the newest other one without a loss. That the
-        snapshot is gone is returned only once; after that, and without a pin, it is None.
+        snapshot is gone is returned only once; after that, and without a pin, the result is None.
         """
         tag = self.stream.subscription.match.pinned
         if tag is None or self.stream.is_urgent:
@@ -396,7 +396,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return replace(first, best=next(older, ""))
 
     def _with_move(self, pin: Pinned, before: Revision, to: str) -> Pinned:
-        """Return `pin` with what a move from the pinned snapshot, in `before`, to the snapshot `to` gains and loses."""
+        """Return `pin` with what moving from it, in revision `before`, to the snapshot `to` gains and loses."""
         after = replace(self.newest, tag=to)
         if self.environment is not None:
             held = cover_both(self.repository, self.environment, [before], [after], isolation=self.isolation)
@@ -411,23 +411,23 @@ def _exactly(found: Set[str]) -> Globs:
 
 
 def without_suspicion(tag: TagDigest) -> TagDigest:
-    """Return `tag` without the event and statement that it is suspicious."""
+    """Return `tag` without the event and statement about a suspicious loss."""
     events = tuple(event for event in tag.report.events if event.kind is not Kind.SUSPICIOUS)
     statements = tuple(one for one in tag.statements if one.kind is not StatementKind.SUSPICIOUS)
     return replace(tag, report=replace(tag.report, events=events), statements=statements)
 
 
 def _wants_nothing(_: Set[Kind]) -> bool:
-    """Select no kind; a function with a name, since it is sent to a worker."""
+    """Reject all kinds of change. It is no lambda, since it is sent to a worker."""
     return False
 
 
 def _find_pin(
     repository: Repository, place: tuple[str, str], newest: Revision, bases: Sequence[Revision], seen: SeenPin | None
 ) -> tuple[Pinned | None, SeenPin | None]:
-    """Return the place of a pinned snapshot in its series and the fact to remember; None for both if never seen.
+    """Return the state of a pinned snapshot, and the fact to remember; None for both if it was never seen.
 
-    `place` is the source and the tag, `bases` are the last reported revisions, `seen` is the remembered fact.
+    `place` is its source and tag, `bases` are the last reported revisions, `seen` is the remembered fact.
     """
     source, tag = place
     now = _series(repository, newest, tag)
@@ -455,7 +455,7 @@ def _placed(source: str, tag: str, series: Sequence[str]) -> Pinned:
 
 
 def _series(repository: Repository, revision: Revision, tag: str) -> list[str]:
-    """Return the snapshots of the series of `tag`, oldest first; a tag without a series is alone."""
+    """Return the snapshots in the series of `tag`, oldest first; only `tag` itself if it has no series."""
     own = tag_names.series(tag)
     names = tags_of(repository, revision).ids
     return sorted((n for n in names if n == tag or (own is not None and tag_names.series(n) == own)), key=version_key)

@@ -1,8 +1,8 @@
 """Compare two states of a tag once in a pass; every stream then selects its part of the result.
 
-The results are kept in a file, by functions that run in a worker process. The worker may end at any time: the file has
-everything, and the worker's memory only what was used last. Selected parts are also shared between subscriptions, since
-most that select different packages select the same of the few that changed.
+Functions in a worker process write the results to a file. The worker may end at any time: the file has everything, and
+the worker's memory only the results that were used last. Subscriptions also share selected parts, since most that
+select different packages select the same of the few that changed.
 """
 
 import pickle
@@ -52,7 +52,7 @@ Found = tuple[PackageChange, tuple[Items, ...]]
 
 
 class KeptPackage(Struct, frozen=True):
-    """Where the comparison of one package lies in the file."""
+    """The position in the file of one package's comparison."""
 
     documents: DocumentPair
     position: int
@@ -70,7 +70,7 @@ class KeptBatch(Struct, frozen=True):
 
 
 def about_kept(kept: KeptPackage) -> Piece:
-    """Describe a compared pair of documents to the worker."""
+    """Describe a compared pair of documents for messages about the worker."""
     pair = kept.documents
     names = tuple(blob.name if blob else "" for blob in (pair.before, pair.after))
     return Piece(pair.package, names, kept.length)
@@ -79,7 +79,7 @@ def about_kept(kept: KeptPackage) -> Piece:
 def compare_and_keep(file: Path, is_pruned: bool, contents: Sequence[Read]) -> KeptBatch:
     """Compare the documents of some packages, and append each result to `file`.
 
-    `is_pruned` tells that specs which no stack builds are pruned from the tag.
+    `is_pruned` means that specs which no stack builds are pruned from the tag.
     """
     tally, problems = Tally(), Problems(frozenset())
     pairs = {pair.package: pair for pair, *_ in contents}
@@ -100,9 +100,9 @@ def select_kept(
     is_part: bool,
     packages: Sequence[KeptPackage],
 ) -> Batch:
-    """Return the part of the results of `packages` that `selection` selects.
+    """Read the results of `packages` from `file`, and return the part that `selection` selects.
 
-    `is_part` tells that this may be less than everything, so that the items of the selection are counted separately.
+    `is_part` means that this may not be everything, so that the selected items are counted separately.
     """
     collector = make_collector()
     tally = Tally(selected=[] if is_part else None)
@@ -122,7 +122,7 @@ def _keep(end: BinaryIO, file: Path, documents: DocumentPair, found: Found) -> K
 
 
 def _chosen(file: Path, packages: Sequence[KeptPackage], selection: Selection) -> Iterator[Found]:
-    """Yield the selected part of each package; it is kept for other subscriptions that select the same specs."""
+    """Yield the selected part of each package; it is cached for subscriptions that select the same specs."""
     if not packages:
         return  # perhaps there is no file
     with file.open("rb") as content:
@@ -151,14 +151,14 @@ class Memory:
     """A cache that drops the least recently used values."""
 
     def __init__(self, most: int, largest: int) -> None:
-        """`most` limits the sizes of all values together, `largest` the size of one; larger ones are not kept."""
+        """Limit the sizes of all values together to `most`, and of one value to `largest`; larger ones are not kept."""
         self._most = most
         self._largest = largest
         self._size = 0
         self._found: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
 
     def keep(self, name: Hashable, size: int, found: object) -> None:
-        """Keep `found` under `name` unless its size is above the limit, and drop the least recently used values."""
+        """Keep `found` under `name`, unless it is too large; the least recently used values are dropped if needed."""
         if size <= self._largest:
             self._found[name] = found, size
             self._size += size
@@ -167,7 +167,7 @@ class Memory:
                 self._size -= dropped
 
     def recall(self, name: Hashable, find: Callable[[], Any], size: int | None = None) -> Any:
-        """Return the value kept under `name`; else keep that of `find`, whose own `size` counts unless one is given."""
+        """Return the value kept under `name`, or that of `find`, which is then kept; its own `size` is the default."""
         if name in self._found:
             self._found.move_to_end(name)
             return self._found[name][0]
@@ -183,10 +183,10 @@ GoOn = Callable[[], None]
 
 
 class ComparedTags:
-    """The tags of one source that were compared in this pass."""
+    """The tags of one source that this pass has compared."""
 
     def __init__(self, file: Path, isolation: Isolation) -> None:
-        """The results are written to `file`; `isolation` reads and compares the documents."""
+        """Write results to `file`; `isolation` reads and compares the documents."""
         self._file = file
         self._isolation = isolation
         self._compared: dict[tuple[Side, Side], tuple[Judgement, list[KeptBatch]] | None] = {}
@@ -194,7 +194,7 @@ class ComparedTags:
     def changeset(
         self, comparison: Comparison, selection: Selection, make_collector: Callable[[], Collector], go_on: GoOn
     ) -> Changeset | None:
-        """Return what `selection` selects of the only pair of `comparison`; None if results are too large to keep."""
+        """Return the selected part of the only pair of `comparison`; None if the results are too large to keep."""
         (pair,) = comparison.pairs
         name = pair.before, pair.after
         if name not in self._compared:
@@ -227,7 +227,7 @@ class ComparedTags:
         return judge_tag(of_pair, tally, is_counted=True), batches
 
     def _refused(self, contents: Read, failure: WorkFailed) -> KeptBatch:
-        """Return the result for a package whose comparison failed, with the documents that cannot be read."""
+        """Return the result for a package whose comparison failed; its documents are marked as unreadable."""
         batch = refused(lambda: Batch(Tally(), (), None), frozenset(), self._isolation, contents, failure)
         package = contents[0].package
         return KeptBatch((), batch.tally.seen, tuple((package, each) for each in batch.diagnostics), batch.unreadable)
@@ -250,7 +250,7 @@ class ComparedTags:
 
 
 def _with_fault(nothing: Batch, documents: DocumentPair, failure: WorkFailed) -> Batch:
-    """Return `nothing` with a fault added for a package that was compared, but from which no worker could select."""
+    """Return `nothing` with a fault for a package whose result no worker could read and select."""
     later = documents.after or documents.before
     assert later is not None
     is_there = documents.after is not None
@@ -271,9 +271,9 @@ _LARGEST = _MOST // 10
 
 
 def what_is_asked(comparison: Comparison, selection: Selection) -> Hashable:
-    """Return a key of everything that decides the news of the only tag of `comparison`.
+    """Return a key that is equal for equal news of the only tag of `comparison`.
 
-    It has the documents that patterns of packages chose, not the patterns, so that subscriptions can share the news.
+    It has the packages that patterns chose, not the patterns, so that subscriptions can share the news.
     """
     (pair,) = comparison.pairs
     chosen = pair.difference
@@ -297,12 +297,12 @@ _NAME_BYTES = 8
 
 
 class Comparisons:
-    """The comparisons of one pass, and the repositories that they read."""
+    """The comparisons of one pass, and the open repositories that they read."""
 
     def __init__(self, isolate: Callable[[str], Isolation] = lambda _: INLINE, kept: Path | None = None) -> None:
-        """`isolate`, given a source's name, returns the isolation that reads and compares its documents.
+        """Prepare the comparisons; `isolate` returns the isolation in which a source's documents are read.
 
-        Results are shared between streams through the folder `kept`; None if there is only one stream.
+        Streams share results through files in the folder `kept`; None if there is only one stream.
         """
         self.isolation = isolate
         self._kept = kept
@@ -322,7 +322,7 @@ class Comparisons:
         make_collector: Callable[[], Collector],
         go_on: Callable[[], None],
     ) -> Changeset:
-        """Return what `selection` selects of the only pair of `comparison`, two states of a tag of `source`."""
+        """Return the selected part of the only pair of `comparison`, which is about a tag of `source`."""
         if self._kept is not None:
             if source not in self._compared:
                 file = self._kept / f"{len(self._compared)}"
@@ -340,7 +340,7 @@ class Comparisons:
         make_collector: Callable[[], Collector],
         go_on: Callable[[], None],
     ) -> Changeset:
-        """Return the same as `changeset`, compared for this selection alone."""
+        """Compare like `changeset`, but only for this selection and without sharing the result."""
         (found,) = changesets(
             comparison,
             selection,
@@ -357,7 +357,7 @@ class Comparisons:
 
     @contextmanager
     def opened(self, source: str, open_repository: Callable[[], Repository]) -> Iterator[Repository]:
-        """Open the repository of a source once for all streams; after an error it is closed, and reopened next time."""
+        """Yield the repository of a source, which all streams share; after an error it is closed and later reopened."""
         if source not in self._repositories:
             self._repositories[source] = open_repository()
         try:
@@ -374,7 +374,7 @@ class Comparisons:
             self._repositories.popitem()[1].close()
 
     def recall(self, key: Hashable, find: Callable[[], Fact]) -> Fact:
-        """Return the cached result of `find`, which is the same during a pass; `key` identifies it."""
+        """Return the result of `find`, which is called once in a pass for each `key`."""
         if key not in self._facts:
             self._facts[key] = find()
         found: Fact = self._facts[key]
@@ -383,7 +383,7 @@ class Comparisons:
 
 @contextmanager
 def kept_comparisons(state: Path, streams: Sequence[object]) -> Iterator[Path | None]:
-    """Create a folder for the comparisons of a pass; yield None if there is one stream, or if the disk is full.
+    """Yield a folder for the comparisons of a pass; None if there is one stream, or if the disk is full.
 
     The folders of earlier passes, and in the end also this one, are deleted.
     """

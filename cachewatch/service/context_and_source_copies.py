@@ -1,4 +1,4 @@
-"""What every step of a pass works with: the configuration, the state, and the local copies of sources.
+"""The values that every step of a pass needs: the configuration, the state, and the local copies of sources.
 
 A copy is the clone of a repository, or the recorded history of a build cache or a folder.
 """
@@ -42,7 +42,7 @@ from cachewatch.store.transactions_and_upgrades import Connection, Database, aft
 
 
 class News(Struct, frozen=True, kw_only=True):
-    """The newest revision of a source, and what is wrong with the source."""
+    """The newest revision of a source, and what is wrong with the source, if anything."""
 
     revision: str
     time: datetime | None  # when it was published
@@ -61,24 +61,24 @@ class Watched(Protocol):
         """Open the copy to read it."""
 
     def pin(self, revisions: Collection[str]) -> None:
-        """Keep these revisions with all their contents, even if the source removes them."""
+        """Protect these revisions and their contents from deletion, even if the source removes them."""
 
     def lacking(self, revisions: Collection[str]) -> frozenset[str]:
-        """Return those of these revisions that the copy does not have."""
+        """Return which of these revisions the copy does not have."""
 
     def tidy(self, used: Collection[str]) -> None:
-        """Remove all pins but those of the revisions `used`, and keep the copy small."""
+        """Remove all pins except those of revisions in `used`, and keep the copy small."""
 
 
 class RecordedSource:
-    """The history that we record of a source without one, as a git repository; only cachewatch writes it."""
+    """The history that cachewatch records, in a git repository, for a source that has none."""
 
     def __init__(self, folder: Path, address: str, layout: Layout = ANYWHERE) -> None:
-        """`folder` has the recorded history of the source at `address`; `layout` says where its documents lie."""
+        """Use the recorded history in `folder` of the source at `address`; `layout` tells where documents are."""
         self._folder, self._address, self._layout = folder, address, layout
 
     def open(self) -> Repository:
-        """Open the history to read it; raises SourceError if nothing was recorded yet."""
+        """Open the history to read it. Raises SourceError if nothing was recorded yet."""
         if not is_made(self._folder):  # another thread may be about to make it
             raise SourceError(f"{self._address}: nothing was recorded yet")
         return Repository(self._folder, self._layout)
@@ -87,7 +87,7 @@ class RecordedSource:
         """Do nothing: a recorded history never loses a revision."""
 
     def lacking(self, revisions: Collection[str]) -> frozenset[str]:
-        """Return those of these revisions that are not in the recorded history."""
+        """Return which of these revisions the recorded history does not have."""
         if not is_made(self._folder):
             return frozenset(revisions)
         with closing(Repository(self._folder)) as repository:
@@ -151,12 +151,12 @@ class WatchedClone:
         return self._clone.open()
 
     def pin(self, revisions: Collection[str]) -> None:
-        """Keep these revisions with all their contents, even if upstream deletes them."""
+        """Protect these revisions and their contents from deletion, even if upstream deletes them."""
         for revision in sorted(set(revisions) - self._clone.pins()):
             self._clone.pin(revision)
 
     def lacking(self, revisions: Collection[str]) -> frozenset[str]:
-        """Return those of these revisions that the clone does not have."""
+        """Return which of these revisions the clone does not have."""
         return self._clone.lacking(revisions)
 
     def tidy(self, used: Collection[str]) -> None:
@@ -186,7 +186,7 @@ class RecordedFolder(RecordedSource):
 
 
 def copy_for_now(folder: Path, copy: Path) -> None:
-    """Copy the clone `folder` to `copy`, to be updated instead; the copy reads objects and indexes of the clone."""
+    """Make a temporary copy of the clone `folder`, which can be updated; it reads the clone's objects and indexes."""
     if not folder.exists():
         return
     indexes = [path.resolve() for path in folder.glob("*.db")]
@@ -203,11 +203,11 @@ def copy_for_now(folder: Path, copy: Path) -> None:
 
 
 class EndingError(Exception):
-    """Raised to stop work because cachewatch is to end; no failure: the next run repeats what was not stored."""
+    """Raised to stop work because cachewatch is ending. Nothing is lost: the next run repeats what was not stored."""
 
 
 class Context(Struct, kw_only=True):
-    """The configuration and the state that a pass works with, its log and clock, and whether cachewatch is to end."""
+    """What a pass works with: configuration, state, log and clock, and whether cachewatch is ending."""
 
     config: Config
     database: Database
@@ -231,7 +231,7 @@ class Context(Struct, kw_only=True):
         return self.config.folder
 
     def log_within(self, connection: Connection, delivery: Delivery | None = None) -> Log:
-        """Return a log, of `delivery` if given, whose lines are written if and when the transaction is committed."""
+        """Return a log whose lines are written when the transaction is committed; about `delivery`, if given."""
         log = self.log if delivery is None else self.log_of(delivery)
         return log.deferred(partial(after_commit, connection))
 
@@ -240,7 +240,7 @@ class Context(Struct, kw_only=True):
         return self.log.bind(id=delivery.id, channel=delivery.channel, target=delivery.target)
 
     def go_on(self) -> None:
-        """Raise EndingError if cachewatch is to end; long work calls this now and then."""
+        """Raise EndingError if cachewatch is ending; long work calls this from time to time."""
         if self.is_ending.is_set():
             raise EndingError
 
@@ -257,7 +257,7 @@ class Context(Struct, kw_only=True):
         return self.watched(source).open()
 
     def pin(self, advances: Collection[Advance]) -> None:
-        """Keep the revisions that streams will be compared with next, even if upstream deletes them."""
+        """Protect the revisions from which streams will be compared next, even if upstream deletes them."""
         for each in advances:
             self.watched(self.config.sources[each.source]).pin(each.revisions)
 
@@ -267,7 +267,7 @@ class Context(Struct, kw_only=True):
 
 
 def watched_copy(source: Source, folder: Path) -> Watched:
-    """Return the copy of `source` in `folder`, of the class for its type."""
+    """Return the copy of `source` in `folder`; its class depends on the type of the source."""
     if isinstance(source, GitSource):
         path = Path(source.address)
         # A folder that vanished is still known by its recorded history.

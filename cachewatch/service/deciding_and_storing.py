@@ -1,9 +1,9 @@
 """Create the digest of a stream that is due, in four acts: read its state, decide, keep the revisions, write.
 
-Deciding compares and renders (digest_assembly.py), and does not use the database. Writing is one transaction, which first
-checks that what was read is unchanged: if the process ends at any moment, either the digest is stored and the cursors
-have moved, or neither. Deliveries are sent later, from what is stored. A renamed subscription continues where its old
-name was.
+Deciding compares and renders (digest_assembly.py), and does not use the database. Writing is one transaction, which
+first checks that what was read is unchanged: if the process ends at any moment, either the digest is stored and the
+cursors have moved, or neither. Deliveries are sent later, from what is stored. A renamed subscription continues from
+the position of its old name.
 """
 
 import hashlib
@@ -67,7 +67,7 @@ def take_over_renamed(context: Context) -> None:
 
 
 def ask_about(connection: Connection, context: Context, new: str) -> None:
-    """Notify operators if `new` begins while other subscriptions are no longer configured: it may be one of those."""
+    """Notify operators if `new` begins while others are no longer configured: it may be one of these, renamed."""
     known = cursors.subscriptions(connection)
     gone = sorted(known - context.config.subscriptions.keys() - {OPERATORS})
     if new in known or not gone:
@@ -98,7 +98,7 @@ def store(
     *,
     held_before: Iterable[str],
 ) -> None:
-    """Store the digest `draft` with the messages `packed`, and move the cursors; supersede those `held_before`.
+    """Store the digest `draft` with the messages `packed`, and move the cursors; it replaces those `held_before`.
 
     A digest that is held for operators moves no cursors until it is released or dropped.
     """
@@ -123,10 +123,10 @@ def store(
 
 
 def _without_doubtful_tags(draft: PendingDigest) -> tuple[Advance, ...]:
-    """Return the advances of `draft` without the tags that operators are asked about.
+    """Return the advances of `draft` without the tags about which operators are asked.
 
-    Nothing is reported of those tags now, but if their cursors moved, what is missing would be reported as new once it
-    is back.
+    Nothing is reported of those tags now; if their cursors moved, missing packages would be reported as new once they
+    are back.
     """
     doubtful = {(hold.event.source, hold.event.tag) for hold in draft.holds}
     places = {(source, series_or_tag(tag)) for source, tag in doubtful}
@@ -171,7 +171,7 @@ def _store_digest(
 
 
 def _report_reused_hashes(connection: Connection, context: Context, draft: PendingDigest) -> None:
-    """Notify operators of published hashes that now belong to another spec; once, even if several streams find them."""
+    """Notify operators of published hashes that now mean another spec: once, even if several streams see them."""
     for tag in draft.digest.tags:
         reused = [found for found in tag.report.diagnostics if found.kind is DiagnosticKind.REUSED_HASH]
         lines = [f"{safe(found.path)}: {safe(found.message)}." for found in reused[:_MOST_NAMED]]
@@ -203,7 +203,7 @@ def _report_templates(connection: Connection, context: Context, stream: Stream, 
 
 
 class StreamDecision(Struct, frozen=True, kw_only=True):
-    """What a pass decided to write for a stream: all of it is written in one transaction, or nothing."""
+    """Everything that a pass writes for a stream, in one transaction."""
 
     begun: tuple[Advance, ...] = ()  # where the stream begins, in sources that are new to it
     plans_slot: bool = False  # its next slot is not stored yet, or is one of another schedule
@@ -213,7 +213,7 @@ class StreamDecision(Struct, frozen=True, kw_only=True):
 
     @property
     def advances(self) -> tuple[Advance, ...]:
-        """All moves of cursors in this decision; their revisions have to be pinned before it is written."""
+        """All moves of cursors in this decision; their revisions must be pinned before it is written."""
         return (*self.begun, *(advance for draft, _ in self.drafts for advance in draft.advances))
 
     @property
@@ -240,9 +240,9 @@ def create_digest(context: Context, stream: Stream, comparisons: Comparisons) ->
 
 
 def decide(context: Context, stream: Stream, state: StreamState, comparisons: Comparisons) -> StreamDecision:
-    """Return what a pass writes for a stream; reads repositories and runs workers, but does not use the database.
+    """Decide what a pass writes for a stream; this reads repositories and runs workers, but not the database.
 
-    A failure is returned as part of the decision, so that the stream has begun with its sources all the same.
+    A failure is part of the decision, so that the positions where the stream begins are written all the same.
     """
     begun: list[Advance] = []
     now = context.clock()
@@ -260,7 +260,7 @@ def decide(context: Context, stream: Stream, state: StreamState, comparisons: Co
 
 
 def _begin(context: Context, stream: Stream, state: StreamState, comparisons: Comparisons) -> Iterator[Advance]:
-    """Yield where a stream begins in each source that it has not begun with, with the documents that it cannot read."""
+    """Yield the position where a stream begins in each source new to it, with the unreadable documents there."""
     wants_package = Globs(stream.subscription.match.packages)
     for source in stream.sources:
         newest_commit = state.sources[source.name].revision
@@ -320,7 +320,7 @@ def _decide_digest(
 def _packed(
     context: Context, stream: Stream, draft: PendingDigest, comparisons: Comparisons
 ) -> tuple[ChannelMessages, ...]:
-    """Return the messages of a digest, except to recipients who get the same from the urgent stream in this pass."""
+    """Return the messages of a digest, except to recipients who get the same urgent digest in this pass."""
     packed = build_messages(context.config, stream, as_released(draft))
     name, content = stream.subscription.name, draft.content
     if draft.hold:
@@ -342,7 +342,7 @@ def _packed(
 def _drafts_to_store(
     context: Context, stream: Stream, state: StreamState, draft: PendingDigest, comparisons: Comparisons
 ) -> tuple[PendingDigest, ...]:
-    """Return the digest to store; if the time of some holds is over, it is split in one to send and one to hold."""
+    """Return the digest to store; if some holds are over, it is split into one to send and one to hold."""
     holds = [replace(hold, counted_from=first_held(state.holds, hold.event)) for hold in draft.holds]
     due = over(context.config, stream, holds, holds, context.clock())
     if not due:
@@ -355,7 +355,7 @@ def _drafts_to_store(
 
 
 def is_left_out(stream: Stream, state: StreamState, draft: PendingDigest, now: datetime) -> bool:
-    """Tell whether a digest is empty and the subscription wants no empty digest now, so that nothing is sent."""
+    """Tell whether nothing is sent because the digest is empty and the subscription wants no empty digest now."""
     if not draft.is_empty:
         return False
     if stream.is_urgent or stream.subscription.if_empty == "skip":
@@ -369,9 +369,9 @@ def is_left_out(stream: Stream, state: StreamState, draft: PendingDigest, now: d
 def write_decision(
     connection: Connection, context: Context, stream: Stream, state: StreamState, decision: StreamDecision
 ) -> bool:
-    """Write all of a decision and return True, or return False if the state changed since `state` was read.
+    """Write a decision; return False, without writing, if the stored state is no longer `state`.
 
-    An operator may have answered meanwhile, for example; the next pass then decides anew.
+    For example, an operator may have answered in the meantime; the next pass then decides again.
     """
     stored = read_stream(connection, stream)  # of this, polls and alerts may have changed
     if replace(stored, sources=state.sources, is_failing=state.is_failing) != state:
@@ -404,7 +404,7 @@ def _plan(connection: Connection, stream: Stream, now: datetime) -> None:
 
 @contextmanager
 def _failures(context: Context, stream: Stream) -> Iterator[None]:
-    """Open an alert if the block raises: digests of `stream` cannot be created. The other streams go on."""
+    """Open an alert that digests of `stream` cannot be created if the block raises; other streams continue."""
     name = f"{stream.subscription.name}/{stream.name}"
     try:
         yield

@@ -51,7 +51,7 @@ _FORM = 1
 
 
 class PendingDigest(Struct, frozen=True, kw_only=True):
-    """A digest that is not stored yet, with the moves of cursors that belong to it."""
+    """A digest that is not stored yet, with the moves of cursors that are stored with it."""
 
     digest: Digest
     advances: tuple[Advance, ...]
@@ -61,20 +61,20 @@ class PendingDigest(Struct, frozen=True, kw_only=True):
 
     @property
     def hold(self) -> str:
-        """Why operators have to be asked first; "" if they need not be."""
+        """Why operators must be asked before it is sent; "" if they need not be."""
         said = ", ".join(dict.fromkeys(hold.said for hold in self.holds))
         is_suspicious = any(hold.event.kind is HoldKind.SUSPICIOUS for hold in self.holds)
         return f"a suspicious loss: {said}" if is_suspicious else said
 
     @property
     def reason(self) -> str:
-        """Why it is held, or that it is sent unconfirmed by the operators; else ""."""
+        """Why it is held or, if operators did not answer in time, that it is sent without their answer; else ""."""
         unconfirmed = self.digest.unconfirmed
         return self.hold or (unconfirmed and f"not confirmed by the operators: {unconfirmed}")
 
     @property
     def content(self) -> frozenset[Hashable]:
-        """What it reports; a regular and an urgent digest with the same content tell their readers the same."""
+        """The contents as a value to compare: equal for a regular and an urgent digest that report the same."""
         told = {
             (tag.source, tag.report.after.tag, one.kind, one.name, one.before, one.after, one.packages)
             for tag in self.digest.tags
@@ -94,7 +94,7 @@ def compose(
     comparisons: Comparisons | None = None,
     takes: Callable[[str, str], bool] = lambda _source, _tag: True,
 ) -> PendingDigest:
-    """Compare what the stream reported last, or the revision `since`, with the newest revisions, and return the digest.
+    """Return the digest of the changes since the stream's last report, or since the revision `since`.
 
     `occasion` goes into the keys of digests without changes, so that they differ; `comparisons` are shared with other
     streams. Only tags that `takes` accepts, by source and tag, are compared.
@@ -118,7 +118,7 @@ def compose(
 def _assembled(
     context: Context, stream: Stream, state: StreamState, parts: list[SourceDiff], occasion: str
 ) -> PendingDigest:
-    """Assemble a digest of the changes in each source."""
+    """Assemble a digest from the changes in each source."""
     hidden = sum((each.hidden for part in parts for each in part.news), start=Counter[str]())
     tags = tuple(each.tag for part in parts for each in part.news)
     now, holds = context.clock(), tuple(holds_of(parts, stream.subscription.limit.hold_above))
@@ -180,7 +180,7 @@ def _assembled(
 
 
 def _lock_of(environment: CoverageChange | None) -> str:
-    """Return a checksum of the hashes that an environment needs; another one means that its lock file was changed."""
+    """Return a checksum of the hashes that an environment needs; it changes when the lock file does."""
     hashes = sorted(environment.after.environment.hashes) if environment is not None else ()
     return hashlib.sha256("".join(hashes).encode()).hexdigest()[:12] if hashes else ""
 
@@ -189,7 +189,7 @@ _LASTING = (*OF_LOCK_FILE, Verb.STAY, Verb.MOVE)  # remembered until its cause e
 
 
 def _is_to_be_repeated(stream: Stream, digest: Digest) -> bool:
-    """Tell whether earlier advice to readers is still open, and was last given a month ago or longer."""
+    """Tell whether open advice was last given to readers a month ago or longer, so that it is repeated."""
     said = [each.last_said for each in digest.remembered.actions if each.verb in _LASTING]
     if stream.is_urgent or not said or not any(each.verb in _LASTING for each in digest.assessment.still_open):
         return False
@@ -197,9 +197,9 @@ def _is_to_be_repeated(stream: Stream, digest: Digest) -> bool:
 
 
 def with_actions(draft: PendingDigest, stream: Stream, state: StreamState, *, is_sent: bool) -> PendingDigest:
-    """Add to the advances what the subscription remembers: the advice to readers, and the binaries that they ever had.
+    """Add to the advances what the subscription must remember: actions for readers, and binaries ever present.
 
-    If the digest is not sent (`is_sent`), its advice is not remembered. Advice about another lock file is forgotten.
+    If the digest is not sent (`is_sent`), its actions are not remembered. Those about another lock file are forgotten.
     """
     digest, found = draft.digest, draft.digest.assessment
     if stream.is_urgent or draft.hold or not draft.advances:
@@ -243,7 +243,7 @@ def with_actions(draft: PendingDigest, stream: Stream, state: StreamState, *, is
 
 
 def _met(digest: Digest) -> Iterator[MetBinaries]:
-    """Yield the fact which binaries of the environment were ever in the cache, if more are known than before."""
+    """Yield the fact which binaries of the environment were ever in the cache, if it has new ones."""
     if digest.environment is None:
         return
     there = (
@@ -258,7 +258,7 @@ def _met(digest: Digest) -> Iterator[MetBinaries]:
 
 
 def as_released(draft: PendingDigest) -> Digest:
-    """Return a digest as it is sent once operators release it: what is missing is a loss, and no failed publishing."""
+    """Return a digest in the form in which it is sent after operators release it: suspicious losses count as losses."""
     if not any(hold.event.kind is HoldKind.SUSPICIOUS for hold in draft.holds):
         return draft.digest
     facts = (fact for advance in draft.advances for fact in advance.learned)
@@ -266,7 +266,7 @@ def as_released(draft: PendingDigest) -> Digest:
 
 
 def _key(stream: Stream, state: StreamState, parts: list[SourceDiff], occasion: str) -> str:
-    """Return the digest's key: the same for the same tags and revisions until it is stored, then another one."""
+    """Return the digest's key, which depends on its tags and revisions; it differs from the keys of stored digests."""
     steps = sorted(step for part in parts for step in part.steps)
     made_of: list[object] = [_FORM, stream.subscription.name, stream.name, steps or occasion]
     key = hashlib.sha256(json.dumps(made_of).encode()).hexdigest()
@@ -278,7 +278,7 @@ def _key(stream: Stream, state: StreamState, parts: list[SourceDiff], occasion: 
 
 
 def period_of(parts: Sequence[SourceDiff], now: datetime, *, is_urgent: bool) -> str:
-    """Return the compared period in a form for file names: one day with its time, or two days."""
+    """Return the compared period for file names: one day with a time, or two days."""
     sides = [span for part in parts for span in part.spans]
     end = max((span.after.time for span in sides if span.after.time), default=now.strftime("%Y-%m-%dT%H:%M:%SZ"))
     begin = min((span.before.time for span in sides if span.before.time), default=end)
@@ -295,7 +295,7 @@ def split(
     *,
     comparisons: Comparisons,
 ) -> tuple[PendingDigest, PendingDigest]:
-    """Split a digest that is held for `holds` in two: one to send now, and one about the tags that are still held.
+    """Split a digest held for `holds` into one to send now, and one about the tags that are still held.
 
     `due` are the holds whose time is over.
     """
@@ -318,7 +318,7 @@ def split(
 
 
 def unconfirmed(draft: PendingDigest) -> PendingDigest:
-    """Return the digest to be sent without an answer of the operators; its first note says so."""
+    """Return the digest with a first note that operators did not confirm it."""
     # The digest names suspicious losses anyway.
     large = [hold.said for hold in draft.holds if hold.event.kind is HoldKind.LARGE]
     note = Note("unconfirmed-large", {"what": large[0]}) if large else Note("unconfirmed")
@@ -340,7 +340,7 @@ _FORMS: Mapping[type[ChannelConfig], Set[Form]] = {
 
 
 class ChannelMessages(Struct, frozen=True, kw_only=True):
-    """The messages that one channel has to deliver."""
+    """The messages to deliver through one channel."""
 
     channel: str
     rendered: RenderedDigest
@@ -351,7 +351,7 @@ class ChannelMessages(Struct, frozen=True, kw_only=True):
 
 
 class _Look(Struct, frozen=True):
-    """The options by which one digest is rendered differently for different channels."""
+    """The rendering options in which channels can differ."""
 
     max_html: int = MAX_HTML
     unsubscribe: str | None = None
@@ -405,9 +405,9 @@ def _look(config: ChannelConfig, digest: Digest, archive: str | None) -> _Look:
 def _render_both(
     config: Config, stream: Stream, digest: Digest, look: _Look
 ) -> tuple[RenderedDigest, RenderedDigest, str]:
-    """Return the whole and the short digest, rendered with the site's own templates, and "".
+    """Return the whole and the short digest, rendered with the site's own templates, and a problem or "".
 
-    If these fail, the built-in templates are used, and the text names the problem.
+    If these templates fail, the built-in ones are used, and the problem is returned.
     """
     digest = replace(digest, unsubscribe=look.unsubscribe, archive_url=look.archive_url)
     render = partial(
@@ -430,7 +430,7 @@ def _render_both(
 
 
 def _read_environment(path: Path, folders: Sequence[Path], isolation: Isolation) -> Environment:
-    """Read the environment at `path` in isolation, as `open_environment` does; raise UsageError if it is unusable."""
+    """Read the environment at `path` in isolation, as `open_environment` does. Raises UsageError if it is unusable."""
     ((_, found),) = isolation.each(partial(_open_lock, folders), [path], _about_file)
     if isinstance(found, WorkFailed):
         raise UsageError(f"{path}: {found}")
@@ -443,7 +443,7 @@ def _open_lock(folders: Sequence[Path], paths: Sequence[Path]) -> Environment:
 
 
 def _about_file(path: Path) -> Piece:
-    """Describe the file to the worker, with its inode, size and time, so that a changed file counts as another one."""
+    """Describe a file for the worker by inode, size and time, so that a changed file counts as another one."""
     with suppress(OSError):
         found = file_of(path).stat()
         return Piece(str(path), (f"{found.st_ino} {found.st_size} {found.st_mtime_ns}",), 0)
@@ -451,9 +451,9 @@ def _about_file(path: Path) -> Piece:
 
 
 def _joined(parts: Iterable[tuple[Coverage, Coverage]]) -> CoverageChange | None:
-    """Compare the coverages of an environment by all sources together: a binary is there if one source has it.
+    """Combine the coverages of an environment by several sources: a binary is there if one of them has it.
 
-    Each part is the coverage before and after; returns None without parts.
+    Each part is the coverage before and after; the result is None without parts.
     """
     found = list(parts)
     return compare_coverage(*(reduce(best, sides) for sides in zip(*found, strict=True))) if found else None

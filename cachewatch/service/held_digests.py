@@ -1,4 +1,4 @@
-"""Held digests: when operators are asked before a digest is sent, what they are asked, and for how long it is held.
+"""Held digests: when operators are asked before a digest is sent, what they are asked, and how long it is held.
 
 Operators are asked about suspicious losses, in which publishing may have failed, and about large changes. A digest that
 nobody releases or drops in time is sent, marked as not confirmed.
@@ -36,7 +36,7 @@ _NAMED_PACKAGES = 10
 
 
 def holds_of(parts: list[SourceDiff], limit: int) -> Iterator[Hold]:
-    """Yield why operators have to be asked first: the suspicious losses, or else the large changes."""
+    """Yield the reasons to ask operators first: the suspicious losses or, if there are none, large changes."""
     suspicious = [hold for part in parts for hold in _suspicions(part)]
     yield from suspicious or _large(parts, limit)
 
@@ -52,7 +52,7 @@ def _suspicions(part: SourceDiff) -> Iterator[Hold]:
 
 
 def _large(parts: list[SourceDiff], limit: int) -> Iterator[Hold]:
-    """Yield a hold for each tag in which too much changed, or for each source if no single tag exceeds `limit`."""
+    """Yield a hold for each tag with more changes than `limit`; if only their sum exceeds it, one for each source."""
     news = [each for part in parts for each in part.news]
     changed = sum(_changed(each.tag) for each in news)
     if changed <= limit:
@@ -83,7 +83,7 @@ def _content(news: TagNews) -> Iterator[str]:
 
 
 def held_for(config: Config, subscription: str, stream: str) -> timedelta | None:
-    """Return how long digests of a stream are held if no operator answers; None if that has no end."""
+    """Return how long digests of a stream are held if no operator answers; None means without end."""
     known = config.subscriptions.get(subscription)
     if known is None or known.limit.hold_for is None or (stream == URGENT and known.urgent is None):
         return None
@@ -91,7 +91,7 @@ def held_for(config: Config, subscription: str, stream: str) -> timedelta | None
 
 
 def goes_out_at(config: Config, digest: HeldDigest) -> datetime | None:
-    """Return when the first part of a held digest is sent if no operator answers; None if that is not known."""
+    """Return when the first part of a held digest is sent if no operator answers; None if never, or if unknown."""
     times = [_hold_ends_at(config, digest, hold) for hold in digest.holds]
     known = [time for time in times if time is not None]
     return min(known) if known and len(known) == len(times) else None
@@ -103,7 +103,7 @@ def _hold_ends_at(config: Config, digest: HeldDigest, hold: Hold) -> datetime | 
 
 
 def over(config: Config, stream: Stream, holds: Iterable[Hold], known: Sequence[Hold], now: datetime) -> list[Hold]:
-    """Return those of `holds` whose time is over, counted from when the `known`, stored holds of their events began."""
+    """Return the `holds` whose time is over; it begins with the stored (`known`) hold of the same event."""
     lasting = held_for(config, stream.subscription.name, stream.name)
     if lasting is None:
         return []
@@ -112,12 +112,12 @@ def over(config: Config, stream: Stream, holds: Iterable[Hold], known: Sequence[
 
 
 def alert_key(event: HoldEvent) -> AlertKey:
-    """Return the key of the alert about an event."""
+    """Return the key of the alert about the event for which digests are held."""
     return AlertKey(_ALERTS[event.kind], event.source, event.tag)
 
 
 def questions(config: Config, digests: Sequence[HeldDigest]) -> Iterator[Alert]:
-    """Yield an alert for each event for which digests are held, often several digests."""
+    """Yield one alert for each event for which digests are held; several digests may wait for the same event."""
     held: defaultdict[AlertKey, list[Held]] = defaultdict(list)
     for digest, hold in ((each, hold) for each in digests for hold in each.holds):
         held[alert_key(hold.event)].append((digest, hold))
@@ -125,7 +125,7 @@ def questions(config: Config, digests: Sequence[HeldDigest]) -> Iterator[Alert]:
 
 
 def place(source: str, tag: str) -> str:
-    """Return the tag and source of an event in words, or only the source if it concerns several tags."""
+    """Return where an event took place, in words: tag and source, or only the source if several tags are affected."""
     return f"{tag} of {source}" if tag else source
 
 
@@ -168,7 +168,7 @@ def _commands(config: Config, digests: list[HeldDigest]) -> Iterator[str]:
 
 
 def _name(config: Config, digest: HeldDigest) -> str:
-    """Return a name of a held digest for commands, which also fits a newer digest that replaces it."""
+    """Return a name for a held digest in commands; it also fits a newer digest that replaces it."""
     known = config.subscriptions.get(digest.subscription)
     has_one_stream = known is not None and known.urgent is None
     return digest.subscription if has_one_stream else f"{digest.subscription}/{digest.stream}"

@@ -1,8 +1,8 @@
-"""What went from a source between two revisions (departures), in which revision it went, and what is back (returns).
+"""Find what was removed from a source (departures), in which revision, and what is back (returns).
 
-A digest compares two revisions that may lie weeks apart. A subscription remembers in which single revision something
-went, so that it is compared with the last revision that had it when it comes back. Git's trees show which documents a
-revision has.
+A digest compares two revisions that may lie weeks apart. A subscription remembers which single revision removed
+something, so that it is compared with the last revision that had it when it comes back. Git's trees show which
+documents a revision has.
 """
 
 import re
@@ -44,7 +44,7 @@ _SAMPLES = 3  # documents of a stack that tell whether a revision had the stack
 
 
 def packages_of(repository: Repository, revision: Revision, tag: str) -> Mapping[str, str]:
-    """Return the tree id of each package of a tag in a revision; empty if the revision is not in this clone."""
+    """Return the tree id of each package of a tag in a revision; empty if this clone lacks the revision."""
     try:
         tree = tags_of(repository, revision).ids.get(tag)
         return folders(repository, tree).ids if tree else {}
@@ -53,10 +53,10 @@ def packages_of(repository: Repository, revision: Revision, tag: str) -> Mapping
 
 
 class Steps:
-    """The revisions of a source from one to another, and the packages of each."""
+    """The revisions of a source between two others, and the packages of each."""
 
     def __init__(self, repository: Repository, before: Revision, after: Revision) -> None:
-        """Set up without reading anything."""
+        """Store the arguments; nothing is read yet."""
         self._repository = repository
         self._ends = before, after
         self._packages: dict[tuple[str, str], Mapping[str, str]] = {}
@@ -67,20 +67,20 @@ class Steps:
         return chain_between(self._repository, *self._ends)
 
     def packages(self, revision: Revision, tag: str) -> Mapping[str, str]:
-        """Return the tree id of each package of a tag in a revision, as `packages_of` does, and cache it."""
+        """Return the tree id of each package of a tag in a revision; results are cached."""
         if (revision.commit, tag) not in self._packages:
             self._packages[revision.commit, tag] = packages_of(self._repository, revision, tag)
         return self._packages[revision.commit, tag]
 
     def last_with(self, has: Callable[[Revision], bool]) -> tuple[Revision, Revision]:
-        """Return the last revision for which `has` is true, and the one after it; the two ends if there is none."""
+        """Return the last revision for which `has` is true, and the one after it; both ends if there is none."""
         for earlier, later in reversed(list(pairwise(self.chain))):
             if has(earlier):
                 return earlier, later
         return self._ends
 
     def suspicious(self, tag: str, is_broken: Callable[[Revision, Revision], bool]) -> bool:
-        """Tell whether a single one of several steps removed or broke more than half of a tag.
+        """Tell whether one of several steps removed or broke more than half of a tag.
 
         `is_broken` compares two revisions; it is called if more than half of the documents changed between them.
         """
@@ -104,7 +104,7 @@ def all_statements(tag: TagDigest) -> Iterator[Statement]:
 
 
 class Departures:
-    """Finds what went from the tags of a digest in one source: tags, stacks and packages."""
+    """Finds the tags, stacks and packages that were removed from the tags of a digest in one source."""
 
     def __init__(self, repository: Repository, source: str, newest: Revision) -> None:
         self._repository = repository
@@ -112,7 +112,7 @@ class Departures:
         self._newest = newest
 
     def of_tag(self, digest: TagDigest, steps: Steps, base: Revision) -> Iterator[Departure]:
-        """Yield the departures from a tag that both sides have, or from the snapshot before a new snapshot."""
+        """Yield what was removed from a tag, or what a new snapshot lacks that the one before it has."""
         before, after = digest.report.before, digest.report.after
         if before.tag != after.tag:
             if before.tag and after.tag and tag_names.is_snapshot(after.tag):
@@ -157,7 +157,7 @@ class Departures:
                 yield self._departure(DepartureKind.PLACE, one.name, *points, one.packages)
 
     def of_lost_tag(self, tag: str, steps: Steps) -> Departure:
-        """Return the departure of a whole tag."""
+        """Return the removal of a whole tag."""
         last, first = steps.last_with(lambda at: bool(steps.packages(at, tag)))
         packages = steps.packages(last, tag)
         return self._departure(DepartureKind.TAG, tag, self._point(last, tag), self._point(first, tag), packages)
@@ -187,7 +187,7 @@ class Departures:
         return Point(revision.commit, tag, f"{revision.time:%Y-%m-%d}" if revision.time else "")
 
     def _has_stack(self, tag: str, stack: str, packages: Iterable[str], revision: Revision) -> bool:
-        """Tell whether a document in `revision` contains the name of a stack; it is searched, not parsed."""
+        """Tell whether a document in `revision` contains the name of a stack; documents are searched, not parsed."""
         name = re.compile(rb"(?<![\w.+-])" + re.escape(stack.encode()) + rb"(?![\w.+-])")
         for package in packages:
             try:
@@ -207,10 +207,10 @@ _MOST_TIMES = 3
 
 
 class Returns:
-    """Finds what is back of the remembered departures of one source, and that a stream has not reported as back yet."""
+    """Finds which remembered removals of a source are undone and not yet reported as such by a stream."""
 
     def __init__(self, repository: Repository, source: str, stream: str, newest: Revision, known: Remembered) -> None:
-        """`newest` is the revision to look into, `known` is what the subscription remembers."""
+        """Look into the revision `newest` for what the subscription remembers as removed (`known`)."""
         self._repository = repository
         self._source = source
         self._stream = stream
@@ -218,7 +218,7 @@ class Returns:
         self._known = known
 
     def documents(self, tag: str, wanted: Callable[[str], bool]) -> Mapping[str, list[Departure]]:
-        """Return the packages whose documents are back in a tag, each with its departures, earliest first."""
+        """Return the packages whose documents are back in a tag, each with its removals, earliest first."""
         departures = [one for one in self._departures(tag) if one.kind not in _IN_DOCUMENTS]
         has = packages_of(self._repository, self._newest, tag) if departures else {}
         found: defaultdict[str, list[Departure]] = defaultdict(list)
@@ -230,7 +230,7 @@ class Returns:
         return found
 
     def builds(self, digest: TagDigest) -> Mapping[str, list[Departure]]:
-        """Return the packages that stacks build again, or that another stream reported as back, as `documents` does."""
+        """Return the packages that stacks build again or that another stream reported as back, with their removals."""
         joined: defaultdict[str, set[str]] = defaultdict(set)  # names of stacks and places
         for line in (line for one in all_statements(digest) for line in one.lines):
             new = line.story.places if line.story.kind is StatementKind.PLACE_GAINED else ()
@@ -247,9 +247,9 @@ class Returns:
         return found
 
     def bases(self, found: Mapping[str, Sequence[Departure]]) -> Mapping[str, Revision]:
-        """Return the revision to compare each returned package with: the last one that had it.
+        """Return the revision with which to compare each returned package: the last one that had it.
 
-        If readers know another one that had it, it is that: the package may have changed before it went.
+        If a digest reported an earlier state, it is that one: the package may have changed before its removal.
         """
         bases = {}
         for package, departures in found.items():
@@ -270,7 +270,7 @@ class Returns:
     def still_missing(self, tag: str, wanted: Callable[[str], bool]) -> StillMissing | None:
         """Return the packages that the snapshot `tag` lacks, and that an earlier one of its series lacked already.
 
-        None is returned if there are none, or if the same ones were named for three snapshots.
+        The result is None if there are none, or if the same ones were reported for three snapshots.
         """
         has = packages_of(self._repository, self._newest, tag)
         earlier = [one for one in self._departures(tag) if one.kind is DepartureKind.PACKAGE and one.first.tag != tag]
@@ -284,7 +284,7 @@ class Returns:
         return StillMissing(source=self._source, series=series, stream=self._stream, packages=packages, times=times + 1)
 
     def _departures(self, tag: str) -> Iterator[Departure]:
-        """Yield the departures that may be back in a tag, latest first; those from snapshots only in later ones."""
+        """Yield the removals that `tag` may undo, latest first; a later snapshot may undo those of an earlier one."""
         for one in self._known.departures(self._source, tag):
             if one.first.tag == tag or version_key(one.first.tag) < version_key(tag):
                 yield one
@@ -298,7 +298,7 @@ class Returns:
 
 
 def returned(found: Mapping[str, Sequence[Departure]], changed: Set[str], stream: str) -> Iterator[Statement]:
-    """Yield a statement for each departure of which something is back; `changed` are packages that differ since."""
+    """Yield a statement for each removal that is undone, at least in part; `changed` are packages that also differ."""
     back: defaultdict[str, list[str]] = defaultdict(list)
     departures = {}
     for package, (departure, *_) in found.items():
@@ -318,7 +318,7 @@ def returned(found: Mapping[str, Sequence[Departure]], changed: Set[str], stream
 
 
 def learned_back(found: Mapping[str, Sequence[Departure]], stream: str) -> Iterator[Departure]:
-    """Yield the departures with the packages that `stream` reports as back now, to be remembered."""
+    """Yield the removals with the packages that `stream` now reports as back, to be remembered."""
     back: defaultdict[str, set[str]] = defaultdict(set)
     departures = {}
     for package, those in found.items():
@@ -330,14 +330,14 @@ def learned_back(found: Mapping[str, Sequence[Departure]], stream: str) -> Itera
 
 
 def is_old(departure: Departure, newest: Revision) -> bool:
-    """Tell whether something has been missing for more than two weeks, after which it counts as a loss."""
+    """Tell whether a removal is more than two weeks old; it then counts as a loss."""
     if newest.time is None or not departure.first.day:
         return False
     return newest.time.date() - date.fromisoformat(departure.first.day) > _WAITED
 
 
 def missing_since(departure: Departure, packages: tuple[str, ...]) -> Statement:
-    """Return the statement that a suspicious departure is a loss; `packages` are those that are still missing."""
+    """Return the statement that a suspicious removal is a loss; `packages` are those still missing."""
     kind = StatementKind.PACKAGE_REMOVED
     return Statement(
         kind=kind,
@@ -349,7 +349,7 @@ def missing_since(departure: Departure, packages: tuple[str, ...]) -> Statement:
 
 
 def announced(source: str, tag: TagDigest) -> Iterator[AnnouncedWave]:
-    """Yield the announcements of a digest that old builds will be pruned, to be remembered."""
+    """Yield the fact that a digest announced the prune of old builds, to be remembered."""
     after = tag.report.after
     for one in all_statements(tag):
         if one.kind is StatementKind.REBUILD_WAVE and one.counts.beside > 0 and after.tag and after.revision:
@@ -371,7 +371,7 @@ def tag_added(tag: str) -> Statement:
 
 
 def with_statements(tag: TagDigest, more: Sequence[Statement], wants: Callable[[Set[Kind]], bool]) -> TagDigest:
-    """Return `tag` with more statements; those of kinds that `wants` rejects are kept but not shown."""
+    """Return `tag` with more statements; those whose kinds `wants` rejects are kept but not shown."""
     wanted = [one for one in more if wants(one.kinds)]
     others = tuple(one for one in more if not wants(one.kinds))
     report = replace(tag.report, statements=in_order((*tag.report.statements, *more)))
@@ -379,7 +379,7 @@ def with_statements(tag: TagDigest, more: Sequence[Statement], wants: Callable[[
 
 
 def urgent_only(tag: TagDigest) -> TagDigest:
-    """Return `tag` with only its urgent statements shown: losses from a tag that is no snapshot, and suspicions."""
+    """Return `tag` with only its urgent statements: suspicious losses, and losses from tags other than snapshots."""
     kept = tuple(one for one in tag.statements if is_urgent(one, tag.report.after.tag or tag.report.before.tag or ""))
     kinds = {kind for one in kept for kind in one.kinds}
     report = replace(tag.report, events=tuple(event for event in tag.report.events if event.kind in kinds))

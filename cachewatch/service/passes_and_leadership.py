@@ -1,6 +1,6 @@
-"""One pass: poll the sources, create the digests that are due, deliver what is queued; then maintenance and the ping.
+"""One pass: poll the sources, create the digests that are due, and deliver; then clean up and ping the monitor.
 
-`cachewatch once` does one pass; the daemon does the same work when it falls due. Maintenance deletes pins without a
+`cachewatch once` does one pass; the daemon does the same work when it is due. Cleaning up deletes pins without a
 cursor, old digests and deliveries, and clones without a source. If several hosts share a state, only one of them works
 (Leadership); the state of a single host has a lock for that.
 """
@@ -42,9 +42,9 @@ from cachewatch.store.transactions_and_upgrades import Connection
 
 
 def resume(context: Context) -> None:
-    """Prepare to work on a state: recover from a crash, and report what is unusual about the state.
+    """Prepare to work on a state: recover from a crash, and report anything unusual.
 
-    Clones without a database mean that somebody deleted that, or that another disk is mounted.
+    Clones without a database mean that somebody deleted it, or that another disk is mounted.
     """
     with context.database.write() as connection:
         # Alerts of an earlier daemon: it may have read another file, and its jobs have ended.
@@ -110,12 +110,12 @@ class Result(Struct, frozen=True, kw_only=True):
 
     @property
     def is_undelivered(self) -> bool:
-        """Whether some recipient does not get a digest, now or until an operator acts."""
+        """Whether some recipient does not get a digest, at least until an operator acts."""
         return bool(self.dead or self.suppressed or self.blocked)
 
 
 def run_pass(context: Context) -> Result:
-    """Do all that is due; a source that fails or hangs delays only the digests that depend on it."""
+    """Do everything that is due; a source that fails or hangs delays only the digests that depend on it."""
     begun, untold, dead, is_well = context.clock(), list(streams_of(context.config)), 0, False
     with Worker(go_on=context.go_on) as worker:
         worker.start()  # before there are threads
@@ -143,7 +143,7 @@ def run_pass(context: Context) -> Result:
 
 
 def _log_what_waits(connection: Connection, context: Context, begun: datetime) -> None:
-    """Log which deliveries wait for a channel that failed before this pass began, and when they are retried."""
+    """Log the deliveries that wait for a channel that failed before this pass, and when they are retried."""
     for name in context.config.channels:
         found = health.channel(connection, name)
         waiting = deliveries.find(connection, states=deliveries.OPEN, channel=name)
@@ -159,7 +159,7 @@ def _log_what_waits(connection: Connection, context: Context, begun: datetime) -
 
 
 def create_digests(context: Context, beat: Callable[[], None] = lambda: None) -> None:
-    """Create the digest of every stream that is due; call `beat`, as a sign of life, after each and while comparing."""
+    """Create the digest of every due stream; `beat` is called regularly as a sign of life."""
 
     def go_on() -> None:
         context.go_on()
@@ -177,9 +177,9 @@ def _create_digests(
     *,
     is_last: bool = True,
 ) -> bool:
-    """Create the digests of `streams` that are due and review the alerts; return True if no problem is open.
+    """Create the digests of due `streams` and review the alerts; return True if no problem is open.
 
-    With `is_last`, no source is pending any more, and the daily summary is sent if it is due.
+    With `is_last`, all sources have answered, and the daily summary is sent if it is due.
     """
     context.database.check_place()
     take_over_renamed(context)
@@ -231,10 +231,10 @@ HEARTBEAT = timedelta(seconds=5)
 
 
 class Leadership:
-    """Whether this process works on a shared state, or waits as a standby until the process that works ends."""
+    """Decides whether this process works on a shared state, or is a standby until the working process ends."""
 
     def __init__(self, context: Context, begin: Callable[[], None]) -> None:
-        """Set up without asking the database; `begin` is called whenever this process becomes the one that works."""
+        """Store the arguments; `begin` is called whenever this process becomes the one that works."""
         self._context = context
         self._begin = begin
         self._has_begun = False  # and no other is known to have taken over since
@@ -242,7 +242,7 @@ class Leadership:
         self.other = "nobody"
 
     def look(self) -> None:
-        """Ask the database for the lead, and work if no other process has it; raise StateError if nothing answers."""
+        """Ask the database for the lead, and work if no other process has it. Raises StateError without an answer."""
         context = self._context
         try:
             if context.database.lead(context.owner) or not (self.is_ours and self._has_begun):
@@ -261,7 +261,7 @@ class Leadership:
             self.is_ours = self._has_begun = True
 
     def if_ours(self, job: Callable[[], object]) -> Callable[[], None]:
-        """Return `job` as a function that does nothing on a standby and stores nothing after another host took over."""
+        """Return `job` as a function that does nothing on a standby, and stores nothing once another host leads."""
 
         def work() -> None:
             with self._context.database.job():
@@ -273,7 +273,7 @@ class Leadership:
 
 @contextmanager
 def leading(context: Context) -> Iterator[None]:
-    """Hold the lead during a single pass; raises AnotherInstance if another process has it."""
+    """Hold the lead during a single pass. Raises AnotherInstance if another process has it."""
     context.database.lead(context.owner)
     if not context.database.is_shared:
         yield
@@ -303,7 +303,7 @@ _HEALTHCHECKS = re.compile(
 
 
 def ping(config: Config, log: Log, *, is_whole: bool) -> None:
-    """Ping the configured URL after a good pass (`is_whole`); report a failed one to healthchecks alone."""
+    """Ping the monitor's URL after a pass without a failure (`is_whole`); healthchecks also gets failures."""
     url = config.monitor.ping_url
     if url is None:
         return

@@ -1,6 +1,6 @@
-"""Poll the sources for their newest revision, all at the same time, and store the result.
+"""Poll all sources at the same time for their newest revision, and store the results.
 
-So a source that hangs delays only the digests that depend on it.
+A source that hangs thus delays only the digests that depend on it.
 """
 
 import time
@@ -27,7 +27,7 @@ from cachewatch.store.health_and_alerts import AlertKey, AlertKind, Counter, Sou
 
 
 def poll(context: Context, source: Source) -> bool:
-    """Fetch the newest revision of `source`, store the result, and tell whether the source could be read."""
+    """Fetch the newest revision of `source` and store the result; return whether the source could be read."""
     if context.is_ending.is_set():
         return False
     try:
@@ -50,7 +50,7 @@ def has_answered(context: Context, source: Source) -> bool:
 
 
 def follow_poll(context: Context, source: Source, *, may_be_open: bool = True) -> None:
-    """Call the extensions' `after_poll` for a source; an error there becomes an alert and stops nothing else."""
+    """Call the extensions' `after_poll` for a source; an error becomes an alert and stops nothing else."""
     with alerts.contained(context, source.name, "what follows a poll", may_be_open=may_be_open):
         extensions().hook.after_poll(context=context, source=source)
 
@@ -120,7 +120,7 @@ _INTERRUPT_SECONDS = 0.2
 
 
 class Polls:
-    """The polls of one pass; if the `with` block raises, the polls that still run are ended."""
+    """The polls of one pass, which run in threads; if the `with` block raises, unfinished polls are ended."""
 
     def __init__(self, context: Context) -> None:
         self.failed = 0
@@ -153,9 +153,9 @@ class Polls:
                 thread.join(_INTERRUPT_SECONDS)
 
     def __iter__(self) -> Iterator[frozenset[str]]:
-        """Yield the names of the sources still pending: within five seconds, then at each answer, until none is left.
+        """Yield the names of the pending sources: within five seconds, then after each answer, until none is left.
 
-        Raises at the end the first error that kept the result of a poll from being stored.
+        In the end, raises the first error that kept the result of a poll from being stored.
         """
         pending, errors = set(self._context.config.sources), list[BaseException]()
 

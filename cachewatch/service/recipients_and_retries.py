@@ -1,4 +1,4 @@
-"""Deliveries that wait or fail: whether a recipient is still configured, when to retry or give up, and suppressed addresses.
+"""Deliveries that wait or fail: who is still a recipient, when to retry or give up, and which addresses are suppressed.
 
 An address that refuses digests for days is suppressed: it gets one a week, to see whether it accepts them. Addresses of
 operators are never suppressed, since nobody else is notified of problems.
@@ -25,9 +25,8 @@ Way = tuple[tuple[str, ...], tuple[str, ...]]  # channels, and the addresses to 
 def why_not(config: Config, subscription: str, channel: str, target: str) -> str:
     """Return why a digest of `subscription` must not be sent to `target` any more; "" if it may be sent.
 
-    A subscription that is no longer configured may have been renamed: its deliveries go to those who still get
-    something through the channel, and to nobody else. Deliveries for a channel that is no longer configured wait for
-    it.
+    A subscription that is no longer configured may have been renamed: its deliveries go only to those who still get
+    something through the channel. Deliveries for a channel that is no longer configured wait for it.
     """
     if channel not in config.channels:
         return ""
@@ -52,9 +51,9 @@ def is_operator(config: Config, channel: str, target: str) -> bool:
 
 
 def last_addresses(config: Config, suppressed: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """Return which of the `suppressed` (channel, address) pairs leave nobody to reach, with the subscription's name.
+    """Return which `suppressed` pairs of channel and address leave a subscription without readers, with its name.
 
-    These are all addresses of operators, and the addresses of a subscription if it has no other in that channel.
+    These are all addresses of operators, and the addresses of a subscription that has no other in that channel.
     """
     by_name = {(channel, target.lower()): (channel, target) for channel, target in suppressed}
     found = {}
@@ -78,7 +77,7 @@ def _ways_through(config: Config, channel: str) -> list[Way]:
 
 
 def _ways_of(config: Config, subscription: str) -> Iterator[Way]:
-    """Yield the channels and addresses of a subscription or of operators; if it is unknown, of all subscriptions."""
+    """Yield the channels and addresses of a subscription, or of operators; of all subscriptions if it is unknown."""
     if subscription == OPERATORS:
         yield config.operators.channels, config.operators.to
         return
@@ -108,9 +107,9 @@ LONGEST_PAUSE = timedelta(minutes=_MINUTES[-1]) * _MOST
 
 
 def pause(attempts: int, asked: float | None = None) -> timedelta:
-    """Return how long to wait after `attempts` failures, with a random part, so that retries do not coincide.
+    """Return how long to wait after `attempts` failures; a random part spreads the retries.
 
-    It is at least as long as the other side `asked` for, in seconds, but not longer than LONGEST_ASKED for that.
+    It is at least the time that the other side `asked` for, in seconds, up to LONGEST_ASKED.
     """
     minutes = _MINUTES[min(attempts, len(_MINUTES)) - 1]
     usual = timedelta(minutes=minutes) * random.uniform(_LEAST, _MOST)  # noqa: S311  nothing is to be kept secret
@@ -118,7 +117,7 @@ def pause(attempts: int, asked: float | None = None) -> timedelta:
 
 
 def retried_for(config: Config, channel: str | None) -> timedelta:
-    """Return how long a delivery through `channel` is retried; if that is None or unknown, the longest of all."""
+    """Return how long a delivery through `channel` is retried; for None or an unknown one, the longest such time."""
     if channel is not None and channel in config.channels:
         return config.channels[channel].retry.lasting
     return max(each.retry.lasting for each in (ChannelConfig(name=""), *config.channels.values()))
@@ -129,7 +128,7 @@ _LEAST_ATTEMPTS, _LEAST_TIME = 3, timedelta(days=1)
 
 
 def is_given_up(connection: Connection, context: Context, delivery: Delivery) -> bool:
-    """Tell whether a delivery was tried often enough and until its time was over.
+    """Tell whether a delivery is given up: it was tried often enough, and its time is over.
 
     It needs several attempts over a day, or over its whole time if that is shorter.
     """
@@ -149,7 +148,7 @@ _RETRIED_AFTER = timedelta(days=7)
 
 
 def note_refusal(connection: Connection, context: Context, delivery: Delivery, said: str) -> bool:
-    """Suppress the address of a delivery if it has refused digests for days; tell whether it is suppressed."""
+    """Suppress an address that has refused digests for days; return whether it is suppressed."""
     name, target, now = delivery.channel, delivery.target, context.clock()
     if deliveries.is_suppressed(connection, name, target):
         return True
@@ -181,7 +180,7 @@ def alert(channel: str, target: str, said: str) -> Alert:
 
 
 def try_again(connection: Connection, context: Context) -> None:
-    """Make the oldest kept digest of each suppressed address due once a week; restore the addresses of operators."""
+    """Make the oldest digest kept for each suppressed address due once a week; restore addresses of operators."""
     now = context.clock()
     for each in deliveries.all_suppressed(connection):
         if is_operator(context.config, each.channel, each.target):
@@ -195,7 +194,7 @@ def try_again(connection: Connection, context: Context) -> None:
 
 
 def restore(connection: Connection, context: Context, channel: str, target: str) -> bool:
-    """End the suppression of an address and send what was kept for it; tell whether it was suppressed."""
+    """End the suppression of an address and send what was kept for it; return whether it was suppressed."""
     was_suppressed = deliveries.restore_address(connection, channel, target)
     if was_suppressed:
         for each in deliveries.find(connection, states=(DeliveryState.SUPPRESSED,), channel=channel, target=target):

@@ -59,7 +59,7 @@ _Claimed = tuple[Delivery, Message | None]  # without its message if that is dam
 
 
 class _Outcome(Struct, frozen=True):
-    """The next state of a delivery, as it follows from the result of an attempt."""
+    """The new state of a delivery after an attempt."""
 
     state: DeliveryState
     said: str
@@ -68,7 +68,7 @@ class _Outcome(Struct, frozen=True):
 
 
 def deliver_all(context: Context, *, is_last: bool) -> int:
-    """Send everything that is due; return how many deliveries failed for good.
+    """Send everything that is due; return how many deliveries failed permanently.
 
     Unless `is_last`, deliveries that were refused while nothing else was accepted are not given up, but retried later
     in the pass.
@@ -85,7 +85,7 @@ def deliver_all(context: Context, *, is_last: bool) -> int:
 
 
 def report_removed_channels(context: Context) -> None:
-    """Open an alert for each channel that is no longer configured while deliveries wait for it."""
+    """Open an alert for each channel that has waiting deliveries but is no longer configured."""
     with context.database.read() as connection:
         names = deliveries.due_channels(connection, context.clock())
     for name in names:
@@ -94,7 +94,7 @@ def report_removed_channels(context: Context) -> None:
 
 
 def deliver(context: Context, name: str, *, is_last: bool = True) -> int:
-    """Send everything that is due through the channel `name`; return how many deliveries failed for good."""
+    """Send everything that is due through the channel `name`; return how many deliveries failed permanently."""
     dead = _settle_unwritten(context, name)
     context.database.check_place()
     config = context.config.channels.get(name)
@@ -119,9 +119,9 @@ def deliver(context: Context, name: str, *, is_last: bool = True) -> int:
 
 
 def _release_claims(context: Context, name: str, later: datetime) -> None:
-    """Release claimed deliveries of a channel that nobody sends any more, because their process has ended.
+    """Release the claims of processes that have ended, so that their deliveries are sent again.
 
-    Those of another host are sent again only at the time `later`, because it may still be sending them.
+    Those of another host are released only at the time `later`, because it may still be sending them.
     """
     host, now = f"{socket.gethostname()}/", context.clock()
     is_alone = not context.database.is_shared and not shared_kind(context.folder)
@@ -134,7 +134,7 @@ def _release_claims(context: Context, name: str, later: datetime) -> None:
 
 
 def _sent_before(context: Context, name: str, target: str, most: int) -> list[Message]:
-    """Return messages that were sent to `target`, newest first; a future date is replaced by that of the one before."""
+    """Return messages that were sent to `target`, newest first; a date in the future is replaced by the one before."""
     with context.database.read() as connection:
         newest_first = deliveries.sent_history(connection, name, target, most)
     now, before, found = context.clock(), datetime.fromtimestamp(0, UTC), []
@@ -166,7 +166,7 @@ def _deliver_each(context: Context, name: str, transport: Transport, *, is_last:
 class _Run:
     """One run of deliveries through a channel.
 
-    Failures that may be the fault of the channel or of a single message are decided once others show whose fault it is.
+    Failures that may be the fault of the channel or of a single message are decided when others show whose fault it is.
     If several recipients are refused alike and none is accepted, if the connection is lost over each message, or if
     each raises, it is the fault of the channel, and counts as an attempt for no delivery.
     """
@@ -178,7 +178,7 @@ class _Run:
         self._dead = 0
 
     def take(self, delivery: Delivery, answer: DeliveryResult) -> _Claimed | None:
-        """Store a delivery's result, now or once the run ends; return the next one, claimed in the same transaction."""
+        """Store a delivery's result, now or when the run ends; return the next delivery, claimed in one transaction."""
         if answer.outcome is DeliveryOutcome.BLOCKED or answer.is_channel:
             self.end(is_away=True)
             self._settle(delivery, answer)
@@ -199,9 +199,9 @@ class _Run:
         return self._settle(delivery, answer, goes_on=True)
 
     def end(self, *, is_away: bool = False) -> int:
-        """Decide the results that are still undecided; return how many deliveries failed for good.
+        """Decide the results that are still undecided; return how many deliveries failed permanently.
 
-        `is_away` tells that the last message showed that the server cannot be reached.
+        `is_away` means that the server could not be reached for the last message.
         """
         alike = defaultdict[str, list[_Answered]](list)
         for delivery, answer in self._undecided:
@@ -226,7 +226,7 @@ class _Run:
         return self._dead
 
     def _pause_channel(self, group: Sequence[_Answered]) -> None:
-        """Pause the channel because of results that are its fault."""
+        """Pause the channel, since these results are its fault."""
         first = group[0][1]
         if not first.is_lost:
             said = f"{len(group)} recipients were refused alike, and none was accepted: {first.detail}"
@@ -242,7 +242,7 @@ class _Run:
 
 
 def _is_at_fault(group: Sequence[_Answered], *, is_away: bool) -> bool:
-    """Tell whether results of the same kind are the fault of the channel."""
+    """Tell whether results of the same kind show that the channel is at fault."""
     answers = [answer for _, answer in group]
     if answers[0].outcome is DeliveryOutcome.RAISED or (answers[0].is_lost and is_away):
         return True
@@ -258,7 +258,7 @@ def _next(context: Context, name: str) -> _Claimed | None:
 
 
 def _claim(connection: Connection, context: Context, name: str) -> _Claimed | None:
-    """Claim the next message with a configured recipient, and drop those before it; None at the end of the run."""
+    """Claim the next message whose recipient is configured; earlier ones are dropped. None at the end of the run."""
     if name not in context.config.channels or context.is_ending.is_set():
         return None
     while (delivery := deliveries.claim(connection, name, context.clock(), context.owner)) is not None:
@@ -274,9 +274,9 @@ def _claim(connection: Connection, context: Context, name: str) -> _Claimed | No
 
 
 def _is_dropped(connection: Connection, context: Context, delivery: Delivery) -> bool:
-    """Give up a delivery if its recipient was removed from the configuration since it was queued; tell whether it was.
+    """Give up a delivery whose recipient was removed from the configuration; return whether it was.
 
-    On a state that hosts share it is sent: another host, whose configuration names the recipient, may have queued it.
+    On a shared state it is sent: another host, whose configuration names the recipient, may have queued it.
     """
     if context.database.is_shared:
         return False
@@ -297,7 +297,7 @@ def _attempt(transport: Transport, message: Message) -> DeliveryResult:
 
 
 def _settle_unwritten(context: Context, name: str) -> int:
-    """Store the results of a channel that could not be stored before; return how many deliveries failed for good."""
+    """Store results of a channel that could not be stored before; return how many deliveries failed permanently."""
     kept = [found for found in list(context.unwritten.values()) if found[0].channel == name]
     return sum(_settle(context, delivery, answer)[0] is DeliveryState.DEAD for delivery, answer in kept)
 
@@ -305,10 +305,10 @@ def _settle_unwritten(context: Context, name: str) -> int:
 def _settle(
     context: Context, delivery: Delivery, answer: DeliveryResult, *, goes_on: bool = False
 ) -> tuple[DeliveryState | None, _Claimed | None]:
-    """Store a result; return the delivery's new state, and with `goes_on` also the next claimed delivery.
+    """Store a result; return the delivery's new state and, with `goes_on`, the next claimed delivery.
 
     The state is None if another process took the delivery over. Raises StateError if the state cannot be written for
-    long; the result is then kept for the next run, since the message would be sent again without it.
+    long; the result is then kept for the next run, since otherwise the message would be sent again.
     """
     is_known = context.unwritten.pop(delivery.id, None) is not None
     for seconds in (*_PATIENCE, None):
@@ -358,7 +358,7 @@ def _write_down(
 
 
 def _note_channel_works(connection: Connection, context: Context, delivery: Delivery) -> Delivery:
-    """Mark the channel as working if it was not; waiting deliveries are prolonged by the time that it was not."""
+    """Mark a channel as working again; waiting deliveries get the time back during which it did not work."""
     name = delivery.channel
     key = AlertKey(AlertKind.CHANNEL_DOWN, name)
     since = alerts.resolve_within(connection, context, key, f"the channel {name} works again")
@@ -373,7 +373,7 @@ def _note_channel_works(connection: Connection, context: Context, delivery: Deli
 
 
 def _judge(connection: Connection, context: Context, delivery: Delivery, answer: DeliveryResult) -> _Outcome:
-    """Return what follows from the result of an attempt."""
+    """Return the new state of a delivery after the result of an attempt."""
     now = context.clock()
     if answer.outcome is DeliveryOutcome.SENT:
         return _Outcome(DeliveryState.SENT, answer.detail)
@@ -393,7 +393,7 @@ def _judge(connection: Connection, context: Context, delivery: Delivery, answer:
 
 
 def _shortened(connection: Connection, context: Context, delivery: Delivery, answer: DeliveryResult) -> _Outcome:
-    """Return the short form of a digest that was too large, to be sent instead; if it was that already, give up."""
+    """Replace a digest that was too large by its short form; if it was short already, give the delivery up."""
     config = context.config.channels.get(delivery.channel)
     try:
         stored = digests.get(connection, delivery.digest)
@@ -448,7 +448,7 @@ def _note_target(
 
 
 def _block(context: Context, name: str, said: str, traceback: str | None = None) -> None:
-    """Pause a whole channel; the deliveries that wait for it lose no attempts."""
+    """Pause a whole channel; the waiting deliveries lose no attempts."""
     now = context.clock()
     with context.database.write() as connection:
         before, rest = health.channel(connection, name), now + BLOCKED
@@ -459,7 +459,7 @@ def _block(context: Context, name: str, said: str, traceback: str | None = None)
 
 
 def _channel_alert(name: str, said: str = "") -> Alert:
-    """Return the alert that a channel does not work; if nothing is `said`, it is no longer configured."""
+    """Return the alert that a channel does not work; without `said`, that it is no longer configured."""
     kept = "Waiting deliveries are kept and tried again later, or at once after a reload or a restart."
     unknown = "Deliveries wait for it: configure it again to send them, or drop them."
     commands = (
@@ -476,7 +476,7 @@ def _channel_alert(name: str, said: str = "") -> Alert:
 
 
 def unblock(context: Context) -> None:
-    """Make every channel and its deliveries due again, after the configuration was reloaded, perhaps to repair one."""
+    """Make all channels and their deliveries due again after a reload, which may have repaired one."""
     for name in context.config.channels:
         with context.database.write() as connection:
             channel_health = health.channel(connection, name)

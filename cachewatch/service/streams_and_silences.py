@@ -1,4 +1,4 @@
-"""The streams of a subscription, their stored state, the revisions that are pending, and what is selected and silenced.
+"""The streams of a subscription, their stored state, the revisions to compare, and what is selected and silenced.
 
 Each subscription has a regular stream, and an urgent one if it is configured. Each has cursors and slots of its own, so
 the regular digest repeats what the urgent one reported, because its readers look for it there. A silence hides the
@@ -60,12 +60,12 @@ class Stream(Struct, frozen=True, kw_only=True):
 
     @property
     def is_each_revision(self) -> bool:
-        """Whether a digest is due with each new revision, and not at scheduled times."""
+        """Whether a digest is due with each new revision instead of at scheduled times."""
         return not self.schedule.lines
 
     @property
     def schedule_text(self) -> str:
-        """The schedule as text, which is stored with a pending slot to notice that the schedule was changed."""
+        """The schedule as text; it is stored with a pending slot to notice a change of the schedule."""
         return " | ".join((self.schedule.zone, *self.schedule.lines))
 
     def wants_tag(self, source: Source) -> Callable[[str], bool]:
@@ -128,7 +128,7 @@ class StreamState(Struct, frozen=True, kw_only=True):
         return frozenset(each.period for each in self.digests if each.has_gone_out)
 
     def begun_with(self, advances: Iterable[Advance]) -> "StreamState":
-        """Return the state after the stream has begun with the sources of `advances`."""
+        """Return the state with the positions at which the stream begins in new sources."""
         begun = {
             each.source: Position(
                 revision=each.revision,
@@ -141,7 +141,7 @@ class StreamState(Struct, frozen=True, kw_only=True):
 
     @property
     def has_news(self) -> bool:
-        """Whether some source has a revision that is in no digest of the stream, neither a sent nor a held one."""
+        """Whether some source has a revision that no digest of the stream covers, sent or held."""
         compared = {name: position.revision for name, position in self.positions.items()}
         held = {each.source: each.revision for each in self.held_advances}
         return any(
@@ -176,13 +176,13 @@ def read_stream(connection: Connection, stream: Stream) -> StreamState:
 
 
 def is_current(stream: Stream, slot: Slot | None, now: datetime) -> bool:
-    """Tell whether `slot` is of the configured schedule, and not after its next time, as after a clock that was ahead."""
+    """Tell whether `slot` is of the configured schedule, and not planned by a clock that was ahead."""
     next_one = stream.schedule.next_after(now)
     return slot is not None and slot.schedule == stream.schedule_text and (next_one is None or slot.due <= next_one)
 
 
 def streams_to_look_at(connection: Connection, streams: Iterable[Stream], now: datetime) -> list[Stream]:
-    """Return the streams that have to begin or plan a digest, that are due, hold a digest, or have an open alert."""
+    """Return the streams that may have work: to begin, plan or create a digest, or with a held one or an open alert."""
     newest, compared = health.newest_revisions(connection), cursors.compared_revisions(connection)
     slots = digests.all_pending(connection)
     open_matters = {(each.key.name, each.key.part) for each in health.all_open(connection)}
@@ -206,14 +206,14 @@ def streams_to_look_at(connection: Connection, streams: Iterable[Stream], now: d
 
 
 class PendingRange(Struct, frozen=True, kw_only=True):
-    """Tags whose cursors are all at the same revision, from which they are compared next."""
+    """Tags whose cursors are at the same revision, from which they are compared."""
 
     base: Revision
     tags: frozenset[str]
 
 
 class PendingRanges(Struct, frozen=True, kw_only=True):
-    """All tags of a stream to compare with the newest revision of a source, and the new places of their cursors."""
+    """All tags of a stream to compare with the newest revision of a source, and where their cursors move to."""
 
     ranges: tuple[PendingRange, ...]
     places: Mapping[str, str | None]  # the new revision of each tag's cursor; None where the tag is gone
@@ -225,7 +225,7 @@ class PendingRanges(Struct, frozen=True, kw_only=True):
 def plan_ranges(
     repository: Repository, position: Position, newest: Revision, *, wanted: Callable[[str], bool]
 ) -> PendingRanges:
-    """Find the tags that a stream has to compare with `newest`, and from which revisions; `wanted` tells its tags.
+    """Find the tags of a stream to compare with `newest`, and from which revisions; `wanted` selects the tags.
 
     A tag without a cursor is new if the revision that the stream was compared with last did not have it. If that had
     it, the selection was widened, and the tag begins at the newest revision. A tag that returns is compared with its
@@ -267,7 +267,7 @@ def plan_ranges(
 def _vanished_together(
     repository: Repository, gone: set[str], known: Mapping[str, Cursor], newest: Revision
 ) -> tuple[str, ...]:
-    """Return all tags of a stream if all of them vanished, else nothing.
+    """Return all tags of a stream if all were removed at once, else nothing.
 
     If they are all snapshots of series that go on, they were retired as usual, and nothing is returned either.
     """
@@ -280,7 +280,7 @@ def _vanished_together(
 
 
 def first_revision(repository: Repository, source: Source, newest: Revision) -> Revision:
-    """Return where a stream begins: at `since:`, at the newest revision, or with `first_run: report` one before."""
+    """Return where a stream begins: at `since:`, at the newest revision or, with `first_run: report`, one before it."""
     if source.since is not None:
         try:
             return resolve(repository, source.since)
@@ -304,9 +304,9 @@ def days(duration: timedelta) -> str:
 
 
 def why(stream: Stream, lock_since: str = "") -> tuple[str, ...]:
-    """Return what a subscription selects, a line each: tags develop; packages py-*; changes upgraded, removed.
+    """Return what a subscription selects, one line each: tags develop; packages py-*; changes upgraded, removed.
 
-    `lock_since` is the day since which the lock file has not changed; it is named while something is to be done about
+    `lock_since` is the day since which the lock file has not changed; it is named while there is something to do about
     it.
     """
     match = stream.subscription.match
@@ -320,7 +320,7 @@ def why(stream: Stream, lock_since: str = "") -> tuple[str, ...]:
 
 
 def commands(stream: Stream, spans: Sequence[Span], resolved: Mapping[str, Collection[Unread]]) -> Iterator[str]:
-    """Yield the commands that show the same changes as a digest, also those of documents that could be read again."""
+    """Yield the commands that show the changes of a digest, also for documents that can be read again."""
     for span in spans:
         yield command(stream, span)
     if stream.subscription.match.environment is not None:
@@ -356,7 +356,7 @@ def command(stream: Stream, span: Span, base: str = "", only: Mapping[str, tuple
 
 
 def _kinds(changes: frozenset[Kind]) -> list[str]:
-    """Return kinds as a configuration names them, in as few words as possible: default, +rebuilt, -compiler."""
+    """Return kinds as a configuration writes them, in the fewest words: default, +rebuilt, -compiler."""
     ways = [
         [word, *(f"+{kind}" for kind in sorted(changes - kinds)), *(f"-{kind}" for kind in sorted(kinds - changes))]
         for word, kinds in GROUPS.items()
@@ -369,7 +369,7 @@ def _patterns(match: Match) -> list[tuple[str, tuple[str, ...]]]:
 
 
 def in_a_row(failures: int) -> str:
-    """Return in words how often something failed."""
+    """Return how often something failed, in words."""
     return "failed once" if failures == 1 else f"failed {failures} times in a row"
 
 
@@ -385,7 +385,7 @@ def selection_of(match: Match, kinds: Iterable[Kind] | None = None) -> Selection
 
 
 class _CompiledSilence(Struct, frozen=True):
-    """A silence, with its patterns compiled."""
+    """A silence with compiled patterns."""
 
     name: str
     kinds: frozenset[Kind]
@@ -407,7 +407,7 @@ class Silencing:
     """The silences that are active for one tag of one source on one day."""
 
     def __init__(self, silences: Iterable[Silence], wants: Wants, *, source: str, tag: str | None, day: date) -> None:
-        """`wants` tells which kinds of changes are reported where nothing is silenced."""
+        """Compile the silences that are active; `wants` tells which kinds are reported if nothing is silenced."""
         self._wants = wants
         self._silences = [
             _CompiledSilence(silence.name, silence.changes or frozenset(Kind), selection_of(silence.match))
@@ -424,13 +424,13 @@ class Silencing:
         return _is_wanted(self._wants, kinds, self._everywhere)
 
     def body(self, make_collector: Callable[[Wants], Collector]) -> Collector:
-        """Return a collector that gets no silenced changes; its results have to be read through `heard`."""
+        """Return a collector that gets no silenced changes; read its results through `heard`."""
         if not self._silences:
             return make_collector(self._wants)
         return _SilencedCollector(self._silences, self._wants, make_collector)
 
     def heard(self, changeset: Changeset, hidden: Counter[str]) -> Changeset:
-        """Return `changeset` with what collectors of `body` let through; count each silence's packages in `hidden`."""
+        """Return `changeset` with the results of collectors made by `body`; count the hidden packages in `hidden`."""
         if not self._silences:
             return changeset
 
@@ -444,11 +444,11 @@ class Silencing:
 
     @property
     def packages(self) -> frozenset[str]:
-        """The packages of which changes are hidden; complete once all results were read."""
+        """The packages with hidden changes; complete only when all results were read."""
         return frozenset(self._hidden)
 
     def wants_line(self, line: Line) -> bool:
-        """Tell whether a line of a statement is reported, once all results were read."""
+        """Tell whether a line of a statement is reported; valid only when all results were read."""
         return _is_wanted(self._wants, line.kinds, self._hidden.get(line.package, frozenset()))
 
 
@@ -466,7 +466,7 @@ class _SilencedCollector:
         self._body = make_collector(self._wants_now)
 
     def add(self, change: PackageChange) -> None:
-        """Pass one package on, unless silences cover all of it that would be reported."""
+        """Pass a package on, unless silences cover everything in it that would be reported."""
         silences = [
             silence
             for silence in self._silences
@@ -494,7 +494,7 @@ def _is_wanted(wants: Wants, kinds: Set[Kind], hidden: Set[Kind]) -> bool:
 
 
 def _concerned(change: PackageChange) -> Iterator[tuple[Signature, Set[str]]]:
-    """Yield every signature that changed, with the stacks whose subscriptions report it."""
+    """Yield each changed signature, with the stacks whose subscriptions report it."""
     pairs = [signature for match in change.matches for signature in (match.before, match.after)]
     for signature in (*pairs, *(alike.signature for alike in (*change.gone, *change.new))):
         yield signature, frozenset(signature.stacks)

@@ -1,4 +1,4 @@
-"""Documents that cannot be read: what a stream stores of them, and what digests and alerts say of them.
+"""Documents that cannot be read: what a stream stores about them, and what digests and alerts report.
 
 For each, the version to compare it with later is stored. Where a stream begins, nothing is compared, so the documents
 that are there are read once.
@@ -36,7 +36,7 @@ _MOST_IN_TITLE = 3
 
 
 class UnreadAfter(Struct, frozen=True):
-    """The documents that a stream cannot read after a comparison, those it could read again, and those without base."""
+    """The documents that a stream still cannot read, those readable again, and those with no version to compare."""
 
     left: dict[str, tuple[Unread, ...]] = field(default_factory=dict)
     resolved: dict[str, tuple[Unread, ...]] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class UnreadAfter(Struct, frozen=True):
 
 
 class UnreadDocuments:
-    """The documents of one source that a stream could not read so far."""
+    """The documents of one source that a stream could not read at the last comparison."""
 
     def __init__(
         self, repository: Repository, known: Mapping[str, tuple[Unread, ...]], isolation: Isolation = INLINE
@@ -54,7 +54,7 @@ class UnreadDocuments:
         self._known = known  # by tag
 
     def bases(self, tags: Collection[str]) -> Bases:
-        """Return the revisions to compare unread documents with instead of the reported one, by tag and package."""
+        """Return the revisions to compare unread documents with, by tag and package."""
         return {tag: found for tag in sorted(tags) if (found := dict(self._bases(self._known.get(tag, ()))))}
 
     def _bases(self, entries: Iterable[Unread]) -> Iterator[tuple[str, Revision]]:
@@ -65,7 +65,7 @@ class UnreadDocuments:
                 continue  # upstream rewrote its history, and our copy was lost: nobody can know
 
     def earlier(self, news: Iterable[TagNews], bases: Bases) -> Bases:
-        """Return the last readable versions of documents that could not be read in the earlier state of `news`.
+        """Return the last readable versions of documents that cannot be read in the earlier state of `news`.
 
         `bases` are the revisions that documents were compared with.
         """
@@ -95,7 +95,7 @@ class UnreadDocuments:
         return replace(resolve(self._repository, side.revision), tag=side.tag) if side.revision else None
 
     def after(self, gaps: PendingRanges, news: Iterable[TagNews], bases: Bases, earlier: Bases) -> UnreadAfter:
-        """Return the documents that are unread once everything in `gaps` was compared, with `bases` where it has them.
+        """Return which documents are unread after everything in `gaps` was compared, with `bases` where given.
 
         `earlier` are the bases of documents that cannot be read where their ranges begin.
         """
@@ -140,12 +140,12 @@ class UnreadDocuments:
 
 
 def tags_to_read(tags: Collection[str]) -> Collection[str]:
-    """Return the tags that are read where a stream begins: of a series, only the newest, as the others do not change."""
+    """Return the tags to read where a stream begins: of a series only the newest, since the others do not change."""
     return set(tags) - set(predecessors(tags).values())
 
 
 def find_unreadable(repository: Repository, revision: Revision, isolation: Isolation) -> Mapping[str, Unreadable]:
-    """Return the documents of the tag of `revision` that cannot be read, by package."""
+    """Return the unreadable documents of the tag of `revision`, by package."""
     tag = revision.tag or ""
     tree = tags_of(repository, revision).ids.get(tag)
     there = compare_trees(repository, (tag, tag), None, tree).chosen(lambda _: True)
@@ -172,7 +172,7 @@ def _unread_among(contents: Sequence[Read]) -> tuple[Unreadable, ...]:
 def unread_at_begin(
     repository: Repository, first: Revision, newest: Revision, found: Iterable[Unreadable], isolation: Isolation
 ) -> Iterator[Unread]:
-    """Yield what a stream that begins at `first` stores of documents that are unreadable in `newest`, its tag included."""
+    """Yield what a stream that begins at `first` stores about the documents that are unreadable in `newest`."""
     for each in found:
         base = None
         with suppress(SourceError):  # the history may not be in this clone
@@ -188,7 +188,7 @@ def unread_at_begin(
 
 
 def unreadable(source: str, tag: str, reasons: Mapping[str, str]) -> Alert:
-    """Return the alert about documents of a tag that cannot be read; `reasons` are by package."""
+    """Return the alert about unreadable documents of a tag; `reasons` maps packages to reasons."""
     named = [f"{package}: {reason}." for package, reason in sorted(reasons.items())[:_MOST_NAMED]]
     more, others = len(reasons) - len(named), len(reasons) - _MOST_IN_TITLE
     names = f"{', '.join(sorted(reasons)[:_MOST_IN_TITLE])}{f' and {others:,} more' if others > 0 else ''}"
@@ -207,7 +207,7 @@ def unreadable(source: str, tag: str, reasons: Mapping[str, str]) -> Alert:
 def unread_sources(
     context: Context, unread: Mapping[tuple[str, str], Mapping[str, str]], newest: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield the sources of which no document can be read, in no tag that streams begin with.
+    """Yield the sources of which no document can be read in any tag that streams use.
 
     `unread` has the unreadable documents by source and tag, `newest` the newest revision of each source.
     """
@@ -236,13 +236,13 @@ _MOST_NAMES = 20
 
 
 def unknown(packages: Mapping[str, Collection[str]]) -> Iterator[Note]:
-    """Yield a note for the documents of which no earlier version can be read."""
+    """Yield a note for each tag about documents without any readable earlier version."""
     for tag, names in sorted(packages.items()):
         yield Note("unknown", {"tag": tag, "names": _listed(sorted(names))})
 
 
 def by_tag(key: str, entries: Mapping[str, Collection[Unread]], revision_of: Callable[[Unread], str]) -> Iterator[Note]:
-    """Yield a note `key` on documents for each tag and each revision that `revision_of` returns for them."""
+    """Yield a note `key` about documents for each tag and each revision, which `revision_of` returns."""
     packages: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for tag, those in entries.items():
         for entry in those:
