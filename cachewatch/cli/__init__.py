@@ -1,7 +1,7 @@
 """The command line: the list of all commands, and `main`, which runs one and returns its exit code.
 
-The list names the object of each command and has its line of the help; extensions add theirs. The help loads no
-command, and a command is loaded when it is called, so that `diff` loads nothing that it does not use.
+The list has the object of each command and its line of the help; extensions add theirs. The help loads no command, and
+a command is loaded when it is called, so that `diff` loads nothing that it does not use.
 """
 
 import gc
@@ -72,7 +72,7 @@ _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "s
 
 
 class _HelpFormatter(click.HelpFormatter):
-    """Writes examples with their own lines, and breaks those that are too wide with a backslash."""
+    """Writes the help; examples keep their lines, and lines that are too wide are broken with a backslash."""
 
     def write_text(self, text: str) -> None:
         r"""Write a text as a paragraph; examples, which begin with \b, keep their lines."""
@@ -88,15 +88,15 @@ click.Context.formatter_class = _HelpFormatter
 
 
 class LazyCommands(SuggestingGroup):
-    """The group of all commands, which loads a command when it is called."""
+    """The group of all commands; it loads a command when it is called."""
 
     def get_rows(self) -> Mapping[str, Command]:
-        """Return all commands by name, also subcommands."""
+        """Return all commands and subcommands by name."""
         return commands()
 
 
 def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -> None:
-    """Print the version and end; with --verbose, also what a report of a bug needs."""
+    """Print the version and end; --verbose adds what a bug report needs."""
     if not is_wanted or context.resilient_parsing:
         return
     click.echo(f"cachewatch {__version__}")

@@ -56,7 +56,7 @@ Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
 def completing(what: str) -> Complete:
-    """Return a completion callback that offers the values of `what`: names, kinds of change, revisions or versions.
+    """Return a completion callback that offers values of `what`: names, kinds of change, revisions or versions.
 
     The names are those of the catalogue as it was last fetched. Nothing is fetched and no error is printed, since a
     user who presses Tab waits for an answer, and can do without one.
@@ -163,7 +163,7 @@ REV_OPTION = click.option(
 
 
 def one_tag(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
-    """Return the value of an option that names one tag; raise UsageError for a glob."""
+    """Return the value of an option that names one tag. Raises UsageError for a glob."""
     if value and not is_plain(value):
         raise UsageError(
             f"--tag {safe(value)}: takes one tag and no glob here; `cachewatch tags '{safe(value)}'` lists what matches"
@@ -190,7 +190,7 @@ class _Default(Struct, frozen=True):
 
 
 def open_catalogue(repo: str | None, line: ProgressLine | None = None, *, asked: str = "") -> Repository:
-    """Open the repository `repo`, or else the first that exists: the working directory, the configured, one beside it.
+    """Open the repository `repo`, or the first that exists of: working directory, configured, one beside it.
 
     Prints which one is read, unless the user named it or it is the working directory. The progress of cloning is drawn
     on `line`. If there is none, raises UsageError with the ways to name one; that sentence begins with `asked`.
@@ -209,7 +209,7 @@ def open_catalogue(repo: str | None, line: ProgressLine | None = None, *, asked:
 
 
 def open_as_fetched(repo: str | None) -> Repository | None:
-    """Open the repository of `open_catalogue` silently and without the network; None if it was never fetched."""
+    """Open the repository of `open_catalogue` without messages and network; None if it was never fetched."""
     if repo is None and (here := _here()) is not None:
         return here
     found = _Default(repo, "") if repo is not None else _default()
@@ -311,7 +311,7 @@ def _configured() -> _Default | None:
 
 
 def _beside() -> _Default | None:
-    """Return the catalogue that `record` or `demo` wrote in the working directory; raise UsageError for several."""
+    """Return the catalogue that `record` or `demo` wrote in the working directory. Raises UsageError for several."""
     found: list[Path] = []
     with suppress(OSError):
         paths = (path for path in Path().iterdir() if path.name != ".git")
@@ -334,9 +334,9 @@ Asked = Sequence[tuple[str, str]]  # pairs of a filter and one of its patterns
 
 
 def check_names(filters: Mapping[str, Sequence[str]], comparison: Comparison, done: Sequence[Changeset]) -> None:
-    """Warn of every pattern of `filters` that matches nothing on either side; raise UsageError if it is a plain name.
+    """Warn of every pattern of `filters` that matches nothing. Raises UsageError if it is a plain name.
 
-    First the documents that were compared are searched; the whole catalogue is read only if that is not enough.
+    First the compared documents are searched; the whole catalogue is read only if that is not enough.
     """
     asked = [(name, pattern) for name in ("package", *FACTS) for pattern in filters[name]]
     if not asked:
@@ -370,7 +370,7 @@ def check_names(filters: Mapping[str, Sequence[str]], comparison: Comparison, do
 
 
 def nothing_has(name: str, pattern: str, values: Values, where: str) -> str:
-    """Return the sentence that `pattern` matches none of `values`, with similar names; `where` was searched."""
+    """Return the sentence that `pattern` matches none of `values`, with similar names; `where` says where not."""
     known = values[name] | ({value.partition("@")[0] for value in values[name]} if name == "compiler" else set())
     return f"no {'version' if name == 'versions' else name} matches {where}{did_you_mean(pattern, sorted(known), MOST_NAMES)}"
 
@@ -390,7 +390,7 @@ def _is_among(name: str, pattern: str, values: Iterable[str]) -> bool:
 
 
 def _seen(comparison: Comparison, done: Iterable[Changeset]) -> dict[str, set[str]]:
-    """Return the values that occur in documents that differ."""
+    """Return the values of each filter in documents that differ."""
     values: dict[str, set[str]] = {name: set() for name in ("package", *FACTS)}
     for pair in comparison.pairs:
         values["package"].update(document.package for document in pair.difference.all_documents)
@@ -413,7 +413,7 @@ def _documents(comparison: Comparison, others: Iterable[Blob]) -> Iterator[tuple
 
 
 def add_facts(values: dict[str, set[str]], blobs: Sequence[Blob], reader: Reader) -> None:
-    """Add to `values` what each filter is compared with in these documents; those that cannot be read are skipped."""
+    """Add to `values` the versions, stacks and so on in these documents, for filters; unreadable ones are skipped."""
     for blob, content in zip(blobs, reader.read(blobs), strict=True):
         if isinstance(content, bytes):
             with suppress(DocumentError):

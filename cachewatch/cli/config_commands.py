@@ -1,4 +1,4 @@
-"""Load the configuration, and its state, for the commands that need them; and `cachewatch config`.
+"""Load the configuration and its state for the commands that need them; and `cachewatch config`.
 
 `cachewatch config` checks the file, shows what it means, prints its schema, says which subscriptions report a package,
 and sends a test message. The check also reads the sources, to find filters that match nothing there, and a `since:`
@@ -61,12 +61,12 @@ CONFIG_OPTION = click.option(
 
 
 def load(file: Path | None, *, with_secrets: bool = True) -> Config:
-    """Find, read and check the configuration file; raises ConfigError with all mistakes."""
+    """Find, read and check the configuration file. Raises ConfigError with all mistakes."""
     return read_config(find_config(file), with_secrets=with_secrets)
 
 
 def _configured(*, with_secrets: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that gives a command `--config`, and calls it with `config`, the checked configuration."""
+    """Return a decorator that adds `--config` to a command, and passes it the checked configuration as `config`."""
 
     def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
         @CONFIG_OPTION
@@ -88,7 +88,7 @@ log_format = click.option(
 
 
 def working_on(config: Config) -> AbstractContextManager[Context]:
-    """Open the state of `config` for a command that changes it, also while the service works on it."""
+    """Open the state of `config` for a command that changes it, even while the service is running."""
     return _with(config, open_database(config.database, must_exist=True))
 
 
@@ -99,7 +99,7 @@ def reading(config: Config) -> AbstractContextManager[Context]:
 
 @contextmanager
 def elsewhere(config: Config) -> Iterator[Context]:
-    """Open an empty state in a temporary folder, so that the service's folder is never created by another user."""
+    """Open an empty state in a temporary folder, so that no other user creates the service's folder."""
     with TemporaryDirectory(prefix="cachewatch-") as folder, _with(config, open_database(Path(folder))) as context:
         yield context
 
@@ -154,7 +154,7 @@ def _matches(config: Config) -> Iterator[tuple[str, Match]]:
 
 
 def _why_not(context: Context, source: Source, error: CachewatchError) -> str:
-    """Return in words why a source cannot be read: why its folder has no documents, or that nothing was fetched yet."""
+    """Return why a source cannot be read: its folder has no documents, nothing was fetched yet, or the error."""
     if context.clone_folder(source.name).exists() or _is_unfetched(context, source):
         return str(error)
     if source.address.startswith("/") and not Path(source.address).exists():
@@ -183,7 +183,7 @@ def _is_unfetched(context: Context, source: Source) -> bool:
 
 
 def _unknown(where: str, option: str, patterns: Sequence[str], seen: Mapping[str, Values]) -> Iterator[str]:
-    """Yield a sentence for each of `patterns` that matches none of the values in these sources."""
+    """Yield a sentence for each pattern that matches no value in these sources."""
     values = {option: {value for each in seen.values() for value in each[option]}}
     for _, pattern in unmatched([(option, each) for each in patterns], values) if seen else ():
         said = nothing_has(option, pattern, values, f"in the newest revision of {', '.join(seen)}")
@@ -191,9 +191,9 @@ def _unknown(where: str, option: str, patterns: Sequence[str], seen: Mapping[str
 
 
 def _look(context: Context, source: Source, asked: Asked) -> tuple[set[str], Values]:
-    """Return all tags of the newest revision of a source, and the values in the tags that are watched.
+    """Return all tags of the newest revision of a source, and the values in the watched tags.
 
-    Documents are read only until all filters match something, after what is faster to read.
+    Documents are read last, and only until all filters match something.
     """
     with closing(_open(context, source)) as repository:
         branch = source.branch if isinstance(source, GitSource) else None
@@ -286,7 +286,7 @@ def schema() -> None:
 
 
 def _check_environments(config: Config) -> None:
-    """Read the environments that are watched; raise ConfigError for those that cannot be read."""
+    """Read the environments of all subscriptions. Raises ConfigError for those that cannot be read."""
     mistakes = []
     for subscription in config.subscriptions.values():
         if subscription.match.environment is not None:

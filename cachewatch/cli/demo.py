@@ -69,7 +69,7 @@ def build(folder: Path, day: datetime = PUBLISHED) -> None:
 
 
 def _lock_of(documents: Mapping[str, bytes]) -> Record:
-    """Return a lock file of Spack that was concretized when the catalogue had `documents`."""
+    """Return a lock file as Spack would have written it when the catalogue had `documents`."""
     nodes: dict[str, Record] = {}
     for package, stack in _LOCKED.items():
         record = next(each for each in _records(documents[package]) if stack in each["stacks"])
@@ -92,7 +92,7 @@ def _lock_of(documents: Mapping[str, bytes]) -> Record:
 
 
 def rewrite(document: bytes, change: Callable[[list[Record]], list[Record]]) -> bytes:
-    """Return `document` with its records changed, and with `meta` computed from the new records."""
+    """Return `document` with its records changed by `change`, and with `meta` computed from the new records."""
     records = sorted(change(_records(document)), key=lambda record: str(record["hash"]))
     new = {"meta": _meta(records), "spec_details": records}
     return re.sub(

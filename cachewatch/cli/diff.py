@@ -214,7 +214,7 @@ def diff(
 
 
 def _note_not_compared(opened: Sequence[Repository], named: tuple[str, str] | None, after: str | None) -> None:
-    """Tell the user how to compare uncommitted files or a folder, if they may have meant these as AFTER."""
+    """Tell users how to compare uncommitted files or a folder, if they may have meant these."""
     if not opened or (named is not None and named[1] != NEWEST):
         return
     if named is not None and after is None and is_documents(named[0]):
@@ -229,7 +229,7 @@ def _note_not_compared(opened: Sequence[Repository], named: tuple[str, str] | No
 
 
 def _named(before: str | None, after: str | None) -> tuple[str, str] | None:
-    """Return BEFORE and AFTER as they were named, with HEAD for a missing AFTER; None if neither was named."""
+    """Return BEFORE and AFTER as named, with HEAD for a missing AFTER; None if neither was named."""
     if before is None:
         return None
     if after is None and (found := split_range(before)) is not None:
@@ -251,7 +251,7 @@ def _named(before: str | None, after: str | None) -> tuple[str, str] | None:
 def _is_answered_by_why(
     context: click.Context, names: Sequence[str], tags: Sequence[str], repo: str | None, **options: str | None
 ) -> bool:
-    """Compare two lock files, or the specs of two hashes, as `why` does; return False for other names."""
+    """Compare two lock files, or the specs of two hashes, like `why`; return False if the names are neither."""
     if all(Path(name).suffix == ".lock" and Path(name).is_file() for name in names):
         arguments = ["--lock", *names]
     elif all(_HASH.fullmatch(name) and not os.path.exists(name) for name in names):  # noqa: PTH110
@@ -286,7 +286,7 @@ def _check_effect(named: tuple[str, str] | None, tags: Sequence[str], *, has_rep
 
 
 def _asked(named: tuple[str, str] | None, after: str | None) -> str:
-    """Return the beginning of the error message that there is no catalogue: what it would be needed for."""
+    """Return the beginning of the message that there is no catalogue: why one is needed."""
     if named is None:
         return ""
     if is_documents(named[0]) and after is None:
@@ -321,7 +321,7 @@ def _opened(
 def _explained(
     found: Iterable[Changeset], opened: Sequence[Repository], selection: Selection
 ) -> Iterator[Iterable[Changeset]]:
-    """Add to changesets why specs were rebuilt, read through a git process of its own."""
+    """Add to changesets why specs were rebuilt; the graphs are read by another git process."""
     if not opened:
         raise UsageError("--why compares revisions: files and folders have no dependency graph")
     with closing(opened[0].reopened()) as repository:
@@ -372,7 +372,7 @@ def _format(name: str, selection: Selection, *, is_all: bool, output: str | None
 
 
 def _naming_tags(comparison: Comparison) -> Iterator[bytes]:
-    """Yield a paragraph that names the compared tags, if there are several, and how to choose one."""
+    """Yield a paragraph that names the compared tags and how to choose one, if there are several."""
     tags = [safe(pair.after.tag or pair.before.tag or "") for pair in comparison.pairs]
     if len(tags) > 1:
         text = f"{len(tags):,} tags compared: {first_of(tags, _MOST_TAGS)} (--tag {tags[0]} selects one)"
@@ -380,7 +380,7 @@ def _naming_tags(comparison: Comparison) -> Iterator[bytes]:
 
 
 def _noting(found: Iterable[Changeset], done: list[Changeset]) -> Iterator[Changeset]:
-    """Yield the changesets, and add each to `done` once it was written, for the exit code."""
+    """Yield the changesets, and add each to `done` when it has been written, for the exit code."""
     for changeset in found:
         yield changeset
         done.append(changeset)
@@ -389,13 +389,13 @@ def _noting(found: Iterable[Changeset], done: list[Changeset]) -> Iterator[Chang
 def _checked(
     pieces: Iterable[bytes], filters: Mapping[str, Sequence[str]], comparison: Comparison, done: Sequence[Changeset]
 ) -> Iterator[bytes]:
-    """Yield `pieces`; then, and before a file is replaced, check the names in `filters`."""
+    """Yield `pieces`, then check the names in `filters`, before an output file is replaced."""
     yield from pieces
     check_names(filters, comparison, done)
 
 
 def _say_what_failed(reports: Sequence[Report], words: Sequence[str], fail_on: Globs, selection: Selection) -> None:
-    """Print on standard error which changes of the kinds in `--fail-on` occurred."""
+    """Print on standard error which changes made `--fail-on` apply."""
     if fail_on.is_open or not any(fail_on(kind) for report in reports for kind in report.kinds):
         return
     for word in [word for word in words if not word.startswith("!")] or [" ".join(words)]:

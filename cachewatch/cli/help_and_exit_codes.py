@@ -1,4 +1,4 @@
-"""Help for users who type a command line: `cachewatch help`, examples, error messages that suggest the right names.
+"""Help for users who type a command line: `cachewatch help`, examples, errors that suggest the right names.
 
 Each expected error ends the command with an exit code: see `run_and_exit`.
 """
@@ -30,7 +30,7 @@ C = TypeVar("C", bound=click.Command)
 
 
 def examples(*lines: str, title: str = "Examples:") -> Callable[[C], C]:
-    """Return a decorator that ends the help of a command with each of `lines` as an example."""
+    """Return a decorator that adds `lines` as examples to the end of a command's help."""
 
     def add(command: C) -> C:
         command.epilog = "\n".join([AS_IT_IS, title, *(f"  $ {line}" for line in lines)])
@@ -48,7 +48,7 @@ class SuggestingGroup(click.Group):
     rows: Mapping[str, Command] = MappingProxyType({})
 
     def get_rows(self) -> Mapping[str, Command]:
-        """Return the commands that are loaded when they are called, by name, also subcommands."""
+        """Return the lazily loaded commands and subcommands by name."""
         return self.rows
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -56,7 +56,7 @@ class SuggestingGroup(click.Group):
         return sorted({*super().list_commands(ctx), *(name for name in self.get_rows() if " " not in name)})
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """Load a command of this group; a group also gets its own subcommands."""
+        """Load a command of this group; if it is a group, pass it its subcommands."""
         row = self.get_rows().get(name)
         command = load(row.object) if row else super().get_command(ctx, name)
         if isinstance(command, SuggestingGroup) and row:
@@ -67,7 +67,7 @@ class SuggestingGroup(click.Group):
         return command if isinstance(command, click.Command) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Write the commands by section of the help, without loading those that are listed in rows."""
+        """Write the commands by section of the help, without loading lazy ones."""
         rows = {name: (row.section, row.summary) for name, row in self.get_rows().items() if " " not in name}
         rows |= {name: ("", one.get_short_help_str(100)) for name, one in self.commands.items()}
         width = max(map(len, rows), default=0)
@@ -79,7 +79,7 @@ class SuggestingGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or raise UsageError with a similar name; `help COMMAND` is `COMMAND --help`."""
+        """Find the command; `help COMMAND` is `COMMAND --help`. Raises UsageError with a similar name."""
         name = args[0]
         if name == "help" and (rows := self.get_rows()) and f"help {(args[1:] or [''])[0]}" not in rows:
             return self.resolve_command(ctx, [*args[1:], "--help"])
@@ -91,7 +91,7 @@ class SuggestingGroup(click.Group):
 
 
 def run_and_exit(command: click.Group) -> NoReturn:
-    """Run the command line and exit; every expected error is printed as one sentence and has an exit code."""
+    """Run the command line and exit; an expected error is printed as one sentence and has its own exit code."""
     try:
         status = command.main(prog_name="cachewatch", standalone_mode=False)
     except (click.exceptions.Abort, KeyboardInterrupt):
@@ -122,7 +122,7 @@ def _fail(code: int, text: str) -> NoReturn:
 
 
 def _explained(error: click.ClickException) -> str:
-    """Return the error message for `error`, with the form of the command if its arguments are wrong."""
+    """Return the message for `error`, with the usage of the command if its arguments are wrong."""
     context = getattr(error, "ctx", None)
     if not isinstance(error, click.UsageError) or context is None:
         return f"cachewatch: {_lowered(error.format_message())}"
@@ -176,7 +176,7 @@ _IN_SPECS = {
 
 
 def _meant_option(name: str, command: click.Command) -> str:
-    """Return the end of an error message that suggests the option meant by `name`, perhaps a --format."""
+    """Return the end of a message that suggests an option similar to `name`, or a value of --format."""
     options = [param for param in command.params if isinstance(param, click.Option)]
     form = next((option for option in options if "--format" in option.opts), None)
     if form is not None and isinstance(form.type, click.Choice) and name.lstrip("-") in form.type.choices:

@@ -126,14 +126,14 @@ def _name_of(source: str) -> str:
 
 
 def _state(file: Path, given: str | None) -> str:
-    """Return the folder for the state; it is written into the file, so that all commands use the same."""
+    """Return the folder for the state; the file names it, so that all commands use the same."""
     if given is not None:
         return str(Path(given).absolute())
     return "/var/lib/cachewatch" if Path("/etc") in file.absolute().parents else "state"
 
 
 def _look(source: str, layout: Layout, since: str | None) -> Collection[str]:
-    """Return the tags of a local source, and warn if there are none; raise UsageError if `since` is unknown."""
+    """Return the tags of a local source; warn if there are none. Raises UsageError if `since` is unknown."""
     try:
         if folders.is_plain(Path(source)):
             if since:
@@ -164,7 +164,7 @@ def _server(text: str) -> tuple[str, int | None]:
 
 
 def _write(file: Path, text: str) -> None:
-    """Write a new file; raise UsageError if it exists already."""
+    """Write a new file. Raises UsageError if it exists already."""
     try:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o640)
     except FileExistsError as error:

@@ -53,7 +53,7 @@ _MOST_DELIVERIES = 500
 
 
 def _summary(context: Context, before: ServiceStatus, begun: datetime) -> Iterator[str]:
-    """Yield for a terminal what the pass did that began at `begun`; `before` is the status at that time."""
+    """Yield a summary for a terminal of the pass that began at `begun`; `before` is the status at that time."""
     after, begun = read_status(context), begun.astimezone(ZoneInfo(context.config.timezone))
     then = {source.name: source for source in before.sources}
     yield "SOURCES"
@@ -81,7 +81,7 @@ def _source(source: SourceHealth, then: SourceHealth | None, now: datetime) -> s
 
 
 def _digests(context: Context, before: ServiceStatus, after: ServiceStatus, begun: datetime) -> Iterator[str]:
-    """Yield the digests that the pass created or tried to deliver, then those that it did not, and why."""
+    """Yield the digests that the pass created or tried to deliver, then those not created, and why."""
     with context.database.read() as connection:
         newest = deliveries.find(connection, limit=_MOST_DELIVERIES)
         touched = [each for each in reversed(newest) if max(each.created, each.settled_at or each.created) >= begun]
@@ -166,7 +166,7 @@ def daemon(*, config: Config, log_format: str) -> int:
 
 
 def _opened(config: Config, form: str) -> Context:
-    """Open the state; this process must hold its lock on this host."""
+    """Open the state; this process must already hold its lock on this host."""
     database = open_database(config.database, is_checked=True)
     # The clock by its name here, which the model and the crash tests replace.
     return Context(config=config, database=database, log=open_log(form), clock=utc_now)
@@ -247,7 +247,7 @@ def preview(
 
 
 def _stream(config: Config, subscription: str | None, name: str) -> Stream:
-    """Return a stream of a subscription, or of the only one; raise UsageError, with all names, if there is none."""
+    """Return a stream of the subscription, or of the only one. Raises UsageError, with all names, if there is none."""
     names = ", ".join(config.subscriptions) or "none"
     if not subscription and len(config.subscriptions) != 1:
         raise UsageError(f"preview needs a subscription; configured: {names}")
@@ -262,7 +262,7 @@ def _stream(config: Config, subscription: str | None, name: str) -> Stream:
 
 @contextmanager
 def _state(config: Config, stream: Stream, since: str | None) -> Iterator[Context]:
-    """Open the state as the next pass would find it, with the newest revisions of the sources on this machine.
+    """Open the state as the next pass would find it, with the newest revisions of sources on this machine.
 
     Before the first pass, it is empty except for the sources that this pass would fetch.
     """
@@ -308,7 +308,7 @@ def _begins_earlier(source: Source) -> bool:
 
 
 def _is_here(source: Source) -> bool:
-    """Tell whether a source is a repository or folder on this machine, which is fast to fetch."""
+    """Tell whether a source is a repository or folder on this machine, which can be fetched quickly."""
     return source.type == "git" and (not is_url(source.address) or source.address.startswith("file:"))
 
 
@@ -322,7 +322,7 @@ def _notes(
     since: str | None,
     is_sent: bool,
 ) -> Iterator[str]:
-    """Yield why there is no digest, when it is sent, or what is missing in it."""
+    """Yield notes: why there is no digest, when it is sent, or what is missing in it."""
     name = stream.subscription.name
     unfetched = [each for each in stream.sources if state.sources[each.name].revision is None]
     is_silent = not since and not state.positions and not any(map(_begins_earlier, stream.sources))
@@ -355,7 +355,7 @@ def _notes(
 
 
 def _later(service: Context, stream: Stream) -> str:
-    """Return in words when the digest is due; "" if that is now."""
+    """Return when the digest is due, in words; "" if it is due now."""
     now, config = service.clock(), service.config
     streams = read_status(service).streams
     planned = next(
@@ -366,7 +366,7 @@ def _later(service: Context, stream: Stream) -> str:
 
 
 def _sent(config: Config, packed: tuple[ChannelMessages, ...], form: str) -> bytes:
-    """Return the bytes that the first of these channels sends in the format `form`."""
+    """Return the bytes that the first suitable channel sends in the format `form`."""
     # Mails have no Markdown, and name attachments.
     others = (each for each in packed if not isinstance(config.channels[each.channel], MailConfig))
     first = next(others, packed[0]) if form == "markdown" else packed[0]

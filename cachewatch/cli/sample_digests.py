@@ -54,7 +54,7 @@ _AFTER = Side(
 
 
 def sample_digest() -> Digest:
-    """Return a digest in which everything that templates can say is said once."""
+    """Return a digest that has everything once that templates can show."""
     span = Span(
         source="public",
         address="https://github.com/spack/cache.spack.io.git",
@@ -238,7 +238,7 @@ def _of(
     losses: tuple[OwnedLoss, ...] = (),
     **more: Any,
 ) -> Statement:
-    """Return a statement of one line, on one package."""
+    """Return a statement with one line, about one package."""
     sides: dict[str, Any] = {"before": tuple(filter(None, [before])), "after": tuple(filter(None, [after]))}
     story = Story(kind=kind, places=places, of_stacks=2 + len(more.get("behind", ())), **sides, **more)
     stacks = frozenset(place.stack for place in places)

@@ -1,4 +1,4 @@
-"""The commands that list what is in a revision: `show`, `tags`, `stacks` and `packages`."""
+"""The commands that list the contents of a revision: `show`, `tags`, `stacks` and `packages`."""
 
 import re
 from collections import defaultdict
@@ -174,7 +174,7 @@ def _chosen_specs(shown: tables.ShownPackage, asked: SpecPattern) -> tables.Show
 
 
 def _nothing_so(document: Document, asked: SpecPattern) -> str:
-    """Return the sentence that a package has no such spec, with the values that it has of what was asked for."""
+    """Return the sentence that a package has no matching spec, with the values that it has instead."""
     signatures = document.specs.counts
     if not signatures:
         return "its document has no specs"
@@ -190,7 +190,7 @@ def _nothing_so(document: Document, asked: SpecPattern) -> str:
 
 
 def _no_such_variant(signatures: Iterable[Signature], asked: SpecPattern) -> str:
-    """Return the sentence that no spec has a variant of a name that is asked for; "" where each has a spec."""
+    """Return the sentence that no spec has a variant with a given name; "" if all names exist."""
     names = {variant_name(variant) for signature in signatures for variant in signature.variants}
     unknown = dict.fromkeys(one.variant for one in asked.conditions if one.variant and one.variant not in names)
     if not unknown:
@@ -200,7 +200,7 @@ def _no_such_variant(signatures: Iterable[Signature], asked: SpecPattern) -> str
 
 
 def _values(asked: SpecCondition, signatures: Iterable[Signature]) -> str:
-    """Return what specs have of what is asked for, in order."""
+    """Return the values that specs have for a condition, sorted, in words."""
     found = {value for each in signatures for value in asked.values(each)}
     if asked.what == "versions":
         return ", ".join(sorted_versions(found))
@@ -210,14 +210,14 @@ def _values(asked: SpecCondition, signatures: Iterable[Signature]) -> str:
 
 
 class _Catalogue:
-    """The repository of the catalogue, which is opened when it is first needed."""
+    """The repository of the catalogue; it is opened when it is first needed."""
 
     def __init__(self, repo: str | None, revision: str, line: ProgressLine, stack: ExitStack) -> None:
         self._repo, self._revision, self._line, self._stack = repo, revision, line, stack
         self._opened: tuple[Repository, Revision] | None = None
 
     def package(self, asked: SpecPattern) -> tables.ShownPackage:
-        """Return one package, with the revision since which it is unchanged."""
+        """Return one package, with the revision that last changed it."""
         try:
             found = read_package(*self._open(), asked.package)
         except UnknownRevision as error:
@@ -240,7 +240,7 @@ class _Catalogue:
         return f"; in {safe(tag)} until {day}" if day else ""
 
     def elsewhere(self, asked: SpecPattern) -> str:
-        """Return which other tags of the revision have a spec that matches `asked`, as the end of a sentence."""
+        """Return which other tags of the revision have a matching spec, as the end of a sentence."""
         repository, revision = self._open()
         own = revision.tag or tag_names.DEFAULT_TAG
         tags = tag_names.in_order(tags_of(repository, revision).ids)
@@ -261,7 +261,7 @@ class _Catalogue:
             yield tables.ShownPackage(document, listing.side)
 
     def specs(self, beginnings: Sequence[str]) -> list[tables.ShownSpec]:
-        """Return the specs whose hashes begin with one of `beginnings`; raises UsageError if one has no spec."""
+        """Return the specs whose hashes begin with one of `beginnings`. Raises UsageError if no spec does."""
         listing = list_revision(*self._open(), Globs())
         wanted = [each.encode() for each in beginnings]
         found = [
@@ -442,7 +442,7 @@ def packages(*, patterns: tuple[str, ...], rev: str, tag: str, repo: str | None,
 
 
 def _list(repository: Repository, name: str, wanted: Globs) -> Listing:
-    """List the documents of the packages that match `wanted` in a revision; raise UsageError if none match."""
+    """List the documents of packages that match `wanted` in a revision. Raises UsageError if none match."""
     listing = list_revision(repository, _resolved(repository, name), wanted)
     if not listing.blobs and not wanted.is_open:
         everything = list_revision(repository, resolve(repository, name), lambda _: True).blobs
@@ -456,7 +456,7 @@ def _documents(
     faults: list[Diagnostic] | None = None,
     may_have: Callable[[bytes], bool] = lambda _: True,
 ) -> Iterator[Document]:
-    """Yield the documents of `listing`; those that cannot be read are added to `faults`, or else warned of at once."""
+    """Yield the documents of `listing`; unreadable ones are added to `faults`, or reported at once if that is None."""
     line.begin(sum(blob.size for blob in listing.blobs.values()))
     for found in read_documents(listing, progress=line.advance, may_have=may_have):
         if not isinstance(found, Diagnostic):
@@ -475,7 +475,7 @@ def _chosen(what: str, names: Sequence[str], patterns: Sequence[str]) -> list[st
 
 
 def nothing_named(what: str, patterns: Sequence[str], names: Sequence[str]) -> str:
-    """Return the sentence that no `what` matches `patterns`, with similar `names`."""
+    """Return the sentence that no `what` (a package, say) matches `patterns`, with similar `names`."""
     return f"no {what} matches {', '.join(patterns)}{Globs(patterns).meant(names)}"
 
 
@@ -485,6 +485,6 @@ def _write(listed: Sequence[tables.Listed], what: str, *, format_: str, output: 
 
 
 def _warn_and_end(faults: Sequence[Diagnostic]) -> int:
-    """Warn of every document that could not be read; return exit code 4 if one was lost, else 0."""
+    """Warn of every unreadable document; return exit code 4 if a document was lost, else 0."""
     warn_of(faults)
     return 4 if any(each.is_loss for each in faults) or is_partial() else 0

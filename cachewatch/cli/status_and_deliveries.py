@@ -1,4 +1,4 @@
-"""The commands with which an operator looks after the service: `status`, `deliveries`, `state` and `backup`."""
+"""The commands for operators of the service: `status`, `deliveries`, `state` and `backup`."""
 
 import os
 import shutil
@@ -151,7 +151,7 @@ def _problem(problem: Problem, now: datetime) -> list[str]:
 
 
 def when(moment: datetime | None, now: datetime) -> str:
-    """Return a time in words: in the time zone of `now`, and how far it is from `now`."""
+    """Return a time in words: in the time zone of `now`, with its distance from `now`."""
     if moment is None:
         return "never"
     seconds = (now - moment).total_seconds()
@@ -173,7 +173,7 @@ _FILTERS = with_options(
 
 
 class _ListingGroup(SuggestingGroup):
-    """A group whose command `list` is called if no command is named; the options are then those of `list`."""
+    """A group that calls its command `list` if no command is named; it then takes the options of `list`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Insert `list` before the options if no command is named."""
@@ -342,7 +342,7 @@ def restore(*, config: Config, channel: str, targets: tuple[str, ...]) -> None:
 
 
 def _chosen(config: Config, *, state: str | None, channel: str | None, target: str | None) -> tuple[int, ...]:
-    """Return the numbers of the deliveries that options choose, oldest first; raises UsageError if there are none."""
+    """Return the numbers of the deliveries that match the options, oldest first. Raises UsageError if none do."""
     if not (state or channel or target):
         raise UsageError("name a delivery by its number, or choose some by --dead, --open, --channel or --target")
     with reading(config) as context, context.database.read() as connection:
@@ -440,7 +440,7 @@ def _check_places(source: StatePlace, target: StatePlace) -> None:
 
 
 def _source_state(place: StatePlace, stack: ExitStack) -> Database:
-    """Open the state to copy, which no process may work on; a backup is copied and upgraded first."""
+    """Open the state to copy, which no process may be using; a backup is copied and upgraded first."""
     if isinstance(place, Path) and place.is_file():
         folder, backup = Path(stack.enter_context(TemporaryDirectory(prefix="cachewatch-"))), place
         shutil.copyfile(backup, folder / NAME)

@@ -47,7 +47,7 @@ _TEMPLATES = {
 
 
 def _own(folder: Path | None) -> set[str]:
-    """Return the names of a user's templates."""
+    """Return the names of the user's templates in `folder`."""
     return {file.name for file in folder.iterdir() if file.suffix in (".j2", ".toml")} if folder else set()
 
 
@@ -60,7 +60,7 @@ TEMPLATES_OPTION = click.option(
 
 
 def _of_own_templates(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a command with `--templates-dir`, for which `templates_dir:` stands in if there is a configuration."""
+    """Return a command with `--templates-dir`, whose default is `templates_dir:` of the configuration, if any."""
 
     @TEMPLATES_OPTION
     @CONFIG_OPTION
@@ -151,7 +151,7 @@ def diff(*, templates_dir: Path | None, output: str | None) -> None:
 
 
 def _flat(entry: object, name: str = "") -> Iterator[str]:
-    """Yield a line for each value of a file of entries, under its whole name."""
+    """Yield each value of nested entries on a line, with its full name."""
     if isinstance(entry, Mapping):
         for each, inner in entry.items():
             yield from _flat(inner, f"{name}.{each}" if name else each)

@@ -1,4 +1,4 @@
-"""The output of commands: data to standard output, a pager or a whole file, and progress to the terminal."""
+"""The output of commands: data to standard output, a pager or a file, and progress to the terminal."""
 
 import os
 import shutil
@@ -39,7 +39,7 @@ _SIDES = {"before": " (BEFORE)", "after": " (AFTER)", "both": " (BEFORE and AFTE
 
 
 def warn_of(faults: Iterable[Diagnostic], *, most: int | None = None, more: str = "") -> None:
-    """Print a warning for each fault of a document; above `most`, only how many there are, and `more`."""
+    """Print a warning for each fault of a document; after `most` of them, only their number and `more`."""
     found = list(faults)
     for each in found[:most]:
         warn(f"{each.path}: {each.kind}: {each.message}{_SIDES.get(each.side, '')}")
@@ -48,7 +48,7 @@ def warn_of(faults: Iterable[Diagnostic], *, most: int | None = None, more: str 
 
 
 def warn_of_graph(what: str) -> None:
-    """Warn that a dependency graph cannot be read, as `what` says, and what is missing in the output therefore."""
+    """Warn that a dependency graph cannot be read; `what` says why."""
     warn(f"{what}; its specs are left out, and the causes of others end there")
 
 
@@ -69,7 +69,7 @@ _SECONDS_BEFORE_ESTIMATE = 3.0
 
 
 class ProgressLine:
-    """Shows progress on one line of standard error, if that is a terminal and `is_wanted`."""
+    """Shows progress on one line of standard error, if it is a terminal and `is_wanted`."""
 
     def __init__(
         self, doing: str = "comparing", *, is_wanted: bool = True, clock: Callable[[], float] = time.monotonic
@@ -83,18 +83,18 @@ class ProgressLine:
 
     @property
     def git_report(self) -> Callable[[str], None] | None:
-        """The function that shows git's progress, or None if nothing is drawn and git need not report any."""
+        """The function that shows git's progress; None if nothing is shown."""
         return self.git if self._is_shown else None
 
     def begin(self, total: int, done: int | None = None) -> None:
-        """Begin work on `total` bytes; with `done`, on `total` pieces, some of which are `done`."""
+        """Begin work on `total` bytes; if `done` is given, on `total` pieces, `done` of which are finished."""
         self._done = self._done_at_start = done or 0
         is_long = total - self._done >= (LONG_BYTES if done is None else _MANY_PIECES)
         self._total = total if self._is_shown and is_long else 0
         self._start = self._clock()
 
     def advance(self, size: int) -> None:
-        """Add `size` bytes, or pieces, to what is done, and draw the line."""
+        """Count `size` more bytes or pieces as done, and draw the line."""
         if self._total:
             self._done += size
             share = self._done / self._total
@@ -102,14 +102,14 @@ class ProgressLine:
             self._draw("" if share >= 1 else bar)
 
     def _left(self) -> str:
-        """Return in words how long the rest will take at the speed so far; "" in the first seconds."""
+        """Return how long the rest will take at the present speed, in words; "" in the first seconds."""
         elapsed, done = self._clock() - self._start, self._done - self._done_at_start
         if elapsed < _SECONDS_BEFORE_ESTIMATE or not done:
             return ""
         return f", {how_long(elapsed / done * (self._total - self._done))} left"
 
     def count(self, done: int) -> None:
-        """Add `done` pieces to what is done, and draw their number; their total is unknown."""
+        """Count `done` more pieces, and draw their number, without a total."""
         if self._is_shown:
             self._done += done
             self._draw(f"{self._doing}: {self._done:,}")
@@ -120,7 +120,7 @@ class ProgressLine:
             self.show("" if line.rstrip().endswith("done.") else line.strip())
 
     def show(self, text: str) -> None:
-        """Show a text, which the next one replaces."""
+        """Show a text until the next one."""
         if self._is_shown:
             self._draw(safe(text)[:79])
 
@@ -143,7 +143,7 @@ def with_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _keep_color(context: click.Context, _: click.Parameter, value: str | None) -> None:
-    """Keep the value of `--color` in the context, from which the commands of a group inherit it."""
+    """Store the value of `--color` in the context, from which the commands of a group inherit it."""
     if value is not None:
         context.color = {"always": True, "never": False}.get(value)
 
@@ -180,7 +180,7 @@ _BROKEN_PIPE = 141
 
 
 def palette(output: str | None = None) -> Palette:
-    """Return the colours for output to the file `output` (None: standard output), by the value of `--color`."""
+    """Return the colours for output to the file `output` (None is standard output), according to `--color`."""
     context = click.get_current_context(silent=True)
     if context is not None and context.color is not None:
         return Palette(is_on=context.color)
@@ -194,7 +194,7 @@ def is_on_terminal() -> bool:
 
 
 def write(pieces: Iterable[bytes], file: str | None, *, is_for_people: bool = False) -> None:
-    """Write `pieces` to standard output one by one, or to `file` once all of them exist.
+    """Write `pieces` to standard output one by one, or to `file` when all of them exist.
 
     A special file, such as a device or a pipe, is written to directly. With `is_for_people`, a terminal is written to
     through the user's pager.
@@ -221,24 +221,24 @@ def write(pieces: Iterable[bytes], file: str | None, *, is_for_people: bool = Fa
 
 
 def width() -> int | None:
-    """Return the width for lines for people; None for unlimited, if standard output is no terminal."""
+    """Return the greatest width of lines for people; None without a limit, if standard output is no terminal."""
     return shutil.get_terminal_size().columns if is_on_terminal() or os.environ.get("COLUMNS") else None
 
 
 def write_lines(lines: Iterable[str], file: str | None = None) -> None:
-    """Write lines for people to standard output, through the user's pager if that is a terminal, or to `file`."""
+    """Write lines to standard output, through the user's pager if it is a terminal, or to `file`."""
     write((f"{line}\n".encode() for line in fitted(lines, width())), file, is_for_people=True)
 
 
 def write_json(what: str, value: object) -> None:
-    """Write a value to standard output as a JSON object with the name of its schema; a list gets the key `what`."""
+    """Write a value as a JSON object with the name of its schema; a list is put under the key `what`."""
     plain = msgspec.to_builtins(value)
     plain = {"schema": f"cachewatch.{what}/1"} | (plain if isinstance(plain, dict) else {what: plain})
     write([pretty_json(plain)], None)
 
 
 def _page(pieces: Iterable[bytes]) -> None:
-    """Write `pieces` into the user's pager one by one, and wait until the pager ends."""
+    """Write `pieces` to the user's pager one by one, and wait until the pager ends."""
     rest = iter(pieces)
     first = next(rest, None)  # no pager before there is anything to read, and none for a mistake
     if first is None:

@@ -55,7 +55,7 @@ _held: set[int] = set()
 
 @contextmanager
 def exclusive(lock: int, seconds: float) -> Iterator[bool]:
-    """Wait up to `seconds` for `lock` to become exclusive; yield whether it did. Afterwards it is shared again."""
+    """Try for up to `seconds` to make `lock` exclusive; yield whether it is. Afterwards it is shared again."""
     is_exclusive = try_lock(lock, seconds)
     try:
         yield is_exclusive
@@ -67,7 +67,7 @@ def exclusive(lock: int, seconds: float) -> Iterator[bool]:
 def locked(folder: Path, *, seconds: float = float("inf"), advice: str = _NEEDED) -> Iterator[None]:
     """Hold the lock for updates of the clone at `folder`, against all other processes and threads.
 
-    Waits up to `seconds`, then raises SourceError. `advice` ends the message if the lock file cannot be written.
+    Waits up to `seconds`, then raises SourceError. `advice` ends the error message if the lock file cannot be written.
     """
     with _opened(folder, "lock", advice) as lock:
         if not try_lock(lock, seconds):
@@ -105,7 +105,7 @@ def _opened(folder: Path, what: str, advice: str) -> Iterator[int]:
 
 
 def try_lock(lock: int, seconds: float) -> bool:
-    """Take `lock`, a file descriptor, exclusively; tell whether that succeeded within `seconds`."""
+    """Lock the file descriptor `lock` exclusively; return whether that succeeded within `seconds`."""
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -140,7 +140,7 @@ _PACKED = "cachewatch-packed"
 
 
 def read(folder: Path, arguments: Iterable[str], lines: Iterable[str] = ()) -> GitResult:
-    """Run a git command in the clone at `folder` without network; raise SourceError if git was killed."""
+    """Run a git command in the clone at `folder` without network. Raises SourceError if git was killed."""
     answer = Git(git_dir=folder, seconds=_CHECKING_SECONDS, guarded=True).ask(arguments, lines)
     if answer.code < 0 or answer.code in ENDED:  # for want of memory, say; that is no answer
         raise SourceError(f"{folder}: git was ended ({answer.code}); tried again later")
@@ -158,7 +158,7 @@ def check_owner(folder: Path) -> None:
 
 
 def usable_bytes(folder: Path) -> int:
-    """Return how many bytes a fetch into `folder` may write; raise BrokenSource if less than the reserve is free."""
+    """Return how many bytes a fetch into `folder` may write. Raises BrokenSource if less than the reserve is free."""
     free = shutil.disk_usage(folder.parent).free
     if free <= RESERVE:
         raise BrokenSource(
@@ -169,7 +169,7 @@ def usable_bytes(folder: Path) -> int:
 
 
 def damage(folder: Path, *, thoroughly: bool) -> str:
-    """Return what is wrong with the clone, in git's words, or "" if nothing is; `thoroughly` checks all objects."""
+    """Return what is wrong with the clone, in git's words, or ""; `thoroughly` checks all objects."""
     if not folder.is_dir() or "bare = true" not in _config(folder):
         return "its configuration is gone"
     refs = read(folder, ["for-each-ref", "--format=%(objecttype)"])
@@ -189,7 +189,7 @@ def damage(folder: Path, *, thoroughly: bool) -> str:
 
 
 def missing(folder: Path, commits: Iterable[str], paths: Iterable[str] = ()) -> list[str]:
-    """Return the ids of objects of `commits`, below `paths`, that the clone lacks; raise DamagedClone if git fails."""
+    """Return the objects of `commits`, below `paths`, that the clone lacks. Raises DamagedClone if git fails."""
     options = ["--objects", "--no-object-names", "--missing=print", "--no-walk", "--stdin"]
     found = read(folder, ["rev-list", *options], [*commits, *(["--", *paths] if paths else [])])
     if found.code or "error:" in found.error:
@@ -219,7 +219,7 @@ def _config(folder: Path) -> str:
 
 
 def set_aside(folder: Path) -> Path:
-    """Rename a damaged clone and return its new path; an older one that was kept is deleted."""
+    """Rename a damaged clone and return its new path; older damaged clones are deleted."""
     kept = folder.with_name(f"{folder.name}.damaged-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}")
     for older in damaged_ones(folder):
         shutil.rmtree(older, ignore_errors=True)

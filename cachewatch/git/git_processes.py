@@ -139,7 +139,7 @@ class GitResult(Struct, frozen=True):
 
 
 class Process(git.Git.AutoInterrupt):
-    """A running git process. It is ended, at the latest, when no reference to it is left."""
+    """A running git process; it is ended when nothing refers to it any more, if not before."""
 
     proc: Any  # a subprocess.Popen whose pipes are there, which its own type does not say
 
@@ -208,7 +208,7 @@ class Process(git.Git.AutoInterrupt):
 
 
 class _Messages(io.FileIO):
-    """Git's messages as GitPython reads them, with line ends added where a server sends none."""
+    """Git's messages for GitPython; a line end is added where a server sends none."""
 
     def readinto(self, buffer: Any) -> int:
         """Read into `buffer`; if it is filled without a line end, its last byte becomes one."""
@@ -219,7 +219,7 @@ class _Messages(io.FileIO):
 
 
 def _has_ended(process: "subprocess.Popen[bytes]", until: float) -> bool:
-    """Wait until a process has ended, but no longer than `until` on the monotonic clock; tell whether it has."""
+    """Wait until a process ends, at most until the time `until` of the monotonic clock; return whether it has ended."""
     while process.poll() is None:
         if monotonic() >= until:
             return False
@@ -330,7 +330,7 @@ class Git(git.Git):
 
 
 def _environment(settings: Iterable[tuple[str, str]], *, fetches: bool) -> dict[str, str]:
-    """Return all environment variables of a git process, its configuration among them.
+    """Return the environment variables of a git process, which include its configuration.
 
     Unlike arguments, other users cannot read them. `fetches` allows the network protocols.
     """
@@ -345,7 +345,7 @@ def _environment(settings: Iterable[tuple[str, str]], *, fetches: bool) -> dict[
 
 
 def _guards(seconds: float, largest_file: int | None) -> list[str]:
-    """Return the command line before git that ends it with this process or after `seconds`, and limits its memory."""
+    """Return the command that runs before git: it ends git with this process or after `seconds`, and limits memory."""
     tools = _tools()
     guards = [*tools["setpriv"], "--"] if "setpriv" in tools else []
     if "prlimit" in tools:
@@ -372,7 +372,7 @@ def _tools() -> dict[str, list[str]]:
 
 @cache
 def git_version(path: str) -> tuple[int, ...]:
-    """Return the three numbers of the version of git on the search path `path`; an empty tuple if git does not tell."""
+    """Return the three numbers of the version of git on the search path `path`; an empty tuple if it is unknown."""
     if which("git", path=path) is None:
         raise BrokenSource(_NO_GIT)
     try:
@@ -383,7 +383,7 @@ def git_version(path: str) -> tuple[int, ...]:
 
 
 def check_version() -> tuple[int, ...]:
-    """Return the version of git on PATH; an empty tuple, if git does not tell its version, is accepted.
+    """Return the version of git on PATH, or an empty tuple if it is unknown.
 
     Raises BrokenSource if git is missing or too old.
     """
@@ -398,7 +398,7 @@ def check_version() -> tuple[int, ...]:
 
 @contextmanager
 def handing_on(lock: int) -> Iterator[None]:
-    """Let every git process that this thread starts inside the `with` inherit `lock`, a file descriptor.
+    """Make every git process that this thread starts inside the `with` inherit `lock`, a file descriptor.
 
     The lock is thus held until all of these processes have ended.
     """
@@ -410,7 +410,7 @@ def handing_on(lock: int) -> Iterator[None]:
 
 
 def interrupt() -> None:
-    """End the running git commands of all threads, as a stopping service must; those with an open pipe are left."""
+    """End the running git commands of all threads when the service stops; those with an open pipe go on."""
     for running in tuple(_running):
         process = running.proc
         if process is not None and process.poll() is None:
@@ -423,7 +423,7 @@ def lines_of(names: Iterable[str]) -> bytes:
 
 
 def explain(stderr: str) -> str:
-    """Return the part of git's messages that tells a user what is wrong."""
+    """Return the part of git's messages that explains the error to a user."""
     if "promisor remote" in stderr:
         return (
             "this partial clone lacks the contents of documents; run `git fetch --refetch --no-filter` in it, "
@@ -452,7 +452,7 @@ _VARIABLES = ("GIT_DIR", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_WORK_TRE
 
 
 def find_repository(path: Path, *, is_inside: bool) -> Repo:
-    """Open the repository at `path`, with `is_inside` also one above it; raise SourceError if there is none."""
+    """Open the repository at `path` or, with `is_inside`, above it. Raises SourceError if there is none."""
     try:
         with _without_variables():
             return Repo(os.path.realpath(path), search_parent_directories=is_inside, expand_vars=False)
@@ -498,7 +498,7 @@ class _Progress(git.RemoteProgress):
 def clone(url: str, folder: Path, report: Report | None) -> None:
     """Make a bare clone of `url` at `folder`, without the contents of documents; `report` gets git's progress lines.
 
-    A server that cannot leave the contents out sends everything. Raises SourceError if git fails.
+    A server that cannot leave out the contents sends everything. Raises SourceError if git fails.
     """
     check_version()
     progress: Any = _Progress(report)

@@ -51,7 +51,7 @@ _PATH = re.compile(r"path\s*=\s*(.*)", re.IGNORECASE)
 
 
 def check_repository(path: Path, version: tuple[int, ...]) -> None:
-    """Raise BrokenSource if git of this `version` must not open the repository at or above `path`."""
+    """Raise BrokenSource if it is unsafe for git of this `version` to open the repository at or above `path`."""
     try:
         git_dir = _git_dir(path)
         for folder in _folders(git_dir) if git_dir else ():
@@ -68,7 +68,7 @@ def check_repository(path: Path, version: tuple[int, ...]) -> None:
 
 
 def check_no_hooks(folder: Path) -> None:
-    """Raise BrokenSource if the configuration of the bare repository `folder` names hooks, which git 2.54 would run."""
+    """Raise BrokenSource if the configuration of the bare repository `folder` has hooks, which git 2.54 would run."""
     try:
         if any(map(_HOOK.search, _configuration(folder))):
             raise BrokenSource(
@@ -209,7 +209,7 @@ class ObjectPipe:
         self._known: dict[str, Object] = {}
 
     def get(self, name: str, *, most: int = _LARGEST) -> Object | None:
-        """Return the object that `name` names in git's notation, or None if there is none.
+        """Return the object that `name` means in git's notation, or None if there is none.
 
         Raises SourceError if it has more than `most` bytes, without loading it.
         """
@@ -235,14 +235,14 @@ class ObjectPipe:
         return found
 
     def stream(self, ids: Iterable[str], *, kind: str) -> Iterator[bytes]:
-        """Yield the contents of the objects `ids`, all of type `kind`, in order; raise SourceError if one is missing."""
+        """Yield the contents of the objects `ids` of type `kind`, in order. Raises SourceError if one is missing."""
         for content in self.readable(ids, kind=kind, most=_LARGEST):
             if content is None:
                 raise SourceError(f"{self._path}: a {kind} has more than {_LARGEST:,} bytes; that is no catalogue")
             yield content
 
     def readable(self, ids: Iterable[str], *, kind: str, most: int) -> Iterator[bytes | None]:
-        """Yield contents as `stream` does, but None for an object of more than `most` bytes."""
+        """Yield contents like `stream`, but None for an object of more than `most` bytes."""
         return self._read(ids, kind, lambda size: self._content(size, most))
 
     def beginnings(self, ids: Iterable[str], *, most: int) -> Iterator[bytes]:
@@ -325,7 +325,7 @@ class ObjectPipe:
 class _Answers(io.RawIOBase):
     """The output of git as a stream; reading raises SourceError if git prints nothing for two minutes.
 
-    Git's messages are collected meanwhile, so that git never waits until they are read.
+    Git's messages are collected at the same time, so that git never waits for somebody to read them.
     """
 
     def __init__(self, process: Process, path: Path) -> None:
@@ -340,7 +340,7 @@ class _Answers(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read into `buffer` what git has printed, and wait if there is nothing yet."""
+        """Read what git has printed into `buffer`; wait if there is nothing yet."""
         if self._process.proc is None:
             return 0  # it has ended, and the numbers of its pipes may be those of other files
         while ready := dict(self._waiting.poll(_ANSWER_SECONDS * 1000)):
@@ -371,9 +371,9 @@ class Repository:
         obtain: Obtain = lambda *_: None,
         fetch_tag: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """Open the repository at or above `path`, which may be bare or shallow; only cachewatch writes one that `is_ours`.
+        """Open the repository at or above `path`, bare or shallow; `is_ours` means that only cachewatch writes it.
 
-        `folder` is what was recorded in it: its single revision is never shown, and messages name the folder. `obtain`
+        If it is the record of a `folder`, its single revision is never shown, and messages name the folder. `obtain`
         and `fetch_tag` fetch what a clone of ours lacks. Raises SourceError if there is no repository, if git must not
         open it, or if git is too old.
         """
@@ -415,7 +415,7 @@ class Repository:
         return twin
 
     def obtain(self, ids: Iterable[str], tell: Callable[[int], None] = lambda _: None) -> None:
-        """Fetch missing objects among `ids`, if this is a clone of ours; before, `tell` is called with their number."""
+        """Fetch missing objects among `ids`, if this is a clone of ours; `tell` is called with their number before."""
         self._obtain(ids, tell)
 
     def fetch_tag(self, name: str) -> bool:

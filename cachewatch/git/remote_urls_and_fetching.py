@@ -1,7 +1,7 @@
 """Fetch from remote repositories: which addresses are URLs, how git authenticates, what is fetched, and errors.
 
-Also the clones that commands use: where they lie, and how they are updated. They lack objects, which are fetched in
-groups when they are needed.
+This includes the clones that commands use: where they lie, and how they are updated. They lack objects, which are
+fetched in groups when they are needed.
 
 Secrets stay in files that git, ssh or a helper opens itself: none is ever in an argument, in an environment, in the
 configuration of a clone or in our memory, and none gets into a message.
@@ -33,7 +33,7 @@ _QUERY = re.compile(r"(://[^\s?'\"]{0,2000}\?)[^\s'\"]+")
 
 
 class Access(Struct, frozen=True, kw_only=True):
-    """The credentials for one source: names of files, which only git and ssh open."""
+    """The credentials for one source, as names of files that only git and ssh open."""
 
     ssh_key: Path | None = None
     known_hosts: Path | None = None
@@ -42,7 +42,7 @@ class Access(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def named(cls, values: Mapping[str, str]) -> "Access":
-        """Return the access for `values`: fields of this class and their texts, from the configuration."""
+        """Return the access with `values` from the configuration: names of fields and their texts."""
         chosen: dict[str, Any] = {name: value if name == "helper" else Path(value) for name, value in values.items()}
         return cls(**chosen)
 
@@ -74,7 +74,7 @@ class Access(Struct, frozen=True, kw_only=True):
 
 
 def redact(text: str, address: str = "") -> str:
-    """Replace the user, password and query of every URL in `text` by "..."; `address` is one that surely has them."""
+    """Replace the user, password and query of every URL in `text` by "..."; `address` is a URL that may have them."""
     for secret in _secrets(address):
         text = text.replace(secret, _HIDDEN)
     text = _QUERY.sub(rf"\1{_HIDDEN}", _USERINFO.sub(rf"\1{_HIDDEN}@", text))
@@ -158,7 +158,7 @@ class Remote:
         """Set the `address` to fetch from, and time limits in seconds.
 
         Each git command may take `seconds`, and so may all of them together after `begin`. With `silence`, a fetch ends
-        when nothing arrives for so long. Raises RefusedAddress if git could be made to run a command or to reveal a
+        if nothing arrives for so long. Raises RefusedAddress if git could be made to run a command or to reveal a
         password.
         """
         self.is_path = not is_url(address)
@@ -172,7 +172,7 @@ class Remote:
         self._access = access or Access()
 
     def begin(self) -> None:
-        """Start the time limit for all following git commands together."""
+        """Start the time limit that all following git commands share."""
         self._deadline = time.monotonic() + self.seconds
 
     def tip(self, branch: str | None) -> Tip:
@@ -285,14 +285,14 @@ class Remote:
 
 
 class Unreachable(SourceError):
-    """The connection to a source failed; neither the source nor our clone is at fault."""
+    """The connection to a source failed; the source and our clone may be all right."""
 
 
 _SCP_LIKE = re.compile(r"(?P<user>[\w.-]+@)?(?P<host>[\w.-]+):(?!//)(?P<path>.+)")
 
 
 def is_url(address: str) -> bool:
-    """Tell whether `address` is a URL or an address for ssh, not a path on this machine."""
+    """Tell whether `address` is a URL or an ssh address, not a path on this machine."""
     if os.path.exists(address):  # noqa: PTH110  one that may not be looked at is no error here
         return False
     return "://" in address or "::" in address or address.startswith("-") or _SCP_LIKE.fullmatch(address) is not None
@@ -311,10 +311,10 @@ LIST_OBJECTS = ("cat-file", "--batch-all-objects", "--batch-check=%(objectname)"
 
 
 def absent_of(ids: Iterable[str], listed: bytes, tell: Callable[[int], None]) -> Iterator[Sequence[str]]:
-    """Yield those of `ids` that are not in `listed` (output of LIST_OBJECTS), in groups to be fetched together.
+    """Yield the `ids` that are not in `listed` (output of LIST_OBJECTS), in groups to be fetched together.
 
-    Before, `tell` is called with their number. Each is yielded once, in order, since versions of one document compress
-    well together.
+    `tell` is called with their number before. Each id is yielded once, in order, since versions of one document
+    compress well together.
     """
     here = set(listed.decode().split())
     absent = [each for each in dict.fromkeys(ids) if each not in here]
@@ -331,7 +331,7 @@ _REFSPECS = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"]
 
 
 def open_clone(folder: Path, layout: Layout = ANYWHERE, report: Report | None = None) -> Repository:
-    """Open the clone of a command; contents of documents that it lacks are fetched, in large groups, when they are read."""
+    """Open the clone of a command; missing contents of documents are fetched in large groups when they are read."""
     # As git itself fetches objects that a filter left out.
     git = Git(git_dir=folder, what=str(folder), settings=[("fetch.negotiationAlgorithm", "noop")])
     options = ["--no-tags", "--filter=blob:none", "--stdin"]

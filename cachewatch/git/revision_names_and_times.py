@@ -1,4 +1,4 @@
-"""Resolve the names by which users call revisions: names that git resolves, dates, and REVISION:TAG."""
+"""Find the revision that a user names: by a name that git resolves, by a date, or as REVISION:TAG."""
 
 import os
 import re
@@ -33,7 +33,7 @@ LATEST = datetime(9999, 12, 30, tzinfo=UTC)
 
 
 class Revision(Struct, frozen=True):
-    """One commit of a catalogue, with the catalogue tag that its name selects, if any."""
+    """One commit of a catalogue, with the tag of the catalogue that its name selects, if any."""
 
     name: str  # as the user wrote it
     commit: str  # the full id
@@ -43,11 +43,11 @@ class Revision(Struct, frozen=True):
 
     @property
     def has_impossible_date(self) -> bool:
-        """Whether the date of the commit lies beyond every calendar (git accepts such dates)."""
+        """Whether the date of the commit lies beyond every calendar, which git accepts."""
         return self.time == LATEST
 
     def side(self, tag: str | None = None) -> Side:
-        """Return this revision as a side of a comparison. `tag` is used if the revision names no tag itself."""
+        """Return this revision as a side of a comparison; `tag` applies if the revision names no tag itself."""
         if self.is_of_folder:
             return Side(name=self.name, tag=tag or self.tag)
         time = None if self.time is None else self.time.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -55,7 +55,7 @@ class Revision(Struct, frozen=True):
 
 
 def resolve(repository: Repository, name: str) -> Revision:
-    """Return the revision that `name` means; raise UnknownRevision, with a hint, if there is none.
+    """Return the revision that `name` means. Raises UnknownRevision, with a hint, if there is none.
 
     A name is anything that git resolves, `yesterday`, `3 days ago` or a date (the newest revision up to the end of that
     day, UTC). `:TAG` after it selects one catalogue tag of the revision.
@@ -77,7 +77,7 @@ def resolve(repository: Repository, name: str) -> Revision:
 
 
 def resolve_upstream(repository: Repository, name: str) -> Revision:
-    """Resolve `name` as `resolve` does, but if it is unknown, fetch the git tag of that name first."""
+    """Resolve `name` like `resolve`; if it is unknown, first fetch the git tag of that name."""
     try:
         return resolve(repository, name)
     except UnknownRevision as error:
@@ -89,7 +89,7 @@ def resolve_upstream(repository: Repository, name: str) -> Revision:
 
 
 def file_of(repository: Repository, name: str) -> tuple[Revision, str, Object] | None:
-    """Return the revision, path and object of the file that `name` (REVISION:PATH) names; None if there is none."""
+    """Return revision, path and object of the file that `name` (REVISION:PATH) means; None if there is none."""
     revision, _, path = name.partition(":")
     found = _ask(repository, name) if revision and path and name.isprintable() else None
     if found is None or found.type != "blob":
@@ -105,7 +105,7 @@ def is_there(repository: Repository, name: str) -> bool:
 
 
 def count_between(repository: Repository, before: Revision, after: Revision) -> int | None:
-    """Count the commits from one revision to the other; return None if neither contains the other or git cannot tell."""
+    """Return the number of commits between two revisions; None if neither contains the other or git cannot tell."""
     try:
         printed = repository.run(["rev-list", "--count", "--left-right", f"{before.commit}...{after.commit}"])
     except SourceError:
@@ -115,7 +115,7 @@ def count_between(repository: Repository, before: Revision, after: Revision) -> 
 
 
 def times_between(repository: Repository, before: Revision, after: Revision) -> list[datetime]:
-    """Return the times of the commits from `before` to `after`, newest first; none if that history is not here."""
+    """Return the times of the commits from `before` to `after`, newest first; none if their history is missing."""
     try:
         asked = ["--first-parent", "--timestamp", f"--max-count={_MOST_TIMES}", f"{before.commit}..{after.commit}"]
         printed = repository.run(["rev-list", *asked])
@@ -139,7 +139,7 @@ def chain_between(repository: Repository, before: Revision, after: Revision) -> 
 
 
 def back_from(repository: Repository, commit: str) -> Iterator[Revision]:
-    """Yield the revision `commit`, then its first parent and so on, up to a commit that is not here."""
+    """Yield the revision `commit`, then its first parent and so on, up to the first missing commit."""
     while found := repository.objects().get(commit):
         yield Revision(commit, commit, None, _time(repository, commit))
         parent = _PARENT.search(found.content.partition(b"\n\n")[0])
@@ -177,7 +177,7 @@ def _commit(repository: Repository, name: str, now: datetime) -> str | None:
 
 
 def _ask(repository: Repository, name: str) -> Object | None:
-    """Return the object that `name` names, or None also if the name makes git fail (`@{upstream}` without an upstream).
+    """Return the object that `name` means; None if there is none, or if git fails on it (`@{upstream}`).
 
     The name is sent to git through a pipe, so that git cannot take it for an option.
     """
@@ -196,12 +196,12 @@ def _time(repository: Repository, commit: str) -> datetime | None:
 
 
 def commit_time(seconds: bytes | str) -> datetime:
-    """Convert the seconds since 1970 of a commit; a date beyond every calendar, which git accepts, becomes LATEST."""
+    """Convert seconds since 1970 to a time; a date beyond every calendar, which git accepts, becomes LATEST."""
     return datetime.fromtimestamp(min(int(seconds), LATEST.timestamp()), UTC)
 
 
 def newest_two(repository: Repository) -> tuple[str, str]:
-    """Return the names of the last two revisions that changed the catalogue, older first; else raise UnknownRevision."""
+    """Return the names of the last two revisions that changed the catalogue, older first, or raise UnknownRevision."""
     if repository.is_folder:
         raise UnknownRevision(
             f"{repository.path}: {_NO_REVISIONS}; name two folders: `cachewatch diff BEFORE {repository.path}`"
@@ -243,7 +243,7 @@ def _changing(repository: Repository) -> Iterator[str]:
 
 
 def _complaints(repository: Repository, name: str) -> Iterator[str]:
-    """Yield messages that `name` is no revision, and what it may be; the first one holds."""
+    """Yield reasons why `name` is no revision, with hints; callers use the first one."""
     now = datetime.now(UTC)
     revision, _, path = name.partition(":")
     moment = as_datetime(name, now)
@@ -278,7 +278,7 @@ def _complaints(repository: Repository, name: str) -> Iterator[str]:
 
 
 def _no_file(repository: Repository, revision: str, path: str) -> str:
-    """Return the message that `revision` has no file `path`; suggest the path seen from the user's working folder."""
+    """Return the message that `revision` has no file `path`; it suggests the path as seen from the working folder."""
     where = repository.prefix
     found = _ask(repository, f"{revision}:{os.path.normpath(path)}")
     if found is not None and found.type == "tree":
@@ -290,7 +290,7 @@ def _no_file(repository: Repository, revision: str, path: str) -> str:
 
 
 def _line(repository: Repository, start: str) -> list[str]:
-    """Return the ids of `start` and its first parents, newest first; an empty list if `start` is no revision."""
+    """Return the ids of `start` and its first parents, newest first; empty if `start` is no revision."""
     try:
         return repository.run(["rev-list", "--first-parent", "--end-of-options", start]).decode().split()
     except SourceError:
@@ -298,7 +298,7 @@ def _line(repository: Repository, start: str) -> list[str]:
 
 
 def _oldest(repository: Repository, start: str, commits: Sequence[str]) -> str:
-    """Return the end of a sentence that names the last of `commits`, which is the oldest, counted back from `start`."""
+    """Return the end of a sentence that names the oldest commit, the last of `commits`, counted back from `start`."""
     if not commits:
         return ""
     time = _time(repository, commits[-1])

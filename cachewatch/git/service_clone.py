@@ -38,7 +38,7 @@ _ATTEMPTS = 3
 
 
 class Update(Struct, frozen=True, kw_only=True):
-    """The result of one update of a clone: the newest commit of its branch before and after."""
+    """The result of updating a clone: the newest commit of its branch before and after."""
 
     branch: str
     before: str | None  # None after the first fetch
@@ -52,7 +52,7 @@ class Update(Struct, frozen=True, kw_only=True):
 
 
 class ServiceClone:
-    """The service's clone, in `folder`, of one branch of the repository at `address`."""
+    """A clone that the service keeps in `folder`: one branch of the repository at `address`."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class ServiceClone:
         self._failures = 0
 
     def update(self) -> Update:
-        """Fetch what is new on the branch; clone first, or anew, if the clone is missing or damaged.
+        """Fetch new commits of the branch; clone first, or anew, if the clone is missing or damaged.
 
         Raises SourceError, whose `is_transient` tells whether a later attempt may succeed; nothing fetched earlier is
         lost.
@@ -122,7 +122,7 @@ class ServiceClone:
         return Repository(self.folder, self.layout, is_ours=True, obtain=self.obtain, fetch_tag=self.fetch_tag)
 
     def pin(self, commit: str) -> None:
-        """Keep `commit` and its documents in the clone until it is unpinned.
+        """Protect `commit` and its documents from deletion until it is unpinned.
 
         Does not wait for a running update, unless documents of `commit` are missing. Raises UnknownRevision if the
         commit is not in the clone.
@@ -133,7 +133,7 @@ class ServiceClone:
         self._write_ref(f"update {_KEEP}{commit} {commit}", f"pin {commit}")
 
     def lacking(self, commits: Collection[str]) -> frozenset[str]:
-        """Return those of `commits` that are not in the clone."""
+        """Return which `commits` are not in the clone."""
         unknown = frozenset(commits) - self.pins()
         return frozenset(commit for commit in unknown if _commit_of(self.folder, commit) is None)
 
@@ -155,7 +155,7 @@ class ServiceClone:
         return _pins_of(self.folder)
 
     def obtain(self, ids: Iterable[str], tell: Callable[[int], None] = lambda _: None) -> None:
-        """Fetch the objects `ids` that the clone lacks, in large groups; before, call `tell` with their number."""
+        """Fetch the objects `ids` that the clone lacks, in large groups; `tell` is called with their number before."""
         if not upkeep.is_partial(self.folder):
             return
         wanted = list(ids)
@@ -166,7 +166,7 @@ class ServiceClone:
                 self._remote.fetch_objects(self.folder, some)
 
     def is_rewritten(self, before: str, after: str) -> bool:
-        """Tell whether commit `after` does not contain `before`; False if our own history is cut off."""
+        """Tell whether `after` does not contain `before`, both commits; False if our clone is shallow."""
         if before == after or (self.folder / "shallow").exists():
             return False
         return upkeep.read(self.folder, ["merge-base", "--is-ancestor", before, after]).code == 1
@@ -186,7 +186,7 @@ class ServiceClone:
             yield lock
 
     def _write_ref(self, change: str, what: str) -> None:
-        """Apply `change`, a line for `git update-ref`, beside other writers; `what` describes it in the error message."""
+        """Apply `change`, a line for `git update-ref`, while others may write; error messages call it `what`."""
         with self._explained(), upkeep.writing(self.folder):
             done = upkeep.read(self.folder, ["update-ref", "--stdin"], [change])
         if done.code:
@@ -196,7 +196,7 @@ class ServiceClone:
     def _explained(self) -> Iterator[None]:
         """Turn file errors into SourceError, and refuse the folder of a recorded build cache.
 
-        That one is left untouched, because its history cannot be fetched again.
+        Such a folder is left untouched, because its history cannot be fetched again.
         """
         if (self.folder / RECORDING_LOCK).exists():
             raise BrokenSource(
@@ -259,7 +259,7 @@ class ServiceClone:
         return upkeep.missing(folder, [commit], [f":(literal){TAGS_FILE}", *paths])
 
     def _clone(self, lock: int, tip: Tip, problem: str = "") -> Update:
-        """Clone beside the existing clone, if any, then replace it; `problem` says how that one is damaged."""
+        """Make a new clone beside the existing one, if any, and replace it; `problem` says how that one is damaged."""
         new = Path(tempfile.mkdtemp(dir=self.folder.parent, prefix=f"{self.folder.name}.new-"))
         try:
             tip, lost = self._clone_into(new, tip)
@@ -290,7 +290,7 @@ class ServiceClone:
     def _carry_over(self, remote: Remote, old: Path, new: Path, *, but: Collection[str] = ()) -> tuple[str, ...]:
         """Pin in the clone `new` what is pinned in `old`, fetching the commits from `remote` or from `old`.
 
-        Return the ids that neither of them has. The pins in `but` are skipped.
+        Returns the ids that neither has. The pins in `but` are skipped.
         """
         lost = []
         for commit in sorted(_pins_of(old) - _pins_of(new) - {*but}):
@@ -310,7 +310,7 @@ class ServiceClone:
 
 
 def _commit_of(folder: Path, name: str) -> str | None:
-    """Return the id of the commit that `name` names in the clone at `folder`; None if it is missing or unreadable."""
+    """Return the id of the commit that `name` means in the clone at `folder`; None if missing or unreadable."""
     found = upkeep.read(folder, ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"])
     return found.output.decode().strip() or None if found.code == 0 else None
 

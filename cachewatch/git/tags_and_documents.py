@@ -1,4 +1,4 @@
-"""Read a catalogue from git: compare two revisions tag by tag, and read the documents of one tag.
+"""Read a catalogue from git: compare two revisions tag by tag, read the documents of a tag.
 
 For a document that cannot be read, its last readable version can be found.
 """
@@ -50,7 +50,7 @@ _FEW_DOCUMENTS = 5_000  # are read in some ten seconds
 
 
 class TagState(Struct, frozen=True):
-    """One tag in one revision, with the id of its tree of packages; None if it has no documents."""
+    """One tag in one revision, and the id of its tree of packages, or None if it has no documents."""
 
     revision: Revision
     tag: str
@@ -64,7 +64,7 @@ class GitReader:
         self._repository = repository
 
     def read(self, blobs: Iterable[Blob]) -> Iterator[Content]:
-        """Yield the content of each blob; for one that is too large, a text with the reason."""
+        """Yield the content of each blob; if it is too large, a text with the reason."""
         contents = self._repository.objects().readable((blob.name for blob in blobs), kind="blob", most=MAX_BYTES)
         return (TOO_LARGE if content is None else content for content in contents)
 
@@ -83,7 +83,7 @@ def compare_revisions(
     bases: Bases = MappingProxyType({}),
     trees: CompareTrees = compare_trees,
 ) -> Comparison:
-    """Find the differing documents of two revisions: of the tag that a revision names, or else of every wanted tag.
+    """Find the documents that differ between two revisions, in the tag that a revision names or in each wanted tag.
 
     For the packages of `bases`, the documents of other revisions replace those of `before`. `trees` compares two trees
     of packages and may cache results. Raises UsageError if there is no tag to compare.
@@ -149,7 +149,7 @@ def list_revision(
     wanted_package: Wanted,
     wanted_tag: Callable[[str], bool] = lambda _: True,
 ) -> Listing:
-    """List the documents of one tag of a revision: the tag that it names, or the only wanted one, or develop."""
+    """List the documents of one tag of a revision: the one it names, or the only wanted one, or develop."""
     trees = tags_of(repository, revision).ids
     wanted = [tag for tag in trees if wanted_tag(tag)]
     tag = revision.tag or (wanted[0] if len(wanted) == 1 else DEFAULT_TAG)
@@ -197,7 +197,7 @@ def read_package(repository: Repository, revision: Revision, package: str) -> Pa
 def document_in(
     repository: Repository, commit: str, tag: str, package: str, others: Collection[str] = ()
 ) -> Blob | str | None:
-    """Return the document of `package` in `tag` of a revision; None without one, a text why if it cannot be read.
+    """Return the document of `package` in `tag` of a commit; None if there is none, or why it cannot be read.
 
     A document of the revisions `others` whose file was replaced by something else counts as unreadable.
     """
@@ -211,7 +211,7 @@ def document_in(
 
 
 def _writer(repository: Repository, commit: str, tag: str, package: str) -> str:
-    """Return the newest commit, at or before `commit`, that gave the document its current content; "" if unknown."""
+    """Return the newest commit, up to `commit`, that gave the document its current content; "" if unknown."""
     found = document_in(repository, commit, tag, package)
     while isinstance(found, Blob):
         writer = repository.run(["rev-list", "-1", commit, "--", f":(literal){found.path}"]).decode().strip()
@@ -234,20 +234,20 @@ def tags_of(repository: Repository, revision: Revision, others: Collection[str] 
 
 
 def diagnostics_of(repository: Repository, revision: Revision) -> tuple[Diagnostic, ...]:
-    """Return the diagnostics on documents that name no valid package or tag."""
+    """Return diagnostics about documents that name no valid package or tag."""
     catalogue_of(repository, revision.commit)
     return locations_of(repository.layout).diagnostics.get(revision.commit, ())
 
 
 def replaced_documents(repository: Repository, revision: Revision) -> tuple[Diagnostic, ...]:
-    """Return the diagnostics on files that lie where a document of a tag would and are none, without reading others."""
+    """Return diagnostics about files that are no documents but lie where documents belong; others are not read."""
     catalogue_of(repository, revision.commit)
     paths = locations_of(repository.layout).replaced.get(revision.commit, frozenset())
     return tuple(Diagnostic(path, DiagnosticKind.UNREADABLE, NO_DOCUMENT) for path in sorted(paths))
 
 
 def no_documents(repository: Repository, revision: Revision) -> tuple[Diagnostic, ...]:
-    """Return a note on files that are named like documents but are none."""
+    """Return a note about files that have the name of documents but are none."""
     catalogue_of(repository, revision.commit)
     return locations_of(repository.layout).no_documents(repository, revision.commit)
 
@@ -258,7 +258,7 @@ def _states(
     later_side: tuple[Revision, Folders],
     wanted: Callable[[str], bool],
 ) -> Iterator[tuple[TagState, TagState]]:
-    """Yield pairs of earlier and later state to compare: of the tag that a revision names, or of each wanted tag."""
+    """Yield pairs of states to compare, earlier and later: of the tag that a revision names, or of each wanted tag."""
     (before, had), (after, has) = earlier_side, later_side
     old, new = had.ids, has.ids
     if before.tag or after.tag:
@@ -279,14 +279,14 @@ def _states(
 
 
 def no_tag_matches(wanted: Callable[[str], bool], there: Sequence[str]) -> str:
-    """Return the message that `wanted` selects none of the tags that are `there`."""
+    """Return the message that `wanted` selects none of the existing tags."""
     asked = wanted if isinstance(wanted, Globs) else Globs()
     named = "".join(f" {pattern}" for pattern in asked.patterns)
     return f"no tag matches{named}; there are {', '.join(there[:8])}{', ...' if there[8:] else ''}{asked.meant(there)}"
 
 
 def tree_of(repository: Repository, revision: Revision, tag: str, trees: Mapping[str, str] | None = None) -> str:
-    """Return the tree id of `tag`, from `trees` if given; raise UnknownRevision, with the tags, if it is missing."""
+    """Return the tree id of `tag`, from `trees` if given. Raises UnknownRevision if the tag is missing."""
     trees = tags_of(repository, revision).ids if trees is None else trees
     if not trees:
         raise UnknownRevision(f"{repository.prefix}{nothing_found(repository, revision.commit, revision.name)}")
@@ -300,7 +300,7 @@ def tree_of(repository: Repository, revision: Revision, tag: str, trees: Mapping
 def _rebased(
     repository: Repository, difference: Difference, bases: Mapping[str, Revision], after: TagState
 ) -> Difference:
-    """Return `difference` with other documents of the packages in `bases`: BEFORE is that of the base."""
+    """Return `difference` with the earlier documents of some packages taken from other revisions, the `bases`."""
     unreadable = [each for each in difference.unreadable if each.package not in bases]
     documents = [pair for pair in difference.documents if pair.package not in bases]
     seen = {pair.package for pair in difference.documents} | {each.package for each in difference.unreadable}
@@ -327,7 +327,7 @@ def _rebased(
 
 
 def _few_documents(repository: Repository, states: Iterable[TagState]) -> list[Blob] | None:
-    """Return the documents of some tags, each once; None if there are too many to search for a perhaps misspelt name."""
+    """Return the documents of some tags, each once; None if they are too many to search for a misspelt name."""
     trees = {
         tree: (state.tag, package)
         for state in states
@@ -359,7 +359,7 @@ def read_documents(
 ) -> Iterator[Document | Diagnostic]:
     """Yield each document of `listing`, or a diagnostic if it cannot be read.
 
-    `progress` gets the size of each document in bytes. One whose bytes `may_have` rejects is skipped unparsed.
+    `progress` gets the size of each document in bytes. A document whose bytes `may_have` rejects is skipped unparsed.
     """
     yield from listing.diagnostics
     blobs = listing.blobs.values()
@@ -382,9 +382,9 @@ _MOST_VERSIONS = 50
 def last_readable(
     repository: Repository, revision: Revision, package: str, later: str, isolation: Isolation = INLINE
 ) -> Revision | None:
-    """Return the newest revision, at or before `revision`, in which the document of `package` is readable or absent.
+    """Return the newest revision up to `revision` in which the document of `package` is readable or absent.
 
-    `later` is the commit that it will be compared with. None if the history that we have contains no such revision.
+    `later` is the commit that it will be compared with. Returns None if our history has no such revision.
     """
     tag = revision.tag or DEFAULT_TAG
     found = document_in(repository, revision.commit, tag, package, [later])

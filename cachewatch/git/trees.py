@@ -1,9 +1,9 @@
 """Find the documents that differ between two trees, without reading any document.
 
-Trees are read in git's binary form, at a fixed depth: tag, package, document. Nothing beside or below is
-looked at, so a tree of a hundred million files costs nothing. Where documents do not lie in `_cache/` or a folder like
-it, the trees of such a `_cache/` are made in memory, with the ids that git would give them: so documents that were
-moved compare as equal. The trees of compared packages are cached for the next comparison.
+Trees are read in git's binary form, at a fixed depth: tag, package, document. Nothing beside or below is read, so a
+tree of a hundred million files costs nothing. Where documents do not lie in `_cache/` or a folder like it, the trees of
+such a `_cache/` are made in memory, with the ids that git would give them: so documents that were moved compare as
+equal. The trees of compared packages are cached for the next comparison.
 """
 
 import hashlib
@@ -57,7 +57,7 @@ Listing = dict[bytes, TreeEntry]
 
 
 class _Listed(Struct, frozen=True):
-    """The entries of one folder that matter: their number, subfolders, and files that may be documents, with their ids."""
+    """The relevant entries of one folder: their number, subfolders, and possible documents, with ids."""
 
     entries: int = 0
     folders: tuple[tuple[str, str], ...] = ()
@@ -65,7 +65,7 @@ class _Listed(Struct, frozen=True):
 
 
 class DocumentLocations:
-    """A cache of where documents lie in each revision, for one layout. Keys are ids, so it serves any repository."""
+    """A cache of where documents lie in each revision, for one layout. Keys are ids, valid in any repository."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
@@ -88,7 +88,7 @@ class DocumentLocations:
         self._origins: dict[str, tuple[str, ...]] = {}  # the commits of which each of these trees was made
 
     def add(self, repository: Repository, commits: Iterable[str]) -> None:
-        """Find the documents of the revisions `commits`; missing files that must be read are fetched in one go."""
+        """Find the documents of the revisions `commits`; missing files that must be read are fetched together."""
         trees = {commit: self.stored(repository, commit) for commit in commits}
         elsewhere = [commit for commit, tree in trees.items() if tree is None]
         self.catalogues |= {commit: tree for commit, tree in trees.items() if tree}
@@ -98,7 +98,7 @@ class DocumentLocations:
             self._arrange(repository, commit)
 
     def tree(self, repository: Repository, name: str) -> bytes | None:
-        """Return the content of a tree that was made in memory, by its id `name`; None if it was not made here."""
+        """Return the content of a tree that was made in memory, by its id `name`; None if there is none."""
         found = self._packages.get(name) or self._trees.get(name)
         if found is None and name in self._origins:
             commit, *others = self._origins[name]
@@ -135,7 +135,7 @@ class DocumentLocations:
     def stored(self, repository: Repository, commit: str) -> str | None:
         """Return the id of the catalogue tree that git itself stores for `commit`; None if there is none.
 
-        A `_cache/` that no layout names must contain a document.
+        A `_cache/` that the layout does not name must contain a document.
         """
         folder = self.layout.catalogue
         found = repository.objects().get(f"{commit}:{folder}") if folder else None
@@ -150,7 +150,7 @@ class DocumentLocations:
         return min((path for path, found in self.files(repository, commit) if found == key), default=None)
 
     def no_documents(self, repository: Repository, commit: str) -> tuple[Diagnostic, ...]:
-        """Return a note on files that are named like documents but are none, if documents may lie anywhere."""
+        """Return a note about files with the name of documents that are none, if documents may lie anywhere."""
         if commit not in self.diagnostics or not self.layout.reads_contents:
             return ()
         replaced = self.replaced[commit]
@@ -158,7 +158,7 @@ class DocumentLocations:
         return no_documents(path for path, key in files if self._claims.get(key, self) is None)
 
     def files(self, repository: Repository, commit: str) -> Iterator[tuple[str, str]]:
-        """Yield path and id of each file of `commit` that may be a document, judged by its path."""
+        """Yield path and id of each file of `commit` that may be a document by its path."""
         start = f"{self.layout.folder}/" if self.layout.folder else ""
         root = repository.objects().get(f"{commit}:{self.layout.folder}")
         waiting = [(start, root.id)] if root is not None and root.type == "tree" else []
@@ -176,9 +176,9 @@ class DocumentLocations:
             yield from ((path, key) for name, key in listed.files if self.layout.may_be(path := before + name))
 
     def _overwritten(self, repository: Repository, old: str, new: str) -> Iterator[tuple[str, str, str, bytes, str]]:
-        """Yield tag, package, path, mode and id of what replaced each document of `old` that is none in `new`.
+        """Yield tag, package, path, mode and id of what replaced documents of `old` that are no documents in `new`.
 
-        If nothing has its path, a new file that is no document but is named like its package counts as the replacement.
+        If nothing has the old path, a new file that is named like its package counts as the replacement.
         """
         keys: defaultdict[str, dict[bool, str]] = defaultdict(dict)
         for path, is_new, key in self.differing(repository, old, new):
@@ -205,7 +205,7 @@ class DocumentLocations:
                 yield tag, package, place or path, *instead
 
     def _odd_at(self, repository: Repository, commit: str, path: str) -> tuple[bytes, str] | None:
-        """Return mode and id of the link or module at `path` or at one of its folders; None if there is none."""
+        """Return mode and id of a link or module at `path` or at a folder above it; None if there is none."""
         tree, mode, key = f"{commit}:", b"", ""
         for part in path.encode("utf-8", "surrogateescape").split(b"/"):
             found = repository.objects().get(tree)
@@ -217,7 +217,7 @@ class DocumentLocations:
         return (mode, key) if mode in ODD else None
 
     def differing(self, repository: Repository, *commits: str) -> Iterator[tuple[str, bool, str]]:
-        """Yield path, `is_new` and id of each possible document outside `_cache/` that only one of two revisions has.
+        """Yield path, `is_new` and id of each possible document outside `_cache/` that only one revision has.
 
         `is_new` tells whether it is the later one. With one revision, all of its files are yielded, as old ones.
         """
@@ -252,10 +252,10 @@ class DocumentLocations:
         return self._claims[key] is not None
 
     def _has_document(self, repository: Repository, tree: bytes, depth: int) -> bool:
-        """Tell whether a document lies `depth` folders below `tree`, or may lie there.
+        """Tell whether a document lies, or may lie, `depth` folders below `tree`.
 
         A link may replace a tag or package that was there, and a missing tree is reported when it is read. Most
-        revisions share folders with one that was looked at before, whose result is cached.
+        revisions share folders with one that was read before, whose result is cached.
         """
         found = repository.objects().get(tree.hex())
         entries = tree_entries(found.content, len(tree)) if found else iter(())
@@ -303,7 +303,7 @@ class DocumentLocations:
         self.paths[package, key] = path
 
     def _keep(self, folders: Mapping[bytes, str], *commits: str) -> str:
-        """Make a tree of `folders` in git's form, sorted as if each name ended in a slash; cache it and return its id."""
+        """Make a tree of `folders` in git's form, sorted as if names ended in a slash; cache it and return its id."""
         ordered = sorted(folders.items(), key=lambda item: item[0] + b"/")
         content = b"".join(FOLDER + b" " + name + b"\0" + bytes.fromhex(key) for name, key in ordered)
         name = _id_of(content, commits[0])
@@ -319,7 +319,7 @@ class DocumentLocations:
         return {name: key.hex() for _, name, key in tree_entries(content or b"", len(like) // 2)}
 
     def _read(self, repository: Repository, keys: Iterable[str]) -> None:
-        """Read the claims (package and tag named in the text) of the files `keys`, each content once."""
+        """Read which package and tag the files `keys` name in their text; each content is read once."""
         if len(self._claims) > _MOST_CLAIMS:
             self._claims.clear()
         wanted = [key for key in dict.fromkeys(keys) if key not in self._claims]
@@ -351,12 +351,12 @@ class DocumentLocations:
 
 @cache
 def locations_of(layout: Layout) -> DocumentLocations:
-    """Return the shared cache of where documents lie for `layout`, made at the first call."""
+    """Return the cache of document locations for `layout`; all callers share it."""
     return DocumentLocations(layout)
 
 
 def catalogues_of(repository: Repository, commits: Sequence[str]) -> list[str | None]:
-    """Return the id of each commit's catalogue tree (a folder for each tag, as in `_cache/`); None without documents."""
+    """Return the id of each commit's catalogue tree, which has a folder for each tag; None without documents."""
     locations = locations_of(repository.layout)
     locations.add(repository, [commit for commit in commits if commit not in locations.catalogues])
     return [locations.catalogues[commit] for commit in commits]
@@ -372,7 +372,7 @@ def catalogue_of(repository: Repository, commit: str, others: Collection[str] = 
 
 
 def nothing_found(repository: Repository, commit: str, name: str) -> str:
-    """Return a message that `commit`, called `name`, has no documents: what was looked for and what there is instead."""
+    """Return the message that `commit`, called `name`, has no documents: what was expected, and what is there."""
     candidates = sorted(path for path, _ in locations_of(repository.layout).files(repository, commit))
     if candidates:
         are = "are not" if candidates[1:] else "is not one"
@@ -386,7 +386,7 @@ def nothing_found(repository: Repository, commit: str, name: str) -> str:
 
 
 def ignored_documents_note(repository: Repository, before: str, after: str) -> list[Diagnostic]:
-    """Return a note if there are documents that are not compared because `_cache/` exists as well."""
+    """Return a note if there are documents that are ignored because `_cache/` exists, too."""
     locations = locations_of(repository.layout)
     sides = [] if repository.layout.pattern else [before, after]
     # Those that differ between the two revisions; if only one of them has `_cache/`, all of its files.
@@ -422,14 +422,14 @@ def _id_of(content: bytes, like: str) -> str:
 
 
 class Folders(Struct, frozen=True):
-    """The valid subfolders of a tree, as ids by name, and the entries that could be meant as folders."""
+    """The valid subfolders of a tree, as ids by name, and other entries that may be meant as folders."""
 
     ids: Mapping[str, str]
     odd: Listing
 
 
 def folders(repository: Repository, name: str) -> Folders:
-    """Return the folders in the tree that `name` names; none if it names no tree."""
+    """Return the folders in the tree that `name` means; none if it means no tree."""
     listed = listing(repository, name)
     return Folders(
         {n.decode(): i.hex() for n, (mode, i) in listed.items() if mode == FOLDER and is_name(n)},
@@ -438,10 +438,10 @@ def folders(repository: Repository, name: str) -> Folders:
 
 
 class TreeDifference:
-    """The differences between two trees of packages, for all packages."""
+    """The differences between two trees of packages, before a selection of packages."""
 
     def __init__(self, repository: Repository, tags: tuple[str, str], old: Listing, new: Listing) -> None:
-        """Compare the entries of a tag on each side."""
+        """Compare the entries of a tag on both sides."""
         differing = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
         self._repository = repository
         self._had_folder, self._folder = (folder_of(repository, tag) for tag in tags)
@@ -465,11 +465,11 @@ class TreeDifference:
 
     @property
     def size(self) -> int:
-        """The number of packages in memory, as a measure of how much memory is used."""
+        """The number of packages kept, as a measure of the memory used."""
         return len(self._documents) + len(self._same)
 
     def chosen(self, wanted: Wanted) -> Difference:
-        """Return the difference for the packages that `wanted` selects; those of others are listed apart."""
+        """Return the difference for the packages that `wanted` selects; other packages are in lists of their own."""
         unreadable = [(each, path) for each, path in self._unreadable if wanted(each.package)]
         return Difference(
             documents=tuple(pair for pair in self._documents if wanted(pair.package)),
@@ -497,7 +497,7 @@ class TreeDifference:
         )
 
     def _compare(self, names: Sequence[bytes], old: Listing, new: Listing) -> frozenset[bytes]:
-        """Record differing and unreadable documents of the packages `names`; return those whose document is the same."""
+        """Record differing and unreadable documents of the packages `names`; return those with equal documents."""
         repository, same = self._repository, []
         entries = _document_entries(repository, (_tree(side.get(name)) for name in names for side in (old, new)))
         for name, before, after in zip(names, entries, entries, strict=False):
@@ -525,7 +525,7 @@ def compare_trees(
 
 
 def blobs_of(repository: Repository, folder: str, trees: Sequence[tuple[bytes, str | None]]) -> list[Blob]:
-    """Return the documents in the trees of some packages, given as pairs of name and tree id; `folder` is their tag's."""
+    """Return the documents in trees of packages, which are pairs of name and tree id; `folder` is their tag's."""
     entries = _document_entries(repository, (tree for _, tree in trees))
     blobs = [
         blob
@@ -537,7 +537,7 @@ def blobs_of(repository: Repository, folder: str, trees: Sequence[tuple[bytes, s
 
 
 def document_of(repository: Repository, folder: str, tree: str | None, package: str) -> Blob | str | None:
-    """Return the document of `package` in a tree of packages; None without one, a text why if it cannot be read."""
+    """Return the document of `package` in a tree of packages; None if there is none, or why it cannot be read."""
     entry = listing(repository, tree).get(package.encode("utf-8", "replace")) if tree else None
     if _is_odd(entry):
         return REPLACED
@@ -546,7 +546,7 @@ def document_of(repository: Repository, folder: str, tree: str | None, package: 
 
 
 def listing(repository: Repository, name: str) -> Listing:
-    """Return mode and id of each entry of the tree that `name` names, by entry name.
+    """Return mode and id of each entry of the tree that `name` means, by entry name.
 
     An entry that is listed twice has no id. Raises SourceError if a tree named by id is missing or has too many
     entries.
@@ -623,13 +623,13 @@ def too_many(repository: Repository) -> SourceError:
 
 
 def mode_of(text: bytes) -> bytes:
-    """Return the mode without the leading zeros that old tools wrote; equal modes become one object, to save memory."""
+    """Return the mode without the leading zeros of old tools; equal modes are one object, to save memory."""
     mode = text.lstrip(b"0") or b"0"
     return _MODES.get(mode, mode)
 
 
 def ignored_entries_note(label: str, names: Collection[bytes]) -> list[Diagnostic]:
-    """Return the diagnostic that the entries `names` of the folder `label` are ignored; empty without names."""
+    """Return the diagnostic that the entries `names` of the folder `label` are ignored; none without names."""
     if not names:
         return []
     first = min(names)

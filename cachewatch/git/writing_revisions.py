@@ -47,10 +47,9 @@ _MOST_LOOSE = 2000
 
 @contextmanager
 def open_recording(folder: Path) -> Iterator["Recording"]:
-    """Open the bare repository at `folder` for adding revisions, with the lock against other writers.
+    """Open the bare repository at `folder` to add revisions, with a lock against other writers.
 
-    It is made if it is missing. Raises UsageError if the folder is not suitable, SourceError if another process
-    records.
+    A missing one is made. Raises UsageError if the folder is not suitable, SourceError if another process records.
     """
     if (folder / ".git").exists():
         raise UsageError(f"{folder}: has a work tree, which would not follow; name a bare repository or a new folder")
@@ -76,7 +75,7 @@ def open_recording(folder: Path) -> Iterator["Recording"]:
 
 
 def is_made(folder: Path) -> bool:
-    """Tell whether the repository at `folder` is complete, not left half-made by a killed git."""
+    """Tell whether the repository at `folder` is complete, not half-made by a killed git."""
     return (folder / "HEAD").is_file() and (folder / "config").is_file() and (folder / "objects").is_dir()
 
 
@@ -121,7 +120,7 @@ class Recording:
         return {os.fsdecode(path): fields.split()[2].decode() for fields, _, path in entries}
 
     def read(self, ids: Sequence[str]) -> Iterator[bytes]:
-        """Yield the contents of the documents `ids`; those larger than any document of ours are left out."""
+        """Yield the contents of the documents `ids`; documents that are too large are left out."""
         contents = self._repository.objects().readable(ids, kind="blob", most=MAX_BYTES)
         return (content for content in contents if content is not None)
 
@@ -131,7 +130,7 @@ class Recording:
         return found.content if found is not None and found.type == "blob" else None
 
     def id_of(self, content: bytes) -> str:
-        """Return the id that git gives to a file of this content."""
+        """Return the id that git gives to a file with this content."""
         algorithm = "sha256" if self.head is not None and len(self.head) == 64 else "sha1"
         return hashlib.new(algorithm, b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
@@ -177,7 +176,7 @@ class Recording:
         self._repository.close()
 
     def _commit_of(self, name: str) -> tuple[str | None, int]:
-        """Return the id of the commit that `name` names, and its time in seconds since 1970; (None, 0) without one."""
+        """Return id and time (seconds since 1970) of the commit that `name` means; (None, 0) if there is none."""
         found = self._repository.objects().get(f"{name}^{{commit}}")
         if found is None:
             return None, 0
@@ -186,7 +185,7 @@ class Recording:
 
 
 def import_stream(folder: Path, stream: BinaryIO) -> None:
-    """Import `stream` into a bare repository by `git fast-import`: all of it or nothing, and safely on the disk."""
+    """Import `stream` into a bare repository by `git fast-import`: all of it or nothing, and synchronized to disk."""
     stream.flush()
     stream.seek(0)
     durable = [("core.fsync", "committed,reference")]
