@@ -41,13 +41,13 @@ def main() -> None:
     load()
     _timed("load what reads git", lambda: __import__("cachewatch.git.tags_and_documents"))()
     _timed("load DeepDiff", lambda: __import__("deepdiff"))()
-    from cachewatch import comparing as diff  # noqa: PLC0415
+    from cachewatch import comparison_flow as diff  # noqa: PLC0415
     from cachewatch.core.changesets import NoCollector  # noqa: PLC0415
     from cachewatch.core.filters_and_default_kinds import Selection  # noqa: PLC0415
     from cachewatch.core.stacks_prunes_suspicion import Observation  # noqa: PLC0415
     from cachewatch.documents import parsing_and_recognition as parsing  # noqa: PLC0415
+    from cachewatch.report.diff_blocks_and_colours import Palette, Requested  # noqa: PLC0415
     from cachewatch.report.diff_formats import write_text  # noqa: PLC0415
-    from cachewatch.report.report_blocks import Palette, Requested  # noqa: PLC0415
     from cachewatch.sources.before_and_after import open_comparison  # noqa: PLC0415
 
     gc.set_threshold(100_000, 20, 50)

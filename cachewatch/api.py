@@ -12,7 +12,7 @@ from typing import Self, TypeVar
 
 from msgspec import Struct
 
-from cachewatch.comparing import changesets
+from cachewatch.comparison_flow import changesets
 from cachewatch.core import changesets as streams
 from cachewatch.core import names_and_escaping as tag_names
 from cachewatch.core import package_changes

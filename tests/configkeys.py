@@ -9,7 +9,7 @@ from cachewatch.config import channels, general_settings, subscriptions
 from cachewatch.config.channels import channel_models
 from cachewatch.config.sections_and_mistakes import ConfigKey, ConfigSection, keys_of
 from cachewatch.config.showing_and_warnings import default_of
-from cachewatch.config.sources import Credentials, Source, source_models
+from cachewatch.config.sources_and_polling import Credentials, Source, source_models
 
 _PAGE = Path(__file__).parents[1] / "docs/configuration.md"
 _TABLE = re.compile(r"(?<=<!-- keys: )(\S+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)

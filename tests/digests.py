@@ -6,13 +6,13 @@ from pathlib import Path
 from helpers import Record, catalogue, history, record, spec_hash
 from msgspec.structs import replace
 
-from cachewatch.comparing import changesets
+from cachewatch.comparison_flow import changesets
 from cachewatch.core.advice.environment_coverage import Environment, Need
 from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.core.model import Signature
 from cachewatch.report.digest_and_message_values import Digest, Outage, RenderedDigest, Silenced, Span, TagDigest
 from cachewatch.report.digest_data import DigestCollector, read_tag_digest
-from cachewatch.report.digest_rendering import render_digest
+from cachewatch.report.digest_rendering_and_sizes import render_digest
 from cachewatch.sources.before_and_after import open_comparison
 
 Packages = dict[str, list[Record]]

@@ -7,7 +7,7 @@ from typing import Any
 from helpers import catalogue
 from pairs import some_pair
 
-from cachewatch.comparing import changesets
+from cachewatch.comparison_flow import changesets
 from cachewatch.core.changesets import Changeset, Comparison
 from cachewatch.core.filters_and_default_kinds import Selection
 from cachewatch.git.local_repository import Repository

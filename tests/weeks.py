@@ -15,7 +15,7 @@ from helpers import NewRevision, Record, meta_of, record, write_repository
 
 from cachewatch.cli import demo
 from cachewatch.cli.demo import rewrite
-from cachewatch.comparing import changesets
+from cachewatch.comparison_flow import changesets
 from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.report.digest_and_message_values import Digest, Outage, Silenced, Span, TagDigest
 from cachewatch.report.digest_data import DigestCollector, read_tag_digest

@@ -20,7 +20,7 @@ from cachewatch.cli.terminal import COLOR_OPTION
 from cachewatch.core.names_and_escaping import safe
 from cachewatch.errors import CachewatchError
 from cachewatch.hooks import Command, extensions
-from cachewatch.report.report_blocks import wrapped
+from cachewatch.report.diff_blocks_and_colours import wrapped
 
 _OWN = (
     Command("Begin", "demo", "Compare two revisions of a bundled sample catalogue.", "demo:demo"),

@@ -26,7 +26,7 @@ from cachewatch.config.general_settings import Config
 from cachewatch.config.reading import find_config, read_config
 from cachewatch.config.schedules_and_dates import duration_in_words, parse_when, quiet_until
 from cachewatch.config.showing_and_warnings import advise, channels_of, json_schema, show_config, shown_values
-from cachewatch.config.sources import GitSource, Source
+from cachewatch.config.sources_and_polling import GitSource, Source
 from cachewatch.config.subscriptions import Match, Subscription
 from cachewatch.config.value_types_and_secrets import parse_mail
 from cachewatch.core import names_and_escaping as tag_names
@@ -40,7 +40,7 @@ from cachewatch.git.tags_and_documents import list_revision, stacks_of, tags_of
 from cachewatch.git.trees import folders, nothing_found
 from cachewatch.operators.explaining_subscriptions import SubscriptionAnswer, explain_package, packages_now
 from cachewatch.report.digest_and_message_values import DeliveryOutcome, Notice
-from cachewatch.report.digest_rendering import render_digest, render_notice
+from cachewatch.report.digest_rendering_and_sizes import render_digest, render_notice
 from cachewatch.runtime.log import open_log
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.sources.folders_and_unreadable_files import is_plain, list_path

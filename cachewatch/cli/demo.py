@@ -25,7 +25,7 @@ from cachewatch.documents.front_matter_and_limits import write_tags_file
 from cachewatch.environments import LOCK_FILE, LOCK_VERSIONS
 from cachewatch.errors import UsageError
 from cachewatch.git.writing_revisions import open_recording
-from cachewatch.report.report_blocks import fitted
+from cachewatch.report.diff_blocks_and_colours import fitted
 from cachewatch.runtime.files_and_locks import demo_documents
 
 Record = dict[str, Any]

@@ -30,7 +30,7 @@ from cachewatch.cli.terminal import (
     with_options,
     write,
 )
-from cachewatch.comparing import changesets
+from cachewatch.comparison_flow import changesets
 from cachewatch.core.changesets import Changeset, Collector, Comparison, FactCollector, NoCollector, Report
 from cachewatch.core.filters_and_default_kinds import Globs, Selection, every_kind, select
 from cachewatch.core.names_and_escaping import ANYWHERE, safe
@@ -38,6 +38,7 @@ from cachewatch.errors import UsageError
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import newest_two
 from cachewatch.hooks import extensions, lacking, load
+from cachewatch.report.diff_blocks_and_colours import ALL, Requested
 from cachewatch.report.diff_formats import (
     JsonCollector,
     StatCollector,
@@ -47,7 +48,6 @@ from cachewatch.report.diff_formats import (
     write_text,
 )
 from cachewatch.report.json_and_csv import CsvCollector, write_csv
-from cachewatch.report.report_blocks import ALL, Requested
 from cachewatch.report.words import first_of, occurrences, tag_event
 from cachewatch.sources.before_and_after import NEWEST, needs_git, open_comparison, split_range, uncommitted
 from cachewatch.sources.folders_and_unreadable_files import check_path, is_documents

@@ -62,7 +62,7 @@ from cachewatch.git.trees import folders as folders_of
 from cachewatch.git.trees import nothing_found
 from cachewatch.hooks import extensions
 from cachewatch.report import tables_and_listings as tables
-from cachewatch.report.report_blocks import Palette, fitted
+from cachewatch.report.diff_blocks_and_colours import Palette, fitted
 from cachewatch.report.words import first_of
 from cachewatch.sources import folders_and_unreadable_files as folders
 

@@ -20,8 +20,8 @@ import msgspec
 from cachewatch.core.model import Diagnostic
 from cachewatch.core.names_and_escaping import safe
 from cachewatch.errors import UsageError
+from cachewatch.report.diff_blocks_and_colours import Palette, fitted
 from cachewatch.report.json_and_csv import pretty_json
-from cachewatch.report.report_blocks import Palette, fitted
 from cachewatch.report.words import how_long
 
 

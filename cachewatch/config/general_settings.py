@@ -13,7 +13,7 @@ from pydantic import AfterValidator, ValidationInfo, create_model, model_validat
 from cachewatch.config.channels import Channels
 from cachewatch.config.schedules_and_dates import Quiet, check_zone, parse_days, quiet_until
 from cachewatch.config.sections_and_mistakes import ConfigContext, ConfigSection, checked, key, mistake, not_in_file
-from cachewatch.config.sources import Sources
+from cachewatch.config.sources_and_polling import Sources
 from cachewatch.config.subscriptions import Addresses, ChannelNames, Silence, Subscription, check_recipients
 from cachewatch.config.value_types_and_secrets import (
     ByName,

@@ -18,7 +18,7 @@ from cachewatch.config.channels import channel_models
 from cachewatch.config.general_settings import Config, WholeConfig
 from cachewatch.config.schedules_and_dates import check_zone
 from cachewatch.config.sections_and_mistakes import NOT_A_KEY, Broken, ConfigContext, ConfigNode, Mistake, plain
-from cachewatch.config.sources import source_models
+from cachewatch.config.sources_and_polling import source_models
 from cachewatch.config.value_types_and_secrets import path_in
 from cachewatch.errors import ConfigError
 from cachewatch.runtime.files_and_locks import folder_around, read_inside

@@ -25,7 +25,7 @@ from apscheduler.triggers.interval import IntervalTrigger
 from msgspec.structs import replace
 
 from cachewatch.config.general_settings import Config
-from cachewatch.config.sources import Source
+from cachewatch.config.sources_and_polling import Source
 from cachewatch.core.names_and_escaping import safe
 from cachewatch.daemon import healthz_and_metrics
 from cachewatch.daemon.healthz_and_metrics import DaemonStatus, Failures, MonitorPage, MonitorServer

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from cachewatch.config.channels import MailConfig
 from cachewatch.config.general_settings import Config
 from cachewatch.config.schedules_and_dates import parse_when
-from cachewatch.config.sources import Source
+from cachewatch.config.sources_and_polling import Source
 from cachewatch.config.subscriptions import Match, Silence
 from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.core.model import Document

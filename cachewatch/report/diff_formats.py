@@ -21,6 +21,7 @@ from cachewatch.core.model import PackageChange, PackageCounts
 from cachewatch.core.names_and_escaping import safe_name
 from cachewatch.core.statement_kinds import Counts, Severity, Statement, StatementKind
 from cachewatch.core.statements import BY_VERSION, Wants, of_kinds
+from cachewatch.report.diff_blocks_and_colours import Block, Palette, Requested, Shown, fitted, tell
 from cachewatch.report.json_and_csv import (
     SCHEMA,
     encode,
@@ -33,7 +34,6 @@ from cachewatch.report.json_and_csv import (
     with_owners,
 )
 from cachewatch.report.rebuild_cause_words import attributed_json, heading_and_causes
-from cachewatch.report.report_blocks import Block, Palette, Requested, Shown, fitted, tell
 from cachewatch.report.words import chosen_lines, fact, heading, nothing, number, share_of, signed, tags_named, total
 
 

@@ -11,9 +11,9 @@ from cachewatch.core.advice.verbs_and_reasons import Assessment, Because, Enviro
 from cachewatch.core.model import LossClass
 from cachewatch.core.names_and_escaping import safe
 from cachewatch.core.versions_spellings_targets import falls
+from cachewatch.report.diff_blocks_and_colours import Palette
 from cachewatch.report.json_and_csv import encode
 from cachewatch.report.rebuild_cause_words import causes_json, reasons_in_words
-from cachewatch.report.report_blocks import Palette
 from cachewatch.report.words import NEARLY_ALL, first_of, number
 from cachewatch.report.words_file import Words
 

@@ -25,9 +25,9 @@ from cachewatch.core.changesets import Changeset
 from cachewatch.core.names_and_escaping import safe
 from cachewatch.errors import TemplateError, WorkFailed
 from cachewatch.report import words
+from cachewatch.report.diff_blocks_and_colours import Requested
 from cachewatch.report.diff_formats import told_reports
 from cachewatch.report.rebuild_cause_words import grouped
-from cachewatch.report.report_blocks import Requested
 from cachewatch.report.words import how_long, number
 from cachewatch.report.words_file import entries
 from cachewatch.runtime.files_and_locks import read_inside, shipped_template

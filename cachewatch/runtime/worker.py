@@ -36,7 +36,7 @@ _STANDARD = range(3)
 # Modules that every worker needs and that take long to load.
 _PRELOADED = [
     "__main__",
-    "cachewatch.comparing",
+    "cachewatch.comparison_flow",
     "cachewatch.core.package_changes",
     "cachewatch.report.diff_formats",
     "cachewatch.report.template_rendering",

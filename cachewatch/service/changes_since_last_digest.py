@@ -10,7 +10,7 @@ from itertools import pairwise
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.config.sources import Source
+from cachewatch.config.sources_and_polling import Source
 from cachewatch.core import names_and_escaping as tag_names
 from cachewatch.core.advice.environment_coverage import Coverage, Environment, Need, Resolution
 from cachewatch.core.advice.verbs_and_reasons import Alternative, Home, Pinned
@@ -37,7 +37,7 @@ from cachewatch.git.revision_names_and_times import (
 from cachewatch.git.tags_and_documents import Bases, document_in, tags_of
 from cachewatch.report.digest_and_message_values import Note, Outage, Span
 from cachewatch.service.alerts_and_staleness import is_stale, longest_pause, staleness
-from cachewatch.service.comparing_sources import OpenSource, TagNews, without_suspicion
+from cachewatch.service.comparing_tags_and_pins import OpenSource, TagNews, without_suspicion
 from cachewatch.service.comparison_cache import Comparisons
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.missing_and_returned import (

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.comparing import (
+from cachewatch.comparison_flow import (
     ComparedPair,
     changesets,
     choose_specs,

@@ -16,7 +16,7 @@ from cachewatch.report.digest_subject import clauses_of_statements
 from cachewatch.report.words import names, number
 from cachewatch.service.alerts_and_staleness import Alert
 from cachewatch.service.changes_since_last_digest import SourceDiff
-from cachewatch.service.comparing_sources import TagNews
+from cachewatch.service.comparing_tags_and_pins import TagNews
 from cachewatch.service.streams_and_silences import URGENT, Stream
 from cachewatch.store.digests_and_holds import HeldDigest, Hold, HoldEvent, HoldKind, first_held
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind

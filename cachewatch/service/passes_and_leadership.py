@@ -19,7 +19,7 @@ from cachewatch.channels import without_secret_url
 from cachewatch.config.channels import FeedConfig
 from cachewatch.config.general_settings import Config
 from cachewatch.config.schedules_and_dates import minute
-from cachewatch.config.sources import Source
+from cachewatch.config.sources_and_polling import Source
 from cachewatch.errors import AnotherInstance, CachewatchError, StateError
 from cachewatch.http.client import post
 from cachewatch.operators.alerts_summary_actions import review, summarize

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from cachewatch.config.general_settings import Config
 from cachewatch.config.schedules_and_dates import Schedule, parse_when
-from cachewatch.config.sources import Source
+from cachewatch.config.sources_and_polling import Source
 from cachewatch.config.subscriptions import Match, Silence, Subscription
 from cachewatch.core import names_and_escaping as tag_names
 from cachewatch.core.advice.waits_and_reminders import Remembered

@@ -24,7 +24,7 @@ from cachewatch.report.digest_and_message_values import Note, TagDigest
 from cachewatch.report.words import number
 from cachewatch.runtime.worker import INLINE, Isolation
 from cachewatch.service.alerts_and_staleness import Alert
-from cachewatch.service.comparing_sources import TagNews
+from cachewatch.service.comparing_tags_and_pins import TagNews
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.streams_and_silences import PendingRanges, streams_of
 from cachewatch.store.cursors_and_remembered import Unread

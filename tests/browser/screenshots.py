@@ -11,12 +11,12 @@ from sites import read_site
 from browser import chromium
 from browser.chromium import View
 from cachewatch.cli import demo
-from cachewatch.comparing import changesets
+from cachewatch.comparison_flow import changesets
 from cachewatch.core.changesets import NoCollector
 from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.extensions.site.building_and_feeds import Folder, build
-from cachewatch.report.digest_rendering import render_digest
-from cachewatch.report.report_blocks import Requested
+from cachewatch.report.diff_blocks_and_colours import Requested
+from cachewatch.report.digest_rendering_and_sizes import render_digest
 from cachewatch.report.template_rendering import MOST_ROWS, write_page
 from cachewatch.sources.before_and_after import open_comparison
 

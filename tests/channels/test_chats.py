@@ -25,7 +25,7 @@ from cachewatch.channels.webhooks_and_chats import (
 )
 from cachewatch.cli.sample_digests import sample_digest, sample_notice
 from cachewatch.report.digest_and_message_values import RenderedDigest
-from cachewatch.report.digest_rendering import render_digest, render_notice
+from cachewatch.report.digest_rendering_and_sizes import render_digest, render_notice
 
 CHATS = ("slack", "discord", "mattermost", "matrix")
 # Of the elements that clients of Matrix should render, as its specification lists them.

@@ -14,7 +14,7 @@ from conftest import Run
 from helpers import Record, catalogue, history, parsed, record, two_folders
 from pairs import some_pair
 
-from cachewatch.comparing import changesets
+from cachewatch.comparison_flow import changesets
 from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.core.model import NEW_CLASSES, VANISHED_CLASSES, Kind, PackageChange
 from cachewatch.core.package_changes import Pair, compare, compare_all

@@ -558,8 +558,8 @@ def test_no_git_at_all(run: Run, two: Path, monkeypatch: pytest.MonkeyPatch, tmp
 
 def test_two_processes_give_the_same_answer(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The number of processes changes nothing but the time."""
-    monkeypatch.setattr("cachewatch.comparing._WORTH_TWO_PROCESSES", 0)
-    monkeypatch.setattr("cachewatch.comparing._BATCH_BYTES", 1000)
+    monkeypatch.setattr("cachewatch.comparison_flow._WORTH_TWO_PROCESSES", 0)
+    monkeypatch.setattr("cachewatch.comparison_flow._BATCH_BYTES", 1000)
     before = catalogue({f"p{n:02}": records([n, 100 + n]) for n in range(30)})
     after = catalogue({f"p{n:02}": [*records([n, 200 + n]), record(300 + n, versions=["2"])] for n in range(2, 32)})
     repository = history(tmp_path / "r.git", before, after)

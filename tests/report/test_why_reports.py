@@ -17,7 +17,7 @@ from cachewatch.extensions.causes.commands import (
     revisions_report,
 )
 from cachewatch.extensions.causes.predecessors_and_causes import Impact
-from cachewatch.report.report_blocks import Palette
+from cachewatch.report.diff_blocks_and_colours import Palette
 from cachewatch.report.tables_and_listings import write_table
 
 HOSTILE = "a|b<i>`x`\n# c"

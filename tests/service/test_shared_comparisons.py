@@ -8,7 +8,8 @@ from helpers import catalogue, records
 from station import Site, state_of
 
 from cachewatch.git import tags_and_documents
-from cachewatch.service import comparing_sources, digest_assembly
+from cachewatch.service import comparing_tags_and_pins as comparing_sources
+from cachewatch.service import digest_assembly
 from cachewatch.service.passes_and_leadership import create_digests
 from cachewatch.service.poll import poll
 from cachewatch.service.streams_and_silences import streams_of

@@ -10,7 +10,7 @@ import pytest
 from helpers import catalogue, history, record
 from station import Site
 
-from cachewatch.comparing import changesets
+from cachewatch.comparison_flow import changesets
 from cachewatch.config.subscriptions import Match, Silence
 from cachewatch.core.filters_and_default_kinds import DEFAULT, Globs, Selection
 from cachewatch.core.model import Kind, PackageChange

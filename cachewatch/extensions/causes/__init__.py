@@ -17,4 +17,4 @@ def commands() -> list[Command]:
 @extends
 def causes(repository: Any) -> Any:
     """Return the causes of rebuilds that the dependency graphs in `repository` show."""
-    return load(f"{__name__}.rebuilds:RepositoryCauses")(repository)
+    return load(f"{__name__}.explaining_reports_and_locks:RepositoryCauses")(repository)

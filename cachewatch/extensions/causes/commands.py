@@ -36,8 +36,8 @@ from cachewatch.extensions.causes.asked_specs import (
     find_asked,
     recorded_impact,
 )
+from cachewatch.extensions.causes.explaining_reports_and_locks import compare_locks
 from cachewatch.extensions.causes.predecessors_and_causes import Impact
-from cachewatch.extensions.causes.rebuilds import compare_locks
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.git.tags_and_documents import tree_of

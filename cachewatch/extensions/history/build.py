@@ -20,7 +20,13 @@ from cachewatch.core.model import CompilerForm
 from cachewatch.documents.front_matter_and_limits import MAX_BYTES
 from cachewatch.documents.records import KnownRecords
 from cachewatch.errors import NoHistoryIndex, UnknownRevision, UsageError, WorkFailed
-from cachewatch.extensions.causes.rebuilds import CountedCause, TagStep, blobs_of, count_all, find_steps
+from cachewatch.extensions.causes.explaining_reports_and_locks import (
+    CountedCause,
+    TagStep,
+    blobs_of,
+    count_all,
+    find_steps,
+)
 from cachewatch.extensions.history.document_versions import (
     ChainRevision,
     Version,

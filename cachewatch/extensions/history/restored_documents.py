@@ -6,7 +6,7 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
-from cachewatch.comparing import select_package, statements_on
+from cachewatch.comparison_flow import select_package, statements_on
 from cachewatch.core.changesets import NoCollector, Report, Tally
 from cachewatch.core.compiler_and_target_migrations import values_of
 from cachewatch.core.filters_and_default_kinds import Selection

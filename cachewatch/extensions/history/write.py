@@ -17,7 +17,7 @@ from msgspec.structs import astuple
 
 from cachewatch.core.model import Signature
 from cachewatch.errors import AnotherInstance
-from cachewatch.extensions.causes.rebuilds import CountedCause, TagStep
+from cachewatch.extensions.causes.explaining_reports_and_locks import CountedCause, TagStep
 from cachewatch.extensions.history.document_versions import ChainRevision, first_parents
 from cachewatch.extensions.history.index_lookup import IndexPoint, as_text
 from cachewatch.extensions.history.schema_and_location import (

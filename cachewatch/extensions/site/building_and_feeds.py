@@ -1,7 +1,7 @@
 """Build the site: all pages of a catalogue and its history, its Atom feeds, and the archive of digests.
 
 `reading_history.py` reads everything from the history index, and finds why specs were rebuilt, as the values of `package_histories.py`. A module for each kind of page returns its contents, made of `page_parts_and_plots.py`: `front_page.py` for the first
-page, `packages.py` for the pages of packages, `list_pages_and_search_index.py` for those of stacks, tags and revisions and the search index.
+page, `package_page.py` for the pages of packages, `list_pages_and_search_index.py` for those of stacks, tags and revisions and the search index.
 templates/ makes pages of them, and `Folder` writes those that changed.
 
 Each page has a key: a hash of the templates and of all its values. A page with the same key as in the last build is
@@ -47,11 +47,11 @@ from cachewatch.extensions.site.package_histories import (
     shown,
     totals_of,
 )
-from cachewatch.extensions.site.packages import Sources, package_page
+from cachewatch.extensions.site.package_page import Sources, package_page
 from cachewatch.extensions.site.page_parts_and_plots import Happening, Link, View
 from cachewatch.extensions.site.reading_history import SiteContents
+from cachewatch.report.diff_blocks_and_colours import Block
 from cachewatch.report.digest_and_message_values import with_neighbours
-from cachewatch.report.report_blocks import Block
 from cachewatch.report.template_rendering import render
 from cachewatch.runtime.files_and_locks import publish, read_inside, remove
 from cachewatch.runtime.worker import in_processes

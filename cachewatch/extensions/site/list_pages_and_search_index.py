@@ -35,7 +35,7 @@ from cachewatch.extensions.site.page_parts_and_plots import (
     specs_plot,
 )
 from cachewatch.extensions.site.reading_history import SiteContents
-from cachewatch.report.report_blocks import Block
+from cachewatch.report.diff_blocks_and_colours import Block
 from cachewatch.report.words import number
 
 _MOST_FACTS = 6

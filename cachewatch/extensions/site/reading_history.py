@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch import __version__
-from cachewatch.comparing import changesets
+from cachewatch.comparison_flow import changesets
 from cachewatch.core import names_and_escaping as tag_names
 from cachewatch.core.changesets import NoCollector, Report
 from cachewatch.core.filters_and_default_kinds import Globs, Selection
@@ -19,7 +19,7 @@ from cachewatch.core.model import Diagnostic, DiagnosticKind, PackageChange
 from cachewatch.core.statements import with_causes
 from cachewatch.errors import DocumentError, UnknownRevision
 from cachewatch.extensions.causes.asked_specs import GraphStep
-from cachewatch.extensions.causes.rebuilds import Chain, find_chains, rebuilt_in
+from cachewatch.extensions.causes.explaining_reports_and_locks import Chain, find_chains, rebuilt_in
 from cachewatch.extensions.history.index_lookup import Index
 from cachewatch.extensions.history.package_questions import OPEN, Span, baseline_of, joined, presences
 from cachewatch.extensions.history.restored_documents import (
@@ -47,8 +47,8 @@ from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, commit_time
 from cachewatch.git.tags_and_documents import stacks_of, tags_of
 from cachewatch.git.trees import folders, nothing_found
+from cachewatch.report.diff_blocks_and_colours import Requested
 from cachewatch.report.diff_formats import read_report
-from cachewatch.report.report_blocks import Requested
 from cachewatch.runtime.worker import in_processes
 from cachewatch.sources.before_and_after import open_comparison
 

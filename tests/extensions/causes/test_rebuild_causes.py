@@ -14,7 +14,7 @@ from station import Site
 from truths import V3
 
 from cachewatch.errors import SourceError
-from cachewatch.extensions.causes import rebuilds
+from cachewatch.extensions.causes import explaining_reports_and_locks as rebuilds
 
 CONFIG = """\
 version: 1

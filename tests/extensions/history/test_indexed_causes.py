@@ -15,7 +15,7 @@ from helpers import record as record_of
 from indexes import build, run_git
 from truths import V3, History
 
-from cachewatch.extensions.causes import rebuilds
+from cachewatch.extensions.causes import explaining_reports_and_locks as rebuilds
 
 Row = tuple[Any, ...]
 

@@ -10,13 +10,13 @@ from indexes import Catalogue, write
 from msgspec.structs import replace
 from sites import read_site
 
-from cachewatch.comparing import changesets
+from cachewatch.comparison_flow import changesets
 from cachewatch.core.changesets import NoCollector, Report
 from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.errors import UsageError
 from cachewatch.extensions.site.package_histories import story_of
+from cachewatch.report.diff_blocks_and_colours import ALL, Requested
 from cachewatch.report.diff_formats import read_report
-from cachewatch.report.report_blocks import ALL, Requested
 from cachewatch.sources.before_and_after import open_comparison
 
 _EVERYTHING = Requested(most=ALL, wants=lambda _: True)

@@ -19,7 +19,7 @@ from sites import read_site
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.extensions.site.building_and_feeds import ArchivedDigest, Folder, build
 from cachewatch.extensions.site.package_histories import DatedRevision, file_name
-from cachewatch.extensions.site.packages import Sources
+from cachewatch.extensions.site.package_page import Sources
 from cachewatch.extensions.site.page_parts_and_plots import clock
 from cachewatch.extensions.site.reading_history import SiteContents
 from cachewatch.report.digest_and_message_values import PLACE

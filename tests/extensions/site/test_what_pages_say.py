@@ -20,7 +20,7 @@ from cachewatch.extensions.site.package_histories import (
     Present,
     totals_of,
 )
-from cachewatch.extensions.site.packages import Sources, builds_of, filled, install_of, matrix_of, package_page
+from cachewatch.extensions.site.package_page import Sources, builds_of, filled, install_of, matrix_of, package_page
 from cachewatch.extensions.site.page_parts_and_plots import Link, View
 from cachewatch.extensions.site.reading_history import SiteContents
 

@@ -16,7 +16,7 @@ from cachewatch.core.versions_spellings_targets import (
     sorted_versions,
     version_key,
 )
-from cachewatch.extensions.causes.rebuilds import Chain
+from cachewatch.extensions.causes.explaining_reports_and_locks import Chain
 from cachewatch.extensions.site.package_histories import (
     AlikeSpecs,
     PackageHistory,

@@ -1,4 +1,4 @@
-"""Render a digest, or a notice to operators, in every form that a channel may need.
+"""Render a digest, or a notice to operators, in every form that a channel may need, and cut it to the size of each.
 
 Recipients of digests never get the notices.
 """
