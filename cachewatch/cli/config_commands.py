@@ -35,14 +35,14 @@ from cachewatch.core.names_and_escaping import did_you_mean, safe
 from cachewatch.environments import open_environment
 from cachewatch.errors import CachewatchError, ConfigError, DeliveryError, UnknownRevision, UsageError
 from cachewatch.git.local_repository import Repository
-from cachewatch.git.revision_names_and_times import resolve, resolve_upstream
+from cachewatch.git.revision_names_and_times import is_there, resolve, resolve_upstream
 from cachewatch.git.tags_and_documents import list_revision, stacks_of, tags_of
 from cachewatch.git.trees import folders, nothing_found
 from cachewatch.operators.explaining_subscriptions import SubscriptionAnswer, explain_package, packages_now
 from cachewatch.report.digest_and_message_values import DeliveryOutcome, Notice
 from cachewatch.report.digest_rendering_and_sizes import render_digest, render_notice
 from cachewatch.runtime.log import open_log
-from cachewatch.service.context_and_source_copies import Context
+from cachewatch.service.context_and_source_copies import Context, watched_copy
 from cachewatch.sources.folders_and_unreadable_files import is_plain, list_path
 from cachewatch.store.schema import utc_now
 from cachewatch.store.sqlite_and_process_lock import has_state, open_database, open_to_read
@@ -134,11 +134,7 @@ def unknown_filters(context: Context) -> Iterator[str]:
             yield f"sources.{name}: {_why_not(context, source, error)}; its filters were not checked"
             continue
         if source.since is not None:
-            try:
-                with closing(_open(context, source)) as repository:
-                    resolve_upstream(repository, source.since)
-            except CachewatchError as error:
-                yield f"sources.{name}.since: {error}"
+            yield from _unknown_since(context, source, source.since)
         yield from _unknown(f"sources.{name}.tags", "tag", source.tags, {name: {"tag": all_tags}})
     for where, match in matches.items():
         of_match = {name: values for name, values in seen.items() if Globs(match.sources)(name)}
@@ -180,6 +176,25 @@ def _is_unfetched(context: Context, source: Source) -> bool:
     path = Path(source.address)
     is_repository = source.type == "git" and path.exists() and not is_plain(path)
     return is_repository and not context.clone_folder(source.name).exists()
+
+
+def _unknown_since(context: Context, source: Source, since: str) -> Iterator[str]:
+    """Yield a sentence if the service will not have the revision `since` of a source."""
+    why = ""
+    try:
+        with TemporaryDirectory(prefix="cachewatch-") as folder:
+            watched = context.watched(source)
+            if _is_unfetched(context, source):
+                with closing(_open(context, source)) as repository:
+                    why = (
+                        "; the service fetches one branch alone, and tags of git" if is_there(repository, since) else ""
+                    )
+                watched = watched_copy(source, Path(folder) / "clone.git")
+                watched.update()
+            with closing(watched.open()) as repository:
+                resolve_upstream(repository, since)
+    except CachewatchError as error:
+        yield f"sources.{source.name}.since: {error}{why}"
 
 
 def _unknown(where: str, option: str, patterns: Sequence[str], seen: Mapping[str, Values]) -> Iterator[str]:

@@ -285,7 +285,9 @@ def first_revision(repository: Repository, source: Source, newest: Revision) -> 
         try:
             return resolve(repository, source.since)
         except UnknownRevision as error:
-            raise UnknownRevision(f"sources.{source.name}.since: {error}") from error
+            # Where the service keeps its copy helps nobody.
+            said = str(error).removeprefix(repository.prefix)
+            raise UnknownRevision(f"sources.{source.name}.since: {said}") from error
     with suppress(UnknownRevision):  # there may be only one revision
         return resolve(repository, f"{newest.commit}~1") if source.first_run == "report" else newest
     return newest

@@ -84,6 +84,20 @@ def test_a_repository_on_this_machine_is_looked_into_before_the_first_pass(tmp_p
     assert not (tmp_path / "state").exists()
 
 
+def test_a_branch_that_the_service_does_not_fetch_is_no_beginning(tmp_path: Path, run: Run) -> None:
+    """Also before the first pass, and also if it is in the repository on this machine; a date is one."""
+    site = Site(tmp_path, [catalogue({"zlib": records([1])})])
+    git(tmp_path / "upstream.git", "branch", "next")
+    for since, code in (("main", 2), ("next~0", 0), ("today", 0)):
+        site.configure(CONFIG.replace("stale_after: 400d", f"stale_after: 400d, branch: next, since: {since}"))
+        result = run("config", "check", "--config", site.folder / "cachewatch.yaml", "--source", "--strict")
+
+        assert ("warning: sources.public.since: 'main' is not a revision" in result.error) == bool(code)
+        assert ("the service fetches one branch alone" in result.error) == bool(code)
+        assert result.exit_code == code
+    assert not (tmp_path / "state").exists()
+
+
 def check(site: Site, run: Run, match: str, *options: str) -> Result:
     """Check a configuration whose subscription asks for `match`."""
     site.configure(CONFIG.replace("match: {}", f"match: {match}"))
