@@ -1,4 +1,4 @@
-"""The functions and classes of the public API; `cachewatch/__init__.py` names them, docs/api.md describes them.
+"""The functions and classes of the public API; `cachewatch/__init__.py` lists them, docs/api.md describes them.
 
 Everything runs in the calling process and thread, except git, which runs in processes of its own.
 """
@@ -422,10 +422,10 @@ def _is_folder_of_documents(path: Path, layout: Layout) -> bool:
 
 
 class _Kept(streams.ListCollector):
-    """A collector that keeps the changed packages."""
+    """A collector that keeps the changes of each package."""
 
     def add(self, change: PackageChange) -> None:
-        """Keep one package."""
+        """Keep the change of one package."""
         self.kept.append(change)
 
 
@@ -443,7 +443,7 @@ def _guarded(found: Iterable[T]) -> Iterator[T]:
 
 @contextmanager
 def _own_errors() -> Iterator[None]:
-    """Raise an OSError in the block as SourceError."""
+    """Raise each OSError in the block as a SourceError."""
     try:
         yield
     except OSError as error:

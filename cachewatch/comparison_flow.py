@@ -1,9 +1,9 @@
 """The flow of a comparison, from documents to results. Start reading here.
 
 A comparison names the documents that differ (sources). They are read, parsed (documents) and compared
-(core/package_changes) package by package, and then dropped. What is kept is a tally, from which the whole tag is judged
-(core/stacks_prunes_suspicion) and its statements are made (core/statements), and what the collector of the output format keeps of
-each package (report). Nothing here prints.
+(core/package_changes) package by package, and then dropped. Two things are kept: a tally, from which the whole tag is
+judged (core/stacks_prunes_suspicion) and its statements are made (core/statements), and the parts of each package that
+the collector of the output format needs (report). Nothing here prints.
 """
 
 import gc
@@ -83,10 +83,10 @@ def changesets(
     progress: Progress = lambda _: None,
     isolation: Isolation | None = None,
 ) -> Iterator[Changeset]:
-    """Compare everything that `comparison` names, one pair of tags after the other, and yield a changeset for each.
+    """Compare all pairs of tags in `comparison`, one after the other, and yield a changeset for each.
 
-    `make_collector` creates a collector of the output format; `progress` is called with the number of bytes that were
-    compared. With `isolation`, everything is compared there, and all arguments must be picklable.
+    `make_collector` creates a collector of the output format; `progress` is called with the number of compared bytes.
+    With `isolation`, everything is compared there, and all arguments must be picklable.
     """
     for pair in comparison.pairs:
         others = frozenset(other.package for other in pair.difference.others)
@@ -138,7 +138,7 @@ def _compare_batch(
 ) -> Batch:
     """Compare the documents of some packages.
 
-    `is_pruned` tells that specs which no stack builds are pruned from the tag; `others` are packages outside the
+    `is_pruned` means that specs which no stack builds are pruned from the tag; `others` are packages outside the
     selection.
     """
     collector = make_collector()
@@ -154,9 +154,9 @@ def _compare_batch(
 def compare_contents(
     contents: Iterable[Read], tally: Tally, problems: Problems, *, is_pruned: bool
 ) -> Iterator[tuple[PackageChange, tuple[Items, ...]]]:
-    """Compare the documents of some packages, and yield each change of a package with its items.
+    """Compare the documents of some packages, and yield the change of each package with its items.
 
-    Observations of the whole tag are added to `tally`, and faults of documents to `problems`.
+    Observations about the whole tag are added to `tally`, and faults of documents to `problems`.
     """
     with _collector_off():
         pairs = [(content[0], parse_pair(*content, problems)) for content in contents]
@@ -178,7 +178,7 @@ def compare_contents(
 
 @contextmanager
 def _collector_off() -> Iterator[None]:
-    """Turn Python's garbage collector off: the values of a comparison are many, and have no reference cycles."""
+    """Turn Python's garbage collector off, since a comparison makes many values without reference cycles."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -191,7 +191,7 @@ def _collector_off() -> Iterator[None]:
 def select_package(
     change: PackageChange, items: tuple[Items, ...], selection: Selection, tally: Tally, collector: Collector
 ) -> None:
-    """Count the selected part of a package's change, and add it to the collector of the output format."""
+    """Count the selected part of a package's change, and pass it to the collector of the output format."""
     chosen = choose_specs(change, items, selection)
     if chosen is not None:
         count_chosen(*chosen, selection, tally, collector)
@@ -200,7 +200,7 @@ def select_package(
 def choose_specs(
     change: PackageChange, items: tuple[Items, ...], selection: Selection
 ) -> tuple[PackageChange, tuple[Items, ...]] | None:
-    """Return the change of a package reduced to the selected specs, or None if none of these changed."""
+    """Return the part of a package's change that concerns selected specs, or None if there is none."""
     if selection.takes_all_specs:
         return change, items
     part = part_of(change, selection)
@@ -210,7 +210,7 @@ def choose_specs(
 def count_chosen(
     part: PackageChange, items: tuple[Items, ...], selection: Selection, tally: Tally, collector: Collector
 ) -> None:
-    """Count the selected part of a package's change; add it to the collector if its kind is selected too."""
+    """Count the selected part of a package's change; pass it to the collector if its kind is selected, too."""
     tally.note(part, items)
     if selection.wants(part.kinds):
         tally.add(part)
@@ -222,7 +222,7 @@ def refused(
 ) -> Batch:
     """Return `nothing` with the faults of a package that no process could compare.
 
-    Each of its documents is read alone, to find out which of them cannot be read.
+    Each of its documents is read alone, to find out which of them are unreadable.
     """
     pair, old_content, new_content = contents
     before = after = None
@@ -270,7 +270,7 @@ def _runs(documents: Documents) -> Iterator[Documents]:
 
 
 class ComparedPair(NamedTuple):
-    """A compared pair of tags, with the judgement of the whole tag if that is known already."""
+    """A compared pair of tags, with the judgement of the whole tag if it is already known."""
 
     comparison: Comparison
     pair: TagPair
@@ -282,7 +282,7 @@ class ComparedPair(NamedTuple):
 def conclude(
     compared: ComparedPair, tally: Tally, diagnostics: tuple[Diagnostic, ...], unreadable: tuple[Unreadable, ...] = ()
 ) -> Report:
-    """Return the report on a pair of tags whose packages were compared; judge the tag unless that was done before."""
+    """Return the report on a pair of tags after all packages were compared; judge the tag unless that was done."""
     comparison, pair, _, selection, judgement = compared
     packages = _packages(pair.difference, tally)
     tag = pair.after.tag or pair.before.tag or ""
@@ -319,7 +319,7 @@ def statements_on(
     selection: Selection,
     takes: Callable[[str], bool],
 ) -> tuple[Statement, ...]:
-    """Return all statements on what is selected of a tag; `takes` tells whether a package is."""
+    """Return all statements on the selected part of a tag; `takes` tells whether a package is selected."""
     selected, part = tally.seen.items, None
     if tally.selected is not None:
         selected = tally.selected
@@ -340,10 +340,9 @@ def _packages(difference: Difference, tally: Tally) -> PackageCounts:
 
 
 def judge_tag(compared: ComparedPair, tally: Tally, *, is_counted: bool) -> Judgement:
-    """Judge the whole tag, also the packages that are not selected.
+    """Judge the whole tag, including packages that are not selected.
 
-    With `is_counted`, the judgement has the counts of the whole tag, which reports on a part of it show beside their
-    own.
+    With `is_counted`, the judgement has the numbers of the whole tag, for reports on a part of it.
     """
     comparison, pair, isolation, *_ = compared
     lost, gained = tally.seen.moved_stacks()
@@ -362,7 +361,7 @@ def judge_tag(compared: ComparedPair, tally: Tally, *, is_counted: bool) -> Judg
 
 
 def _survey(readers: Readers, difference: Difference, isolation: Isolation) -> Mapping[str, Mapping[Signature, int]]:
-    """Count the signatures in the documents that are the same on both sides, by package."""
+    """Return the number of specs by signature in the unchanged documents, by package."""
     blobs = [blob for blob in difference.unchanged() if is_readable(blob)]
     contents = zip(blobs, readers.after.read(blobs), strict=True)
     found: dict[str, Mapping[Signature, int]] = {}

@@ -1,4 +1,4 @@
-"""Environments of Spack: what a lock file needs, which binaries of that a cache has, and how a revision changes this.
+"""Environments of Spack: which binaries a lock file needs, which of them a cache has, and how a revision changes that.
 
 The needs are read from `spack.lock` of versions 4 to 7, or from the specs in `spack.yaml`. Each document of recorded
 revisions and live caches is read once, and not kept.
@@ -100,7 +100,7 @@ def open_environment(path: Path, folders: Iterable[Path] = ()) -> Environment:
 
 
 def file_of(path: Path) -> Path:
-    """Return the file of the environment at `path`, which need not exist."""
+    """Return the lock file or manifest of the environment at `path`; it need not exist."""
     if path.is_dir():
         return next((path / name for name in (LOCK_FILE, MANIFEST_FILE) if (path / name).is_file()), path / LOCK_FILE)
     is_locked = path.suffix in (".yaml", ".yml") and path.with_name(LOCK_FILE).is_file()
@@ -108,14 +108,14 @@ def file_of(path: Path) -> Path:
 
 
 def read_lock(data: bytes, name: str) -> Environment:
-    """Return the environment in the bytes of a lock file; `name` is its name, also in a UsageError."""
+    """Return the environment in the bytes of a lock file; `name` names it in errors."""
     nodes, roots = _parts(data, name)
     needs = [_need(spec_hash, nodes, roots) for spec_hash, node in nodes.items() if node.external is None]
     return Environment(name=name, needs=_sorted(needs), externals=len(nodes) - len(needs))
 
 
 def open_lock_graph(path: Path, folders: Iterable[Path] = ()) -> LockGraph:
-    """Read the dependency graph of the lock file at `path`, or of its folder or manifest, as `open_environment` does.
+    """Read the dependency graph of the lock file at `path`, or in its folder, or beside its manifest.
 
     Raises UsageError if there is no lock file.
     """
@@ -136,7 +136,7 @@ def _read(path: Path, folders: Iterable[Path], wanted: str) -> bytes:
 
 
 def _parts(data: bytes, name: str) -> tuple[dict[str, Node], set[str]]:
-    """Return the nodes of a lock file by hash, also those of included ones, and the hashes of its roots."""
+    """Return the nodes of a lock file by hash, including those of included ones, and the hashes of its roots."""
     try:
         lock = _decode_lock(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -184,7 +184,7 @@ def _lookup(nodes: Mapping[str, Node]) -> Lookup:
 
 
 def read_manifest(data: bytes, name: str) -> Environment:
-    """Return the environment with the specs of a manifest, without hashes and dependencies."""
+    """Return the environment with the specs of a manifest; these have no hashes and dependencies."""
     try:
         manifest = load_yaml(data.decode("utf-8", "replace"))
     except UnreadableDocument as error:
@@ -211,7 +211,7 @@ def _definitions(listed: Any) -> Mapping[str, list[Any]]:
 
 
 class _Expansion:
-    """Expands the lists of specs in a manifest, with names of other lists, and matrices with all their combinations."""
+    """Expands the lists of specs in a manifest: references to other lists, and matrices."""
 
     def __init__(self, definitions: Mapping[str, list[Any]], name: str) -> None:
         self._definitions = definitions
@@ -220,7 +220,7 @@ class _Expansion:
         self._text = 0
 
     def specs(self, listed: Any, depth: int = 0) -> Iterator[str]:
-        """Yield the specs of a list; raises UsageError if it expands to more than any environment has."""
+        """Yield the specs of a list. Raises UsageError if it expands to more than any environment has."""
         for entry in listed if isinstance(listed, list) and depth < _DEEPEST else []:
             self._count()
             if isinstance(entry, dict) and isinstance(entry.get("matrix"), list):
@@ -264,15 +264,15 @@ class CacheContents(Struct, frozen=True):
 
 
 def recorded_in(opened: "Repository", repository: str, revision: str, packages: Collection[str]) -> CacheContents:
-    """Return the specs of `packages` in a revision, or one tag of it, of the open repository `opened`."""
+    """Return the specs of `packages` in a revision, or in one tag of it, of the open repository `opened`."""
     found = resolve(opened, revision)
     return listed(list_revision(opened, found, packages.__contains__), repository)
 
 
 def published(address: str, packages: Collection[str], **options: Any) -> CacheContents:
-    """Return the specs of `packages` in a live build cache now.
+    """Return the specs of `packages` in a live build cache.
 
-    `options` are `tag`, `view`, `token_file` and `login_file`, as of BuildCache.
+    `options` are `tag`, `view`, `token_file` and `login_file`, as for BuildCache.
     """
     kind = next((kind for kind in extensions().source_kinds if kind.type == "buildcache"), None)
     if kind is None:
@@ -282,7 +282,7 @@ def published(address: str, packages: Collection[str], **options: Any) -> CacheC
 
 
 def listed(listing: Listing, name: str) -> CacheContents:
-    """Return the specs in the documents of one tag; `name` is the catalogue in messages."""
+    """Return the specs in the documents of one tag; messages call the catalogue `name`."""
     known, diagnostics = KnownRecords(), list(listing.diagnostics)
     holdings: dict[str, Mapping[str, Signature]] = {}
     blobs = [blob for blob in listing.blobs.items() if is_readable(blob[1])]
@@ -319,7 +319,7 @@ def cover_both(
     bases: Bases = MappingProxyType({}),
     isolation: Isolation = INLINE,
 ) -> tuple[Coverage, Coverage]:
-    """Return which needs of `environment` the tags in `before` and in `after` cover; a binary in one tag is enough.
+    """Return the coverage of `environment` by the tags in `before` and in `after`; a binary in one tag is enough.
 
     In `before`, packages in `bases` are read in the revisions named there. If a document cannot be read, the other
     state's document of its package counts for both, so that this is no loss.
@@ -364,7 +364,7 @@ _Question = tuple[Environment, Blob, Content]  # one document, and the part of t
 
 
 def _contents_read(listing: Listing, environment: Environment, places: _Places, isolation: Isolation) -> None:
-    """Read each blob once, and add the needs that it covers to every state that has it."""
+    """Read each blob once, and add the needs that it meets to every state that has it."""
     by_package = defaultdict[str, list[Need]](list)
     for need in environment.needs:
         by_package[need.package].append(need)
@@ -387,7 +387,7 @@ def _contents_read(listing: Listing, environment: Environment, places: _Places, 
 
 
 def _answers(questions: Sequence[_Question]) -> list[_Answer | None]:
-    """Return the needs that each document covers; None for those that cannot be read."""
+    """Return the needs that each document meets; None for unreadable documents."""
     found: list[_Answer | None] = []
     for needed, blob, content in questions:
         document = parse_side(blob, content, KnownRecords())

@@ -83,9 +83,9 @@ class HttpError(SourceError):
         was_sent: bool = False,
         is_too_large: bool = False,
     ) -> None:
-        """Without a `status`, the server did not answer; if the request `was_sent`, it may have been processed.
+        """Without a `status`, the server did not answer; if the request `was_sent`, it may have had an effect.
 
-        `retry_after` is the number of seconds after which the server wants the request again.
+        `retry_after` is the number of seconds that the server asks to wait.
         """
         super().__init__(message)
         self.status = status

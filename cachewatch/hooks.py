@@ -26,7 +26,7 @@ _implemented: defaultdict[str, dict[str, Callable[..., Any]]] = defaultdict(dict
 
 
 def extends(function: _Function) -> _Function:
-    """Mark a function of an extension's package as its implementation of the hook of the same name."""
+    """Mark a function in an extension's package as the implementation of the hook with the same name."""
     _implemented[function.__module__][function.__name__] = _extends(function)
     return function
 
@@ -104,7 +104,7 @@ class Hooks:
 
     @_declares(firstresult=True)
     def past(self, repository: Any, log: Any) -> Any:
-        """Return the history of a repository, with `stay`, `until`, `alternative` and `close`; None without one."""
+        """Return the history of a repository, with `stay`, `until`, `alternative` and `close`; None if it has none."""
 
     @_declares(firstresult=True)
     def causes(self, repository: Any) -> Any:
@@ -161,13 +161,13 @@ def extensions() -> Extensions:
 
 
 def lacking(what: str, name: str) -> str:
-    """Return the sentence that `what` needs the extension `name`, and why that cannot be used."""
+    """Return the sentence that `what` needs the extension `name`, and why the extension cannot be used."""
     why = extensions().failed.get(name)
     return f"{what} needs the extension `{name}`, which {f'cannot be loaded: {why}' if why else 'is not installed'}"
 
 
 def models(kinds: Sequence[SourceKind | ChannelKind | Settings]) -> dict[str, Any]:
-    """Return the pydantic model of each type; those that cannot be imported are left out, and noted in `failed`."""
+    """Return the pydantic model of each type; those that cannot be imported are noted in `failed` instead."""
     found = {}
     for kind in kinds:
         try:
@@ -178,7 +178,7 @@ def models(kinds: Sequence[SourceKind | ChannelKind | Settings]) -> dict[str, An
 
 
 def load(reference: str) -> Any:
-    """Import the object named by `reference`, `module:object`; raises UsageError if that fails."""
+    """Import the object named by `reference`, `module:object`. Raises UsageError if that fails."""
     module, _, name = reference.partition(":")
     try:
         return getattr(import_module(module), name)

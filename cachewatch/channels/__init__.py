@@ -1,4 +1,4 @@
-"""Open the channels of the configuration, say how long one message may take in each, and remove secret addresses.
+"""Open the configured channels, limit the time for one message, and remove secret URLs from texts.
 
 A channel's module is loaded when a channel of its type is opened: a Maildir needs no HTTP client, and a webhook no
 SMTP.
@@ -27,7 +27,7 @@ CHANNELS = {
 
 
 def open_channel(config: ChannelConfig) -> Channel:
-    """Return the channel that `config` describes; raises ConfigError if it needs a package that is not installed."""
+    """Return the channel that `config` describes. Raises ConfigError if it needs a package that is not installed."""
     kinds = {kind.type: kind.channel for kind in extensions().channel_kinds} | CHANNELS
     channel: Channel = load(kinds[config.type])(config)
     return channel
@@ -51,13 +51,13 @@ def longest_attempt(config: ChannelConfig) -> timedelta:
 
 
 class OneByOne:
-    """A channel that delivers its messages one by one, without a session with a server."""
+    """A base class for channels that deliver messages one by one, without a session with a server."""
 
     _sent_history: SentHistory = staticmethod(lambda *_: ())
 
     @contextmanager
     def open(self, sent_history: SentHistory) -> Iterator[Transport]:
-        """Begin a run of deliveries; `sent_history` returns what was sent before."""
+        """Begin a run of deliveries; `sent_history` returns messages that were sent before."""
         self._sent_history = sent_history
         yield cast("Transport", self)
 

@@ -44,17 +44,17 @@ class OutputPlace:
         self.base = constant.absolute().parent  # everything up to the first folder that has a field
 
     def path(self, **values: str) -> Path:
-        """Return the path for the values of all fields; no value can lead out of its folder."""
+        """Return the path with the values of all fields filled in; no value can lead out of its folder."""
         safe = {name: file_name(value) for name, value in values.items()}
         parts = [_FIELD.sub(lambda found: safe[found[1]], part) for part in Path(self.template).parts]
         return Path(*parts).absolute()
 
     def base_of(self, path: Path) -> Path:
-        """Return the configured folder in which `path` lies; for a path of an earlier configuration, its own folder."""
+        """Return the configured folder that contains `path`; for a path of an old configuration, its own folder."""
         return self.base if path.is_relative_to(self.base) else path.parent
 
     def made(self) -> Iterator[Path]:
-        """Yield the existing files whose paths match the template, whoever wrote them."""
+        """Yield the existing files whose paths fit the template, whoever wrote them."""
         template = str(Path(self.template).absolute())
         pieces = [piece for piece in re.split(r"(\{[^{}]*\})", template) if piece]
         shapes = (_SHAPES.get(each[1:-1], _PART) if each.startswith("{") else re.escape(each) for each in pieces)
@@ -87,14 +87,14 @@ _TYPES = {
 
 
 class PublishedChannel(OneByOne):
-    """Writes files for others to read."""
+    """A base class for channels that write files for others to read."""
 
     def __init__(self, config: FileConfig | FeedConfig) -> None:
         self.name = config.name
         self._place = OutputPlace(config.path)
 
     def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:  # noqa: ARG002  the contract of a channel
-        """Return the same file, so that it is written again."""
+        """Return the same message, so that its file is written again."""
         return original
 
 
@@ -143,14 +143,14 @@ class FileChannel(PublishedChannel):
         return SENT
 
     def _free(self, path: Path, message: Message) -> Path:
-        """Return the path to write to; in an archive, never one that has another digest of the same period."""
+        """Return the path to write to; in an archive, one that has no other digest of the same period."""
         is_archive = "period" in self._place.fields and "key" not in self._place.fields
         if not is_archive or read(path) is None:
             return path
         return path.with_name(f"{path.stem}-{sha256(message.key.encode()).hexdigest()[:8]}{path.suffix}")
 
     def _is_outdated(self, message: Message) -> bool:
-        """Tell whether the path is one for the latest digest, and a later digest was already written to it."""
+        """Tell whether the file holds only the latest digest, and a later one was already written."""
         if self._place.fields & {"period", "key"}:
             return False
         return any(sent.created > message.created for sent in self._sent_history(message.target, 1))

@@ -1,4 +1,4 @@
-"""Atom feeds: one for each subscription, written anew from its newest entries whenever one is added, and their one template."""
+"""Atom feeds, one for each subscription: each is rewritten with its newest entries when one is added."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -24,7 +24,7 @@ _LONGEST_SUMMARY = 1_000  # characters
 
 
 class Feed(Struct, frozen=True, kw_only=True):
-    """What a feed says of itself."""
+    """The metadata of a feed."""
 
     id: str
     title: str
@@ -35,7 +35,7 @@ class Feed(Struct, frozen=True, kw_only=True):
 
 
 class FeedEntry(Struct, frozen=True, kw_only=True):
-    """An entry of a feed; it has `content` or `sections`."""
+    """An entry of a feed; it has either `content` or `sections`."""
 
     id: str
     title: str
@@ -49,7 +49,7 @@ class FeedEntry(Struct, frozen=True, kw_only=True):
 
 
 class _DigestEntry(Struct, frozen=True):
-    """The message of a digest: its entry, and the feed as it is without others."""
+    """The stored message of a digest: its entry, and the feed's metadata."""
 
     feed: Feed
     entry: FeedEntry
@@ -66,7 +66,7 @@ class FeedChannel(PublishedChannel):
         self._config = config
 
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
-        """Return one entry, which includes the metadata of its feed."""
+        """Return one entry, with the metadata of its feed."""
         message = Message(
             key=rendered.key,
             target=str(self._place.path(subscription=rendered.subscription)),
@@ -77,7 +77,7 @@ class FeedChannel(PublishedChannel):
         return [message]
 
     def deliver(self, message: Message) -> DeliveryResult:
-        """Write the feed with this entry and those that were sent before."""
+        """Write the feed with this entry and those sent before."""
         path, most = Path(message.target), self._config.entries
         try:
             feed = _feed(message, self._sent_history(message.target, most), most)
@@ -94,7 +94,7 @@ class FeedChannel(PublishedChannel):
 
 
 def _entry(rendered: RenderedDigest, config: FeedConfig) -> _DigestEntry:
-    """Return the entry of a digest. Its id follows from the digest's key, so a repeated entry has the same id."""
+    """Return the entry of a digest; its id depends only on the digest's key, so a repeated entry has the same id."""
     url, page = (
         one_line((address or "").replace("{subscription}", rendered.subscription), 2000)
         for address in (config.url, config.page)
@@ -117,7 +117,7 @@ def _entry(rendered: RenderedDigest, config: FeedConfig) -> _DigestEntry:
 
 
 def _feed(message: Message, older: Iterable[Message], most: int) -> bytes:
-    """Return the whole feed of a new entry and `older` ones; without a page, it belongs to that of its newest digest."""
+    """Return the whole feed with a new entry and `older` ones; its page is by default that of the newest digest."""
     new = _decode(message.payload)
     known = {new.entry.id: (message, new.entry)}
     for sent in older:
@@ -140,7 +140,7 @@ def _feed(message: Message, older: Iterable[Message], most: int) -> bytes:
 
 
 def _body(html: str) -> str:
-    """Return the content of the body of an HTML document, since an entry is shown inside another page."""
+    """Return the content of the body of an HTML document, since feed readers show an entry inside another page."""
     start = html.lower().find("<body")
     start = html.find(">", start) + 1 if start >= 0 else 0
     end = html.lower().rfind("</body")
@@ -148,7 +148,7 @@ def _body(html: str) -> str:
 
 
 def urn(text: str) -> str:
-    """Return the id that Atom requires, the same for the same text."""
+    """Return an id in the form that Atom requires; equal texts give equal ids."""
     return uuid5(NAMESPACE_URL, text.encode("ascii", "backslashreplace").decode()).urn
 
 

@@ -1,4 +1,4 @@
-"""Create mails of digests, one per recipient: addresses, headers and bytes; pass them to sendmail or into a Maildir.
+"""Create mails of digests, one for each recipient, and pass them to sendmail or into a Maildir.
 
 The same digest gives the same bytes every time. Both parts are quoted-printable and pure ASCII, so no server needs
 8BITMIME, and nothing in them looks like the beginning of a mail (`From `) or its end (a lone dot).
@@ -55,7 +55,7 @@ class Mail(Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """A hash of the content and the recipient, 16 hexadecimal digits."""
+        """A hash of content and recipients, in 16 hexadecimal digits."""
         parts = [self.content, *map(str, self.to)]
         if self.original:
             parts += ["resent", self.original, self.rendered.created.isoformat()]
@@ -63,7 +63,7 @@ class Mail(Struct, frozen=True):
 
     @property
     def content(self) -> str:
-        """A hash of the content, 16 hexadecimal digits; the same for all recipients."""
+        """A hash of the content, in 16 hexadecimal digits; it is the same for all recipients."""
         rendered = self.rendered
         parts = [_FORMAT, rendered.key, rendered.title, rendered.text, rendered.html]
         return _digest(
@@ -76,7 +76,7 @@ def _digest(parts: Iterable[str]) -> str:
 
 
 def message_id(mail: Mail, config: MailConfig) -> str:
-    """Return `<digest.SUBSCRIPTION.PERIOD.HASH@DOMAIN>`, the same for the same content and recipient."""
+    """Return `<digest.SUBSCRIPTION.PERIOD.HASH@DOMAIN>`; it is the same for the same content and recipient."""
     rendered = mail.rendered
     kind = "notice" if rendered.is_notice else "digest"
     period = re.sub(r"[^A-Za-z0-9-]+", "_", rendered.period)[:40]  # two dots in a row are not allowed there
@@ -85,7 +85,7 @@ def message_id(mail: Mail, config: MailConfig) -> str:
 
 
 def list_domain(config: MailConfig) -> str:
-    """Return the domain of the identifiers of mailing lists and messages."""
+    """Return the domain used in List-Id and Message-ID."""
     return config.list_domain or parseaddr(config.sender)[1].rpartition("@")[2]
 
 
@@ -173,7 +173,7 @@ def _list_headers(mail: Mail, config: MailConfig) -> list[tuple[str, str]]:
 
 
 def _unsubscribe(config: MailConfig, mail: Mail) -> str:
-    """Return the address where the recipient unsubscribes, with a token that only cachewatch can make."""
+    """Return the URL to unsubscribe, with a token that only cachewatch can make."""
     recipient = mail.to[0].addr_spec if mail.to else ""
     subscription = mail.rendered.subscription
     values = {"subscription": subscription, "recipient": recipient}
@@ -189,7 +189,7 @@ def _unsubscribe(config: MailConfig, mail: Mail) -> str:
 
 
 def _link(url: str) -> str:
-    """Return `url` with all characters escaped that would end a link or a header."""
+    """Return `url` with the characters escaped that could end a link or a header."""
     return quote(url, safe="!#$%&'()*+,/:;=?@[]~-._", errors="replace")
 
 
@@ -210,7 +210,7 @@ _WIDTH = 78
 
 
 class MailPolicy(EmailPolicy):
-    """Folds all headers but those of addresses, dates and MIME at spaces, and encodes none but the subject.
+    """Folds headers at spaces and encodes only the subject; addresses, dates and MIME are left to the library.
 
     The standard library's policy turns a long List-Unsubscribe, References or In-Reply-To into encoded words, which no
     mail program reads, and can make a long subject invalid. A subject that is not ASCII is encoded by the older
@@ -218,7 +218,7 @@ class MailPolicy(EmailPolicy):
     """
 
     def header_store_parse(self, name: str, value: Any) -> tuple[str, Any]:
-        """Return the name and value that a message stores of a header; raises ValueError if it has several lines."""
+        """Return name and value of a header for storing. Raises ValueError if the value has several lines."""
         if name.lower() in _THEIRS:
             return super().header_store_parse(name, value)
         text = str(value)
@@ -267,11 +267,11 @@ class MailChannel(OneByOne):
 
     @property
     def envelope_sender(self) -> str:
-        """The address to which mail that cannot be delivered is returned."""
+        """The address to which undeliverable mail is returned."""
         return self._mail_config.bounces or parseaddr(self._mail_config.sender)[1]
 
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
-        """Return one message for each recipient, even if one is listed twice."""
+        """Return one message for each recipient, once for an address that is listed twice."""
         messages = [self._message(rendered, recipient) for recipient in rendered.to]
         return list({message.target.lower(): message for message in reversed(messages)}.values())[::-1]
 
@@ -295,7 +295,7 @@ class MailChannel(OneByOne):
 
 
 def addresses(recipients: Iterable[str]) -> tuple[Address, ...]:
-    """Return the valid addresses of `recipients`; invalid ones are refused only when the mail is sent to each."""
+    """Return the valid addresses of `recipients`; invalid ones are refused only when mail is sent to them."""
     return tuple(
         Address(parseaddr(recipient)[0] if "<" in recipient else "", addr_spec=address_of(recipient))
         for recipient in recipients
@@ -326,7 +326,7 @@ _INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "TZ")  # not the secrets that o
 
 
 class SendmailChannel(MailChannel):
-    """Sends mail through the local sendmail program, which is started once for each message."""
+    """Sends mail through the local sendmail program, which runs once for each message."""
 
     policy = LOCAL
 
@@ -385,7 +385,7 @@ class MaildirChannel(MailChannel):
         return self._for_maildir(rendered, original.message_id or "")
 
     def deliver(self, message: Message) -> DeliveryResult:
-        """Write one message, unless it exists, read or unread.
+        """Write one message, unless it is already there, read or unread.
 
         It is written as a hidden file first, which mail programs ignore.
         """

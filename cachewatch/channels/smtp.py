@@ -1,4 +1,4 @@
-"""Deliver mail through an SMTP server: one connection per run, one transaction per recipient.
+"""Deliver mail through an SMTP server: one connection for a run, one transaction for each recipient.
 
 The timeout of smtplib applies to each read, so a server that sends a byte now and then, or endless lines, could hold a
 session for ever. Therefore each attempt has a deadline at which the connection is shut down, and each reply a limit of
@@ -46,7 +46,7 @@ _OTHER_THAN_SIZE = re.compile(r"5\.[67]\.\d")
 
 
 def _of_reply(step: str, code: int, words: str) -> DeliveryResult:
-    """Return the result of a delivery in which the server refused the command `step`, with a code and words."""
+    """Return the result of a delivery in which the server refused the command `step` with a code and words."""
     said, is_opening = one_line(f"{step}: {code} {words}", 300), step in _OPENING
     if not 400 <= code < 600:  # no server of mail speaks like this
         return DeliveryResult(DeliveryOutcome.DEFERRED, said, is_channel=True, may_have_arrived=step == _END)
@@ -90,13 +90,13 @@ def _of_failure(step: str, error: OSError) -> DeliveryResult:
 
 
 class Session(smtplib.SMTP):
-    """The client of smtplib, with limits to the time of an attempt and the size of replies.
+    """The client of smtplib, with limits on the time of an attempt and the size of replies.
 
-    A second handle on the connection allows another thread to shut it down.
+    A second handle on the connection lets another thread shut it down.
     """
 
     def __init__(self, config: Smtp) -> None:
-        """Set up without connecting."""
+        """Store the settings; nothing is connected yet."""
         self.step = _CONNECTING
         self._config = config
         self._seconds = config.timeout.total_seconds()
@@ -123,14 +123,14 @@ class Session(smtplib.SMTP):
             self.login(config.user, password)
 
     def end(self) -> None:
-        """Quit and close the connection; the server's answer does not matter."""
+        """Quit and close the connection, whatever the server answers."""
         with suppress(OSError), self.within(_QUIT_SECONDS):
             self.quit()
         self.close()
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """Shut the connection down and raise TimeoutError if the block takes longer than `seconds`."""
+        """Shut down the connection and raise TimeoutError if the block takes longer than `seconds`."""
         is_over = threading.Event()
 
         def shut() -> None:
@@ -171,7 +171,7 @@ class Session(smtplib.SMTP):
         super().putcmd(cmd, args)
 
     def data(self, msg: Any) -> tuple[int, bytes]:
-        """Send a message as it is, and return the reply, which may take longer than others."""
+        """Send a message unchanged and return the reply, which may take longer than others."""
         code, words = self.docmd("DATA")
         if code != 354 or self.sock is None:
             raise smtplib.SMTPDataError(code, words)
@@ -184,7 +184,7 @@ class Session(smtplib.SMTP):
         return reply
 
     def getreply(self) -> tuple[int, bytes]:
-        """Return the next reply; raises OSError if it is too long."""
+        """Return the next reply. Raises OSError if it is too long."""
         if self.file is None and self.sock is not None:
             self.file = _Replies(self.sock.makefile("rb", buffering=0))
         if self.file is not None:
@@ -200,7 +200,7 @@ class Session(smtplib.SMTP):
 
 
 class _Replies(BufferedReader):
-    """A stream of replies with a limit to the size of each."""
+    """A stream of replies that limits the size of each."""
 
     left = _REPLY_SIZE
 
@@ -231,7 +231,7 @@ class EmailChannel(MailChannel):
 
     @contextmanager
     def open(self, sent_history: SentHistory) -> Iterator[Transport]:  # noqa: ARG002  the contract of a channel
-        """Begin a run of deliveries; it connects when the first message is sent."""
+        """Begin a run of deliveries; the first message opens the connection."""
         transport = _SmtpTransport(self._smtp, self.envelope_sender)
         try:
             yield transport
@@ -249,7 +249,7 @@ class _SmtpTransport:
         self._failure: DeliveryResult | None = None
 
     def deliver(self, message: Message) -> DeliveryResult:
-        """Send one message; once the server itself has failed, all further messages of the run fail at once."""
+        """Send one message; if the server itself failed before, all further messages of the run fail at once."""
         if not is_address(message.target):
             return NO_ADDRESS
         if self._failure is not None:
@@ -292,7 +292,7 @@ class _SmtpTransport:
         return replace(answer, detail=answer.detail.replace(secret, "***")) if secret else answer
 
     def _is_ready(self, session: Session) -> bool:
-        """Reset a session after the server refused a message; tell whether it can take the next one."""
+        """Reset a session after a refused message; return whether it can take the next one."""
         with suppress(OSError), session.within(self._config.timeout.total_seconds()):
             return session.rset()[0] == 250
         return False

@@ -50,7 +50,7 @@ class WebhookChannel(OneByOne):
         return [self._message(rendered, rendered.key)]
 
     def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:
-        """Return the request again with a new Idempotency-Key, since it would otherwise be taken for a repetition."""
+        """Return the request with a new Idempotency-Key, so that the receiver does not take it for a repetition."""
         title = f"Resent: {rendered.title.removeprefix('Resent: ')}"
         return self._message(replace(rendered, title=title), f"{original.message_id} {rendered.created.isoformat()}")
 
@@ -116,13 +116,13 @@ class WebhookChannel(OneByOne):
 
 
 def place(url: Secret) -> str:
-    """Return only scheme and host of `url`, the rest of which is secret."""
+    """Return scheme and host of `url`; the rest is secret."""
     parts = urlsplit(url.reveal())
     return one_line(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}")
 
 
 def _key(secret: Secret) -> bytes:
-    """Return the bytes to sign with: decoded from base64 if the secret begins with `whsec_`, else the secret itself."""
+    """Return the signing key as bytes: decoded from base64 if it begins with `whsec_`, else as it is."""
     text = secret.reveal()
     if text.startswith("whsec_"):
         try:
@@ -150,7 +150,7 @@ _COMMAND = re.compile(r"Command: (?:cachewatch|git|spack) ")
 
 
 def markdown(text: str, chat: str, *, is_start: bool = True) -> str:
-    """Return one line, escaped for the Markdown of a chat; `is_start` tells that it is at the start of a line."""
+    """Return one line, escaped for the Markdown of a chat; `is_start` means that it begins a line."""
     within, at_start = _MARKUP[chat]
     first = ""
     if is_start and (found := re.match(at_start, text)):
@@ -164,7 +164,7 @@ def without_mentions(text: str) -> str:
 
 
 def without_links(line: str) -> str:
-    """Return a line in which no chat shows a link; a line with a command is unchanged, so that it can be copied."""
+    """Return a line in which no chat makes a link; a command is not changed, so that it can be copied."""
     return line if _COMMAND.match(line) else _LINKED.sub("\u200b", line)
 
 
@@ -179,7 +179,7 @@ _LABEL = re.compile(r"([^:]{1,60}:) (?=\S)")
 
 
 class _Brief(Struct, frozen=True):
-    """The part of a digest that every chat shows, as plain text without mentions and links."""
+    """The part of a digest that chats show, as plain text without mentions and links."""
 
     title: str
     bullets: tuple[tuple[str, str], ...]  # the label, which is bold and may be empty, and the text
@@ -189,12 +189,12 @@ class _Brief(Struct, frozen=True):
 
 
 def webhook_body(preset: str, rendered: RenderedDigest) -> bytes:
-    """Return the body of a webhook's request in the layout of `preset`, in pure ASCII."""
+    """Return the body of a webhook's request in ASCII, in the layout of the chat `preset`."""
     return json.dumps(_PRESETS[preset](rendered)).encode("ascii")
 
 
 def chat_text(rendered: RenderedDigest) -> str:
-    """Return the text below the title for a chat that shows plain text; the title if there is nothing else."""
+    """Return the text below the title, for a chat that shows plain text; the title itself if there is none."""
     brief = _brief(rendered)
     return "\n".join(_lines(brief)) or brief.title
 
@@ -250,7 +250,7 @@ def _json(rendered: RenderedDigest) -> Mapping[str, Any]:
 
 
 def _mattermost(rendered: RenderedDigest) -> Mapping[str, Any]:
-    """Return a message with one attachment, a form that older clients show too."""
+    """Return a message with one attachment, which older clients also show."""
     brief = _brief(rendered)
     attachment = {
         "fallback": brief.title,
@@ -280,7 +280,7 @@ def _discord(rendered: RenderedDigest) -> Mapping[str, Any]:
 
 
 def _marked_up(brief: _Brief, chat: str) -> str:
-    """Return as many bullets as fit, and the link, in the Markdown of a chat."""
+    """Return as many bullets as fit, and the link, in the chat's Markdown."""
     link = f"[{_LINK_TEXT}](<{brief.link}>)" if brief.link else ""
     lines = [
         f"- **{markdown(label, chat, is_start=False)}** {markdown(text, chat, is_start=False)}"
@@ -294,7 +294,7 @@ def _marked_up(brief: _Brief, chat: str) -> str:
 
 
 def _slack(rendered: RenderedDigest) -> Mapping[str, Any]:
-    """Return a message of blocks with literal text, in which Slack reads no markup.
+    """Return a message of blocks with literal text, in which Slack interprets no markup.
 
     `text` is shown in notifications, and by other chats that accept Slack's messages but not its blocks.
     """
@@ -343,7 +343,7 @@ _PRESETS: Mapping[str, Callable[[RenderedDigest], Mapping[str, Any]]] = {
 
 
 class AppriseChannel(OneByOne):
-    """Chats that Apprise reaches, each by one URL.
+    """Chats that Apprise can reach, each by a URL.
 
     Apprise tells whether a message was sent, and writes the reason of a failure only to its log.
     """
@@ -392,5 +392,5 @@ class AppriseChannel(OneByOne):
 
 
 def _target(url: str) -> str:
-    """Return a name for a URL that reveals only the kind of chat."""
+    """Return a name for a URL that reveals only the type of chat."""
     return f"{one_line(url.partition('://')[0], 20)}:{hash_mark(url)}"

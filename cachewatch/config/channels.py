@@ -46,7 +46,7 @@ PORTS = {"starttls": 587, "tls": 465, "none": 25}
 
 
 def _place(text: str, context: ConfigContext) -> str:
-    """Return a path with placeholders, made relative to the folder of the configuration file."""
+    """Return a path with placeholders, relative to the folder of the configuration file."""
     return str(context.folder / text)
 
 
@@ -58,7 +58,7 @@ def _html_size(text: str) -> int:
 
 
 def _type(name: str) -> Any:
-    """Declare the key `type:`, which determines the other keys of a channel and is required."""
+    """Declare the key `type:`, which is required and determines the other keys of a channel."""
     return Field(name, description="type of the channel", json_schema_extra={"required": True})
 
 

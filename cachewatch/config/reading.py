@@ -1,4 +1,4 @@
-"""Find the configuration file and read it to a checked `Config`; every mistake is reported with its line.
+"""Find the configuration file and read it into a checked `Config`; every mistake is reported with its line.
 
 Every scalar stays text as written, so that 07:30 is no number and `no` no boolean unless the type of a key says so.
 """
@@ -25,7 +25,7 @@ from cachewatch.runtime.files_and_locks import folder_around, read_inside
 
 
 def read_whole(node: ConfigNode, context: ConfigContext) -> Config:
-    """Return the Config of the file's tree `node`; raise ConfigError with all its mistakes."""
+    """Return the Config of the file's tree `node`. Raises ConfigError with all mistakes."""
     entries = node.section()
     _look_ahead(entries, context)
     values = {key: plain(each) for key, each in entries.items()} | {NOT_A_KEY: node.file}
@@ -58,7 +58,7 @@ def _check_environments(config: Config, node: ConfigNode, context: ConfigContext
 
 
 def _look_ahead(entries: Mapping[str, ConfigNode], context: ConfigContext) -> None:
-    """Store in `context` the names and values that other sections refer to, even if their sections have mistakes."""
+    """Store in `context` the names and settings that other sections use, even if their own sections have mistakes."""
 
     def names(section: str) -> Mapping[str, ConfigNode]:
         value = entries[section].value if section in entries else None
@@ -149,7 +149,7 @@ def _subscriptions_in(file: Path, context: ConfigContext) -> Mapping[str, Config
 
 
 def _section(node: ConfigNode, context: ConfigContext) -> Mapping[str, ConfigNode]:
-    """Return the keys and values of a section; if it is none, record a mistake and raise Broken."""
+    """Return the keys and values of a section; if `node` is no section, record a mistake and raise Broken."""
     try:
         return node.section()
     except ConfigError as error:
@@ -158,7 +158,7 @@ def _section(node: ConfigNode, context: ConfigContext) -> Mapping[str, ConfigNod
 
 
 def _read_tree(path: Path, context: ConfigContext, read: Callable[[], bytes]) -> ConfigNode:
-    """Return the tree of a YAML file that `read` loads; if it cannot be read, record a mistake and raise Broken."""
+    """Return the tree of the YAML file that `read` loads; if that fails, record a mistake and raise Broken."""
     content, line = b"", 0
     try:
         content = read()
@@ -180,7 +180,7 @@ def _read_tree(path: Path, context: ConfigContext, read: Callable[[], bytes]) ->
 
 
 class _Tree:
-    """Converts YAML nodes to values with lines; the node of an alias is converted once."""
+    """Converts YAML nodes to values with lines; a node with several aliases is converted once."""
 
     def __init__(self, file: Path, context: ConfigContext) -> None:
         self._file = file
@@ -245,7 +245,7 @@ def _line_of(at: Any) -> int:
 
 
 def _line(error: yaml.YAMLError, content: bytes) -> int:
-    """Return the line of a YAML error: where the faulty construct begins, if it is not closed."""
+    """Return the line of a YAML error: for a construct that is not closed, where it begins."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         is_open = str(error.problem).startswith(("did not find", "found unexpected end"))
         mark = (error.context_mark or error.problem_mark) if is_open else error.problem_mark
@@ -265,7 +265,7 @@ VARIABLE = "CACHEWATCH_CONFIG"
 
 
 def find_config(given: Path | None = None) -> Path:
-    """Return the path of the configuration: `given`, $CACHEWATCH_CONFIG or the first usual place; else ConfigError."""
+    """Return the path of the configuration: `given`, $CACHEWATCH_CONFIG or the first usual one. Raises ConfigError."""
     variable = os.environ.get(VARIABLE)
     if given is not None or variable:
         return given or Path(str(variable))
@@ -280,7 +280,7 @@ def find_config(given: Path | None = None) -> Path:
 
 
 def is_configured() -> bool:
-    """Tell whether there is a configuration, or one is named."""
+    """Tell whether there is a configuration file, or the environment names one."""
     return bool(os.environ.get(VARIABLE)) or any(place.is_file() for place in _places())
 
 

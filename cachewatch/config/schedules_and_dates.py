@@ -61,7 +61,7 @@ class Quiet(Struct, frozen=True, kw_only=True):
 
 
 def check_zone(name: str) -> str:
-    """Return `name` if it is a known time zone; raise ConfigError otherwise."""
+    """Return `name` if it is a known time zone. Raises ConfigError otherwise."""
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
@@ -140,7 +140,7 @@ def _cron(line: str, zone: str) -> Schedule:
 
 
 def _monthly(day: str) -> tuple[list[str], str]:
-    """Return the ends of crontab lines for a day of each month, and their words; shorter months use their last day."""
+    """Return crontab fields for a day of each month, and words; shorter months use their last day."""
     if day != "last" and not (day.isascii() and day.isdigit() and 1 <= int(day) <= 31):
         raise ConfigError(f"{day!r} is not a day of a month; write 1 to 31, or last")
     if day in ("last", "31"):
@@ -210,7 +210,7 @@ _AGO = re.compile(r"(\d{1,4}) (minute|hour|day|week)s? ago")
 
 
 def as_datetime(text: str, now: datetime) -> datetime | None:
-    """Return the last moment of the date or time in `text`, such as `yesterday` or `3 days ago`; None if it is none."""
+    """Return the last moment of a date or time such as `yesterday` or `3 days ago`; None if `text` is neither."""
     text = text.strip().lower()
     if text in ("today", "yesterday"):
         return _end_of((now - timedelta(days=text == "yesterday")).date())

@@ -48,13 +48,13 @@ class ConfigNode(Struct, frozen=True, kw_only=True):
     path: str  # of keys, such as sources.public.poll.every or subscriptions.ml.to[1]
 
     def section(self) -> "Mapping[str, ConfigNode]":
-        """Return the keys and values of a section; raise ConfigError if it is no section."""
+        """Return the keys and values of a section. Raises ConfigError if it is no section."""
         if isinstance(self.value, Mapping):
             return self.value
         raise ConfigError(holds(NOTHING if self.value is None else self.value, "section"))
 
     def at(self, location: Iterable[int | str]) -> "ConfigNode":
-        """Return the value at the keys and indexes `location`, or the nearest section around it."""
+        """Return the value at `location` (keys and indexes), or the nearest section around it."""
         node = self
         for part in location:
             if isinstance(node.value, Mapping) and part in node.value:
@@ -78,7 +78,7 @@ class Mistake(Struct, frozen=True, order=True):
 
 
 class Broken(ConfigError):
-    """A value is unusable; its mistakes were already recorded in the context."""
+    """A value is unusable; its mistakes are already recorded in the context."""
 
 
 class ConfigContext(Struct, kw_only=True):
@@ -111,7 +111,7 @@ class ConfigContext(Struct, kw_only=True):
 
 
 def plain(node: ConfigNode, known: dict[int, Any] | None = None) -> Any:
-    """Return the value of `node` as plain Python values, without lines; values of a YAML alias are converted once."""
+    """Return the value of `node` without lines, as plain Python values; an alias is converted once."""
     known, value = {} if known is None else known, node.value
     if id(node) not in known:
         if isinstance(value, Mapping):
@@ -124,7 +124,7 @@ def plain(node: ConfigNode, known: dict[int, Any] | None = None) -> Any:
 
 
 def holds(value: object, wanted: str) -> str:
-    """Return the message that `value` was found where a `wanted` ("value", "list" or "section") is needed."""
+    """Return the message that a `wanted` ("value", "list" or "section") is needed instead of `value`."""
     if value is NOTHING:
         found = "nothing"
     else:
@@ -133,7 +133,7 @@ def holds(value: object, wanted: str) -> str:
 
 
 def unknown(word: str, known: Iterable[str]) -> str:
-    """Return the end of a message that `word` is unknown: a similar word of `known`, or all of them."""
+    """Return the end of a message about an unknown `word`: a similar word of `known`, or all of them."""
     known = sorted(known)
     close = similar(word, known, 1)
     if close:
@@ -159,8 +159,8 @@ _WANTED_TYPE = {
 def key(about: str | Mapping[str, str], default: Any = ..., *, name: str = "", if_left_out: str = "") -> Any:
     """Declare a key; `about` describes it, or maps each of several keys for the same field to its description.
 
-    `name` is the key if it differs from the field's name; `if_left_out` describes in the documentation what applies
-    without the key, if that is no plain value.
+    `name` is the key if it differs from the field's name; `if_left_out` describes the effect of leaving the key out, if
+    that is no plain value.
     """
     keys = {} if isinstance(about, str) else dict(about)
     options: dict[str, Any] = {
@@ -213,12 +213,12 @@ class ConfigKey(Struct, frozen=True):
 
     @property
     def if_left_out(self) -> str:
-        """A description of what applies without the key, if that is no plain value."""
+        """The effect of leaving the key out in words, if that is no plain value."""
         return str(self._extra.get("if_left_out", ""))
 
     @property
     def is_required(self) -> bool:
-        """Whether the section must have this very key."""
+        """Whether the section must have this key itself, not another one for the same field."""
         return bool(self._extra.get("required")) or (self.field.is_required() and len(self.names) == 1)
 
     @property
@@ -242,7 +242,7 @@ def mistake(message: object) -> PydanticCustomError:
 
 
 def checked(parse: Callable[..., T], *values: Any) -> T:
-    """Return `parse(*values)`; its UsageError becomes a pydantic error of the key."""
+    """Return `parse(*values)`; a UsageError becomes a pydantic error of the key."""
     try:
         return parse(*values)
     except UsageError as error:
@@ -250,7 +250,7 @@ def checked(parse: Callable[..., T], *values: Any) -> T:
 
 
 def mistake_at(location: tuple[str, ...], message: str) -> ValidationError:
-    """Return an error for the value at `location`, inside the value that is being validated."""
+    """Return an error at `location` within the value that is being validated."""
     return ValidationError.from_exception_data("", [InitErrorDetails(type=mistake(message), loc=location, input=None)])
 
 

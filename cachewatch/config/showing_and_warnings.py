@@ -1,4 +1,4 @@
-"""Show the configuration: a checked one as a file with all defaults and hidden secrets, and its format as JSON Schema.
+"""Show the configuration with all defaults and hidden secrets, and its format as JSON Schema.
 
 `advise` warns of settings that are valid but probably not intended.
 """
@@ -30,12 +30,12 @@ _LEFT_OUT: tuple[Any, ...] = (None, (), "", {}, frozenset())
 
 
 def show_config(config: Config) -> str:
-    """Return the text of a configuration file equivalent to `config`, with all defaults and secrets as stars."""
+    """Return the text of a configuration file equal to `config`, with all defaults, and stars for secrets."""
     return "".join(f"{line}\n" for line in _lines(shown_values(config), ""))
 
 
 def shown_values(config: Config) -> dict[str, Any]:
-    """Return the values that `show_config` writes as plain dictionaries and lists."""
+    """Return the values of `show_config` as plain dictionaries and lists."""
     found = _section(config) | {"silences": {silence.name: _section(silence) for silence in config.silences}}
     if isinstance(config.state, Path):
         del found["state_folder"]  # which is for a state in a database
@@ -52,7 +52,7 @@ def _section(section: ConfigSection) -> dict[str, Any]:
 
 
 def written(value: Any, name: str) -> Any:  # noqa: C901, PLR0911, PLR0912  one for each type
-    """Return the value of the field `name` in the form of the configuration file."""
+    """Return the value of the field `name` as the configuration file writes it."""
     match value:
         case ConfigSection():
             return _section(value)
@@ -87,7 +87,7 @@ def written(value: Any, name: str) -> Any:  # noqa: C901, PLR0911, PLR0912  one 
 
 
 def _masked(address: str) -> str:
-    """Return an http address with its user and query, which may be tokens, replaced by stars."""
+    """Return an http address with stars for its user and query, which may be tokens."""
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https"):
         return address
@@ -119,7 +119,7 @@ def json_schema() -> bytes:
 
 
 class _OfFile(GenerateJsonSchema):
-    """Generates the schema of the text of a file, which has no null, instead of the values made from it."""
+    """Generates the schema of the file's text, which has no null, instead of that of the parsed values."""
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
         return self.generate_inner(schema["schema"])
@@ -128,13 +128,13 @@ class _OfFile(GenerateJsonSchema):
         return self.generate_inner(schema["schema"])
 
     def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
-        """Refuse names that do not match the pattern; pydantic's schema would allow them with any value."""
+        """Forbid names that do not match the pattern; pydantic's schema would allow them with any value."""
         found = super().dict_schema(schema)
         ((pattern, values),) = found.pop("patternProperties").items()
         return found | {"propertyNames": {"pattern": pattern}, "additionalProperties": values}
 
     def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
-        """Make the allowed keys depend on `type`, so that editors name the wrong key."""
+        """Make the allowed keys depend on `type`, so that editors mark the wrong key."""
         types = {str(name): self.generate_inner(each) for name, each in schema["choices"].items()}
         default = schema.get("metadata", {}).get("default")
         needed: dict[str, Any] = {} if default else {"required": ["type"]}
@@ -153,7 +153,7 @@ class _OfFile(GenerateJsonSchema):
         }
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        """Describe each key, also if several keys fill one field."""
+        """Describe each key, even if several keys fill one field."""
         found = super().model_schema(schema)
         found.pop("title", None)
         keys = keys_of(schema["cls"])
@@ -167,7 +167,7 @@ class _OfFile(GenerateJsonSchema):
 
 
 def default_of(key: ConfigKey) -> str:
-    """Return in words what applies without the key; "" if nothing does."""
+    """Return the effect of leaving the key out, in words; "" if there is none."""
     default, is_required = key.field.default, key.is_required or key.field.is_required()
     if key.if_left_out or is_required or isinstance(default, ConfigSection) or default in (None, {}):
         return key.if_left_out
@@ -176,7 +176,7 @@ def default_of(key: ConfigKey) -> str:
 
 
 def advise(config: Config, day: date) -> Iterator[str]:
-    """Yield warnings about settings that are probably not intended, as of `day`."""
+    """Yield warnings on `day` about settings that are probably not intended."""
     used = {channel for subscription in config.subscriptions.values() for channel in channels_of(subscription)}
     used |= set(config.operators.channels)
     for name in config.channels:

@@ -37,7 +37,7 @@ _LEAST_PERIOD = timedelta(seconds=1)
 
 
 def _repository(text: str, context: ConfigContext) -> str:
-    """Return the address of a repository: a URL unchanged, a path relative to the folder of the configuration file."""
+    """Return the address of a repository: a URL unchanged, or a path relative to the configuration file's folder."""
     if not text or not text.isprintable() or text.startswith("-"):
         raise ConfigError(f"{text!r} is not an address; write a URL such as https://host/repository.git, or a path")
     if "://" in text:

@@ -67,7 +67,7 @@ def _urgent(words: Iterable[str], context: ConfigContext) -> frozenset[Kind]:
 
 
 def _cron(value: Any) -> Any:
-    """Return `when: {cron: 30 7 * * 1}`, a schedule written as a section, as the text `cron: 30 7 * * 1`."""
+    """Turn `when: {cron: 30 7 * * 1}`, a schedule written as a section, into the text `cron: 30 7 * * 1`."""
     is_cron = isinstance(value, dict) and value.keys() == {"cron"} and isinstance(value["cron"], str)
     return f"cron: {value['cron']}" if is_cron else value
 
@@ -106,7 +106,7 @@ def _renamed_from(name: str, context: ConfigContext) -> str:
 
 
 def check_recipients(to: Iterable[str], channels: Iterable[str], context: ConfigContext) -> None:
-    """Raise ConfigError if channels send mail and there is no recipient in `to`, or the other way round."""
+    """Raise ConfigError if channels send mail and `to` is empty, or the other way round."""
     mails = [name for name in channels if context.channels.get(name) in MAIL_TYPES]
     if mails and not to:
         raise ConfigError(f"lacks `to:`: the channel {mails[0]} sends mail, and has to know to whom")

@@ -52,7 +52,7 @@ _MAIL = re.compile(rf"{_LOCAL}@{_LABEL}(\.{_LABEL})*")
 
 
 def parse_mail(text: str) -> str:
-    """Return `text` if it is a mail address without a name, such as ops@example.org; raise ConfigError otherwise."""
+    """Return `text` if it is a mail address without a name, such as ops@example.org. Raises ConfigError otherwise."""
     if not text.isascii():
         raise ConfigError(
             f"{text!r} is not plain ASCII, which many mail servers refuse (they lack SMTPUTF8);"
@@ -64,7 +64,7 @@ def parse_mail(text: str) -> str:
 
 
 def parse_sender(text: str) -> str:
-    """Return `text` if it is one mail address with or without a name; raise ConfigError otherwise."""
+    """Return `text` if it is one mail address with or without a name. Raises ConfigError otherwise."""
     name, address = parseaddr(text)  # of two addresses, some versions of Python return the first, others none
     is_one = text.rstrip().endswith(f"<{address}>") or (not name and text.strip() == address)
     if not text.isprintable() or not address or not is_one:
@@ -81,7 +81,7 @@ def address_of(text: str) -> str:
 
 
 def parse_host(text: str) -> str:
-    """Return `text` if it is a host name or IP address; raise ConfigError otherwise."""
+    """Return `text` if it is a host name or IP address. Raises ConfigError otherwise."""
     is_ipv6 = ":" in text and re.fullmatch(r"[0-9A-Fa-f:.]+", text)
     if not is_ipv6 and (len(text) > 253 or not _HOST.fullmatch(text)):
         raise ConfigError(f"{text!r} is not a host; write only its name or address: smtp.example.org")
@@ -89,7 +89,7 @@ def parse_host(text: str) -> str:
 
 
 def parse_listen(text: str) -> str:
-    """Return `text` if it is `host:port` to listen on; raise ConfigError otherwise."""
+    """Return `text` if it is `host:port` to listen on. Raises ConfigError otherwise."""
     host, _, port = text.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise ConfigError(f"{text!r} is not an address to listen on; write 127.0.0.1:9469, or [::1]:9469")
@@ -98,7 +98,7 @@ def parse_listen(text: str) -> str:
 
 
 def url_parser(*schemes: str) -> Callable[[str], str]:
-    """Return a function that checks URLs of these schemes; its errors never repeat the URL, which may be a secret."""
+    """Return a function that checks URLs with these schemes; its errors do not show the URL, which may be secret."""
 
     def parse(text: str) -> str:
         example = f"write one that begins with {' or '.join(f'{scheme}:' for scheme in schemes)}"
@@ -115,7 +115,7 @@ def url_parser(*schemes: str) -> Callable[[str], str]:
 
 
 def parse_unsubscribe(text: str) -> str:
-    """Return `text` if it is a `mailto:` or `https:` URL for unsubscribing; raise ConfigError otherwise."""
+    """Return `text` if it is a `mailto:` or `https:` URL for unsubscribing. Raises ConfigError otherwise."""
     url_parser("mailto", "https")(text)
     if text.startswith("mailto:"):
         parse_mail(text.removeprefix("mailto:").partition("?")[0])
@@ -127,7 +127,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 class FromText:
-    """The type of a value that `parse` makes from its text; the keyword arguments are its JSON Schema."""
+    """The type of a value that `parse` makes from text; the keyword arguments are its JSON Schema."""
 
     def __init__(self, parse: Callable[..., Any], **schema: Any) -> None:
         self.parse = parse
@@ -140,15 +140,15 @@ class FromText:
         return dict(self._schema) or handler(schema)
 
     def read(self, value: Any, _: ValidationInfo) -> Any:
-        """Return the parsed value if it is text, or else the value itself."""
+        """Return the parsed value of a text; other values are returned as they are."""
         return checked(self.parse, value) if isinstance(value, str) else value
 
 
 class FromTextInContext(FromText):
-    """The type of a value whose meaning depends on the rest of the file: `parse` gets the ConfigContext, too."""
+    """The type of a value that depends on the rest of the file: `parse` also gets the ConfigContext."""
 
     def read(self, value: Any, info: ValidationInfo) -> Any:
-        """Return the parsed value if it is text of a file, or else the value itself."""
+        """Return the parsed value of a text in a file; other values are returned as they are."""
         return checked(self.parse, value, info.context) if info.context and isinstance(value, str) else value
 
 
@@ -167,7 +167,7 @@ class ConvertedFrom:
 
 
 class ByType:
-    """The type of a section whose key `type:` selects one of several models; messages call such a section `of`."""
+    """The type of a section whose key `type:` selects a model; `of` names such sections in messages."""
 
     def __init__(self, of: str, models: Callable[[], Mapping[str, type[ConfigSection]]], default: str = "") -> None:
         self._of = of
@@ -181,7 +181,7 @@ class ByType:
         return core_schema.no_info_before_validator_function(lambda value: self._check(value, models), union)
 
     def _check(self, value: Any, models: Mapping[str, type[ConfigSection]]) -> Any:
-        """Raise an error if the section has no known type; return it with its type."""
+        """Return the section together with its type. Raises an error if the type is unknown."""
         if not isinstance(value, dict):
             return value
         kind = value.get("type", self._default)
@@ -212,14 +212,14 @@ class OneOrMore:
 
 
 def _with_names(value: Any) -> Any:
-    """Add to each entry its name, which is its key in the section."""
+    """Add to each entry its name, the key under which it stands in the section."""
     if not isinstance(value, dict):
         return value
     return {name: {**each, NOT_A_KEY: name} if isinstance(each, dict) else each for name, each in value.items()}
 
 
 def check_name(name: str) -> str:
-    """Return `name` if it is valid in paths, headers and commands; raise ConfigError otherwise."""
+    """Return `name` if it is valid in paths, headers and commands. Raises ConfigError otherwise."""
     if not _NAME.fullmatch(name):
         raise ConfigError(
             f"{name!r} is not a valid name: use up to 64 letters, digits, dots, dashes and underscores, a letter or digit first"
@@ -248,7 +248,7 @@ def whole_number(least: int, most: int) -> FromText:
 
 
 def placeholders(*names: str, needed: str = "") -> FromText:
-    """Return the type of a path or URL with any of the placeholders `{names}`; `needed` is one that it must contain."""
+    """Return the type of a path or URL with placeholders; `names` are allowed, `needed` is required."""
 
     def parse(text: str) -> str:
         try:
@@ -345,13 +345,13 @@ _removed: dict[str, str] = {}
 
 
 class Secret:
-    """A text that must not be shown: its repr is only stars."""
+    """A text that must not be shown: its repr has only stars."""
 
     def __init__(self, value: str | Callable[[], str]) -> None:
         self._value = value
 
     def reveal(self) -> str:
-        """Return the secret itself; raise ConfigError if it is only read now and cannot be read."""
+        """Return the secret. Raises ConfigError if it is read only now and cannot be read."""
         return self._value if isinstance(self._value, str) else self._value()
 
     def __repr__(self) -> str:
@@ -359,7 +359,7 @@ class Secret:
 
 
 class Given(Struct, frozen=True):
-    """The text of one key of a secret: the secret, its file or its environment variable, depending on the key."""
+    """The text of a secret's key: the secret itself, its file or its environment variable."""
 
     key: str
     text: str
@@ -368,7 +368,7 @@ class Given(Struct, frozen=True):
 class Hidden(FromText):
     """The type of a secret; the errors of its check `parse` do not repeat it.
 
-    With `is_read_later`, it is needed even by commands that read no secrets: there it is read when it is revealed.
+    With `is_read_later`, even commands that read no secrets need it: it is then read when it is revealed.
     """
 
     def __init__(self, parse: Callable[[str], Any], *, is_read_later: bool = False) -> None:
@@ -376,7 +376,7 @@ class Hidden(FromText):
         self._is_read_later = is_read_later
 
     def read(self, value: Any, info: ValidationInfo) -> Any:
-        """Return the secret, read from wherever the configuration file says it is."""
+        """Return the secret, from the place that the configuration file names."""
         context: ConfigContext | None = info.context
         if not isinstance(value, Given) or context is None:
             return value
@@ -386,12 +386,12 @@ class Hidden(FromText):
 
 
 class WithSecrets(ConfigSection):
-    """A section with secrets, each of which has three keys: `name`, `name_file` and `name_env`."""
+    """A section with secrets, each of which can be given by three keys: `name`, `name_file` and `name_env`."""
 
     @model_validator(mode="before")
     @classmethod
     def _keep_keys(cls, data: Any) -> Any:
-        """Keep the key with each secret's text, because it determines whether that is a file, a variable or the secret."""
+        """Keep the key with each secret's text; it tells whether the text is a file, a variable or the secret."""
         if not isinstance(data, dict):
             return data
         keys = {name for name, each in keys_of(cls).items() if len(each.names) == 3}
@@ -461,7 +461,7 @@ def find_secret_file(folder: Path, name: str) -> Path:
 
 
 def read_secret_file(name: str, folder: Path) -> str:
-    """Return the content of the secret file `name`, without the line end; raise ConfigError if it cannot be read."""
+    """Return the content of the secret file `name`, without the line end. Raises ConfigError if it is unreadable."""
     path = find_secret_file(folder, name)
     try:
         with path.open("rb") as file:
@@ -484,7 +484,7 @@ _SECRETS = ("password", "sslpassword")
 
 
 class PostgresAddress(Struct, frozen=True):
-    """The URL of a database, without its password, so that messages can show it."""
+    """The URL of a database without the password, so that messages can show it; and the password."""
 
     url: str
     password: Secret | None = None
@@ -497,7 +497,7 @@ StatePlace = Path | PostgresAddress
 
 
 def state_named(text: str, folder: Path) -> StatePlace:
-    """Return the path, relative to `folder`, or the database address that `text` names."""
+    """Return the path, relative to `folder`, or the database address in `text`."""
     if re.match(r"[a-z][a-z0-9+.-]*:", text, re.IGNORECASE) is None:
         return path_in(folder, text)
     try:

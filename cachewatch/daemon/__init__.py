@@ -1,4 +1,4 @@
-"""The daemon: it does the work of a pass as it falls due, and never decides itself what is due.
+"""The daemon: it does the work of a pass when it is due, and never decides itself what is due.
 
 SIGTERM and SIGINT stop it, SIGHUP reloads the configuration; systemd is notified if it passed a socket. The same
 failure of a job is logged once, because a full disk would otherwise fill the log as well. APScheduler only wakes the
@@ -51,12 +51,12 @@ Job = Callable[[], object]
 
 
 class Scheduler(BackgroundScheduler):  # type: ignore[misc]  # its library has no types
-    """Runs jobs in threads, each at its interval, and no job twice at the same time."""
+    """Runs jobs in threads, each at its own interval; a job never runs twice at the same time."""
 
     def __init__(self, groups: dict[str, int], on_end: Callable[[str, BaseException | None], None]) -> None:
         """Create `groups[name]` threads for each group of jobs, so that no group delays another.
 
-        `on_end` is called when a job ended, with its name and the exception, or None.
+        `on_end` is called when a job ends, with its name and the exception, or None.
         """
         self._pools = {name: ThreadPoolExecutor(threads) for name, threads in groups.items()}
         super().__init__(
@@ -70,7 +70,7 @@ class Scheduler(BackgroundScheduler):  # type: ignore[misc]  # its library has n
     def add(
         self, name: str, group: str, job: Job, *, every: timedelta, jitter: timedelta = timedelta(0), first: datetime
     ) -> None:
-        """Run `job` at `first` and then every `every`, plus or minus `jitter` at most; it replaces any of that name."""
+        """Run `job` at `first` and then `every` interval, within `jitter`; it replaces a job of the same name."""
         seconds, most = max(1, int(every.total_seconds())), int(jitter.total_seconds()) or None
         trigger = IntervalTrigger(seconds=seconds, jitter=most)
         self.add_job(job, trigger, id=name, name=name, executor=group, next_run_time=first, replace_existing=True)
@@ -86,7 +86,7 @@ class Scheduler(BackgroundScheduler):  # type: ignore[misc]  # its library has n
                 self.modify_job(name, next_run_time=datetime.now(UTC))
 
     def stop(self) -> None:
-        """Begin no more jobs, and wait for those that run."""
+        """Start no more jobs, and wait for running ones."""
         # Not shutdown(wait=True): it waits with its locks held, which a job that wakes another needs to end.
         self.shutdown(wait=False)
         for pool in self._pools.values():
@@ -94,9 +94,9 @@ class Scheduler(BackgroundScheduler):  # type: ignore[misc]  # its library has n
 
 
 def notify(*lines: str, status: str = "") -> bool:
-    """Send these lines and the status to systemd, and tell whether it accepted them; see sd_notify(3).
+    """Send these lines and the status to systemd; return whether it accepted them (see sd_notify(3)).
 
-    Without a socket, or with one that no longer exists, nothing is sent.
+    Nothing is sent without a socket, or if the socket no longer exists.
     """
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
@@ -169,7 +169,7 @@ class Daemon:
         return self._end()
 
     def _begin(self) -> None:
-        """Take over the state as the working process, and run all jobs; the first time, recover from a crash too."""
+        """Run all jobs, as this process now leads; the first time, also recover from a crash."""
         if self._is_resumed:
             self._context.database.check_place()
         else:
@@ -179,13 +179,13 @@ class Daemon:
         self._scheduler.wake(*self._scheduler.names())
 
     def _lead(self) -> None:
-        """Renew the lead, or ask whether the other host still has it."""
+        """Renew the lead, or check whether another host still has it."""
         self._leadership.look()
         if not self._leadership.is_ours:
             self._live()
 
     def _snapshot(self) -> Context:
-        """Return a copy of the context for one job, so that a reload in the middle of the job does not affect it."""
+        """Return a copy of the context for one job, so that a reload during the job does not affect it."""
         return replace(self._context)
 
     def _plan(self) -> None:
@@ -218,7 +218,7 @@ class Daemon:
             self._scheduler.remove_job(name)
 
     def _group(self, source: Source) -> str:
-        """Return the group of threads for a source, so that sources that do not answer never block those that do."""
+        """Return the group of threads for a source; sources that do not answer have their own, and block no others."""
         return "sources" if has_answered(self._context, source) else "other sources"
 
     def _poll(self, source: Source) -> None:
@@ -242,7 +242,7 @@ class Daemon:
         ping(self._context.config, self._context.log, is_whole=self._readyz().status == 200)
 
     def _look_around(self) -> None:
-        """Reload if asked to, and notify the watchdog of systemd."""
+        """Reload the configuration if asked to, and notify the watchdog of systemd."""
         if self._is_reloading:
             self._is_reloading = False
             self._load_again()
@@ -270,7 +270,7 @@ class Daemon:
         notify(status="configuration reloaded")
 
     def _refuse(self, said: str) -> None:
-        """Keep the old configuration, and alert operators with the reason `said`."""
+        """Keep the old configuration, and open an alert with the reason `said`."""
         self._context.log.error("config.refused", error=said)
         notify(status="the new configuration was refused, the old one stays")
         lines = (*said.splitlines(), "The daemon goes on with the configuration that it had.")
@@ -287,7 +287,7 @@ class Daemon:
             self._context.log.error("state.failed", error=str(error))  # a disk that is full now is no reason to end
 
     def _listen(self, listen: str) -> None:
-        """Let the monitor listen on the address `listen`; without one, it stops."""
+        """Make the monitor listen on `listen`; "" stops it."""
         if listen == self._listens:
             return
         if self._monitor is not None:
@@ -304,7 +304,7 @@ class Daemon:
             self._listens = listen
 
     def _note(self, job: str, error: BaseException | None) -> None:
-        """Record how a job ended, and alert operators of a job that keeps failing."""
+        """Record how a job ended; open an alert if it keeps failing, and resolve it when it works again."""
         was_failing = job in self._failures.lasting()
         self._failures.note(job, error)
         if was_failing == (job in self._failures.lasting()) or not self._leadership.is_ours:
@@ -318,7 +318,7 @@ class Daemon:
                 open_now(self._context, Alert(key=key, title=title, lines=(error_message(error),)))
 
     def _healthz(self) -> MonitorPage:
-        """Return the page /healthz: 503 if jobs keep failing, or if the last tick was too long ago."""
+        """Return the page /healthz: status 503 if jobs keep failing, or if the last tick was too long ago."""
         age, failing = time.monotonic() - self._beat, self._failures.lasting()
         if failing:
             return MonitorPage(503, f"failing: {', '.join(failing)}\n")
@@ -351,7 +351,7 @@ class Daemon:
         self._is_reloading = True
 
     def _end(self, error: StateError | None = None) -> int:
-        """Finish the messages being sent, interrupt longer work, which loses nothing, and return the exit code."""
+        """Finish messages that are being sent, interrupt longer work without loss, and return the exit code."""
         code = error.exit_code if error else 0
         self._context.is_ending.set()
         notify("STOPPING=1")

@@ -1,4 +1,4 @@
-"""Answer /healthz, /readyz and /metrics on a local port, without secrets; all names in labels are configured ones.
+"""Answer /healthz, /readyz and /metrics on a local port, without secrets; labels have only configured names.
 
 A job that fails three times in a row makes /healthz fail. No other module uses prometheus_client.
 """
@@ -73,7 +73,7 @@ class MonitorServer(ThreadingHTTPServer):
         self.server_close()
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer, and shut the connection down if that takes longer than 15 seconds."""
+        """Answer a request; the connection is shut down if that takes longer than 15 seconds."""
 
         def cut() -> None:
             with suppress(OSError):
@@ -88,7 +88,7 @@ class MonitorServer(ThreadingHTTPServer):
             end.cancel()
 
     def server_bind(self) -> None:
-        """Bind without looking up the name of this host, for which a broken resolver would take long."""
+        """Bind without looking up this host's name, because a broken resolver would take long."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
@@ -137,7 +137,7 @@ _NUMBER = re.compile(r"\d+")
 
 
 class Failures:
-    """The failures of each job since it last succeeded, and in all."""
+    """How often each job failed since its last success, and in all."""
 
     def __init__(self, log: Log) -> None:
         self.totals: collections.Counter[str] = collections.Counter()
@@ -146,7 +146,7 @@ class Failures:
         self._in_a_row: collections.Counter[str] = collections.Counter()
 
     def note(self, job: str, error: BaseException | None) -> None:
-        """Record how a job ended; log an error unless it is the last one again, and the first success (None) after it."""
+        """Record how a job ended; log a new error, and the first success (`error` is None) after failures."""
         if error is None:
             self._last.pop(job, None)
             if count := self._in_a_row.pop(job, 0):
@@ -204,7 +204,7 @@ Sample = tuple[str, Mapping[str, str], float]  # name of the series, labels, val
 
 
 class DaemonStatus(Struct, frozen=True, kw_only=True):
-    """The state of the daemon that is not stored in the database."""
+    """Facts about the running daemon that are not stored in the database."""
 
     tick: float  # when the daemon last looked for due digests, in seconds since 1970
     job_failures: Mapping[str, int]  # since the start, by job
@@ -213,7 +213,7 @@ class DaemonStatus(Struct, frozen=True, kw_only=True):
 
 
 def _samples(context: Context, daemon: DaemonStatus) -> Iterator[Sample]:
-    """Yield the samples of every series, for all configured objects."""
+    """Yield the samples of all metrics for all configured objects."""
     config, status, now = context.config, read_status(context), context.clock()
     problems = find_problems(status, config, now)
     yield "cachewatch_build_info", {"version": __version__}, 1
@@ -268,7 +268,7 @@ def _of_channel(channel: ChannelStatus, now: datetime) -> Iterator[Sample]:
 
 
 class _Figures(Collector):
-    """Passes samples, and figures of the process, to prometheus_client."""
+    """Passes the samples to prometheus_client, with figures of the process."""
 
     def __init__(self, samples: Iterable[Sample]) -> None:
         self._samples = samples

@@ -1,1 +1,1 @@
-"""Documents: parse the bytes of a `specs.md` to a Document, and write them."""
+"""Documents: parse the bytes of a `specs.md` into a Document, and write them."""

@@ -1,12 +1,13 @@
-"""The front matter of a document: split it into its lines, or read it as YAML, check limits, and write it.
+"""The front matter of a document: split it into lines, or read it as YAML; check limits; write documents.
 
-The limits are far above any real document and low enough to compare one in seconds (docs/limits.md lists them).
-A document above a limit is unreadable, with the reason; all others are compared. `write_document` writes documents
-byte for byte as the generator of cache.spack.io has written them since April 2025.
+The limits are far above any real document and low enough to compare one in seconds (docs/limits.md lists them). A
+document above a limit is unreadable, with the reason. `write_document` writes documents byte for byte as the generator
+of cache.spack.io has written them since April 2025.
 
 Where the lines are not as the generator writes them, they are read as careful JSON or as YAML. PyYAML's C composer
 recurses and crashes on a deeply nested document, so its events are checked first: they come one by one without
-recursion. All scalars stay text as written: 1.10 is a version, not a number. Also `_data/tags.yaml` is read and written.
+recursion. All scalars stay text as written: 1.10 is a version, not a number. Also `_data/tags.yaml` is read and
+written.
 """
 
 import json
@@ -40,7 +41,7 @@ MAX_MESSAGE = 300
 
 
 def check(signatures: Mapping[Signature, int], facts: Facts) -> None:
-    """Raise UnreadableDocument, which names the limit, if the specs of a document exceed a limit."""
+    """Raise UnreadableDocument, with the limit, if the specs of a document exceed one."""
     places = 0
     if len(signatures) * len(facts["versions"]) * len(facts["stacks"]) > MAX_PLACES:
         places = sum(len(signature.versions) * len(signature.stacks) for signature in signatures)
@@ -82,11 +83,11 @@ _USUAL_KEYS = {"title", "layout", "categories", "meta", "spec_details"}
 
 
 class NotPlain(Exception):
-    """The front matter does not have one `key: value` in each line, so it has to be read as YAML."""
+    """The front matter has other lines than `key: value`, so it must be read as YAML."""
 
 
 class FrontMatter(Struct, frozen=True):
-    """The values of a document's front matter that are used.
+    """The front matter of a document, as far as it is used.
 
     `details` and `meta` are JSON text if the front matter was split by lines, and Python values (with all scalars as
     text) if it was read as YAML.
@@ -109,7 +110,7 @@ class FrontMatter(Struct, frozen=True):
 def split(data: bytes) -> FrontMatter:
     """Split the front matter of `data` by lines.
 
-    Raises NotPlain if it has to be read as YAML, and UnreadableDocument if that would fail as well.
+    Raises NotPlain if it must be read as YAML, and UnreadableDocument if that would fail, too.
     """
     values: dict[str, str] = {}
     for line in front_lines(data):
@@ -131,7 +132,7 @@ def split(data: bytes) -> FrontMatter:
 
 
 def front_lines(data: bytes) -> list[str]:
-    """Return the lines between the two `---`, without line ends; raise UnreadableDocument if there are none."""
+    """Return the lines between the two `---`, without line ends. Raises UnreadableDocument if there are none."""
     if data.startswith(_LFS_POINTER):
         raise UnreadableDocument("a Git LFS pointer, not the document; fetch the content with git lfs")
     try:
@@ -179,14 +180,14 @@ def _json(value: str | None, opening: str) -> str | None:
 
 
 class _TextLoader(yaml.CSafeLoader):
-    """The safe loader of PyYAML, but every scalar stays a text."""
+    """PyYAML's safe loader, which leaves every scalar a text."""
 
 
 _TextLoader.yaml_implicit_resolvers = {}
 
 
 def read_yaml(data: bytes) -> FrontMatter:
-    """Read the front matter of `data`, in any form; raise UnreadableDocument with the reason if it cannot be read."""
+    """Read the front matter of `data`, whatever its form. Raises UnreadableDocument with the reason."""
     if len(data) > MAX_PATIENT_BYTES:
         raise UnreadableDocument(_TOO_MUCH)
     lines = front_lines(data)
@@ -207,7 +208,7 @@ def read_yaml(data: bytes) -> FrontMatter:
 
 
 def load_yaml(text: str) -> Any:
-    """Load untrusted YAML; refuse anchors, aliases, tags, repeated keys, great depth and size with UnreadableDocument."""
+    """Load untrusted YAML. Raises UnreadableDocument for anchors, aliases, tags, repeated keys, depth and size."""
     if len(text) > MAX_PATIENT_BYTES:
         raise UnreadableDocument(_TOO_MUCH)
     try:
@@ -221,9 +222,9 @@ def load_yaml(text: str) -> Any:
 
 
 def _values_by_key(lines: list[str]) -> dict[str, Any] | None:
-    """Read the value of each key from its own lines, if possible as JSON.
+    """Read the value of each key from its own lines, as JSON if possible.
 
-    None if the lines cannot be assigned to keys without parsing YAML as a whole.
+    Returns None if the lines cannot be assigned to keys without parsing the whole as YAML.
     """
     texts: list[list[str]] = []
     for line in lines:
@@ -248,7 +249,7 @@ def _values_by_key(lines: list[str]) -> dict[str, Any] | None:
 
 
 def _value(name: str, value: str, text: str) -> dict[str, Any] | None:
-    """Return a mapping of key `name` to its value; None if `text`, all lines of the key, is no mapping in YAML."""
+    """Return the key `name` with its value; None if `text`, all lines of the key, is no mapping in YAML."""
     if value.startswith(("{", "[")):
         value = _COMMENT.sub("", value)
     if name == "meta" and value.startswith("{"):
@@ -358,7 +359,7 @@ class ListedSpec(Struct, frozen=True):
 
 
 def write_document(package: str, tag: str, specs: Collection[ListedSpec]) -> bytes:
-    """Return the text of the document of `package`; its specs are sorted by hash, and all get the union stack as well."""
+    """Return the text of the document of `package`: specs are sorted by hash, and all get the union stack, too."""
     known: dict[tuple[object, ...], tuple[str, str]] = {}  # of specs that differ only in their hash
     records = []
     for spec in sorted(specs, key=lambda spec: spec.binary.hash):
@@ -373,7 +374,7 @@ def write_document(package: str, tag: str, specs: Collection[ListedSpec]) -> byt
 
 
 def _parts(spec: ListedSpec) -> tuple[str, str]:
-    """Return the text before and after the hash in the record of a spec."""
+    """Return the text of a spec's record before and after the hash."""
     binary = spec.binary
     after = {
         "os": binary.os,

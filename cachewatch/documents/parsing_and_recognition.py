@@ -1,9 +1,9 @@
-"""Parse the bytes of a `specs.md` to a Document, and check its `meta`.
+"""Parse the bytes of a `specs.md` into a Document, check its `meta`, and find documents among other files.
 
 Most documents are seven lines, two of which hold JSON: the fast parser reads those (records.py). Any other form is read
-as YAML (front_matter_and_limits.py), a hundred times slower. Both give the same result; `tests/documents/test_documents.py` tests that.
-`meta` repeats the specs, so it is checked against them and never compared. The two documents of a package are read and
-parsed together, and what is wrong with them is collected.
+as YAML (front_matter_and_limits.py), a hundred times slower. Both give the same result;
+`tests/documents/test_documents.py` tests that. `meta` repeats the specs, so it is checked against them and never
+compared. The two documents of a package are read and parsed together, and what is wrong with them is collected.
 
 Where documents do not lie in `_cache/`, `recognize` finds them among the text files that git (`git/trees.py`) and
 folders (`sources/folders_and_unreadable_files.py`) list: documents are those whose front matter has `spec_details`.
@@ -64,7 +64,7 @@ _decode_meta = msgspec.json.Decoder(_Meta, strict=False).decode
 
 
 def disagreements(meta: Any, records: Records, facts: Facts) -> Iterator[str]:
-    """Yield a message for each value of `meta` (JSON, decoded or None) that differs from the records or their facts."""
+    """Yield a message for each value of `meta` (JSON text, decoded, or None) that differs from the records."""
     if meta is None or records.repeated:
         return  # repeated hashes are reported by another message
     if isinstance(meta, str) and len(meta) > MAX_PATIENT_BYTES:
@@ -109,10 +109,10 @@ TOO_LARGE = f"larger than {MAX_BYTES // 2**20} MiB, which no document is"
 
 
 def parse(data: bytes, path: str, known: KnownRecords | None = None, *, package: str = "") -> Document:
-    """Parse one document, in any form since 2022; raise a DocumentError with the reason if it cannot be read.
+    """Parse one document, in any form since 2022. Raises a DocumentError with the reason if it cannot be read.
 
-    `path` is only used in diagnostics. If documents share `known`, equal signatures become one object. With `package`,
-    it is the document of that package, by its path; if its title names another one, there is a diagnostic.
+    `path` is only used in diagnostics. If documents share `known`, equal signatures become one object. `package` is the
+    package to which the path belongs; a title that names another one gives a diagnostic.
     """
     try:
         return _parse(data, path, known or KnownRecords(), package)
@@ -175,7 +175,7 @@ _USUAL = {"an operating system": attrgetter("os"), "a platform": attrgetter("pla
 
 
 def _oddities(records: Records) -> Iterator[str]:
-    """Yield messages on unusual records, which are compared nevertheless."""
+    """Yield messages about unusual records, which are compared all the same."""
     if records.unnamed:
         yield "specs without a hash: binaries cannot be told apart, so records are compared"
     if records.odd:
@@ -196,7 +196,7 @@ Read = tuple[DocumentPair, Content | None, Content | None]
 
 
 def read(documents: Documents, readers: Readers) -> Iterator[Read]:
-    """Yield each pair of documents with the contents of both; None if there is no document or it is too large."""
+    """Yield each pair of documents with both contents; None if there is no document, or if it is too large."""
     if readers.before is readers.after:
         blobs = [blob for pair in documents for blob in (pair.before, pair.after) if is_readable(blob)]
         old_contents = new_contents = readers.before.read(blobs)
@@ -217,9 +217,9 @@ def is_readable(blob: Blob | None) -> TypeGuard[Blob]:
 def parse_side(
     blob: Blob | None, content: Content | None, known: KnownRecords, package: str = ""
 ) -> Document | Diagnostic | None:
-    """Return the parsed document, or a diagnostic if it cannot be read or compared; None if there is no document.
+    """Return the parsed document, or a diagnostic if it is unusable; None if there is no document.
 
-    `package` is the package that it is of, by its path.
+    `package` is the package to which its path belongs.
     """
     if blob is None:
         return None
@@ -236,20 +236,20 @@ def parse_side(
 
 
 def about_pair(pair: Read) -> Piece:
-    """Return the package, object ids and size of a pair of documents, for the worker."""
+    """Return package, object ids and size of a pair of documents, for the worker."""
     documents, *contents = pair
     names = tuple(blob.name if blob else "" for blob in (documents.before, documents.after))
     return Piece(documents.package, names, sum(len(content) for content in contents if isinstance(content, bytes)))
 
 
 def about_content(read: tuple[Blob, Content | None]) -> Piece:
-    """Return the package, object id and size of one document, for the worker."""
+    """Return package, object id and size of one document, for the worker."""
     blob, content = read
     return Piece(blob.package, (blob.name,), len(content) if isinstance(content, bytes) else 0)
 
 
 class Problems:
-    """The problems of the documents of requested packages; those of `others` are ignored."""
+    """The problems of documents; those of the packages `others`, which are not selected, are ignored."""
 
     def __init__(self, others: frozenset[str]) -> None:
         self._others = others
@@ -259,11 +259,11 @@ class Problems:
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """The diagnostics of all requested packages."""
+        """The diagnostics about all selected packages."""
         return tuple(diagnostic for _, diagnostic in self.by_package)
 
     def note(self, package: str, before: Document | Diagnostic | None, after: Document | Diagnostic | None) -> None:
-        """Add the problems of the two documents of a package; one that is the same on both sides once."""
+        """Record the problems of both documents of a package; a problem of both is recorded once."""
         for one, other in ((before, after), (after, before)):
             if isinstance(one, Document) and isinstance(other, Diagnostic):
                 self.half_read.update(one.facts["stacks"])
@@ -289,7 +289,7 @@ class Problems:
             )
 
     def remark(self, documents: DocumentPair, kind: DiagnosticKind, message: str) -> None:
-        """Add a remark on the two documents of a package, which are still compared; none if `message` is empty."""
+        """Record a remark about the documents of a package, which are still compared; an empty `message` is none."""
         if message and documents.package not in self._others and documents.after is not None:
             diagnostic = Diagnostic(documents.after.path, kind, message, is_loss=False)
             self.by_package.append((documents.package, diagnostic))
@@ -301,7 +301,7 @@ def parse_pair(
     new_content: Content | None,
     problems: Problems,
 ) -> Pair | None:
-    """Parse both documents of a package and add their problems to `problems`; return None if one cannot be compared."""
+    """Parse both documents of a package and record their problems; return None if one cannot be compared."""
     known = KnownRecords()
     before = parse_side(pair.before, old_content, known, pair.package)
     after = parse_side(pair.after, new_content, known, pair.package)
@@ -325,14 +325,14 @@ Key = TypeVar("Key")
 
 
 class Claim(Struct, frozen=True):
-    """The title (package) and category (tag) in the front matter of a document, "" if it names none."""
+    """The package and tag that a document's front matter names (title and category); "" if it names none."""
 
     title: str = ""
     category: str = ""
 
 
 class Recognized(Struct, Generic[Key], frozen=True):
-    """The documents that were recognized among some files."""
+    """The documents found among some files."""
 
     documents: Mapping[str, Mapping[str, tuple[str, Key]]]  # by tag and package: path and key of the file
     contested: Mapping[str, Mapping[str, tuple[str, ...]]]  # the same: the paths of several files
@@ -341,7 +341,7 @@ class Recognized(Struct, Generic[Key], frozen=True):
 
 
 def claim_of(content: bytes) -> Claim | None:
-    """Return the claim in the front matter of `content`; None if `content` is no document."""
+    """Return package and tag that `content` names; None if it is no document."""
     content = content.removeprefix(_BOM)
     if not content.startswith(b"---"):
         return None
@@ -404,7 +404,7 @@ def recognize(
 def _replaced(
     found: Mapping[str, Mapping[str, Sequence[tuple[str, Key]]]], no_documents: Iterable[tuple[str, Key]]
 ) -> Mapping[str, Mapping[str, tuple[str, Key]]]:
-    """Return those of `no_documents` that lie where a tag would have the document of a package, by tag and package.
+    """Return the `no_documents` that lie where a tag should have the document of a package, by tag and package.
 
     A tag has its documents at places such as `docs/v1/*.md`; a package counts if another tag has it and this one not.
     """
@@ -428,12 +428,12 @@ def _replaced(
 
 
 def _without(package: str, path: str) -> str:
-    """Return `path` with "*" for the package, but not within other words."""
+    """Return `path` with "*" instead of the package, but not where the name is part of a longer word."""
     return re.sub(rf"(?<![A-Za-z0-9]){re.escape(package)}(?![A-Za-z0-9])", "*", path)
 
 
 def no_documents(paths: Iterable[str]) -> tuple[Diagnostic, ...]:
-    """Return a note on files that are named like packages and are no documents; README.md and the like are not meant."""
+    """Return a note about files that are named like packages but are no documents; README.md and the like are fine."""
     found = sorted(path for path in paths if PurePosixPath(path).stem.islower())
     are = f"this and {len(found) - 1:,} more are no documents" if found[1:] else "is no document"
     message = f"{are}: {NO_DOCUMENT}"
@@ -441,7 +441,7 @@ def no_documents(paths: Iterable[str]) -> tuple[Diagnostic, ...]:
 
 
 def _value(front: bytes, key: bytes) -> object:
-    """Return the value of one key of the front matter, without reading the values of others, which are long."""
+    """Return the value of one key of the front matter, without parsing the other values, which are long."""
     found = next((match for match in _KEY.finditer(front) if match[1] == key), None)
     if found is None:
         return None

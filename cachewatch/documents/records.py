@@ -1,8 +1,8 @@
-"""Read the records in `spec_details`, the JSON list of the specs of a document: a fast parser and a tolerant one.
+"""Read `spec_details`, the JSON list of a document's specs: a fast parser and a tolerant one.
 
-A document of a hundred specs has about ten signatures (a signature is a spec without its hash), and the
-generator writes equal ones byte for byte alike. So the fast parser cuts the hash out of each record, counts
-how often each remaining text occurs, and decodes and checks each distinct text once as JSON.
+A document of a hundred specs has about ten signatures (a signature is a spec without its hash), and the generator
+writes equal ones byte for byte alike. So the fast parser cuts the hash out of each record, counts how often each
+remaining text occurs, and decodes and checks each distinct text once as JSON.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ from cachewatch.errors import UnreadableDocument
 
 
 class Records(Struct, frozen=True):
-    """The decoded records of one `spec_details`, with values spelled in one way."""
+    """The decoded records of a document, with values in uniform spelling."""
 
     specs: Specs
     repeated: Mapping[str, int]  # hashes that are listed more than once, with their number of records
@@ -70,7 +70,7 @@ _OPENING, _BETWEEN, _CLOSING = "[{", "}, {", "}]"
 
 
 class KnownRecords:
-    """The signatures of documents that are read together; equal ones are one object."""
+    """A cache of the signatures in documents that are read together; equal ones become one object."""
 
     def __init__(self) -> None:
         self.by_text: dict[str, Signature] = {}  # by the text of a record with an empty hash
@@ -79,17 +79,17 @@ class KnownRecords:
         self._signatures: dict[Signature, Signature] = {}
 
     def one(self, signature: Signature) -> Signature:
-        """Return the one object that is used for all signatures equal to `signature`."""
+        """Return the object that stands for all signatures equal to `signature`."""
         return self._signatures.setdefault(signature, signature)
 
     def form_of(self, texts: Collection[str]) -> CompilerForm:
-        """Return in which form the records with these texts name the compiler."""
+        """Return how the records with these texts name the compiler."""
         if self.unnamed and texts and self.unnamed.issuperset(texts):
             return CompilerForm.MISSING
         return CompilerForm.NEW if self.old.isdisjoint(texts) else CompilerForm.OLD
 
     def forget_many(self) -> None:
-        """Clear this cache if it is large; to be called between documents only."""
+        """Clear this cache if it is large; call it only between documents."""
         if len(self.by_text) > _MANY:
             self.by_text.clear()
             self.old.clear()
@@ -98,7 +98,7 @@ class KnownRecords:
 
 
 def read_records(details: str, known: KnownRecords) -> Records | None:
-    """Read `spec_details` with the fast parser; return None if it is not written as the generator writes it."""
+    """Read `spec_details` with the fast parser; None if the generator would have written it in another way."""
     try:
         return Records(Specs.of({}), {}) if details == "[]" else _cut(details, known)
     except msgspec.MsgspecError:
@@ -108,7 +108,7 @@ def read_records(details: str, known: KnownRecords) -> Records | None:
 
 
 def _cut(details: str, known: KnownRecords) -> Records | None:
-    """Cut `details` into records, and the hash out of each; None if they are not in the generator's form."""
+    """Cut `details` into records and their hashes; None if the generator would have written it in another way."""
     records = _split_records(details)
     if records is None:
         return None
@@ -132,7 +132,7 @@ def _cut(details: str, known: KnownRecords) -> Records | None:
 
 
 def _split_records(details: str) -> list[str] | None:
-    """Cut `details` into the texts of its records; None if it is not in the generator's form.
+    """Cut `details` into the texts of its records; None if the generator would have written it otherwise.
 
     No regular expression is used, so that the time is linear for every input.
     """
@@ -145,7 +145,7 @@ def _split_records(details: str) -> list[str] | None:
 
 
 def _learn(text: str, known: KnownRecords) -> Signature | None:
-    """Decode `text`, a record with an empty hash, and cache its signature; None if its keys are not the usual ones."""
+    """Decode `text`, a record without its hash, and cache its signature; None if its keys are not the usual ones."""
     record = _decode_record(f"{{{text}}}")
     # msgspec lets a repeated key win over the one before. All other keys are required here and
     # no others allowed, so one too many shows in their number.
@@ -163,7 +163,7 @@ def _learn(text: str, known: KnownRecords) -> Signature | None:
 
 
 def _spelled(spell: Callable[[tuple[str, ...]], tuple[str, ...]]) -> Callable[[msgspec.Raw], tuple[str, ...]]:
-    """Return a function that decodes a JSON list and applies `spell` to it; it caches the last 4,096 short lists."""
+    """Return a function that decodes a JSON list and applies `spell`; it caches 4,096 short lists."""
 
     def spelled(written: bytes) -> tuple[str, ...]:
         return spell(_decode_list(written))
@@ -181,14 +181,14 @@ _variants, _stacks = _spelled(spack.variants), _spelled(spack.stacks)
 
 
 def _are_hashes(hashes: Collection[str]) -> bool:
-    """Tell whether all texts are 32 small letters and digits each."""
+    """Tell whether each text has 32 small letters and digits."""
     # The hashes are the one part of a record that was not decoded.
     together = "".join(hashes).encode()
     return together.isalnum() and len(together) == _HASH_LENGTH * len(hashes) and together.islower()
 
 
 def records_of(details: Any, known: KnownRecords) -> Records:
-    """Make records from decoded YAML or JSON; raise UnreadableDocument, which names the wrong value."""
+    """Make records from decoded YAML or JSON. Raises UnreadableDocument, which names the wrong value."""
     try:
         records = msgspec.convert(details, list[_AnyRecord], strict=False)
     except msgspec.ValidationError as error:

@@ -51,7 +51,7 @@ class Arch(Struct, frozen=True):
 
     @property
     def target_name(self) -> str:
-        """The name of the target: newer clients write it alone, older ones with all features of the processor."""
+        """The name of the target; newer clients write only the name, older ones all features of the processor."""
         if isinstance(self.target, str):
             return self.target
         name = self.target.get("name")
@@ -59,7 +59,7 @@ class Arch(Struct, frozen=True):
 
 
 class Node(Struct, frozen=True):
-    """The needed values of a spec in an index or a lock file."""
+    """The parts of a spec's node in an index or lock file that are used."""
 
     version: str
     name: str = ""
@@ -78,7 +78,7 @@ class Node(Struct, frozen=True):
 
     @property
     def has_parameters(self) -> bool:
-        """Whether the node lists its variants; nodes that Spack writes have flags at least."""
+        """Whether the node lists its variants; a node written by Spack has at least flags."""
         return bytes(self.parameters) != b"{}"
 
 
@@ -95,7 +95,7 @@ Lookup = Callable[[str], tuple[str, str] | None]
 
 
 def read_node(data: bytes | msgspec.Raw) -> Node:
-    """Decode one node; raises msgspec's own errors."""
+    """Decode one node. Raises msgspec's errors."""
     try:
         node = _decode_node(data)
     except msgspec.ValidationError:
@@ -127,7 +127,7 @@ def _spelled(compiler: Any) -> str:
 
 
 def _compiler_edge(dependencies: Sequence[Dependency], lookup: Lookup) -> str:
-    """Return the compiler among the `dependencies`: that of C, or else of C++, or else of Fortran; "" without one."""
+    """Return the compiler among `dependencies`: for C or, without one, for C++, then Fortran; "" without any."""
     provided = [edge for edge in reversed(dependencies) if edge.virtuals]
     for language in LANGUAGES:
         for edge in provided:
@@ -138,7 +138,7 @@ def _compiler_edge(dependencies: Sequence[Dependency], lookup: Lookup) -> str:
 
 
 def dependencies_of(node: Node) -> list[Dependency]:
-    """Return the dependencies of `node`, in whichever form they are listed."""
+    """Return the dependencies of `node`, in whichever form it lists them."""
     listed = _decode_any(bytes(node.dependencies))
     if isinstance(listed, dict):
         listed = [{"name": name, **edge} for name, edge in listed.items() if isinstance(edge, dict)]
@@ -203,7 +203,7 @@ def _quoted(text: str) -> str:
 
 
 def graph_node_of(spec_hash: str, node: Node, lookup: Lookup, shared: Set[str]) -> GraphNode:
-    """Return `node` for the dependency graph, spelled as in documents; hashes that begin as one in `shared` stay whole."""
+    """Return `node` for the dependency graph, spelled as in documents; hashes in `shared` are not shortened."""
     arch = node.arch or Arch("", "", "")
     dependencies = dependencies_of(node)
     compiler = spack.compiler(compiler_of(node, lookup, dependencies))
@@ -222,7 +222,7 @@ def graph_node_of(spec_hash: str, node: Node, lookup: Lookup, shared: Set[str]) 
 
 
 def ingredients_of(node: Node, dependencies: Iterable[Dependency]) -> MadeOf:
-    """Return the ingredients of `node` (details that documents lack) and the hashes of its `dependencies`."""
+    """Return the details of `node` that documents lack, and the hashes of its `dependencies`."""
     edges = sorted(dependencies)
     made_of = Ingredients(
         recipe=_text(node.package_hash),
@@ -240,7 +240,7 @@ def _text(value: Any) -> str:
 
 
 def _external(value: Any) -> str:
-    """Return the location of an external: its path, or else its modules; "" if it is none."""
+    """Return the location of an external spec: its path, or else its modules; "" if it is not external."""
     if not isinstance(value, dict):
         return ""
     modules = value.get("module")
@@ -256,14 +256,14 @@ to_json = msgspec.json.Encoder(order="deterministic").encode
 
 
 class EncodedIngredients(NamedTuple):
-    """A spec's ingredients, and the names of its dependencies, both as JSON."""
+    """A spec's details that documents lack, and the names of its dependencies, both as JSON."""
 
     made_of: bytes
     dependencies: bytes
 
 
 class _Group(Ingredients, frozen=True, gc=False):
-    """Ingredients that several specs share, and for each spec the names of its dependencies, in the order of `uses`."""
+    """Details that several specs share, and for each spec the names of its dependencies, in the order of `uses`."""
 
     specs: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
 
@@ -282,7 +282,7 @@ def encode_ingredients(made_of: MadeOf, shared: frozenset[str] = frozenset()) ->
 
 
 def write_package_graph(specs: Mapping[str, EncodedIngredients]) -> bytes:
-    """Return the text of a `graph.json` with the specs of a package, given by hash; groups and specs are sorted."""
+    """Return the text of `graph.json` for a package with these specs; groups and specs are sorted."""
     shared = shared_names(specs)
     groups: defaultdict[bytes, list[bytes]] = defaultdict(list)
     for spec_hash in sorted(specs):
@@ -296,13 +296,13 @@ def write_package_graph(specs: Mapping[str, EncodedIngredients]) -> bytes:
 
 
 def write_tag_graph(nodes: Mapping[str, bytes]) -> bytes:
-    """Return the text of a `.graph.json` with these encoded nodes, sorted by hash."""
+    """Return the text of `.graph.json` with these encoded nodes, sorted by hash."""
     lines = [to_json(spec_hash) + b": " + nodes[spec_hash] for spec_hash in sorted(nodes)]
     return b"{\n" + b",\n".join(lines) + b"\n}\n"
 
 
 def read_package_graph(content: bytes, path: str) -> Mapping[str, MadeOf]:
-    """Read a `graph.json`, by short name or hash of the specs; raise UnreadableDocument, with `path`, if it is invalid."""
+    """Read a `graph.json` by short name or hash. Raises UnreadableDocument, with `path`, if it is invalid."""
     found: dict[str, MadeOf] = {}
     with _reading(content, path):
         for group in _decode_groups(content):
@@ -314,7 +314,7 @@ def read_package_graph(content: bytes, path: str) -> Mapping[str, MadeOf]:
 
 
 def read_tag_graph(content: bytes, path: str) -> Mapping[str, GraphNode]:
-    """Read a `.graph.json`, by hash; raise UnreadableDocument, which names `path`, if it is invalid."""
+    """Read a `.graph.json` by hash. Raises UnreadableDocument, with `path`, if it is invalid."""
     found: dict[str, GraphNode] = {}
     with _reading(content, path):
         for spec_hash, node in _decode_tag(content).items():

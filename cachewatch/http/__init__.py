@@ -1,1 +1,1 @@
-"""HTTP for sources, channels and pings: `client.py` sends requests, `allowed_addresses.py` checks where they go."""
+"""HTTP for sources, channels and pings: `client.py` sends requests, `allowed_addresses.py` checks addresses."""

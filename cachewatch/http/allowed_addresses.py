@@ -1,4 +1,4 @@
-"""Check http and https addresses: which are allowed, how they are shown, and which credentials may be sent to them.
+"""Check http and https addresses: which are allowed, how they are shown, and which credentials they may get.
 
 A server of the internet cannot redirect a request into a private network. Credentials are read from files that not
 everybody can read.
@@ -59,7 +59,7 @@ def is_loopback(host: str) -> bool:
 
 
 def origin(url: str) -> tuple[str, str | None, int | None]:
-    """Return scheme, host and port of `url`, which identify a server."""
+    """Return scheme, host and port of `url`; together they identify a server."""
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)
 
@@ -72,7 +72,7 @@ _NOT_PUBLIC = tuple(map(ip_network, ("168.63.129.16", "192.0.0.0/24", "64:ff9b:1
 
 
 async def check_target(url: str, target: str) -> None:
-    """Raise HttpError if the server of `url` is public, but that of `target`, to which it refers, is private.
+    """Raise HttpError if `target` is a private address, but `url`, which refers to it, is public.
 
     All addresses of a host name count. A name that cannot be resolved here is left to the proxy.
     """
@@ -142,12 +142,12 @@ async def resolve(host: str, port: int) -> list[Address]:
 
 
 def bearer(file: Path) -> Mapping[str, str]:
-    """Return the header with the token in `file`; raise RefusedAddress if everybody can read the file."""
+    """Return the header with the token in `file`. Raises RefusedAddress if everybody can read the file."""
     return {"Authorization": f"Bearer {_secret(file)}"}
 
 
 def basic(file: Path) -> Mapping[str, str]:
-    """Return the header with the `user:password` in `file`; raise RefusedAddress if everybody can read the file."""
+    """Return the header with the `user:password` in `file`. Raises RefusedAddress if everybody can read the file."""
     user, colon, password = _secret(file).partition(":")
     if not colon:
         raise RefusedAddress(f"{file}: must hold user:password, on one line")

@@ -1,9 +1,9 @@
 """Send HTTP requests with a deadline and a size limit, and turn every failure into an HttpError with advice.
 
-`Client.get` is for sources: it tries again, follows redirects, and sends credentials only to the server that they are
-for. `post` is for webhooks: one attempt, no redirects, and any answer is returned. Both end at a deadline,
-whatever the server does, and read no more than their size limit. Only this module uses httpx2.
-Messages never contain a password, a token or the query of a URL.
+`Client.get` is for sources: it retries, follows redirects, and sends credentials only to the server that they are for.
+`post` is for webhooks: one attempt, no redirects, and any answer is returned. Both end at a deadline, whatever the
+server does, and read no more than their size limit. Only this module uses httpx2. Messages never contain a password, a
+token or the query of a URL.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class Answer(Struct, frozen=True):
     url: str = ""  # the URL that answered, after all redirects
 
     def retry_after(self, now: datetime | None = None) -> float | None:
-        """Return how many seconds the server asks to wait (Retry-After, a number or a date); None if it does not ask."""
+        """Return how many seconds the server asks to wait (Retry-After, a number or a date); None without one."""
         text = self.headers.get("retry-after", "").strip()
         if text.isascii() and text.isdigit():
             return float(text[:9])
@@ -77,7 +77,7 @@ _HINTS |= {407: ": the proxy requires credentials", 429: ": too many requests"}
 
 
 class Client:
-    """Sends GET requests; keeps connections open until it is closed."""
+    """Sends GET requests and keeps connections open until it is closed."""
 
     def __init__(self, limits: RequestLimits | None = None) -> None:
         self._limits = limits or RequestLimits()
@@ -100,11 +100,10 @@ class Client:
         size: int | None = None,
         named_by: str = "",
     ) -> Answer:
-        """Return an answer with status 200 or one of `expected`; raise HttpError for any other or none.
+        """Return an answer with status 200 or one of `expected`. Raises HttpError for any other or none.
 
-        At most `size` bytes are read. An `Authorization` header is sent only to the server of `url`. If `url` is
-        `named_by` another URL, or is a redirect, its server must not be in a private network unless the referring
-        server is.
+        At most `size` bytes are read. An `Authorization` header is sent only to the server of `url`. If `url` was
+        `named_by` another URL, or is a redirect, its server must not be in a private network unless the other one is.
         """
         check_url(url)
         limits, begun = self._limits, time.monotonic()
@@ -143,7 +142,7 @@ class Client:
         self._runner.close()
 
     def _attempt(self, deadline: float, url: str, headers: dict[str, str], **asked: Any) -> Answer:
-        """Return the answer of one attempt, not as a result of a task, whose repr asyncio makes when it resets signals."""
+        """Return the answer of one attempt. It is not the result of a task, because asyncio makes the repr of that."""
         found: list[Answer] = []
 
         async def keep() -> None:
@@ -196,7 +195,7 @@ def post(url: str, body: bytes, *, headers: Mapping[str, str] | None = None, sec
 
 
 def _client(silence: float) -> httpx2.AsyncClient:
-    """Return a client with the proxies of the environment and the trusted certificates of this machine."""
+    """Return a client with the environment's proxies and this machine's trusted certificates."""
     return httpx2.AsyncClient(
         headers={"User-Agent": _AGENT, "Accept": "*/*", "Accept-Encoding": "gzip"},
         timeout=httpx2.Timeout(silence),
@@ -250,7 +249,7 @@ async def _ask(
 
 
 def _failure(url: str, error: httpx2.HTTPError) -> HttpError:
-    """Return our HttpError for an error of httpx2."""
+    """Return an HttpError for an error of httpx2."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
         cause = cause.__cause__ or cause.__context__
@@ -298,7 +297,7 @@ def _unpacked(data: bytes, most: int, url: str, *, is_strict: bool) -> tuple[byt
 
 
 def _accepted(answer: Answer, expected: Collection[int], most: int) -> Answer:
-    """Return `answer` if its status is 200 or expected and it is complete; raise HttpError otherwise."""
+    """Return `answer` if it is complete and its status is 200 or expected. Raises HttpError otherwise."""
     status, where = answer.status, shown(answer.url)
     if status != 200 and status not in expected:
         hint = _HINTS.get(status, ": the problem is on the server" if status >= 500 else "")

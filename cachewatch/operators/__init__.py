@@ -1,1 +1,1 @@
-"""What operators see and do: the service's status, problems and alerts, and commands on digests and deliveries."""
+"""The views and commands for operators: status, problems and alerts of the service, and actions on deliveries."""

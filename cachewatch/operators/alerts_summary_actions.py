@@ -1,8 +1,8 @@
-"""What operators do with digests and deliveries by command, and the review of all alerts with its daily summary.
+"""Commands of operators on digests and deliveries; the review of all alerts, and its daily summary.
 
 Each action is recorded. Alerts about held digests, unreadable documents and suppressed addresses are opened and
 resolved to agree with the state, whoever changed it. No alert stays open that nothing could resolve any more, such as
-one of a source that is no longer configured.
+one about a source that is no longer configured.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -43,7 +43,7 @@ from cachewatch.store.transactions_and_upgrades import Connection
 
 
 def review(context: Context) -> bool:
-    """Open and resolve alerts to agree with the state, and notify operators; return True if nothing is wrong."""
+    """Open and resolve alerts so that they agree with the state; return True if nothing is wrong."""
     now = context.clock()
     with context.database.read() as connection:
         causes = (health.has_any, digests.all_held, cursors.unreadable, deliveries.all_suppressed)
@@ -72,9 +72,9 @@ _REVIEWED = LATE | {AlertKind.SOURCE_UNREADABLE}
 
 
 def resolve_settled(connection: Connection, context: Context, still: Collection[AlertKey] | None = None) -> None:
-    """Resolve alerts whose cause is over or no longer configured; the next review notifies operators.
+    """Resolve alerts whose cause is over or not configured any more; the next review notifies operators.
 
-    `still` are the keys of what is late or wholly unreadable; without it, alerts of those kinds are left open.
+    `still` are the keys of late or wholly unreadable things; without it, alerts of those kinds stay open.
     """
     for alert in health.all_open(connection):
         is_over = alert.key.kind in _REVIEWED and still is not None and alert.key not in still
@@ -94,7 +94,7 @@ def _alert(problem: Problem) -> Alert:
 
 
 def _may_last(connection: Connection, config: Config, key: AlertKey) -> bool:
-    """Tell whether the cause of an alert may still exist, by the state and the configuration."""
+    """Tell whether the cause of an alert may still exist, according to the state and the configuration."""
     match key.kind:
         case (
             AlertKind.SOURCE_FAILED
@@ -132,7 +132,7 @@ def _streams(config: Config) -> set[tuple[str, str]]:
 
 
 def _following(connection: Connection, config: Config) -> Iterator[Alert]:
-    """Yield the alerts that the state requires: on held digests, unreadable documents and suppressed addresses."""
+    """Yield the alerts that the state implies: about held digests, unreadable documents and suppressed addresses."""
     yield from questions(config, digests.all_held(connection))
     for (source, tag), reasons in cursors.unreadable(connection).items():
         alert = unreadable(source, tag, reasons)
@@ -168,7 +168,7 @@ _LISTED = 200
 
 
 def summarize(context: Context) -> None:
-    """Notify operators of all open alerts, once a day, if some alert has been open for long."""
+    """Notify operators of all open alerts, once a day, if one has been open for long."""
     now, config = context.clock(), context.config
     here = now.astimezone(ZoneInfo(config.timezone))
     due = datetime.combine(here.date() - timedelta(days=here.time() < _AT), _AT, here.tzinfo)
@@ -211,9 +211,9 @@ _RETRIED = (*WAITING, DeliveryState.DEAD, DeliveryState.SUPPRESSED, DeliveryStat
 
 
 def retry(context: Context, number: int, *, is_forced: bool = False) -> Delivery:
-    """Make a delivery that was not sent due now, with the same bytes and the same Message-ID; return it as it was.
+    """Make an unsent delivery due now, with the same bytes and Message-ID; return it as it was.
 
-    One that is being sent is retried only if `is_forced`. Raises UsageError if the delivery cannot be retried.
+    A delivery that is being sent is retried only if `is_forced`. Raises UsageError if the delivery cannot be retried.
     """
     now = context.clock()
     with context.database.write() as connection:
@@ -240,7 +240,7 @@ def retry(context: Context, number: int, *, is_forced: bool = False) -> Delivery
 
 
 def resend(context: Context, number: int) -> None:
-    """Send a sent delivery again, as a new message that refers to the old one, since receivers drop repeated ones."""
+    """Send a sent delivery again, as a new message that refers to the old one; receivers drop repeated ones."""
     now = context.clock()
     with context.database.write() as connection:
         delivery = _delivery(connection, number)
@@ -261,7 +261,7 @@ def resend(context: Context, number: int) -> None:
 
 
 def message_of(connection: Connection, context: Context, number: int) -> Message:
-    """Return the bytes of the delivery `number`; raise UsageError if they were deleted."""
+    """Return the bytes of the delivery `number`. Raises UsageError if they were deleted."""
     found = deliveries.message(connection, number)
     if not found.payload:
         kept = duration_in_words(context.config.retention.payload)
@@ -273,12 +273,12 @@ def message_of(connection: Connection, context: Context, number: int) -> Message
 
 
 def release(context: Context, name: str) -> DigestSummary:
-    """Send a held digest and move the cursors that it covers; `name` is a key, subscription or SUBSCRIPTION/STREAM."""
+    """Send a held digest and move its cursors; `name` is a key, a subscription or SUBSCRIPTION/STREAM."""
     return _settle_held(context, name, DigestState.RELEASED, "released by an operator")
 
 
 def drop_digest(context: Context, name: str, reason: str) -> DigestSummary:
-    """Drop a held digest: nobody gets its changes, and the cursors move on; `name` is as for `release`."""
+    """Drop a held digest: nobody gets its changes, and its cursors move; `name` is as for `release`."""
     return _settle_held(context, name, DigestState.DROPPED, reason)
 
 
@@ -299,7 +299,7 @@ def _settle_held(context: Context, name: str, state: DigestState, said: str) -> 
 
 
 def drop_delivery(context: Context, number: int, reason: str) -> None:
-    """Drop one delivery that was not sent, which is then never sent."""
+    """Drop one unsent delivery; it is never sent."""
     with context.database.write() as connection:
         delivery = _delivery(connection, number)
         if delivery.state not in (*OPEN, DeliveryState.DEAD, DeliveryState.SUPPRESSED):

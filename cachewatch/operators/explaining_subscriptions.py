@@ -1,6 +1,6 @@
-"""Which subscriptions report a package, and why: the deciding patterns, and silences.
+"""Explain which subscriptions report a package, and why: the deciding patterns, and silences.
 
-For this the package is read as the sources have it now.
+The package is read in the current revisions of the sources.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -54,7 +54,7 @@ class UnreadDocument(Struct, frozen=True):
 def explain(
     config: Config, package: str, documents: Iterable[Document | UnreadDocument] = (), *, day: date
 ) -> Iterator[SubscriptionAnswer]:
-    """Tell for each subscription whether it reports changes of `package`, whose current documents are `documents`.
+    """Tell for each subscription whether it reports changes of `package`, given its current `documents`.
 
     Without documents, only the patterns for packages are checked. `day` decides which silences are active.
     """
@@ -89,13 +89,13 @@ def explain(
 
 
 def _where(config: Config, channels: Iterable[str], to: Sequence[str]) -> list[str]:
-    """Return the channels, those for mail with the addresses that they send to."""
+    """Return the channels; those for mail with the addresses of their recipients."""
     mail = f" to {', '.join(to)}" if to else ""
     return [f"{name}{mail}" if isinstance(config.channels[name], MailConfig) else name for name in channels]
 
 
 def _judge(package: str, patterns: Iterable[str]) -> tuple[bool, str]:
-    """Tell whether `patterns` match `package`, and which of them decides."""
+    """Tell whether `patterns` match `package`, and which pattern decides."""
     globs = Globs(patterns)
     deciding = globs.deciding(package)
     if globs(package):
@@ -116,7 +116,7 @@ def _of_environment(config: Config, path: Path, package: str) -> tuple[bool, str
 
 
 def _of_document(document: Document | UnreadDocument, match: Match) -> tuple[bool, str]:
-    """Tell how many specs of a document `match` selects, or which of its keys excludes all."""
+    """Tell how many specs of a document `match` selects, or which of its keys excludes all of them."""
     where = f"in {document.tag}"
     if not Globs(match.tags)(document.tag):
         return False, f"{where}: not one of the tags {_list(match.tags)}"
@@ -152,7 +152,7 @@ def _list(patterns: Iterable[str]) -> str:
 
 
 def explain_package(context: Context, package: str) -> Iterator[SubscriptionAnswer]:
-    """Tell for each subscription whether it reports changes of `package`, by the newest revisions of all sources."""
+    """Tell for each subscription whether it reports changes of `package`, in the newest revisions of all sources."""
     return explain(context.config, package, tuple(_documents(context, package)), day=context.today())
 
 
@@ -179,7 +179,7 @@ def _documents(context: Context, package: str) -> Iterator[Document | UnreadDocu
 
 
 def _repositories(context: Context) -> Iterator[tuple[Source, Repository, str]]:
-    """Yield the sources that were polled, each with its repository and newest revision."""
+    """Yield the polled sources, each with its repository and newest revision."""
     for source in context.config.sources.values():
         with context.database.read() as connection:
             revision = health.source(connection, source.name).revision

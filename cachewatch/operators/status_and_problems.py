@@ -70,7 +70,7 @@ class SilenceStatus(Struct, frozen=True):
 
 
 class AlertStatus(Struct, frozen=True):
-    """An open alert."""
+    """An open alert, as `status` shows it."""
 
     kind: AlertKind
     name: str
@@ -100,7 +100,7 @@ class ServiceStatus(Struct, frozen=True, kw_only=True):
 
     @property
     def dead(self) -> int:
-        """The number of deliveries that failed for good and were neither retried nor dropped."""
+        """The number of deliveries that failed permanently and were neither retried nor dropped."""
         return sum(channel.queue.get(DeliveryState.DEAD, 0) for channel in self.channels)
 
 
@@ -181,7 +181,7 @@ PATIENCE = timedelta(hours=1)
 
 
 class Problem(Struct, frozen=True):
-    """Something that is wrong; it has the kind, name and part of its alert."""
+    """A problem of the service; it has the kind, name and part of its alert."""
 
     kind: AlertKind
     name: str
@@ -197,7 +197,7 @@ class Problem(Struct, frozen=True):
 
 
 class ProblemList(Struct, frozen=True, kw_only=True):
-    """Problems, which keep the service from its work, and warnings, at which somebody should look."""
+    """Problems, which keep the service from working, and warnings, which somebody should check."""
 
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
@@ -214,7 +214,7 @@ class ProblemList(Struct, frozen=True, kw_only=True):
 
 
 def find_problems(status: ServiceStatus, config: Config, now: datetime) -> ProblemList:
-    """Return the problems and warnings of a service with this status at the time `now`."""
+    """Return the problems and warnings of a service that has this status at the time `now`."""
     since = {alert.key: alert.since for alert in status.alerts}
     shown = [replace(each, since=since.get(each.key, each.since)) for each in _shown_by_state(status, config, now)]
     keys, advice = {problem.key for problem in shown}, "see `cachewatch deliveries list --dead`, and retry or drop them"
@@ -247,7 +247,7 @@ def late(status: ServiceStatus, config: Config, now: datetime) -> Iterator[Probl
 
 
 def _shown_by_state(status: ServiceStatus, config: Config, now: datetime) -> Iterator[Problem]:
-    """Yield the problems that the state shows without an alert, or that are worse than their alerts say."""
+    """Yield the problems that the state shows without an alert, or worse than their alerts say."""
     every = min((source.poll.every for source in config.sources.values()), default=timedelta(0))
     limit = now - max(PATIENCE, every)
     for source in status.sources:

@@ -1,10 +1,10 @@
-"""Write files atomically, read files that others may have written, take lock files, inflate gzip data, find our own files.
+"""Write files atomically, read untrusted files, take lock files, inflate gzip data, find files of this package.
 
 Readers see the old file or the whole new one, also after a power cut. Folders in which others may write are not
-trusted: nothing is written through a symbolic link below the folder that the operator named, and no lock is taken in
-a file that somebody else put there. A link may lead elsewhere inside the folder, as those of a mounted ConfigMap do,
-but never out of it; otherwise somebody who may write in it could make this process read, and publish, any file that
-it may read. A pipe or a device is never opened, so that no read waits for it.
+trusted: nothing is written through a symbolic link below the folder that the operator named, and no lock is taken in a
+file that somebody else put there. A link may lead elsewhere inside the folder, as those of a mounted ConfigMap do, but
+never out of it; otherwise somebody who may write in it could make this process read, and publish, any file that it may
+read. A pipe or a device is never opened, so that no read waits for it.
 
 Our own templates, schemas and sample documents are beside the package in a checkout and inside it in a wheel. Those of
 an extension lie in its package: `templates/`, with its name as a prefix (`site/index.html.j2`), and `schemas/`.
@@ -33,7 +33,7 @@ _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 def publish(path: Path, data: bytes, *, base: Path, mode: int, is_durable: bool = True) -> None:
-    """Write `data` to `path`, below `base`, atomically and safely on the disk; an OSError leaves no file behind.
+    """Write `data` to `path`, below `base`, atomically and synchronized to disk; an OSError leaves no file behind.
 
     `mode` are the permissions of the file. `base` and folders below it are made if they are missing; the folder above
     `base` must exist. Without `is_durable`, for files that can be made again, nothing waits for the disk.
@@ -69,9 +69,9 @@ def remove(path: Path, *, base: Path) -> None:
 
 
 def open_lock(path: Path, *, mode: int = 0o600) -> int:
-    """Open a lock file, which is made if it is missing, and return its file descriptor; its content is kept.
+    """Open a lock file, which is made if missing, and return its file descriptor; its content is kept.
 
-    Raises OSError if it is a link or no regular file, which somebody else may have put there.
+    Raises OSError if it is a link or no regular file, because somebody else may have put it there.
     """
     try:
         handle = os.open(path, _LOCK, mode)
@@ -88,7 +88,7 @@ def open_lock(path: Path, *, mode: int = 0o600) -> int:
 
 
 def user_name(number: int) -> str:
-    """Return the name of the user with this id, or the number if it has no name."""
+    """Return the name of the user with this id, or the id as text if it has no name."""
     try:
         return pwd.getpwuid(number).pw_name
     except KeyError:
@@ -116,7 +116,7 @@ def _opened(path: Path, *, base: Path, mode: int) -> Iterator[int]:
 
 @contextmanager
 def _entered(folder: int, parts: Iterable[str], enter: Callable[[str, int], int]) -> Iterator[int]:
-    """Open `parts`, folders inside each other, with `enter`, starting in `folder`; yield the last and close all."""
+    """Open the nested folders `parts` with `enter`, starting in `folder`; yield the last one and close it."""
     try:
         for part in parts:
             below = enter(part, folder)
@@ -132,7 +132,7 @@ def _open_below(name: str, folder: int) -> int:
 
 
 def read(path: Path) -> bytes | None:
-    """Return the content of the file; None if it does not exist, is a link or is no regular file."""
+    """Return the content of a file; None if it is missing, a link or no regular file."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -144,7 +144,7 @@ def read(path: Path) -> bytes | None:
 
 
 def _made_and_opened(name: str, folder: int | None, mode: int) -> int:
-    """Open the folder `name` in `folder` (a file descriptor), made if missing; links are followed only without it."""
+    """Open or make the folder `name` in `folder`, a file descriptor; if that is None, links are followed."""
     flags = _FOLDER if folder is None else _FOLDER | os.O_NOFOLLOW
     try:
         return os.open(name, flags, dir_fd=folder)
@@ -165,7 +165,7 @@ _KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a dev
 
 
 class RefusedFile(OSError):
-    """A file that is not read; its `strerror` gives the reason, without any of the content."""
+    """A file that must not be read; its `strerror` has the reason without any content."""
 
     def __init__(self, reason: str, path: Path | str) -> None:
         super().__init__(errno.EPERM, reason, str(path))
@@ -190,19 +190,19 @@ def read_inside(folder: Path, name: str, *, most: int) -> bytes:
 
 
 def folder_around(path: Path, folders: Iterable[Path]) -> Path | None:
-    """Return the first of `folders` that contains `path`, judged by the names alone, without following links."""
+    """Return the first of `folders` that contains `path`, judged by names only, without following links."""
     place = Path(os.path.normpath(path))
     return next((folder for folder in folders if place.is_relative_to(os.path.normpath(folder))), None)
 
 
 def read_regular(path: Path, *, most: int) -> bytes:
-    """Return the content of a file as `read_inside` does, but wherever links lead: for files that are not published."""
+    """Return the content of a file like `read_inside`, but follow all links: for files that are not published."""
     _check(path.stat(), path)
     return _content(os.open(path, _FILE & ~os.O_NOFOLLOW), path, most)
 
 
 def read_beginning(name: str, most: int, *, opening: bytes = b"") -> bytes:
-    """Return the first `most` bytes of a file, wherever links lead; if it does not begin with `opening`, only 16."""
+    """Return the first `most` bytes of a file, following links; only 16 if it does not begin with `opening`."""
     handle = os.open(name, _FILE & ~os.O_NOFOLLOW)
     with os.fdopen(handle, "rb", buffering=0) as file:
         about = os.fstat(handle)
@@ -236,7 +236,7 @@ def _content(handle: int, path: Path, most: int) -> bytes:
 
 
 def _place(folder: Path, name: str) -> tuple[Path, Path]:
-    """Return `folder` without links, and the path in it of the file `name`, also without links."""
+    """Return `folder` and the file `name` relative to it, both with links resolved."""
     try:
         base = folder.resolve()
         return base, (base / name).resolve().relative_to(base)
@@ -299,11 +299,11 @@ _HARMLESS = 16 * 2**20
 
 
 class NotInflated(ValueError):
-    """The bytes are cut off, damaged, or larger than allowed when unpacked; the message tells which."""
+    """The bytes are incomplete, damaged, or too large when unpacked; the message tells which."""
 
 
 class TooMuch(NotInflated):
-    """The bytes are larger than allowed when unpacked."""
+    """The bytes are too large when unpacked."""
 
 
 class TooPacked(NotInflated):
@@ -311,7 +311,7 @@ class TooPacked(NotInflated):
 
 
 def inflate(data: bytes, *, most: int) -> bytes:
-    """Return the unpacked `data` (gzip or zlib); NotInflated if damaged, above `most` bytes or 200 times its size."""
+    """Return the unpacked `data` (gzip or zlib). Raises NotInflated above `most` bytes or 200 times its size."""
     out = BytesIO()  # which gives its bytes away without a copy
     most_of_ratio = max(_HARMLESS, MOST_RATIO * len(data))
     unpacker = zlib.decompressobj(_EITHER)
@@ -346,7 +346,7 @@ def shipped_folder() -> Traversable:
 
 
 def cache_path(kind: str, address: str, suffix: str) -> Path:
-    """Return the path for what is derived from an address, below $XDG_CACHE_HOME or ~/.cache."""
+    """Return a path below $XDG_CACHE_HOME or ~/.cache for data derived from an address."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))  # noqa: PTH111  which never fails
     name = re.sub(r"[^A-Za-z0-9.]+", "-", address.rpartition("://")[2]).strip("-.")[-60:]
     return cache / "cachewatch" / kind / f"{name}-{sha256(address.encode()).hexdigest()[:12]}{suffix}"

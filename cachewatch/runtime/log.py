@@ -1,4 +1,4 @@
-"""Write one line for each event to stderr: text for people, or JSON with the same stable names. Only this module uses structlog.
+"""Write one line for each event to stderr, as text or JSON with the same stable names. Only this module uses structlog.
 
 Messages that libraries, and modules below the service, log with `logging` are written in the same form, as a `note`.
 """
@@ -31,7 +31,7 @@ class Log:
     def __init__(
         self, logger: BoundLogger | None = None, write: Callable[[Callable[[], None]], None] = lambda act: act()
     ) -> None:
-        """Write nothing until `open_log` was called. `write` is given each line, as a function that writes it."""
+        """Write nothing before `open_log` is called. `write` gets a function that writes a line, for each line."""
         self._logger: BoundLogger = (
             logger
             or wrap_logger(
@@ -44,19 +44,19 @@ class Log:
         self._write = write
 
     def bind(self, **fields: Any) -> "Log":
-        """Return a log that puts these fields before the fields of each of its events."""
+        """Return a log that adds these fields to each of its events, before other fields."""
         return Log(self._logger.bind(**fields), self._write)
 
     def deferred(self, write: Callable[[Callable[[], None]], None]) -> "Log":
-        """Return a log that passes each line to `write`, as a function that writes the line when it is called."""
+        """Return a log that does not write lines itself, but passes `write` a function for each that writes it."""
         return Log(self._logger, write)
 
     def info(self, event: str, **fields: Any) -> None:
-        """Log that something happened as it should."""
+        """Log a normal event."""
         self._write(partial(self._logger.info, event, **fields))
 
     def warning(self, event: str, **fields: Any) -> None:
-        """Log a failure that will be tried again, or that somebody should look at."""
+        """Log a failure that is retried, or that somebody should check."""
         self._write(partial(self._logger.warning, event, **fields))
 
     def error(self, event: str, **fields: Any) -> None:
@@ -86,7 +86,7 @@ def open_log(form: str = "text", stream: TextIO | None = None, level: int = logg
 
 
 def error_message(error: BaseException) -> str:
-    """Return the message of an error; an unexpected one is to be reported as a bug."""
+    """Return the message of an error; for an unexpected one, with the request to report it as a bug."""
     if isinstance(error, CachewatchError):
         return str(error)
     return f"cachewatch failed: {error!r}; please report it, with the traceback in the log"
@@ -111,7 +111,7 @@ def _note(_logger: Any, _method: str, fields: EventDict) -> EventDict:
 
 
 def _tidy(_logger: Any, _method: str, fields: EventDict) -> EventDict:
-    """Put time, level and event first, and leave out empty fields."""
+    """Put time, level and event first, and remove empty fields."""
     head = {name: fields.pop(name) for name in _HEAD}
     return head | {name: value for name, value in fields.items() if value not in (None, "")}
 

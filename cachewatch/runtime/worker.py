@@ -54,7 +54,7 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 
 class Worker:
-    """Runs one function after the other in another process, which is started when it is needed."""
+    """Runs functions one after the other in another process, which is started when it is needed."""
 
     # A fork of a large process takes long, and makes it slower afterwards: each page is copied when it is written.
     may_fork = True
@@ -62,7 +62,7 @@ class Worker:
     def __init__(
         self, *, limits: Limits | None = None, go_on: Callable[[], None] = lambda: None, may_fork: bool = True
     ) -> None:
-        """Start no process yet. `go_on` is called several times a second while work is done; it may raise to end it."""
+        """Prepare without a process. `go_on` is called several times a second during work; it may raise to end it."""
         self._limits = limits or Limits()
         self.may_fork = may_fork and self.may_fork
         self._go_on = go_on
@@ -77,12 +77,12 @@ class Worker:
         self.close()
 
     def start(self) -> None:
-        """Start the process now if it can be forked, which is not possible once there are threads."""
+        """Start the process now if it can be forked; later there may be threads, which prevent that."""
         if self._forks():
             self._started()
 
     def seconds_for(self, size: int) -> float:
-        """Return how many seconds of processor time work on `size` bytes may take."""
+        """Return how many seconds of processor time the work on `size` bytes may take."""
         return self._limits.seconds + self._limits.seconds_per_megabyte * size / 2**20
 
     def do(
@@ -168,11 +168,11 @@ class Worker:
 
 
 class _KilledFromOutside(WorkFailed):
-    """The process was killed by SIGKILL, perhaps for a reason that has nothing to do with the work."""
+    """The process was killed by SIGKILL; the work may not be the reason."""
 
 
 def _serve(connection: Connection, megabytes: int) -> None:
-    """Do the work that arrives on `connection`, until its other end is closed."""
+    """Do the work that arrives on `connection`, until the other end closes it."""
     _detach(connection.fileno())
     _limit_memory(megabytes)
     with suppress(EOFError, ConnectionError):
@@ -200,7 +200,7 @@ def _answer(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Any
 
 
 def _detach(ours: int) -> None:
-    """Close all inherited files but `ours`, and reset signals, so that this process uses nothing of its parent's."""
+    """Close all inherited files but `ours`, and reset signals, so that the process shares nothing with its parent."""
     gc.freeze()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
@@ -214,7 +214,7 @@ def _detach(ours: int) -> None:
 
 
 def _limit_memory(megabytes: int) -> None:
-    """Limit the memory of this process to `megabytes` more than it has now, and forbid core dumps."""
+    """Limit this process to `megabytes` more memory than it has now, and forbid core dumps."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with suppress(OSError, ValueError):  # not every system knows how much there is already, or counts it
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
@@ -236,7 +236,7 @@ _SECONDS_A_PIECE, _SECONDS_A_MEGABYTE = 0.5, 0.5
 
 
 class Piece(NamedTuple):
-    """The package, object ids and size of the documents in one item of work."""
+    """Package, object ids and size of the documents in one item of work."""
 
     package: str
     versions: tuple[str, ...]  # the object ids of its documents
@@ -244,7 +244,7 @@ class Piece(NamedTuple):
 
 
 class Isolation:
-    """Runs work on batches of items: this class in the current process, without limits."""
+    """Runs work on batches of items; this class does so in the current process, without limits."""
 
     # The documents that ended a worker process, by object id, with the reason; they are not read again.
     refused: Mapping[str, str] = MappingProxyType({})
@@ -252,7 +252,7 @@ class Isolation:
     def each(
         self, work: Work[Item, Result], items: Iterable[Item], about: Callable[[Item], Piece]
     ) -> Done[Item, Result]:
-        """Yield batches of `items`, in order, with the result of `work` for each, or the error of a single item.
+        """Yield batches of `items`, in order, with the result of `work` for each, or the error for a single item.
 
         `about` returns the documents and the size of an item.
         """
@@ -264,10 +264,10 @@ INLINE = Isolation()
 
 
 class Isolated(Isolation):
-    """Runs work in a worker, within the time limit of one source, and skips documents that ended a worker."""
+    """Runs work in a worker, within a time limit for one source; documents that ended a worker are skipped."""
 
     def __init__(self, worker: Worker, refused: Mapping[str, str] = MappingProxyType({})) -> None:
-        """`refused` are documents that ended a worker earlier, with the reason; `self.refused` gets new ones as well."""
+        """Skip the `refused` documents, which ended a worker before; new ones are added to `self.refused`."""
         self._worker = worker
         self._refused = self.refused = dict(refused)
         self._left = _BUDGET_SECONDS  # of processor time, so that other sources are not kept waiting
@@ -275,7 +275,7 @@ class Isolated(Isolation):
     def each(
         self, work: Work[Item, Result], items: Iterable[Item], about: Callable[[Item], Piece]
     ) -> Done[Item, Result]:
-        """Yield batches with their results as `Isolation.each` does; work, items and results must be picklable."""
+        """Yield batches with results like `Isolation.each`; work, items and results must be picklable."""
         for batch in _batches(items, about, self._is_odd):
             refusal = self._refusal(about(batch[0]))
             waiting: list[Sequence[Item]] = [batch]
@@ -320,7 +320,7 @@ class Isolated(Isolation):
 def _batches(
     items: Iterable[Item], about: Callable[[Item], Piece], is_odd: Callable[[Piece], bool]
 ) -> Iterator[list[Item]]:
-    """Yield the items in order, in batches of about 4 MB; an item for which `is_odd` is true is alone."""
+    """Yield the items in order, in batches of about 4 MB; an item that `is_odd` gets a batch of its own."""
     batch: list[Item] = []
     size = 0
     for item in items:
@@ -345,7 +345,7 @@ class ProcessEnded(RuntimeError):
 def in_processes(
     make_work: Callable[[], Callable[[Item], Result]], items: Sequence[Item], jobs: int
 ) -> Iterator[Result]:
-    """Yield the result of the work for each item, in order, computed in `jobs` forked processes.
+    """Yield the result for each item, in order, computed in `jobs` forked processes.
 
     `make_work` is called in each of them and returns the function for one item. With one job, the current process
     works. An error in a process is raised here; ProcessEnded if a process was killed.

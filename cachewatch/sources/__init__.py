@@ -1,1 +1,1 @@
-"""Sources of documents: open what BEFORE and AFTER of a comparison name, and list documents in folders."""
+"""Sources of documents: open the two sides of a comparison, and list documents in folders."""

@@ -1,4 +1,4 @@
-"""Open what `diff BEFORE AFTER` compares: revisions, a range `A..B` of git, tags, files, folders, or a mix."""
+"""Open the two sides of `diff BEFORE AFTER`: revisions, a range `A..B` of git, tags, files or folders."""
 
 import os
 import re
@@ -46,10 +46,10 @@ def open_comparison(
     wanted_package: Wanted,
     layout: Layout = ANYWHERE,
 ) -> Iterator[Comparison]:
-    """Find the documents that differ between `before` and `after`; what was opened for that is closed at the end.
+    """Find the documents that differ between `before` and `after`; everything opened for it is closed at the end.
 
-    `layout` tells where documents lie in folders. `repository` is an open repository, which is not closed, or else a
-    path, URL or function, which is only used if a side is a revision.
+    `layout` tells where documents lie in folders. `repository` is an open repository, which is not closed, or a path,
+    URL or function that is only used if a side is a revision.
     """
     paths = {name: folders.list_path(name, layout) for name in (before, after) if folders.is_documents(name)}
     if not needs_git(before, after):
@@ -87,7 +87,7 @@ def open_comparison(
 
 
 def _resolved(repository: Repository, before: str, after: str) -> tuple[Revision, Revision]:
-    """Return both revisions; the error message names both if both names are tags of the newest revision."""
+    """Return both revisions; if both names are tags of the newest revision, the error message says so."""
     try:
         return resolve(repository, before), resolve(repository, after)
     except UnknownRevision:
@@ -99,7 +99,7 @@ def _resolved(repository: Repository, before: str, after: str) -> tuple[Revision
 
 
 def uncommitted(repository: Repository) -> Path | None:
-    """Return the relative path of the current work tree if documents in it differ from HEAD, or else None.
+    """Return the relative path of the current work tree if its documents differ from HEAD, else None.
 
     Git only lists the files that may differ, because for a comparison it would run commands that a repository
     configures.
@@ -137,7 +137,7 @@ def _with_note(listing: Listing, path: str, message: str) -> Listing:
 
 
 def _file_of(repository: Repository, name: str) -> Listing | None:
-    """Return a listing of the one document that `name` (REVISION:PATH) names; None if there is no such file."""
+    """Return a listing of the one document that `name` (REVISION:PATH) means; None if there is no such file."""
     found = file_of(repository, name)
     if found is None:
         return None
@@ -150,7 +150,7 @@ def _file_of(repository: Repository, name: str) -> Listing | None:
 
 
 def _list_revision(repository: Repository, name: str, others: list[Listing], wanted_tag: Choice) -> list[Listing]:
-    """List the tag that the name of a revision has, or that of the single tag in `others`, or all wanted tags."""
+    """List the tag that a revision's name has, or that of the only listing in `others`, or all wanted tags."""
     revision, other = resolve(repository, name), others[0]
     wanted = [tag for tag in tags_of(repository, revision).ids if wanted_tag(tag)]
     like = other.side.tag or DEFAULT_TAG
@@ -170,7 +170,7 @@ def _list_revision(repository: Repository, name: str, others: list[Listing], wan
 
 
 def _match(old: list[Listing], new: list[Listing], wanted_tag: Choice) -> list[tuple[Listing, Listing]]:
-    """Pair the tags of two sides by name; if each side has a single tag, these two are paired."""
+    """Pair the tags of both sides by name; if each side has only one tag, these two."""
     old, new = folders.with_unread(old, new), folders.with_unread(new, old)
     if len(old) == 1 and len(new) == 1:
         pair = old[0], new[0]
@@ -233,7 +233,7 @@ def _compare_two(old: Listing, new: Listing, wanted: Wanted) -> TagPair:
     pairs = [DocumentPair(name, had.get(name), has.get(name)) for name in sorted(had.keys() | has.keys())]
 
     def concerns(diagnostic: Diagnostic) -> bool:
-        """Tell whether a diagnostic is about a wanted package or about no package in particular."""
+        """Tell whether a diagnostic is about a wanted package, or about none in particular."""
         path = Path(diagnostic.path)
         return path.suffix not in ENDINGS or wanted(path.parent.name if path.name == DOCUMENT else path.stem)
 
@@ -255,7 +255,7 @@ _RANGE = re.compile(r"(.*?)(\.{2,})(.*)", re.DOTALL)
 
 
 def split_range(text: str) -> tuple[str, str] | None:
-    """Return both revisions of a range such as `A..B`; None if it is no range; UsageError for `A...B` and for paths."""
+    """Return both revisions of a range `A..B`; None for other names. Raises UsageError for `A...B` and for paths."""
     found = _RANGE.fullmatch(text)
     # Paths and searches for words (:/words) may have dots; names of revisions cannot.
     if found is None or re.search(r"(^|/)\.\.(/|$)", text) or text.startswith(":/") or os.path.exists(text):  # noqa: PTH110  a name that is too long for a file is no error

@@ -1,8 +1,8 @@
 """List documents in files: a single file, or a folder; and record a folder as revisions of a repository.
 
 A folder may have documents as `_cache/<tag>/<package>/specs.md`, like upstream; otherwise every file that is a document
-counts (core/names_and_escaping.py). Links are followed, because a user named the folder. A file that cannot be read is not missing:
-it is listed, and its fault is found when it is compared; a recorded history keeps the last state recorded of it.
+counts (core/names_and_escaping.py). Links are followed, because a user named the folder. A file that cannot be read is
+not missing: it is listed, and its fault is found when it is compared; a recorded history keeps its last recorded state.
 """
 
 import os
@@ -60,7 +60,7 @@ class FileReader(Struct, frozen=True):
     known: Mapping[str, Content] = field(default_factory=dict)
 
     def read(self, blobs: Iterable[Blob]) -> Iterator[Content]:
-        """Yield the content of each file, cut above the size limit; a text with the reason if it cannot be read."""
+        """Yield the content of each file, cut at the size limit; a text with the reason if it cannot be read."""
         for blob in blobs:
             try:
                 yield self.known[blob.name] if blob.name in self.known else read_beginning(blob.name, MAX_BYTES + 1)
@@ -68,7 +68,7 @@ class FileReader(Struct, frozen=True):
                 yield _why_unread(error)
 
     def reopened(self) -> "FileReader":
-        """Return this reader itself, because it keeps nothing open."""
+        """Return this reader, because it keeps nothing open."""
         return self
 
 
@@ -77,13 +77,13 @@ def _why_unread(error: OSError) -> str:
 
 
 def is_documents(name: str) -> bool:
-    """Tell whether `name` is a file, a folder, a pipe or standard input, and hence no revision."""
+    """Tell whether `name` is a file, folder, pipe or standard input, and therefore no revision."""
     # A bare repository has files of such names.
     return name == STDIN or (_GIT_NAME.fullmatch(name) is None and os.path.lexists(name))
 
 
 def is_plain(folder: Path) -> bool:
-    """Tell whether `folder` is a folder that is not a git repository."""
+    """Tell whether `folder` is a folder, but no git repository."""
     is_bare = (folder / "HEAD").is_file() and (folder / "objects").is_dir()
     return folder.is_dir() and not is_bare and not (folder / ".git").exists()
 
@@ -110,7 +110,7 @@ def holds_document(file: Path) -> bool:
 
 
 def is_build_cache(folder: Path) -> bool:
-    """Tell whether `folder` is a build cache of Spack, with binaries, which `cachewatch record` reads."""
+    """Tell whether `folder` is a build cache of Spack with binaries; `cachewatch record` reads these."""
     return (folder / "build_cache").is_dir() or (folder / "v3" / "manifests").is_dir()
 
 
@@ -126,7 +126,7 @@ def stacks_of(name: str) -> Mapping[str, frozenset[str]]:
 
 
 def list_path(name: str, layout: Layout = ANYWHERE) -> list[Listing]:
-    """List the documents at `name`, with one listing for each tag; raise UsageError if there are none."""
+    """List the documents at `name`, with one listing for each tag. Raises UsageError if there are none."""
     folder = Path(name)
     if not folder.is_dir():
         return [_list_file(name)]
@@ -164,7 +164,7 @@ def _list_file(name: str) -> Listing:
 
 
 def identified(name: str, content: bytes) -> tuple[str, str | None]:
-    """Return package (or else the name of the file) and tag of a single document; ("", None) if it is none."""
+    """Return package and tag of a single document; ("", None) if it is none. The package may be the file's name."""
     path, claim = Path(name), claim_of(content)
     if claim is None:
         return "", None
@@ -172,14 +172,14 @@ def identified(name: str, content: bytes) -> tuple[str, str | None]:
 
 
 def title_of(listing: Listing) -> str:
-    """Return the package that the text of a single document names; "" if it names none or cannot be read."""
+    """Return the package that a single document names in its text; "" if it names none or is unreadable."""
     contents = list(listing.reader.read(listing.blobs.values()))
     claim = claim_of(contents[0]) if contents and isinstance(contents[0], bytes) else None
     return claim.title if claim else ""
 
 
 def _list_catalogue(name: str) -> list[Listing]:
-    """List the documents in `_cache/`, if `name` is that folder, holds it or is a tag in it; empty if there are none."""
+    """List the documents in `_cache/` if `name` is that folder, contains it or is a tag in it; else nothing."""
     whole = os.path.abspath(name)  # noqa: PTH100  a link may be called as it likes
     if os.path.basename(os.path.dirname(whole)) == CATALOGUE:  # noqa: PTH119, PTH120
         found = [_list_tag(name, name, os.path.basename(whole), is_one_tag=True)]  # noqa: PTH119
@@ -219,7 +219,7 @@ def _ignored(name: str, folders: Iterable[str]) -> Iterator[Diagnostic]:
 
 
 def _list_anywhere(name: str, layout: Layout) -> list[Listing]:
-    """List all files below `name` that are documents; raise an error, with what was found instead, if there are none."""
+    """List all documents below `name`. Raises an error, which says what was found instead, if there are none."""
     root = f"{name.rstrip('/')}/"
     unread: dict[str, str] = {}
     other_files: list[str] = []  # that could be documents and are none
@@ -308,7 +308,7 @@ def with_unread(mine: list[Listing], theirs: list[Listing]) -> list[Listing]:
 
 
 def _nothing(name: str, layout: Layout, unread: Mapping[str, str], there: Sequence[str]) -> SourceError | UsageError:
-    """Return the error for a folder without documents: what was looked for, and what is there instead."""
+    """Return the error for a folder without documents: what was expected, and what is there."""
     folder = Path(name)
     closed = [path for path in unread if path.endswith("/")]
     if unread and not (there and len(closed) == len(unread)):
@@ -340,7 +340,7 @@ def _counted(paths: Sequence[str]) -> str:
 
 
 def _renamed(name: str, documents: Mapping[str, Mapping[str, tuple[str, str]]]) -> Iterator[Diagnostic]:
-    """Yield a note if file names of documents differ from the packages in their titles, which most others are called."""
+    """Yield a note if a few documents have file names that differ from the packages in their titles."""
     all_documents = [(path, package) for packages in documents.values() for package, (path, _) in packages.items()]
     odd = []
     for path, package in sorted(all_documents):
@@ -360,7 +360,7 @@ def _renamed(name: str, documents: Mapping[str, Mapping[str, tuple[str, str]]]) 
 
 
 def _claim(path: str) -> "Claim | str | None":
-    """Return the claim (package and tag) of a file; None if it is no document, or a text why it cannot be read."""
+    """Return package and tag that a file names; None if it is no document, or a text why it cannot be read."""
     try:
         return claim_of(read_beginning(path, MAX_BYTES, opening=b"---"))
     except OSError as error:
@@ -368,7 +368,7 @@ def _claim(path: str) -> "Claim | str | None":
 
 
 def _walk(root: str, unread: dict[str, str]) -> Iterator[str]:
-    """Yield the path, relative to `root`, of each file below it; unreadable folders are added to `unread`."""
+    """Yield the relative path of each file below `root`; unreadable folders are added to `unread`."""
     waiting, seen, entries = [""], set[tuple[int, int]](), 0
     while waiting:
         inside = waiting.pop()
@@ -392,7 +392,7 @@ def _walk(root: str, unread: dict[str, str]) -> Iterator[str]:
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
-    """Return the entries of a folder, sorted by name; raise UsageError if there are too many."""
+    """Return the entries of a folder, sorted by name. Raises UsageError if there are too many."""
     with os.scandir(folder) as entries:
         found = sorted(islice(entries, MAX_ENTRIES + 1), key=attrgetter("name"))
     if len(found) > MAX_ENTRIES:
@@ -407,7 +407,7 @@ def _too_many(folder: str) -> UsageError:
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """Tell whether an entry is a folder, or a link whose target cannot be read and may be one."""
+    """Tell whether an entry is a folder, or a link to something unreadable, which may be one."""
     try:
         return entry.is_dir()
     except OSError:
@@ -415,7 +415,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _may_have_document(package: os.DirEntry[str], file: str) -> bool:
-    """Tell whether the package folder `package` has the document `file`, or may have it but cannot be read."""
+    """Tell whether the package folder `package` has the document `file`, or may have it but is unreadable."""
     try:
         if not package.is_dir():
             return package.is_symlink() and not os.path.exists(package.path)  # noqa: PTH110
@@ -435,7 +435,7 @@ def _size(file: str) -> int:
 
 
 def record_folder(name: str, repository: Path, layout: Layout = ANYWHERE) -> tuple[Diagnostic, ...]:
-    """Commit the documents in the folder `name` to the bare repository, and return the problems of documents.
+    """Commit the documents in the folder `name` to the bare repository; return the problems of documents.
 
     The commit has the time at which a document or its folder last changed, so that recording the same folder again, as
     a preview does, makes the same revision. Raises UsageError or SourceError, without a commit, if no document can be

@@ -1,1 +1,1 @@
-"""The state: what is stored between runs, such as cursors, slots, digests, deliveries and the health of sources."""
+"""The state that is stored between runs: cursors, slots, digests, deliveries, the health of sources, and more."""

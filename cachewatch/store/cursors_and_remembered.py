@@ -1,4 +1,4 @@
-"""Up to which revision each stream was compared, which documents it could not read, and what subscriptions remember."""
+"""The revision up to which each stream was compared, its unreadable documents, and what subscriptions remember."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from cachewatch.store.schema import cursors, digests, holds, put, read_row, reme
 
 
 def remembered_by(connection: Connection, subscription: str) -> Remembered:
-    """Return the facts that a subscription remembers; damaged ones are left out."""
+    """Return the facts that a subscription remembers, without damaged ones."""
     found = []
     for row in connection.execute(select(remembered).filter_by(subscription=subscription).order_by(remembered.c.key)):
         with suppress(msgspec.DecodeError):
@@ -24,7 +24,7 @@ def remembered_by(connection: Connection, subscription: str) -> Remembered:
 
 
 def _remember(connection: Connection, advance: "Advance", now: datetime) -> None:
-    """Store the learned facts of `advance`, merged with those that other streams of the subscription stored meanwhile."""
+    """Store the new facts of `advance`, merged with those that other streams of the subscription have stored."""
     if not advance.learned and not advance.forgotten:
         return
     known = {one.key: one for one in remembered_by(connection, advance.subscription).facts}
@@ -50,7 +50,7 @@ class Unread(Struct, frozen=True, kw_only=True):
 
 
 class CursorUpdate(Struct, frozen=True, kw_only=True):
-    """The new cursor of a tag: a revision, or None if the tag was removed; `unread` are its unreadable documents."""
+    """The new cursor of a tag: a revision, or None if the tag was removed; and its unreadable documents."""
 
     tag: str
     revision: str | None
@@ -58,7 +58,7 @@ class CursorUpdate(Struct, frozen=True, kw_only=True):
 
 
 class Advance(Struct, frozen=True, kw_only=True):
-    """The new position of a stream: it was compared with `revision` of a source."""
+    """The new position of a stream after it was compared with `revision` of a source."""
 
     subscription: str
     stream: str
@@ -85,7 +85,7 @@ class Cursor(Struct, frozen=True):
 
 
 class Position(Struct, frozen=True, kw_only=True):
-    """How far a stream was compared with one source."""
+    """The position of a stream in one source."""
 
     revision: str
     cursors: Mapping[str, Cursor]  # by tag
@@ -93,7 +93,7 @@ class Position(Struct, frozen=True, kw_only=True):
 
 
 def position_of(connection: Connection, subscription: str, stream: str, source: str) -> Position | None:
-    """Return how far a stream was compared with a source; None if it has not started with it."""
+    """Return the position of a stream in a source; None if the stream has not begun with it."""
     where = {"subscription": subscription, "stream": stream, "source": source}
     begun = connection.execute(select(streams).filter_by(**where)).one_or_none()
     if begun is None:
@@ -115,7 +115,7 @@ def compared_revisions(connection: Connection) -> Mapping[tuple[str, str, str], 
 def advance(connection: Connection, advances: Iterable[Advance], now: datetime) -> None:
     """Store the new positions of streams, and what their subscriptions remember.
 
-    A stream without a position starts with this one.
+    A stream without a position begins with this one.
     """
     for each in advances:
         where = {"subscription": each.subscription, "stream": each.stream, "source": each.source}
@@ -138,7 +138,7 @@ def advance(connection: Connection, advances: Iterable[Advance], now: datetime) 
 
 
 def _note_unread(connection: Connection, where: Mapping[str, str], found: tuple[Unread, ...], now: datetime) -> None:
-    """Replace the unreadable documents of a tag; those that are readable now are marked so for other streams as well."""
+    """Replace the unreadable documents of a tag; those readable now are marked so for other streams, too."""
     known = {row.package: row.noted_at for row in connection.execute(select(unread).filter_by(**where))}
     connection.execute(delete(unread).filter_by(**where))
     for each in found:
@@ -153,7 +153,7 @@ def _note_unread(connection: Connection, where: Mapping[str, str], found: tuple[
 
 
 def unreadable(connection: Connection) -> Mapping[tuple[str, str], Mapping[str, str]]:
-    """Return the reasons why documents cannot be read at present, by (source, tag) and then by package."""
+    """Return why documents are unreadable at present, by (source, tag) and then by package."""
     found: defaultdict[tuple[str, str], dict[str, str]] = defaultdict(dict)
     query = select(unread).filter_by(readable_at=None).order_by(unread.c.source, unread.c.tag)
     for row in connection.execute(query):
@@ -162,21 +162,21 @@ def unreadable(connection: Connection) -> Mapping[tuple[str, str], Mapping[str, 
 
 
 def blobs_not_to_read(connection: Connection, source: str) -> Mapping[str, str]:
-    """Return the documents of `source` that ended a worker, as reasons by object id."""
+    """Return the documents of `source` that ended a worker, by object id, with the reasons."""
     ended = unread.c.blob.is_not(None)
     query = select(unread.c.blob, unread.c.reason).where(unread.c.source == source, ended)
     return {row.blob: row.reason for row in connection.execute(query)}
 
 
 def revisions_in_use(connection: Connection, source: str) -> frozenset[str]:
-    """Return all revisions of `source` that later comparisons of any stream need."""
+    """Return the revisions of `source` that later comparisons of any stream need."""
     used = (cursors.c.revision, streams.c.revision, unread.c.base, remembered.c.revision)
     queries = (select(column.label("used")).where(column.table.c.source == source) for column in used)
     return frozenset(row.used for row in connection.execute(union(*queries)) if row.used is not None)
 
 
 def forget(connection: Connection, before: datetime) -> None:
-    """Delete the facts that were stored, and the cursors of tags that vanished, before `before`.
+    """Delete facts stored before `before`, and cursors of tags that were removed before it.
 
     A tag that returns later counts as new.
     """
@@ -185,12 +185,12 @@ def forget(connection: Connection, before: datetime) -> None:
 
 
 def subscriptions(connection: Connection) -> frozenset[str]:
-    """Return the names of the subscriptions with at least one stream that has started."""
+    """Return the subscriptions that have at least one stream with a position."""
     return frozenset(row.subscription for row in connection.execute(select(streams.c.subscription).distinct()))
 
 
 def rename(connection: Connection, old: str, new: str) -> None:
-    """Give everything stored for the subscription `old` to `new`; do nothing if `old` has no stream."""
+    """Move everything stored for the subscription `old` to `new`; do nothing if `old` has no stream."""
     if old not in subscriptions(connection):
         return
     for table in (streams, cursors, unread, slots, holds, remembered):

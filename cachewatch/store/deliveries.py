@@ -1,7 +1,7 @@
 """Deliveries: stored together with their digest, claimed one by one for sending, and settled with the result.
 
-Content that several messages share is stored once. A delivery stores a part of its own, its `payload`, and perhaps refers
-to a row of `bodies` with the rest: the rest of a mail is everything after its headers, of any other message all of it.
+Content that several messages share is stored once. A delivery stores a part of its own, its `payload`, and may refer to
+a row of `bodies` with the rest: for a mail, that is everything after the headers, for other messages all of it.
 """
 
 import zlib
@@ -55,7 +55,7 @@ def _checksum(message: Message) -> bytes:
 
 
 def _columns(message: Message, own: bytes | None = None, body: bytes | None = None) -> Columns:
-    """Return the columns for a message: with all its bytes, or with `own` and the checksum `body` of the shared rest."""
+    """Return the columns for a message: all its bytes, or its `own` bytes and the checksum `body` of the rest."""
     return {
         "content_type": message.content_type,
         "message_id": message.message_id,
@@ -66,7 +66,7 @@ def _columns(message: Message, own: bytes | None = None, body: bytes | None = No
 
 
 def share(connection: Connection, messages: Sequence[Message]) -> list[Columns]:
-    """Store the content that several of `messages` share, and return the columns of the delivery for each message."""
+    """Store the content that several messages share; return the columns of the delivery for each message."""
     # Where the content begins that others may share: in a mail after the headers.
     places = [
         max(message.payload.find(b"\n\n"), message.payload.find(b"\n\r\n")) if message.content_type == _MAIL else 0
@@ -94,7 +94,7 @@ def _whole_deliveries() -> Select[Any]:
 
 
 def _message_of(row: Row[Any]) -> Message:
-    """Return the message in a row of `_whole_deliveries`, empty if its bytes were deleted.
+    """Return the message in a row of `_whole_deliveries`; it is empty if its bytes were deleted.
 
     Raises DamagedRow if the bytes do not have the stored checksum.
     """
@@ -144,7 +144,7 @@ _OPEN: BindParameter[tuple[DeliveryState, ...]] = bindparam("open", OPEN, expand
 
 
 class Delivery(Struct, frozen=True, kw_only=True):
-    """One message to one recipient, with the state of its delivery, without its bytes."""
+    """One message to one recipient and the state of its delivery, without the bytes."""
 
     id: int
     digest: str
@@ -175,7 +175,7 @@ def add(
     lasting: timedelta,
     copy: int = 0,
 ) -> None:
-    """Store the deliveries of one digest to a channel, unless they exist.
+    """Store the deliveries of one digest through a channel, unless they exist already.
 
     Content that several messages share is stored once. Those to suppressed addresses are not sent.
     """
@@ -196,14 +196,14 @@ def add(
 
 
 def due_channels(connection: Connection, now: datetime) -> list[str]:
-    """Return the channels with a delivery that is due, or that is marked as being sent."""
+    """Return the channels with a delivery that is due or being sent."""
     is_waiting = or_(deliveries.c.state == DeliveryState.SENDING, _is_due(now))
     query = select(deliveries.c.channel).where(is_open(), is_waiting).distinct().order_by(deliveries.c.channel)
     return [row.channel for row in connection.execute(query)]
 
 
 def claim(connection: Connection, channel: str, now: datetime, owner: str) -> Delivery | None:
-    """Mark the next due delivery of `channel` as being sent by the run `owner`, and return it; None if none is due.
+    """Mark the next due delivery of `channel` as being sent by `owner`, and return it; None if none is due.
 
     Deliveries to one target are sent in the order of their digests: one that waits delays those after it.
     """
@@ -281,7 +281,7 @@ def note(connection: Connection, delivery: int, event: str, said: str, now: date
 
 
 def requeue(connection: Connection, number: int, due: datetime, now: datetime) -> None:
-    """Queue a delivery again whose sender ended without a result.
+    """Queue a delivery again whose process ended without a result.
 
     A late result is still accepted until the delivery is claimed again.
     """
@@ -291,17 +291,17 @@ def requeue(connection: Connection, number: int, due: datetime, now: datetime) -
 
 
 def all_open(connection: Connection) -> list[Delivery]:
-    """Return all deliveries that are not finished."""
+    """Return all unfinished deliveries."""
     return [_delivery(row) for row in connection.execute(select(*_ABOUT).where(is_open()))]
 
 
 def is_open() -> ColumnElement[bool]:
-    """Return the SQL condition that a delivery is not finished, in the form that the partial index needs."""
+    """Return the SQL condition that a delivery is unfinished, in the form that the partial index needs."""
     return deliveries.c.state.in_(_OPEN)
 
 
 def overdue(connection: Connection, now: datetime, by: timedelta) -> list[Delivery]:
-    """Return open deliveries due `by` or longer ago; of each target only the first, for which the others wait."""
+    """Return open deliveries that are late `by` some time; for each target only the first, which delays the others."""
     is_late = is_open(), deliveries.c.due <= now - by, ~_waits_behind_another()
     query = select(*_ABOUT).where(*is_late).order_by(deliveries.c.due, deliveries.c.id)
     return [_delivery(row) for row in connection.execute(query)]
@@ -332,7 +332,7 @@ def delivery(connection: Connection, number: int) -> Delivery | None:
 
 
 def message(connection: Connection, number: int) -> Message:
-    """Return the message of a delivery, empty if its bytes were deleted; raise DamagedRow if they are damaged."""
+    """Return the message of a delivery; empty if its bytes were deleted. Raises DamagedRow for damaged ones."""
     query = _whole_deliveries().where(deliveries.c.id == number)
     return _message_of(connection.execute(query).one())
 
@@ -353,20 +353,20 @@ def sent_history(connection: Connection, channel: str, target: str, most: int) -
 
 
 def history(connection: Connection, number: int) -> list[tuple[datetime, str, str]]:
-    """Return the history of a delivery, oldest first: time, event and reply of the server or reason."""
+    """Return the history of a delivery, oldest first: time, event, and the server's reply or the reason."""
     query = select(attempts).filter_by(delivery=number).order_by(attempts.c.id)
     return [(row.at, row.event, row.said) for row in connection.execute(query)]
 
 
 def replace_message(connection: Connection, number: int, new: Message) -> None:
-    """Replace the bytes of a message that was refused as too large."""
+    """Replace the bytes of a message, which was refused as too large."""
     connection.execute(update(deliveries).filter_by(id=number).values(**_columns(new)))
 
 
 def delete_payloads(connection: Connection, before: datetime, *, kept_channels: Collection[str]) -> int:
-    """Delete the bytes of messages that were sent or dropped before `before`; return the number of their deliveries.
+    """Delete the bytes of messages sent or dropped before `before`; return the number of their deliveries.
 
-    Shared content to which no delivery refers any more is deleted as well.
+    Shared content to which no delivery refers any more is deleted, too.
     """
     done = connection.execute(
         update(deliveries)
@@ -383,7 +383,7 @@ def delete_payloads(connection: Connection, before: datetime, *, kept_channels: 
 
 
 def next_copy(connection: Connection, of: Delivery) -> int:
-    """Return the number of the next copy of a delivery, for sending it again."""
+    """Return the number for the next copy of a delivery, which is sent again."""
     query = select(func.max(deliveries.c.copy)).filter_by(digest=of.digest, channel=of.channel, target=of.target)
     return int(connection.execute(query).scalar_one()) + 1
 
@@ -402,7 +402,7 @@ def oldest_open(connection: Connection) -> dict[str, datetime]:
 
 
 def has_any(connection: Connection, channel: str, target: str, states: Collection[DeliveryState] = OPEN) -> bool:
-    """Tell whether there is a delivery to a target in one of these states, by default an unfinished one."""
+    """Tell whether there is a delivery to a target in one of these states; by default, an unfinished one."""
     query = select(deliveries.c.id).filter_by(channel=channel, target=target).where(deliveries.c.state.in_(states))
     return connection.execute(query.limit(1)).first() is not None
 
@@ -436,7 +436,7 @@ REFUSED = "refused"
 
 
 class Suppressed(Struct, frozen=True):
-    """An address that gets no more messages."""
+    """An address that gets no more messages, since when, and why."""
 
     channel: str
     target: str
@@ -467,7 +467,7 @@ def restore_address(connection: Connection, channel: str, target: str) -> bool:
 
 
 def count_suppressed(connection: Connection, since: datetime) -> int:
-    """Count the deliveries created since `since` that were not sent because their address was suppressed."""
+    """Return how many deliveries created since `since` were not sent because their address was suppressed."""
     query = select(func.count()).where(deliveries.c.state == "suppressed", deliveries.c.created >= since)
     return int(connection.execute(query).scalar_one())
 
@@ -479,7 +479,7 @@ def last_accepted(connection: Connection, channel: str, target: str) -> datetime
 
 
 def refusals(connection: Connection, channel: str, target: str) -> list[datetime]:
-    """Return when an address refused digests: for each digest, the last time."""
+    """Return the times at which an address refused digests; for each digest the last."""
     query = (
         select(func.max(attempts.c.at))
         .join(deliveries, deliveries.c.id == attempts.c.delivery)
@@ -490,7 +490,7 @@ def refusals(connection: Connection, channel: str, target: str) -> list[datetime
 
 
 def last_attempt(connection: Connection, channel: str, target: str) -> datetime | None:
-    """Return the time of the last event in any delivery to an address; None if there is none."""
+    """Return the time of the last event in the deliveries to an address; None if there is none."""
     query = (
         select(func.max(attempts.c.at))
         .join(deliveries, deliveries.c.id == attempts.c.delivery)

@@ -1,4 +1,4 @@
-"""Stored digests with the advances of their cursors, the reasons why some are held, and the slots of streams."""
+"""Stored digests with the moves of their cursors, the reasons why some are held, and the slots of streams."""
 
 import lzma
 from collections.abc import Callable, Iterable, Iterator
@@ -32,7 +32,7 @@ from cachewatch.store.schema import (
 
 
 class DigestState(StrEnum):
-    """The state of a digest: whether it is delivered, waits for an operator, or was replaced."""
+    """Whether a digest is delivered, waits for an operator, or was replaced."""
 
     READY = "ready"
     HELD = "held"  # until an operator releases or drops it, or a newer one takes its place
@@ -64,12 +64,12 @@ class DigestSummary(Struct, frozen=True, kw_only=True):
 
     @property
     def is_held(self) -> bool:
-        """Whether it waits for an operator."""
+        """Whether the digest waits for an operator."""
         return self.state is DigestState.HELD
 
     @property
     def has_gone_out(self) -> bool:
-        """Whether it was given to its channels for delivery, and neither held nor dropped."""
+        """Whether the digest was passed to its channels, and neither held nor dropped."""
         return self.state in (DigestState.READY, DigestState.RELEASED)
 
 
@@ -90,7 +90,7 @@ _ABOUT = tuple(digests.c[name] for name in DigestSummary.__struct_fields__)
 
 
 def add(connection: Connection, stored: DigestRecord) -> bool:
-    """Store a digest unless there is one with its key; return whether it was stored."""
+    """Store a digest unless one has its key already; return whether it was stored."""
     moves, rendered = msgspec.msgpack.encode(stored.advances), _packed((stored.rendered, stored.short))
     values = {name: getattr(stored, name) for name in DigestSummary.__struct_fields__}
     checksum = checksum_of([moves]) + checksum_of([rendered])
@@ -104,7 +104,7 @@ def known(connection: Connection, subscription: str) -> tuple[DigestSummary, ...
 
 
 def find(connection: Connection, key: str) -> DigestSummary | None:
-    """Return the digest with this key, or the only one whose key begins so; None if there is none or several."""
+    """Return the digest with this key, or the only one whose key begins with it; None if there is none or several."""
     row = connection.execute(select(*_ABOUT).where(digests.c.key == key)).one_or_none()
     if row is not None:
         return _summary(row)
@@ -115,7 +115,7 @@ def find(connection: Connection, key: str) -> DigestSummary | None:
 
 
 def get(connection: Connection, key: str) -> DigestRecord | None:
-    """Return the digest, with its content, that `find` finds; raise DamagedRow if it is damaged."""
+    """Return the digest of `find` with its content. Raises DamagedRow if it is damaged."""
     found = find(connection, key)
     if found is None:
         return None
@@ -123,7 +123,7 @@ def get(connection: Connection, key: str) -> DigestRecord | None:
 
 
 def advances(connection: Connection, key: str) -> tuple[Advance, ...]:
-    """Return the advances stored with a digest; raise DamagedRow if they are damaged."""
+    """Return the moves of cursors stored with a digest. Raises DamagedRow if they are damaged."""
     columns = [digests.c[name] for name in ("key", "moves", "checksum")]
     return _advances(connection.execute(select(*columns).where(digests.c.key == key)).one())
 
@@ -134,13 +134,13 @@ def subscription_of(connection: Connection, key: str) -> str:
 
 
 def has_any(connection: Connection, subscription: str, stream: str) -> bool:
-    """Tell whether a digest of a stream is stored."""
+    """Tell whether any digest of a stream is stored."""
     query = select(digests.c.key).filter_by(subscription=subscription, stream=stream)
     return connection.execute(query.limit(1)).first() is not None
 
 
 def revisions_held(connection: Connection, source: str) -> frozenset[str]:
-    """Return the revisions of `source` that cursors need if a held digest is released."""
+    """Return the revisions of `source` that cursors will need if a held digest is released."""
     found: set[str] = set()
     for record in all_held(connection):
         with suppress(DamagedRow):  # it is marked as damaged later, and made again
@@ -165,7 +165,7 @@ def settle(connection: Connection, key: str, state: DigestState, reason: str, no
 
 
 def archive(connection: Connection) -> list[DigestRecord]:
-    """Return all digests that were delivered, newest first, without damaged ones."""
+    """Return all delivered digests, newest first, without damaged ones."""
     query = (
         select(digests)
         .where(digests.c.state.in_((DigestState.READY, DigestState.RELEASED)))
@@ -179,9 +179,9 @@ def archive(connection: Connection) -> list[DigestRecord]:
 
 
 def forget_digests(connection: Connection, before: datetime) -> int:
-    """Delete digests created before `before`, with their deliveries, unless one is open or held; return their number.
+    """Delete digests created before `before`, with their deliveries, unless open or held; return their number.
 
-    The slots that were done before `before` are deleted as well.
+    Slots that were done before `before` are deleted, too.
     """
     connection.execute(delete(slots).where(slots.c.done_at < before))
     still = exists().where(deliveries.c.digest == digests.c.key, deliveries.c.state.in_((*OPEN, DeliveryState.HELD)))
@@ -245,7 +245,7 @@ class HoldKind(StrEnum):
 
 
 class HoldEvent(Struct, frozen=True, order=True):
-    """A change in one tag of a source that operators must confirm; it is the same for all subscriptions."""
+    """An event in one tag of a source that operators must confirm; all subscriptions share it."""
 
     source: str
     tag: str  # empty if it concerns several
@@ -262,13 +262,13 @@ class Hold(Struct, frozen=True, kw_only=True):
 
 
 class HeldDigest(DigestSummary, frozen=True, kw_only=True):
-    """A held digest, without its content, and the events for which it is held."""
+    """A held digest without its content, and the events for which it is held."""
 
     holds: tuple[Hold, ...]
 
 
 def store_holds(connection: Connection, subscription: str, stream: str, found: Iterable[Hold], now: datetime) -> None:
-    """Store the events for which the digest of a stream is held; events that are already stored keep their times."""
+    """Store the events for which the digest of a stream is held; stored events keep their times."""
     known = holds_of(connection, subscription, stream)
     delete_holds(connection, subscription, stream)
     for each in found:
@@ -284,7 +284,7 @@ def store_holds(connection: Connection, subscription: str, stream: str, found: I
 
 
 def first_held(known: Iterable[Hold], event: HoldEvent) -> datetime | None:
-    """Return the earliest time from which the hold for `event` counts; None if `known` does not have the event."""
+    """Return the earliest time from which `event` has been held; None if it is not in `known`."""
     times = [each.counted_from for each in known if each.event == event]
     return min((time for time in times if time is not None), default=None)
 
@@ -325,7 +325,7 @@ def _hold(row: Row[Any]) -> Hold:
 
 
 class Slot(Struct, frozen=True, kw_only=True):
-    """A moment at which a digest of a stream is due."""
+    """A time at which a digest of a stream is due."""
 
     id: int
     subscription: str
@@ -335,14 +335,14 @@ class Slot(Struct, frozen=True, kw_only=True):
 
 
 def pending(connection: Connection, subscription: str, stream: str) -> Slot | None:
-    """Return the next slot of a stream that is not done; None if there is none."""
+    """Return the next unfinished slot of a stream; None if there is none."""
     query = select(slots).filter_by(subscription=subscription, stream=stream, done_at=None).order_by(slots.c.due)
     row = connection.execute(query.limit(1)).one_or_none()
     return None if row is None else read_row(Slot, row)
 
 
 def all_pending(connection: Connection) -> dict[tuple[str, str], Slot]:
-    """Return the next slot of each stream that is not done, by subscription and stream."""
+    """Return the next unfinished slot of each stream, by subscription and stream."""
     rows = connection.execute(select(slots).where(slots.c.done_at.is_(None)).order_by(slots.c.due.desc()))
     return {(row.subscription, row.stream): read_row(Slot, row) for row in rows}
 
@@ -350,7 +350,7 @@ def all_pending(connection: Connection) -> dict[tuple[str, str], Slot]:
 def plan(connection: Connection, subscription: str, stream: str, schedule: str, due: datetime | None) -> None:
     """Make `due` the only pending slot of a stream; None removes it.
 
-    A slot at that time that is done becomes pending again: a wrong clock finished it too early.
+    A finished slot at that time becomes pending again: a wrong clock finished it too early.
     """
     connection.execute(delete(slots).filter_by(subscription=subscription, stream=stream, done_at=None))
     if due is not None:
@@ -359,7 +359,7 @@ def plan(connection: Connection, subscription: str, stream: str, schedule: str, 
 
 
 def finish(connection: Connection, slot: Slot, digest: str | None, now: datetime) -> None:
-    """Mark a slot as done, with the key of the digest that was made for it, if any."""
+    """Mark a slot as done, with the key of its digest, if any."""
     connection.execute(update(slots).filter_by(id=slot.id).values(done_at=now, digest=digest))
 
 

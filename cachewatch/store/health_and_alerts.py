@@ -24,7 +24,7 @@ from cachewatch.store.schema import (
 
 
 class SourceHealth(Struct, frozen=True, kw_only=True):
-    """The result of the last polls of a source."""
+    """The results of the last polls of a source."""
 
     name: str
     polled_at: datetime | None = None
@@ -37,7 +37,7 @@ class SourceHealth(Struct, frozen=True, kw_only=True):
 
 
 class ChannelHealth(Struct, frozen=True, kw_only=True):
-    """The result of the last deliveries of a channel."""
+    """The results of the last deliveries through a channel."""
 
     name: str
     blocked_until: datetime | None = None
@@ -47,12 +47,12 @@ class ChannelHealth(Struct, frozen=True, kw_only=True):
     sent_at: datetime | None = None
 
     def is_blocked(self, now: datetime) -> bool:
-        """Tell whether nothing is sent through it at the time `now`; a wrong clock stored an end that is days ahead."""
+        """Tell whether the channel is paused at `now`; an end that is days ahead comes from a wrong clock."""
         return self.blocked_until is not None and now < self.blocked_until < now + LONGEST_WAIT
 
 
 class Counter(Struct, frozen=True, array_like=True):
-    """A number that only grows, identified by its name and labels; its key in the table is both as JSON."""
+    """A number that only grows, with a name and labels; both, as JSON, are its key in the table."""
 
     name: str
     labels: tuple[tuple[str, str], ...] = ()
@@ -64,7 +64,7 @@ class Counter(Struct, frozen=True, array_like=True):
 
 
 def source(connection: Connection, name: str) -> SourceHealth:
-    """Return the health of a source; that of a new one if it is unknown."""
+    """Return the health of a source; an unknown source has that of a new one."""
     row = connection.execute(select(sources).filter_by(name=name)).one_or_none()
     return SourceHealth(name=name) if row is None else read_row(SourceHealth, row)
 
@@ -76,7 +76,7 @@ def newest_revisions(connection: Connection) -> Mapping[str, str]:
 
 
 def channel(connection: Connection, name: str) -> ChannelHealth:
-    """Return the health of a channel; that of a new one if it is unknown."""
+    """Return the health of a channel; an unknown channel has that of a new one."""
     row = connection.execute(select(channels).filter_by(name=name)).one_or_none()
     return ChannelHealth(name=name) if row is None else read_row(ChannelHealth, row)
 
@@ -88,7 +88,7 @@ def put_health(connection: Connection, health: SourceHealth | ChannelHealth) -> 
 
 
 def count(connection: Connection, counter: Counter, amount: float = 1) -> None:
-    """Add `amount` to a counter; one that is missing begins with it."""
+    """Add `amount` to a counter, which begins at zero."""
     new = insert_into(connection, schema.counters)
     grown = {"value": schema.counters.c.value + new.excluded.value}
     values = {"name": msgspec.json.encode(counter).decode(), "value": amount}
@@ -103,7 +103,7 @@ def counters(connection: Connection) -> dict[Counter, float]:
 
 
 class AlertKind(StrEnum):
-    """The kinds of alerts. The comments tell what the name and the part of such an alert are."""
+    """The kinds of alerts. The comments say which name and part such an alert has."""
 
     SOURCE_FAILED = "source-failed"  # source
     SOURCE_INCOMPLETE = "source-incomplete"  # source
@@ -145,7 +145,7 @@ class OpenAlert(Struct, frozen=True, kw_only=True):
 
 
 def put_alert(connection: Connection, key: AlertKey, title: str, detail: str, now: datetime) -> bool:
-    """Open an alert, or update the texts of an open one; return whether it was not open, so that operators are notified."""
+    """Open an alert, or update an open one; return True, so that operators are notified, if it was not open."""
     before = get(connection, key)
     if before is not None and before.resolved_at is None:
         connection.execute(update(alerts).filter_by(**asdict(key)).values(title=title, detail=detail))
@@ -162,7 +162,7 @@ def note_notified(connection: Connection, key: AlertKey, now: datetime) -> None:
 
 
 def mark_resolved(connection: Connection, key: AlertKey, now: datetime) -> None:
-    """Mark an alert as resolved, for commands: they lack the secrets to notify operators, which the service then does."""
+    """Mark an alert as resolved in a command, which has no secrets to notify operators; the service does that."""
     connection.execute(update(alerts).filter_by(**asdict(key)).values(resolved_at=now))
 
 
@@ -183,7 +183,7 @@ def all_open(connection: Connection) -> list[OpenAlert]:
 
 
 def all_resolved(connection: Connection) -> list[OpenAlert]:
-    """Return all alerts that are resolved and of whose end operators are not yet notified."""
+    """Return all resolved alerts of whose end operators are not notified yet."""
     return _find(connection, alerts.c.resolved_at.is_not(None))
 
 
@@ -196,7 +196,7 @@ def remove(connection: Connection, key: AlertKey) -> OpenAlert | None:
 
 
 def unread_by(connection: Connection, source: str, tag: str) -> set[tuple[str, str]]:
-    """Return the streams, as (subscription, stream), that could not read some document of a tag."""
+    """Return the streams, as (subscription, stream), that cannot read some document of a tag."""
     query = select(unread.c.subscription, unread.c.stream).filter_by(source=source, tag=tag, readable_at=None)
     return {(row.subscription, row.stream) for row in connection.execute(query)}
 

@@ -1,8 +1,8 @@
 """The tables of the state in this version, and how each database stores times and text.
 
 The modules beside it are functions on an open transaction, so that their caller decides what is written together.
-transactions_and_upgrades.py upgrades older tables, and makes new ones from here: the first migration after form 1 must write down what
-form 1 was. SQLite stores a time as UTC text of fixed width, which sorts like the time.
+transactions_and_upgrades.py upgrades older tables, and makes new ones from here: the first migration after form 1 must
+write down what form 1 was. SQLite stores a time as UTC text of fixed width, which sorts like the time.
 """
 
 import re
@@ -50,12 +50,12 @@ def utc_now() -> datetime:
 
 
 def to_text(moment: datetime) -> str:
-    """Return the stored text of a time."""
+    """Return a time as it is stored in SQLite."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
 def to_datetime(text: str) -> datetime:
-    """Return the time of a stored text; the year 1970 if the text is damaged."""
+    """Return the time of a stored text; a damaged text gives the year 1970."""
     try:
         return datetime.fromisoformat(text) if _IS_OF_FORM(text) else UNKNOWN
     except (TypeError, ValueError):  # a bit that flipped may make another type of it
@@ -309,7 +309,7 @@ counters = Table(
 
 
 def make_tables(connection: Connection) -> None:
-    """Create all tables, and their indexes by name: of two equally good indexes, SQLite uses the newest."""
+    """Create all tables, and their indexes in order of their names: of equally good ones, SQLite uses the newest."""
     for table in metadata.sorted_tables:
         connection.execute(CreateTable(table))
         for index in sorted(table.indexes, key=lambda each: str(each.name)):
@@ -319,7 +319,7 @@ def make_tables(connection: Connection) -> None:
 
 
 def read_row(kind: type[RowType], row: Row[Any], **others: Any) -> RowType:
-    """Make a `kind` from a row: each field gets the column of its name, or the value in `others`."""
+    """Make a `kind` from a row: each field gets the column of the same name, or its value in `others`."""
     return kind(**{name: getattr(row, name) for name in kind.__struct_fields__ if name not in others}, **others)
 
 
@@ -337,14 +337,14 @@ def put(
     *,
     only_new: Collection[str] = (),
 ) -> None:
-    """Insert a row with this key and these values, or update it; the values in `only_new` are only inserted."""
+    """Insert a row with this key and these values, or update it; values in `only_new` are not updated."""
     new = insert_into(connection, table)
     changed = {name: new.excluded[name] for name in values if name not in only_new}
     connection.execute(new.on_conflict_do_update(index_elements=tuple(key), set_=changed), {**key, **values})
 
 
 def insert_into(connection: Connection, table: Table) -> Any:
-    """Return an INSERT that may update, for which each database has its own class in SQLAlchemy."""
+    """Return an INSERT that can update; SQLAlchemy has its own class for each database."""
     return import_module(f"sqlalchemy.dialects.{connection.dialect.name}").insert(table)
 
 
@@ -352,7 +352,7 @@ BYTES = 16
 
 
 def checksum_of(parts: Iterable[bytes | memoryview]) -> bytes:
-    """Return the checksum of several values, in their order."""
+    """Return one checksum of several values in order."""
     found = blake2b(digest_size=BYTES)
     for part in parts:
         found.update(len(part).to_bytes(8))

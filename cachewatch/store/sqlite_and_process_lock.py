@@ -1,8 +1,8 @@
 """Open the state; in SQLite it is a file in a folder, durable at every commit, used by one process at a time.
 
-A writing transaction begins with BEGIN IMMEDIATE, because one that reads first may fail at once when it writes, whatever
-the timeout; readers block nobody (WAL), except on a network file system (`journal_mode`). The folder must be ours and
-closed to others. A backup is complete although others work on the database meanwhile.
+A writing transaction begins with BEGIN IMMEDIATE, because one that reads first may fail at once when it writes,
+whatever the timeout; readers block nobody (WAL), except on a network file system (`journal_mode`). The folder must be
+ours and closed to others. A backup is complete although others work on the database meanwhile.
 """
 
 import errno
@@ -27,7 +27,7 @@ from cachewatch.store.transactions_and_upgrades import Database, check_form, cre
 
 
 def make_private(folder: Path) -> None:
-    """Make the folder of a state if it is missing; raise StateError if others could replace files in it."""
+    """Make the folder of a state if it is missing. Raises StateError if others could replace files in it."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         about = folder.stat()
@@ -64,12 +64,12 @@ _ADVICE = {
 
 
 class SqliteDatabase(Database):
-    """The state's database as an SQLite file in a folder."""
+    """The state in an SQLite file in a folder."""
 
     is_shared = False
 
     def __init__(self, folder: Path, *, must_exist: bool = False, is_checked: bool = False) -> None:
-        """Open the database in `folder`, made if it is missing unless `must_exist`.
+        """Open the database in `folder`; it is made if missing, unless it `must_exist`.
 
         `is_checked` searches all of it for damage. Raises StateError if it cannot be used.
         """
@@ -97,12 +97,12 @@ class SqliteDatabase(Database):
         self._file = _identity(self.path)
 
     def check_place(self) -> None:
-        """Raise StateError if the file was replaced since it was opened, because another process may use the new one."""
+        """Raise StateError if the file was replaced after it was opened; another process may use the new one."""
         if _identity(self.path) != self._file:
             raise StateError(f"{self.path}: was moved, replaced or deleted while this process used it; start it again")
 
     def check(self) -> None:
-        """Check the whole file; raise StateError if it is damaged."""
+        """Check the whole file. Raises StateError if it is damaged."""
         self._check("integrity_check")
 
     def back_up(self, target: Path) -> None:
@@ -134,7 +134,7 @@ class SqliteDatabase(Database):
             connection.exec_driver_sql(statement, values)
 
     def _form(self) -> int | None:
-        """Return the form of the tables, None if the file is empty; raise StateError if it is another program's."""
+        """Return the form of the tables, None if the file is empty. Raises StateError for another program's file."""
         with self._explained(), self._engine.connect() as connection:
             form = form_of(connection)
             if form is None and connection.exec_driver_sql("SELECT 1 FROM sqlite_master").first() is not None:
@@ -159,7 +159,7 @@ class SqliteDatabase(Database):
 
 
 class SqliteToRead(SqliteDatabase):
-    """The state's database for reading only: it is neither made nor upgraded."""
+    """The state for reading only, without making or upgrading it."""
 
     def __init__(self, folder: Path) -> None:
         """Open the database in `folder`.
@@ -209,7 +209,7 @@ def _flush(path: Path) -> None:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return device and inode of the file, which identify it; None if it is missing."""
+    """Return device and inode, which identify the file; None if it is missing."""
     try:
         found = path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -218,7 +218,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def has_file(folder: Path) -> bool:
-    """Tell whether there is a database in `folder`, perhaps one that we may not read."""
+    """Tell whether there is a database in `folder`; also True if the folder is unreadable."""
     try:
         return (folder / NAME).exists()
     except OSError:
@@ -231,7 +231,7 @@ def _check_exists(path: Path) -> None:
 
 
 def _advice_for_missing(folder: Path, said: str) -> str:
-    """Return the advice for a missing state in `folder`: clones in it show that there once was one."""
+    """Return advice for a missing state in `folder`; clones in it show that there once was a state."""
     if not any(folder.glob("sources/*.git")):
         return f"{said}; run `cachewatch once` first"
     return (
@@ -241,7 +241,7 @@ def _advice_for_missing(folder: Path, said: str) -> str:
 
 
 def _make_engine(path: Path, pragmas: Iterable[str] = (), **options: Any) -> Engine:
-    """Return an SQLAlchemy engine for the database at `path`; each connection sets `pragmas` and the usual ones."""
+    """Return an SQLAlchemy engine for the database at `path`; each connection executes `pragmas` and the usual ones."""
     # Connections stay open in a pool: SQLite copies its log into the database whenever the last one closes.
     engine = create_engine(f"sqlite:///{path}", pool_size=4, max_overflow=32, hide_parameters=True, **options)
 
@@ -263,7 +263,7 @@ def _make_engine(path: Path, pragmas: Iterable[str] = (), **options: Any) -> Eng
 
 
 def open_database(state: StatePlace, *, must_exist: bool = False, is_checked: bool = False) -> Database:
-    """Open the state for writing, made if missing unless `must_exist`; `is_checked` searches an SQLite file for damage."""
+    """Open the state for writing; it is made if missing, unless it `must_exist`. `is_checked` looks for damage."""
     if isinstance(state, Path):
         return SqliteDatabase(state, must_exist=must_exist, is_checked=is_checked)
     database: Database = _in_database(state).open(must_exist=must_exist)
@@ -271,7 +271,7 @@ def open_database(state: StatePlace, *, must_exist: bool = False, is_checked: bo
 
 
 def open_to_read(state: StatePlace) -> Database:
-    """Open the state for reading only: it is neither made nor upgraded."""
+    """Open the state for reading only, without making or upgrading it."""
     if isinstance(state, Path):
         return SqliteToRead(state)
     database: Database = _in_database(state).open_to_read()
@@ -279,7 +279,7 @@ def open_to_read(state: StatePlace) -> Database:
 
 
 def has_state(state: StatePlace) -> bool:
-    """Tell whether there is a state, perhaps one that we may not read."""
+    """Tell whether there is a state; also True if that is unknown."""
     if isinstance(state, Path):
         return has_file(state)
     return bool(_in_database(state).exists())
@@ -297,7 +297,7 @@ _SIGNATURE = 100  # bytes of the line that the holder writes into the lock file
 
 @contextmanager
 def only_one(folder: Path) -> Iterator[None]:
-    """Hold the lock of the state in `folder`; raise AnotherInstance, which names the holder, if another process has it.
+    """Hold the lock of the state in `folder`. Raises AnotherInstance, which names the holder, if it is taken.
 
     The lock ends with this process, however that ends; child processes do not get it.
     """

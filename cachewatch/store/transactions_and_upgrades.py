@@ -1,8 +1,8 @@
-"""The database of the state, of either kind: transactions, the version (form) of its tables, and copying to another one.
+"""The database of the state, of either kind: transactions, the version (form) of its tables, and copying to another.
 
-`sqlite_and_process_lock.py` and `extensions/shared_state/postgresql.py` implement the differences. A write is exclusive: it waits until
-any other is done. A read sees one consistent state, and blocks nobody. The form of the tables is in `alembic_version`;
-Alembic is slow to load, and only an upgrade needs it.
+`sqlite_and_process_lock.py` and `extensions/shared_state/postgresql.py` implement the differences. A write is
+exclusive: it waits until any other is done. A read sees one consistent state, and blocks nobody. The form of the tables
+is in `alembic_version`; Alembic is slow to load, and only an upgrade needs it.
 """
 
 from abc import ABC, abstractmethod
@@ -23,7 +23,7 @@ __all__ = ["Connection", "Database"]  # modules that only pass a connection on i
 
 
 class Database(ABC):
-    """The state's database; each `read` and `write` is one transaction."""
+    """The database of the state; each `read` and `write` is one transaction."""
 
     place: str  # its path or URL, for messages; without secrets
     is_new: bool  # its tables were just created
@@ -58,7 +58,7 @@ class Database(ABC):
         return False
 
     def job(self) -> AbstractContextManager[None]:
-        """Inside the `with`, let `write` of this thread also raise StateError if another process may have led since."""
+        """Make `write` in this thread also raise StateError if another process may have led during the `with`."""
         return nullcontext()
 
     def leader(self) -> str | None:
@@ -82,7 +82,7 @@ class Database(ABC):
 
     @abstractmethod
     def _advise(self, error: DatabaseError) -> str:
-        """Return a message for a database error: what is wrong and what to do."""
+        """Return the message for a database error: what is wrong and what to do."""
 
     @contextmanager
     def _writing(self, engine: Engine) -> Iterator[Connection]:
@@ -104,7 +104,7 @@ class Database(ABC):
 
 
 def after_commit(connection: Connection, act: Callable[[], None]) -> None:
-    """Run `act` after the commit of a `write`, such as a line in the log; not after a rollback."""
+    """Run `act`, such as writing a line of the log, after the commit of a `write`; not after a rollback."""
     connection.get_execution_options()["following"].append(act)
 
 
@@ -112,7 +112,7 @@ _BATCH = 500
 
 
 def copy_rows(source: Connection, target: Connection, *, but: Collection[str] = ()) -> int:
-    """Copy the rows of all tables except `but` into empty tables; return their number."""
+    """Copy the rows of all tables except `but` into empty tables; return the number of rows."""
     count = 0
     for table in metadata.sorted_tables:
         if table.name in but:
@@ -137,7 +137,7 @@ def _batches(source: Connection, table: Table) -> Iterator[list[dict[str, Any]]]
 
 
 def _set_next_number(target: Connection, table: Table) -> None:
-    """Set the next automatic number of `table` after those copied; only PostgreSQL needs that."""
+    """Make PostgreSQL continue the automatic numbers of `table` after the copied ones."""
     if target.dialect.name != "postgresql":
         return
     for column in table.primary_key:
@@ -149,7 +149,7 @@ def _set_next_number(target: Connection, table: Table) -> None:
 
 
 def check_same(source: Connection, target: Connection, place: str) -> None:
-    """Raise StateError unless both databases have the same rows; `place` names the target in the message."""
+    """Raise StateError unless both databases have the same rows; the message calls the target `place`."""
     for table in metadata.sorted_tables:
         rows = (chain.from_iterable(_batches(each, table)) for each in (source, target))
         for before, after in zip_longest(*rows):
@@ -167,7 +167,7 @@ _VERSION = "alembic_version"
 
 
 def form_of(connection: Connection) -> int | None:
-    """Return the form of the tables; None if the database has no tables of ours, 0 if they are older than form 1."""
+    """Return the form of the tables; None if there are no tables of ours, 0 if they are older than form 1."""
     tables = set(inspect(connection).get_table_names())
     if not tables >= _ALWAYS:
         return None
@@ -177,7 +177,7 @@ def form_of(connection: Connection) -> int | None:
 
 
 def check_form(form: int, place: str) -> None:
-    """Raise StateError, which says what to do, if `form` is not the form of this version."""
+    """Raise StateError, with advice, if `form` is not the form of this version."""
     if form == schema.FORM:
         return
     advice = "use the cachewatch that wrote it, or name another place in `state:` to begin a new one"
@@ -187,9 +187,9 @@ def check_form(form: int, place: str) -> None:
 
 
 def create_or_upgrade(engine: Engine, place: str) -> bool:
-    """Create the tables if there are none, or upgrade older ones, in one transaction; return whether there were none.
+    """Create missing tables, or upgrade older ones, in one transaction; return whether they were missing.
 
-    Raises StateError if a version wrote them from whose form there is no upgrade.
+    Raises StateError if tables of their form cannot be upgraded.
     """
     with engine.connect() as connection:
         if form_of(connection) == schema.FORM:

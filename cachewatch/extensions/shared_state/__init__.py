@@ -7,5 +7,5 @@ from cachewatch.hooks import extends, load
 
 @extends
 def open_state(address: Any) -> Any:
-    """Return the state in the PostgreSQL database at `address`; it is not connected yet."""
+    """Return the state in the PostgreSQL database at `address`, without connecting to it."""
     return load(f"{__name__}.postgresql:ServerState")(address)

@@ -42,7 +42,7 @@ _ADVICE = {
 
 
 def advise(error: DatabaseError) -> str:
-    """Return one line with the server's message and what to do about it."""
+    """Return the server's message in one line, with advice."""
     text, code = str(error.orig or error), getattr(error.orig, "sqlstate", None) or ""
     said = (text.strip().splitlines() or [type(error).__name__])[0]
     advice = next((_ADVICE[code[:length]] for length in (5, 3, 2) if code[:length] in _ADVICE), "")
@@ -111,7 +111,7 @@ class PostgresDatabase(Database):
         must_exist: bool = False,
         may_write: bool = True,
     ) -> None:
-        """Connect to the database. With `may_write`, its tables are upgraded, or created unless they `must_exist`.
+        """Connect to the database. With `may_write`, tables are upgraded, or created unless they `must_exist`.
 
         Raises StateError if it cannot be used.
         """
@@ -136,7 +136,7 @@ class PostgresDatabase(Database):
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """Yield a connection in a transaction. Raises StateError if another host leads, or may have led in between."""
+        """Yield a connection in a transaction. Raises StateError if another host leads, or may have led meanwhile."""
         with self._writing(self._writers) as connection:
             is_late = getattr(self._job, "times_taken", self._times_taken) != self._times_taken
             if is_late or (self._must_lead and not _leads(connection)):
@@ -145,7 +145,7 @@ class PostgresDatabase(Database):
 
     @contextmanager
     def job(self) -> Iterator[None]:
-        """Make `write` in this thread also raise StateError if the lock was lost since, even if it was taken again.
+        """Make `write` in this thread raise StateError if the lock was lost during the job, even if it was taken again.
 
         Another host may have worked in between.
         """
@@ -156,7 +156,7 @@ class PostgresDatabase(Database):
             del self._job.times_taken
 
     def lead(self, owner: str) -> bool:
-        """Take the lock of the host that leads, or keep the session alive; return whether it was taken now.
+        """Take the leader's lock, or keep its session alive; return whether the lock was taken just now.
 
         Raises AnotherInstance if another host has it.
         """
@@ -191,7 +191,7 @@ class PostgresDatabase(Database):
         return None if name is None else str(name).removeprefix(f"{_NAME} ")
 
     def close(self) -> None:
-        """Close all connections, which releases the lock."""
+        """Close all connections; this releases the lock."""
         self._writers.dispose()
         super().close()
 
@@ -218,21 +218,21 @@ class PostgresDatabase(Database):
 
 
 class ServerState:
-    """The state at an address on a server, where it may not exist yet."""
+    """The state at the address of a server; it may not exist yet."""
 
     def __init__(self, address: PostgresAddress) -> None:
         self._address = address
 
     def open(self, *, must_exist: bool) -> Database:
-        """Connect to read and write; unless it `must_exist`, the state is created if there is none."""
+        """Connect to read and write; a missing state is created unless it `must_exist`."""
         return PostgresDatabase(self._address, must_exist=must_exist)
 
     def open_to_read(self) -> Database:
-        """Connect only to read; neither creates nor upgrades tables."""
+        """Connect only to read, without creating or upgrading tables."""
         return PostgresDatabase(self._address, may_write=False)
 
     def exists(self) -> bool:
-        """Tell whether there is a state; also true if that cannot be found out."""
+        """Tell whether there is a state; also True if that is unknown."""
         engine = _make_engine(self._address, self._address.url)
         try:
             return _form_in(engine) is not None
@@ -282,6 +282,6 @@ def _form_in(engine: Engine) -> int | None:
 
 
 def _leads(connection: Connection) -> bool:
-    """Tell whether the session of this connection holds the lock of the host that leads."""
+    """Tell whether the session of this connection holds the leader's lock."""
     query = f"SELECT EXISTS (SELECT {_HOLDERS} AND pid = pg_backend_pid())"
     return bool(connection.exec_driver_sql(query, _LEADER).scalar_one())

@@ -1,1 +1,1 @@
-"""The migrations of the database for Alembic: form N of the tables is revision N. A released one is never changed."""
+"""The migrations of the database for Alembic; revision N makes form N of the tables. A released one never changes."""
