@@ -1,4 +1,4 @@
-"""Read the index of a build cache, which is a database of Spack. Only its specs that are in the cache count.
+"""Read the index of a build cache, which is a database of Spack; only its specs that are in the cache count.
 
 The specs are kept in a temporary file, by package, because a million of them would take as much memory as their index.
 """
@@ -47,7 +47,7 @@ _decode = msgspec.msgpack.Decoder(_Entry).decode
 
 
 class SpecStore:
-    """Specs in a temporary file, which are added one by one and read package by package."""
+    """Specs in a temporary file, added one by one and read package by package."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile(buffering=_BUFFER)  # noqa: SIM115  closed with the store
@@ -64,7 +64,7 @@ class SpecStore:
         return self._positions.keys()
 
     def add(self, binary: Binary, ingredients: EncodedIngredients | None) -> None:
-        """Add a spec, with its dependencies and what else its hash depends on, if requested."""
+        """Add a spec; if requested, with the details on which its hash depends."""
         package, *rest = astuple(binary)
         data = _encode((*rest, ingredients))
         try:
@@ -77,7 +77,7 @@ class SpecStore:
         self._ends.append(self._ends[-1] + len(data))
 
     def read(self, package: str) -> Iterator[tuple[Binary, EncodedIngredients | None]]:
-        """Yield the specs of a package with their ingredients, in the order in which they were added."""
+        """Yield the specs of a package with these details, in the order in which they were added."""
         try:
             self._file.flush()
             handle = self._file.fileno()
@@ -139,9 +139,9 @@ _decode_record = msgspec.json.Decoder(_IndexRecord).decode
 def read_index(content: bytes, where: str, *, wants_graph: bool = False) -> CacheIndex:
     """Read an index of any database version.
 
-    Records that cannot be read are listed in `diagnostics`, and all others are read. `where` is the address for
-    messages; with `wants_graph`, ingredients and records of other specs are read too. Raises SourceError if `content`
-    is not a whole index.
+    Unreadable records are listed in `diagnostics`, and all others are read. `where` is the address for messages; with
+    `wants_graph`, the details for the dependency graph and records of other specs are read, too. Raises SourceError if
+    `content` is not a whole index.
     """
     try:
         database = _decode_file(content).database
@@ -157,7 +157,7 @@ def read_index(content: bytes, where: str, *, wants_graph: bool = False) -> Cach
 
 
 class _RecordReader:
-    """Reads records one by one, so that an unreadable record does not affect the others."""
+    """Reads records one by one, so that an unreadable record does not affect others."""
 
     def __init__(self, records: Mapping[str, Raw], where: str, *, wants_graph: bool) -> None:
         self._records = records
@@ -171,7 +171,7 @@ class _RecordReader:
         self._versions: dict[str, tuple[str, str] | None] = {}
 
     def read(self) -> None:
-        """Read all records into `specs` and `other_nodes`, and count those that cannot be read."""
+        """Read all records into `specs` and `other_nodes`, and count unreadable ones."""
         for spec_hash, raw in self._records.items():
             try:
                 self._read_record(spec_hash, raw)
@@ -197,7 +197,7 @@ class _RecordReader:
         self.specs.add(binary, None if made_of is None else encode_ingredients(made_of, self._shared))
 
     def diagnostics(self) -> Iterable[Diagnostic]:
-        """Yield a diagnostic for each reason why records could not be read, with the number of these records."""
+        """Yield a diagnostic for each reason why records are unreadable, with the number of records."""
         for reason, count in self._reasons.most_common(_MOST_FAULTS):
             more = f" (and {count - 1} more like it)" if count > 1 else ""
             message = f"record {self._examples[reason][:40]!a} cannot be read: {reason}{more}"

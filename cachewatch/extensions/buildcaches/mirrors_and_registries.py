@@ -60,12 +60,12 @@ class Registry(Struct, frozen=True):
 
 
 def root_of(address: str) -> str:
-    """Return the address of the mirror if `address` is the address of its index or of the folder of the index."""
+    """Return the address of the mirror; `address` may be that of its index or the folder of the index."""
     return _INSIDE.sub("", address)
 
 
 def parse_address(address: str) -> Path | str | Registry:
-    """Return the location that `address` names: a folder, a URL of http or https, or an image in a registry.
+    """Return the location at `address`: a folder, a URL of http or https, or an image in a registry.
 
     Raises RefusedAddress for every other address, and for a URL that contains a password.
     """
@@ -97,7 +97,7 @@ def parse_address(address: str) -> Path | str | Registry:
 
 
 class Validator(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What identifies an index, so that an unchanged index need not be read again."""
+    """Values that identify an index, so that an unchanged index need not be read again."""
 
     layout: str = ""  # v2, v3 or oci
     etag: str = ""  # of the file that is requested first
@@ -287,7 +287,7 @@ def request_limits(seconds: float = 3600.0) -> RequestLimits:
 
 
 def _relative(path: str) -> str:
-    """Return `path`, which a file of the mirror may have named; raise SourceError if it leads out of the mirror."""
+    """Return `path`, named by a file of the mirror. Raises SourceError if it leads out of the mirror."""
     parts = PurePosixPath(path).parts
     if not parts or parts[0] == "/" or ".." in parts or not path.isprintable():
         raise SourceError(f"{path!a}: leads out of the mirror")
@@ -347,9 +347,9 @@ class _NotThere(SourceError):
 
 
 def fetch_index(mirror: CacheMirror, known: Validator, *, view: str = "") -> IndexFile | None:
-    """Return the index of a mirror, or None if it is still the one with the validator `known`.
+    """Return the index of a mirror, or None if it still has the validator `known`.
 
-    With `view`, it is the index of this name, which only layout 3 has. Raises SourceError if there is no index.
+    `view` names another index than the main one; only layout 3 has these. Raises SourceError if there is no index.
     """
     if isinstance(mirror, Image):
         return _fetch_listed(mirror, "oci", _INDEX_OCI, known, _layer_of)
@@ -374,7 +374,7 @@ _Blob = tuple[str, str, str]
 def _fetch_listed(
     mirror: CacheMirror, layout: str, path: str, known: Validator, blob_of: Callable[[bytes, str], _Blob]
 ) -> IndexFile | None:
-    """Return the index that the manifest at `path` lists, or None if it is still the one with the validator `known`."""
+    """Return the index that the manifest at `path` lists, or None if it still has the validator `known`."""
     known = known if known.layout == layout else Validator()
     file = mirror.get(path, etag=known.etag, size=_LARGEST_MANIFEST)
     if file is None:
@@ -456,7 +456,7 @@ def out_of_memory(where: str) -> TooLarge:
 
 
 def fetch_v2_at(mirror: CacheMirror, path: str, known: Validator) -> IndexFile | None:
-    """Return the index of layout 2 at `path`, or None if it is still the one with the validator `known`."""
+    """Return the index of layout 2 at `path`, or None if it still has the validator `known`."""
     known = known if known.layout == "v2" else Validator()
     said = ""
     if (listed := mirror.get(f"{path}.hash", size=_LARGEST_MANIFEST)) is not None:

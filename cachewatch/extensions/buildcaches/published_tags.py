@@ -48,15 +48,15 @@ class PackageSpecs(Struct, frozen=True):
 
 
 class PublishedSpecs:
-    """The specs of a tag, read package by package, so that only one package is in memory."""
+    """The specs of a tag; they are read package by package, so that only one package is in memory."""
 
     def __init__(self, stores: Sequence[tuple[str, SpecStore]]) -> None:
-        """Take pairs of a stack and the specs of its index."""
+        """Combine several stacks, given as pairs of a stack and the specs of its index."""
         self._stores = stores
         self.packages: Collection[str] = sorted({package for _, store in stores for package in store.packages})
 
     def count(self) -> Mapping[str, int]:
-        """Count the specs in each stack, and under `root` those in their union."""
+        """Return the number of specs in each stack and, under `root`, in their union."""
         counts: Counter[str] = Counter()
         size = 0
         for package in self.packages:
@@ -85,14 +85,14 @@ _PLAIN = re.compile(r"(?:.+/)?build_cache/index\.json")
 
 
 class CatalogueEntry(Struct, frozen=True):
-    """The location of the index of one stack, as the catalogue lists it."""
+    """The index of one stack, as the catalogue lists it."""
 
     label: str
     path: str  # relative to the folder of the list
     digest: str  # "" for an index of layout 2, which can change at the same path
 
     def fetch(self, mirror: CacheMirror, known: Validator) -> IndexFile | None:
-        """Return the index, or None if it is still the one with the validator `known`."""
+        """Return the index, or None if it still has the validator `known`."""
         if not self.digest:
             return fetch_v2_at(mirror, self.path, known)
         if known.digest == self.digest:
@@ -114,7 +114,7 @@ _Listing = tuple[Mapping[str, tuple[CatalogueEntry, ...]], Sequence[str], Valida
 
 
 def fetch_listing(mirror: CacheMirror, name: str, known: Validator) -> _Listing | None:
-    """Fetch the list `name` of a catalogue. Returns None if neither it nor any index in it can differ from `known`."""
+    """Fetch the list `name` of a catalogue; None if neither it nor any index in it differs from `known`."""
     etag = known.etag if known.layout == "catalogue" else ""
     file = mirror.get(name, etag=etag, size=_LARGEST_LIST)
     if file is None:
@@ -200,7 +200,7 @@ Remembered = Mapping[str, Validator]
 
 
 def is_catalogue(address: str) -> bool:
-    """Tell whether `address` is that of a catalogue of several caches: a JSON file that is not an index."""
+    """Tell whether `address` is a catalogue of several caches: a JSON file that is no index."""
     return root_of(address).endswith(".json")
 
 
@@ -208,7 +208,7 @@ class CacheSource:
     """An open build cache or catalogue; a context manager."""
 
     def __init__(self, cache: Cache, *, wants_graph: bool = False) -> None:
-        """Open `cache`; with `wants_graph`, the ingredients of each spec are read too."""
+        """Open `cache`; with `wants_graph`, the details for the dependency graph are read, too."""
         self._cache = cache
         self._wants_graph = wants_graph
         for name in (cache.tag, cache.stack):
@@ -238,7 +238,7 @@ class CacheSource:
         self._mirror.close()
 
     def read(self, remembered: Remembered) -> Iterator[Published | Failed]:
-        """Yield each tag that may have changed since the validators in `remembered`, or why it could not be read.
+        """Yield each tag that may have changed since the validators in `remembered`, or why it is unreadable.
 
         If the whole catalogue could be read, the last item has an empty tag: the list's own validator and diagnostics.
         """
@@ -272,7 +272,7 @@ class CacheSource:
             yield Published("", (), PublishedSpecs(()), {key: fresh}, diagnostics)
 
     def _read_tag(self, tag: str, entries: Sequence[CatalogueEntry], remembered: Remembered) -> Published | None:
-        """Read the indexes of all stacks of a tag if any of them changed, else return None."""
+        """Read the indexes of all stacks of a tag if any of them changed; return None otherwise."""
         keys = {entry.label: f"{tag}/{entry.label}" for entry in entries}
         listed_before = {key for key in remembered if key.startswith(f"{tag}/")}
         read: dict[str, _Read] = {}
@@ -290,7 +290,7 @@ class CacheSource:
         return _publish(tag, read, {keys[label]: fresh for label, (_, fresh) in read.items()})
 
     def _read_file(self, file: IndexFile) -> "_Read":
-        """Parse an index right away, so that its bytes, which may be hundreds of megabytes, need not be kept."""
+        """Parse an index at once, so that its bytes, perhaps hundreds of megabytes, need not be kept."""
         try:
             return read_index(file.content, file.where, wants_graph=self._wants_graph), file.fresh
         except MemoryError as error:

@@ -47,14 +47,14 @@ _COUNTS = re.compile(rb'^meta: .*?"num_specs_by_stack": (\{[^}]*\})', re.MULTILI
 
 
 class HeldTag(Struct, frozen=True):
-    """A tag that was not recorded because it lost so much at once that a person must confirm it."""
+    """A tag that was not recorded, because it lost so much at once that a person must confirm it."""
 
     tag: str
     reason: str
 
 
 class TagCounts(Struct, frozen=True):
-    """The numbers of specs, packages and of new, changed and removed documents of a recorded tag."""
+    """The numbers of specs and packages of a recorded tag, and of its new, changed and removed documents."""
 
     tag: str
     specs: int
@@ -81,7 +81,7 @@ class Recorded(Struct, frozen=True):
 
 
 class _RecordState(Struct):
-    """The validators of the indexes that were recorded last, kept beside the repository. Without them all is read again."""
+    """The validators of the last recorded indexes, stored beside the repository; without them, all are read again."""
 
     commit: str = ""
     address: str = ""  # of the cache
@@ -124,7 +124,7 @@ def record(
 
 
 class _Work:
-    """Turns the published specs into the files of a revision, tag by tag."""
+    """Writes the published specs as the files of a revision, tag by tag."""
 
     def __init__(self, recording: Recording, *, is_confirmed: bool) -> None:
         self._recording = recording
@@ -171,7 +171,7 @@ class _Work:
         return self._recording.commit(message, now)
 
     def _write(self, found: Published, documents: Mapping[str, str], graphs: Mapping[str, str]) -> tuple[int, int, int]:
-        """Write the files of a tag that differ from the newest revision, and remove those of vanished packages.
+        """Write the files of a tag that differ from the newest revision, and remove those of removed packages.
 
         `documents` and `graphs` are the object ids of the files in the newest revision by package. Returns the numbers
         of new, changed and removed documents.
@@ -194,14 +194,14 @@ class _Work:
         return new, changed, len(vanished)
 
     def _put(self, tag: str, package: str, name: str, content: bytes, before: Mapping[str, str]) -> bool:
-        """Write a file of a package if its content differs from the object id in `before`, and tell whether it does."""
+        """Write a file of a package if its content differs from the object id in `before`; return whether it does."""
         if before.get(package) == self._recording.id_of(content):
             return False
         self._recording.write(f"{CATALOGUE}/{tag}/{package}/{name}", content)
         return True
 
     def _suspicion(self, found: Published, has: Mapping[str, int], before: Mapping[str, str]) -> str:
-        """Return the reason why the published contents of a tag are suspicious, or "".
+        """Return why the published contents of a tag are suspicious, or "".
 
         `has` are its numbers of specs by stack; `before` has the object ids of its documents in the newest revision.
         """
@@ -222,7 +222,7 @@ class _Work:
 
 
 def _known(recording: Recording, address: str) -> dict[str, Validator]:
-    """Return the validators kept beside the repository, if they are those of its newest revision and this cache."""
+    """Return the stored validators if they belong to the newest revision and to this cache."""
     try:
         state = msgspec.json.decode((recording.folder / _STATE_FILE).read_bytes(), type=_RecordState)
     except (OSError, msgspec.MsgspecError):
@@ -250,7 +250,7 @@ class RecordedHistory(RecordedSource):
         super().__init__(folder, source.address)
 
     def update(self) -> News:
-        """Record the current contents of the cache if they changed. Returns the newest revision and all warnings."""
+        """Record the current contents of the cache if they changed; return the newest revision and all warnings."""
         done = record(self._cache, self._folder)
         said = [f"{held.tag} is held back: {held.reason}." for held in done.held]
         said += [f"{failed.tag} was not recorded: {failed.message}." for failed in done.failed]
@@ -272,7 +272,7 @@ def holdings(
     token_file: Path | None = None,
     login_file: Path | None = None,
 ) -> CacheContents:
-    """Return the specs of `packages` that a live cache, or the tag `tag` of a catalogue, has now."""
+    """Return the current specs of `packages` in a live cache, or in the tag `tag` of a catalogue."""
     wanted = tag or "develop"
     cache = Cache(
         address=address,

@@ -1,4 +1,4 @@
-"""Explain why a spec of a recorded build cache has another hash than its nearest predecessor: for `cachewatch why`.
+"""Explain why a spec of a recorded build cache has another hash than its nearest predecessor, for `cachewatch why`.
 
 The user names a hash, or a package with or without a version; the revision that added the spec is compared with the one
 before. The dependency graph of a tag is read package by package when it is needed.
@@ -49,7 +49,7 @@ _NOTHING: MadeOf = (Ingredients(), ())
 
 
 class RecordedGraph:
-    """The specs of a tag with their dependencies, as recorded in a commit; packages are read when they are needed."""
+    """The specs of a tag and their dependencies, as recorded in a commit; packages are read when needed."""
 
     def __init__(self, repository: Repository, commit: str, tag: str) -> None:
         self._repository = repository
@@ -77,13 +77,13 @@ class RecordedGraph:
 
     @cached_property
     def folders(self) -> Mapping[str, str]:
-        """The tree ids of all packages, wherever their documents lie; equal ids mean equal specs and dependencies."""
+        """The tree ids of all packages; equal ids mean equal specs and dependencies."""
         tree = catalogue_of(self._repository, self.commit)
         tag = folders(self._repository, tree).ids.get(self.tag) if tree else None
         return folders(self._repository, tag).ids if tag else {}
 
     def find(self, package: str, name: str) -> GraphNode | None:
-        """Return the spec with that hash, or its first letters; None if the graph lacks it or cannot be read."""
+        """Return the spec with that hash or shortened hash; None if the graph lacks it or is unreadable."""
         if package not in self._named:
             self._named[package] = {}
             try:
@@ -93,20 +93,20 @@ class RecordedGraph:
         return self._named[package].get(name) or self._named_others.get(name)
 
     def nodes(self, package: str) -> Mapping[str, GraphNode]:
-        """Return the binaries of a package by hash. Raises DocumentError if its files cannot be read."""
+        """Return the binaries of a package by hash. Raises DocumentError if its files are unreadable."""
         if package not in self._packages:
             self._packages[package] = self._read_nodes(package)
         return self._packages[package]
 
     def hashes(self, package: str) -> frozenset[str]:
-        """Return the hashes of a package; none if its document cannot be read."""
+        """Return the hashes of a package; none if its document is unreadable."""
         with suppress(DocumentError):
             if (document := self.document(package)) is not None:
                 return document.specs.hashes
         return frozenset()
 
     def document(self, package: str) -> Document | None:
-        """Return the document of a package, or None if there is none. Raises DocumentError if it cannot be read."""
+        """Return the document of a package, or None. Raises DocumentError if it is unreadable."""
         if package not in self._documents:
             found = document_in(self._repository, self.commit, self.tag, package)
             if isinstance(found, str):
@@ -166,7 +166,7 @@ def _node(spec_hash: str, package: str, signature: Signature, made_of: MadeOf) -
 
 
 class GraphStep:
-    """Two states to compare, the older one first: two revisions of a tag, or two tags."""
+    """Two states to compare, the older first: two revisions of a tag, or two tags."""
 
     def __init__(self, before: RecordedGraph, after: RecordedGraph) -> None:
         self.before = before
@@ -176,7 +176,7 @@ class GraphStep:
 
     @classmethod
     def between(cls, repository: Repository, before: tuple[str, str], after: tuple[str, str]) -> "GraphStep":
-        """Return the comparison of two states, each a commit and the name of a tag."""
+        """Return the step between two states, which are pairs of commit and tag."""
         return cls(RecordedGraph(repository, *before), RecordedGraph(repository, *after))
 
     @property
@@ -185,7 +185,7 @@ class GraphStep:
         return self.before.is_recorded and self.after.is_recorded
 
     def require_graphs(self, found: Iterable[Explanation]) -> None:
-        """Raise UsageError if `found` has a spec that only a graph could explain, and one of the states has none."""
+        """Raise UsageError if `found` needs a dependency graph that one of the states lacks."""
         if any(NOT_RECORDED in one.causes for one in found):
             self.before.require()
             self.after.require()
@@ -197,7 +197,7 @@ class GraphStep:
         return tuple(sorted(name for name, tree in self.after.folders.items() if had.get(name) != tree))
 
     def explain_packages(self, wanted: Callable[[str], bool]) -> Iterator[Explanation]:
-        """Yield an explanation of each new spec of the wanted packages; packages that cannot be read are left out."""
+        """Explain each new spec of the wanted packages; unreadable packages are left out."""
         for package in filter(wanted, self.packages):
             try:
                 yield from self.explain_all(package)
@@ -211,14 +211,14 @@ class GraphStep:
         return tuple(found[package] for package in sorted(found))
 
     def explain(self, asked: "SpecQuestion") -> Iterator[Explanation]:
-        """Yield an explanation, with the paths to the causes, of each new spec that the user asked about."""
+        """Explain each new spec that the user asked about, with the paths to the causes."""
         wanted = self.after.hashes(asked.package) if asked.hashes is None else asked.hashes
         for one in self.explain_all(asked.package):
             if one.spec.hash in wanted:
                 yield self.with_paths(one)
 
     def explain_all(self, package: str) -> Iterator[Explanation]:
-        """Yield an explanation of each new spec of a package: its predecessor, and the causes of its other hash."""
+        """Explain each new spec of a package: its predecessor, and why their hashes differ."""
         old, new = (graph.nodes(package) for graph in (self.before, self.after))
         nodes = PackageNodes(old, new, self._matches(package))
         for spec_hash in sorted(nodes.new):
@@ -234,7 +234,7 @@ class GraphStep:
         return replace(one, paths=paths)
 
     def _matches(self, package: str) -> Mapping[str, Set[str]]:
-        """Return the vanished hashes that each new hash may have replaced, as the comparison pairs signatures."""
+        """Return the removed hashes that each new hash may have replaced, as the comparison pairs signatures."""
         old, new = (graph.document(package) for graph in (self.before, self.after))
         change = compare(package, old, new) if old is not None and new is not None else None
         if change is None or old is None or new is None:
@@ -248,7 +248,7 @@ class GraphStep:
 
 
 def _by_signature(specs: Specs, others: Specs) -> Mapping[Signature, set[str]]:
-    """Return the hashes that `specs` has and `others` has not, by signature."""
+    """Return the hashes that only `specs` has, not `others`, by signature."""
     found: defaultdict[Signature, set[str]] = defaultdict(set)
     for spec_hash, signature in specs.items():
         if spec_hash not in others.hashes:
@@ -264,7 +264,7 @@ _MOST_LOOKED_AT = 20  # revisions that added or removed a hash
 
 
 class SpecQuestion(Struct, frozen=True, kw_only=True):
-    """The specs that the user asked about: those of `hashes`, or all new ones of the package if that is None."""
+    """The specs that the user asked about: `hashes`, or all new ones of the package if that is None."""
 
     package: str
     hashes: frozenset[str] | None = None
@@ -307,7 +307,7 @@ def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, 
 def explain_two(
     repository: Repository, revision: Revision, tag: str, texts: tuple[str, str]
 ) -> tuple[GraphStep, Explanation]:
-    """Return the differences between the specs of two hashes of a package; one that was removed is read as it last was.
+    """Return the differences between two specs of a package, named by hashes; a removed one is read as it last was.
 
     Raises UsageError if a hash is unknown or ambiguous.
     """
@@ -341,7 +341,7 @@ def explain_two(
 
 
 def _last_seen(repository: Repository, until: Revision, tag: str, text: str) -> Revision | None:
-    """Return the last revision that had a hash that was removed before `until`; None if `text` is not such a hash."""
+    """Return the last revision that had the hash `text`, removed before `until`; None if there is none."""
     match = _HASH.fullmatch(text)
     if match is None or repository.is_folder:
         return None
@@ -357,7 +357,7 @@ def _last_seen(repository: Repository, until: Revision, tag: str, text: str) -> 
 
 
 def _meaning(graph: RecordedGraph, text: str) -> tuple[str, frozenset[str] | None] | None:
-    """Return the package that `text` means, with the hashes that it means unless it is the whole package; or None."""
+    """Return the package that `text` means, and its hashes unless it is the whole package; None if it means nothing."""
     match = _PACKAGE.fullmatch(text)
     if match is not None and match["name"] in graph.folders:
         package, versions = match.groups()
@@ -377,7 +377,7 @@ def _meaning(graph: RecordedGraph, text: str) -> tuple[str, frozenset[str] | Non
 def _birth(
     repository: Repository, until: Revision, tag: str, package: str, hashes: frozenset[str] | None
 ) -> tuple[Revision | None, Revision]:
-    """Return the newest revision that added any of `hashes`, or changed the package, as a pair (parent, revision)."""
+    """Return the newest revision that added any of `hashes`, or changed the package, as (parent, revision)."""
     document = document_in(repository, until.commit, tag, package)
     path = document.path if isinstance(document, Blob) else f"{folder_of(repository, tag)}/{package}/{DOCUMENT}"
     printed = repository.run(["rev-list", "--first-parent", until.commit, "--", path]).decode().split()

@@ -76,9 +76,9 @@ class WhyReport(Struct, frozen=True, kw_only=True):
 
 
 def package_report(package: str, before: Side | None, after: Side, found: Sequence[Explanation]) -> WhyReport:
-    """Return the report on the rebuilt specs of one package; `found` has their explanations.
+    """Return the report on the rebuilt specs of one package, explained in `found`.
 
-    `before` is None if the package was in the first revision already.
+    `before` is None if the first revision already had the package.
     """
     if before is None:
         name = safe(package)
@@ -98,7 +98,7 @@ def package_report(package: str, before: Side | None, after: Side, found: Sequen
 
 
 def revisions_report(before: Side, after: Side, found: Sequence[Explanation]) -> WhyReport:
-    """Return the report on the causes of all rebuilt specs between two revisions; notes name other new specs."""
+    """Return the report on the causes of all rebuilds between two revisions, with notes about other new specs."""
     rebuilt, groups = [], defaultdict[str, list[Explanation]](list)
     for one in found:
         if one.is_match and one.causes and not _own_causes(one):
@@ -124,7 +124,7 @@ def revisions_report(before: Side, after: Side, found: Sequence[Explanation]) ->
 
 
 def two_report(names: tuple[str, str], sides: Sequence[Side], found: Sequence[Explanation]) -> WhyReport:
-    """Return the report on the specs of the second of two tags that differ from those of the first."""
+    """Return the report on specs of the second of two tags that differ from those of the first."""
     explained = tuple(one for one in found if one.predecessor is not None)
     others = sorted({safe(one.spec.name) for one in found if one.predecessor is None})
     notes = [] if explained else ["the specs of all packages that both have are equal"]
@@ -141,7 +141,7 @@ def two_report(names: tuple[str, str], sides: Sequence[Side], found: Sequence[Ex
 
 
 def specs_report(step: GraphStep, found: Explanation) -> WhyReport:
-    """Return the report on the differences between two specs of given hashes."""
+    """Return the report on the differences between two specs that were named by hash."""
     assert found.predecessor is not None
     sides, stacks = [], []
     for graph, spec in ((step.before, found.predecessor), (step.after, found.spec)):
@@ -168,7 +168,7 @@ def _difference(one: Explanation) -> str:
 
 
 def lock_report(change: LockChange, before: str, after: str) -> WhyReport:
-    """Return the report on the differences of two lock files: root causes, then each root of the environment.
+    """Return the report on the differences of two lock files: causes first, then each root of the environment.
 
     `before` and `after` are the names of the files.
     """
@@ -224,7 +224,7 @@ def report_markdown(report: WhyReport) -> bytes:
 
 
 def _predecessor(one: Explanation, *, is_first: bool) -> str:
-    """Return the words for the predecessor of a spec; the first time (`is_first`), with an explanation of the term."""
+    """Return words for the predecessor of a spec; the first time (`is_first`), they explain the term."""
     assert one.predecessor is not None
     where = ", which is still there" if one.is_beside else ""
     unlike = "" if one.is_paired else ", for another operating system or target"
@@ -233,7 +233,7 @@ def _predecessor(one: Explanation, *, is_first: bool) -> str:
 
 
 def _own_causes(one: Explanation) -> list[Cause]:
-    """Return the differences of the spec itself, such as its version, except its recipe. A mere rebuild has none."""
+    """Return the differences in the spec itself, such as its version, except its recipe; a rebuild has none."""
     return [cause for cause in one.causes if cause.package == one.spec.name and cause.what is not What.RECIPE]
 
 
@@ -373,7 +373,7 @@ def _of_spec(repository: Repository, asked: SpecQuestion, tag: str) -> _Answer:
 
 
 def _require_graphs(step: GraphStep, found: Sequence[Explanation]) -> None:
-    """Raise UsageError if only a graph that is missing could explain these specs; warn of what could not be read."""
+    """Raise UsageError if only a missing graph could explain the specs; warn about unreadable parts."""
     step.require_graphs(found)
     for what in step.unreadable:
         warn_of_graph(what)

@@ -50,7 +50,7 @@ Remember = Callable[[Hashable, Callable[[], tuple[RebuiltSpecs, ...]]], tuple[Re
 
 
 class RepositoryCauses:
-    """The causes of rebuilds in a repository, found where it records dependency graphs."""
+    """Finds causes of rebuilds in a repository that records dependency graphs."""
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
@@ -58,7 +58,7 @@ class RepositoryCauses:
     def of_changesets(
         self, found: Iterable[Changeset], selection: Selection, warn: Callable[[str], None]
     ) -> Iterator[Changeset]:
-        """Yield changesets that can explain their rebuilds; `warn` is called with errors about unreadable graphs."""
+        """Yield changesets that can explain their rebuilds; `warn` gets errors about unreadable graphs."""
         for changeset in found:
             changeset.explain = partial(
                 _explain, self._repository, (changeset.before, changeset.after), selection, warn
@@ -68,7 +68,7 @@ class RepositoryCauses:
     def of_digest(
         self, tag: TagDigest, pair: TagPair, selection: Selection, *, isolation: Isolation, remember: Remember, log: Log
     ) -> TagDigest:
-        """Return the digest of a tag with causes in its statements on rebuilt specs, found by a worker process.
+        """Return the digest of a tag with causes in its statements about rebuilt specs, found by a worker process.
 
         All digests that compare the same states share one result, kept by `remember`, whatever their selection.
         """
@@ -135,7 +135,7 @@ class RepositoryCauses:
 
 
 def _apart(isolation: Isolation, work: Callable[[], Result], about: Piece) -> Result | WorkFailed:
-    """Return the result of `work` from a process of its own, or the reason why it failed."""
+    """Return the result of `work` in a process of its own, or the error if it failed."""
     try:
         ((_, found),) = isolation.each(_call, [work], lambda _: about)
     except CachewatchError as error:
@@ -153,9 +153,9 @@ def _find_rebuilt(git_dir: str, before: tuple[str, str], after: tuple[str, str])
 
 
 def rebuilt_in(step: GraphStep) -> tuple[RebuiltSpecs, ...]:
-    """Return the rebuilt specs of a step with their causes; nothing if one of its states has no dependency graph.
+    """Return the rebuilt specs of a step with their causes; nothing if a state has no dependency graph.
 
-    Packages that cannot be read are left out.
+    Unreadable packages are left out.
     """
     found: list[RebuiltSpecs] = []
     for package in step.packages if step.is_recorded else ():
@@ -184,7 +184,7 @@ def _of_package(step: GraphStep, package: str) -> Iterator[RebuiltSpecs]:
 
 
 class Chain(Struct, frozen=True, array_like=True):
-    """A cause, the packages on the path to it from the rebuilt package, and the number of specs that have it."""
+    """A cause, the path of packages from the rebuilt package to it, and the number of specs that have it."""
 
     cause: Cause
     path: tuple[str, ...]
@@ -192,7 +192,7 @@ class Chain(Struct, frozen=True, array_like=True):
 
 
 def find_chains(step: GraphStep, package: str) -> tuple[Chain, ...]:
-    """Return the three causes with the most new specs of a package, each with the path to it."""
+    """Return the three causes that most new specs of a package have, each with its path."""
     explained = [one for one in step.explain_all(package) if one.is_match and one.causes]
     counts = Counter(cause for one in explained for cause in one.causes)
     chosen = sorted(counts, key=lambda cause: (-counts[cause], cause.sort_key))[:_MOST_CHAINS]
@@ -230,7 +230,7 @@ def _find_of_environment(
     folders: tuple[Path, ...],
     replaced: Sequence[tuple[str, str, str]],
 ) -> Mapping[str, Causes]:
-    """Return the causes by hash in the environment, from the first of `tags` whose graph describes the other hash.
+    """Return the causes by hash in the environment, from the first of `tags` whose graph has the other hash.
 
     `tags` are pairs of commit and tag; `replaced` has a package, the hash in the environment, and that in a tag.
     """
@@ -298,7 +298,7 @@ _GRAPH_ENTRY = f" {TAG_GRAPH}\0".encode()
 
 
 class TagStep(Struct, frozen=True):
-    """One step of a tag: a revision that changed its documents, and the one before it, which has the tag as well."""
+    """One step of a tag: a revision that changed its documents, and the one before it, which also has the tag."""
 
     tag: str
     revision: int  # the number of `after` in the first-parent chain
@@ -308,12 +308,12 @@ class TagStep(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name of the group of consecutive steps that it belongs to, which are explained one after the other."""
+        """The name of its group of successive steps, which are explained one after the other."""
         return f"{self.tag}//{self.revision // _IN_RUN}"
 
 
 class CountedCause(Struct, frozen=True, order=True):
-    """A cause and the number of new specs that have it; changes of a compiler count together for all languages."""
+    """A cause and how many new specs have it; equal compiler changes in several languages count as one."""
 
     package: str  # "" where no package is to blame
     what: str
@@ -348,7 +348,7 @@ def find_steps(repository: Repository, commits: Sequence[str], changed: Sequence
 def count_all(repository: Repository, steps: Sequence[TagStep]) -> Iterator[tuple[CountedCause, ...]]:
     """Yield the counted causes of each of several recorded steps of one tag, in order.
 
-    If a step begins where the last one ended, this state is not read again.
+    A state that ends one step and begins the next is read once.
     """
     last: RecordedGraph | None = None
     for step in steps:
@@ -359,7 +359,7 @@ def count_all(repository: Repository, steps: Sequence[TagStep]) -> Iterator[tupl
 
 
 def count_causes(step: GraphStep) -> tuple[CountedCause, ...]:
-    """Return the causes of a step, counted as in `why --between`; packages that cannot be read are left out."""
+    """Return the causes of a step, counted as in `why --between`; unreadable packages are left out."""
     explained: dict[str, tuple[Cause, ...]] = {}
     for package in step.packages:
         with suppress(DocumentError):
@@ -376,7 +376,7 @@ def count_causes(step: GraphStep) -> tuple[CountedCause, ...]:
 
 
 def blobs_of(repository: Repository, steps: Sequence[TagStep]) -> Iterator[str]:
-    """Yield the ids of all files that the causes of recorded steps may need, for fetching them into a partial clone."""
+    """Yield the ids of all files needed for the causes of recorded steps, to fetch them into a partial clone."""
     states = {(step.tag, commit) for step in steps if step.is_recorded for commit in (step.before, step.after)}
     for tag, commit in sorted(states):
         printed = repository.run(["ls-tree", "-r", "-z", f"{commit}:{CATALOGUE}/{tag}"])

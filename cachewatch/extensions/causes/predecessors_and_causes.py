@@ -35,19 +35,19 @@ SpecPair = tuple[str, str, str]
 
 
 class _GraphSpec(NamedTuple):
-    """A spec with its dependencies, and the graph that it belongs to."""
+    """A spec with its dependencies and its graph."""
 
     node: GraphNode
     edges: Sequence[Dependency]
     graph: Graph
 
     def label(self, edge: Dependency) -> str:
-        """Return the name and version of a dependency (zlib@1.3.1), or only its name if the graph does not describe it."""
+        """Return name and version of a dependency (zlib@1.3.1); only the name if the graph lacks it."""
         found = self.graph.find(edge.name, edge.hash)
         return edge.name if found is None else f"{edge.name}@{found.version}"
 
     def use(self, edge: Dependency) -> str:
-        """Return a dependency with how it is used: `mpich@4.3 (build, link) as mpi`."""
+        """Return a dependency and how it is used: `mpich@4.3 (build, link) as mpi`."""
         virtuals = f" as {','.join(edge.virtuals)}" if edge.virtuals else ""
         return f"{self.label(edge)} ({', '.join(edge.types)}){virtuals}"
 
@@ -58,13 +58,13 @@ class _GraphSpec(NamedTuple):
 
     @property
     def compilers(self) -> Mapping[str, str]:
-        """The compilers of the spec by language, or under "" if its node only names one."""
+        """The compilers of the spec by language; under "" if its node only names one."""
         found = {language: self.label(edge) for edge in self.compiler_edges for language in edge.languages}
         return found or ({"": self.node.compiler} if self.node.compiler else {})
 
     @property
     def names_its_compiler(self) -> bool:
-        """Whether the node names the compiler, as before Spack 1.0, where newer nodes have it as a dependency.
+        """Whether the node names the compiler, as before Spack 1.0; newer nodes have it as a dependency.
 
         Packages that come with a compiler (runtime, wrapper, libc) are also written differently then.
         """
@@ -76,7 +76,7 @@ def _compare_specs(
 ) -> tuple[Sequence[Cause], Sequence[tuple[Dependency, Dependency]]]:
     """Compare two specs of a package, each in its graph; return the causes in the specs themselves.
 
-    Also return the pairs of their dependencies, those of equal ones included.
+    The second result are the pairs of their dependencies, including equal ones.
     """
     had, has = _GraphSpec(old, old.dependencies, before), _GraphSpec(new, new.dependencies, after)
     compilers = _compiler_changes(had, has)
@@ -114,7 +114,7 @@ def _paired(
 ) -> tuple[Sequence[tuple[Dependency, Dependency]], Sequence[Dependency], Sequence[Dependency]]:
     """Pair dependencies on the same package: first by equal hash, then by equal use, then in order.
 
-    Return the pairs, and what is left on each side.
+    Returns the pairs, and the unpaired ones of each side.
     """
     pairs: list[tuple[Dependency, Dependency]] = []
     keys: tuple[Callable[[Dependency], Hashable], ...] = (lambda e: (e.name, e.hash), lambda e: e.use, lambda e: e.name)
@@ -162,7 +162,7 @@ def attribute_causes(old: GraphNode, new: GraphNode) -> Iterator[Cause]:
 
 
 def _compiler_changes(old: _GraphSpec, new: _GraphSpec) -> list[Cause]:
-    """Return the changes of the compiler, one for all languages with the same change."""
+    """Return the changes of the compiler; languages with the same change share one."""
     if old.node.is_external or new.node.is_external:
         return []
     if old.node.compiler == new.node.compiler and old.compiler_edges == new.compiler_edges:
@@ -187,7 +187,7 @@ def _compiler_changes(old: _GraphSpec, new: _GraphSpec) -> list[Cause]:
 
 
 class _Compared(NamedTuple):
-    """The causes in a spec itself, and the pairs of its dependencies that differ."""
+    """The causes in a spec itself, and its pairs of dependencies that differ."""
 
     own: frozenset[Cause]
     below: Sequence[SpecPair]
@@ -197,7 +197,7 @@ _SPACK, _TOO_MANY = frozenset([SPACK]), frozenset([TOO_MANY])
 
 
 class Walk:
-    """Finds why specs have different hashes, and keeps the results for pairs, because specs share dependencies."""
+    """Finds why specs have different hashes; results for pairs are kept, because specs share dependencies."""
 
     def __init__(self, before: Graph, after: Graph) -> None:
         self._graphs = before, after
@@ -208,7 +208,7 @@ class Walk:
         return tuple(sorted(self._find(self._pair(package, before, after)), key=lambda cause: cause.sort_key))
 
     def fewest(self, package: str, before: Iterable[str], after: str) -> str:
-        """Return the hash in `before` whose spec differs from `after` by the fewest causes; the first of several."""
+        """Return the hash in `before` whose spec has the fewest causes to differ from `after`; the first of equals."""
         best, fewest = "", (0, False)
         for each in before:
             found = self._find(self._pair(package, each, after))
@@ -221,7 +221,7 @@ class Walk:
         return best
 
     def paths(self, package: str, before: str, after: str) -> Causes:
-        """Return the causes, each with the shortest path to it: the packages from `package` down to what differs."""
+        """Return the causes, each with the shortest path to it: packages from `package` down to the difference."""
         asked = self._pair(package, before, after)
         left = self._find(asked)
         if left == _TOO_MANY:
@@ -259,7 +259,7 @@ class Walk:
         return _Compared(frozenset(own), [each for each in below if self._is_other(each)])
 
     def _is_other(self, pair: SpecPair) -> bool:
-        """Tell whether two names are of different specs: one may be a whole hash, and the other its first letters."""
+        """Tell whether two names mean different specs; one may be a whole hash, the other its beginning."""
         package, before, after = pair
         if len(before) == len(after) or before[:NAME_LETTERS] != after[:NAME_LETTERS]:
             return True
@@ -267,17 +267,17 @@ class Walk:
         return old is None or new is None or old.hash != new.hash
 
     def _pair(self, package: str, before: str, after: str) -> SpecPair:
-        """Return the pair in the form in which dependents name both specs, so that it is compared only once."""
+        """Return the pair with names as dependents write them, so that it is compared only once."""
         old, new = (self._name(side, package, h) for side, h in enumerate((before, after)))
         return (package, before, after) if old == new and before != after else (package, old, new)
 
     def _name(self, side: int, package: str, spec_hash: str) -> str:
-        """Return the first letters of a hash, or the whole hash if other specs have the same letters."""
+        """Return the shortened hash, or the whole hash if other specs share the shortened one."""
         name = spec_hash[:NAME_LETTERS]
         return spec_hash if self._graphs[side].find(package, name) is None else name
 
     def _find(self, asked: SpecPair) -> frozenset[Cause]:
-        """Return the causes of a pair, which are computed at the first call."""
+        """Return the causes of a pair; they are computed at the first call."""
         if asked[1] == asked[2]:
             return frozenset()
         if asked not in self._found:
@@ -285,7 +285,7 @@ class Walk:
         return self._found[asked]
 
     def _explore(self, asked: SpecPair) -> None:
-        """Find the causes of a pair and of all pairs below it, depth first, without recursion, as graphs may be deep.
+        """Find the causes of a pair and of all pairs below it, depth first and without recursion: graphs may be deep.
 
         Pairs that reach each other have the same causes (Tarjan's strongly connected components). Only a damaged graph
         has such cycles.
@@ -329,12 +329,12 @@ class Walk:
 
 
 class PackageNodes:
-    """The specs of one package in two revisions by hash, with those that are kept, vanished and new."""
+    """The specs of one package in two revisions by hash: kept, removed and new ones."""
 
     def __init__(
         self, before: Mapping[str, GraphNode], after: Mapping[str, GraphNode], matches: Mapping[str, Set[str]]
     ) -> None:
-        """Take the specs of both revisions; `matches` has the vanished hashes that each new hash may have replaced."""
+        """Store the specs of both revisions; `matches` has the removed hashes that each new hash may have replaced."""
         self.before = before
         self.after = after
         self.matches = matches
@@ -357,7 +357,7 @@ def explain_spec(package: PackageNodes, spec_hash: str, walk: Walk) -> Explanati
     new = package.after[spec_hash]
 
     def candidates() -> Iterator[tuple[Collection[str], Explanation]]:
-        """Yield sets of old hashes, the most likely first, with what holds for such a predecessor."""
+        """Yield sets of old hashes, the most likely first, and the explanation that each would give."""
         yield package.matches.get(spec_hash, set()), Explanation(spec=new)
         yield package.kept_by_identity.get(_identity(new), ()), Explanation(spec=new, is_beside=True)
         for is_paired in (True, False):
@@ -379,7 +379,7 @@ def _identity(node: GraphNode) -> tuple[object, ...]:
 
 
 def _nearest(package: PackageNodes, new: GraphNode, candidates: Collection[str], walk: Walk) -> str:
-    """Return the candidate that shares most direct dependencies with `new`; of several, that with fewest causes."""
+    """Return the candidate that shares most direct dependencies with `new`; of equals, that with fewest causes."""
     if len(candidates) == 1:
         return next(iter(candidates))
     own = package.some_had.intersection(new.below)

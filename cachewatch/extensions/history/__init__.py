@@ -1,6 +1,6 @@
 """The history index: from which revision, and up to which, each spec of a catalogue was present.
 
-It is one SQLite file that can be rebuilt from the repository at any time. `build.py` fills it, `index_lookup.py` opens it.
+It is one SQLite file that can be rebuilt at any time. `build.py` fills it, `index_lookup.py` opens it.
 """
 
 from typing import Any
@@ -40,5 +40,5 @@ def settings() -> Settings:
 
 @extends
 def past(repository: Any, log: Any) -> Any:
-    """Return the history index of a repository as digests use it, or None if there is none."""
+    """Return the history index of a repository for digests, or None if there is none."""
     return load(f"{__name__}.in_service:open_past")(repository, log)

@@ -1,6 +1,6 @@
 """The life of one hash, and the tag and revision that had most of a set of hashes at the same time.
 
-A life is when the spec was born, which stacks it joined and left, and when it died, with what happened then.
+A life tells when the spec was added and removed, which stacks it joined and left, and what changed then.
 """
 
 from collections import defaultdict
@@ -47,7 +47,7 @@ class SpecStay(Struct, frozen=True, kw_only=True):
 
 
 class Life(Struct, frozen=True, kw_only=True):
-    """One spec in one document. A hash has several lives if its package is renamed or it names another spec later."""
+    """One spec in one document. A hash has several lives if its package is renamed or it later means another spec."""
 
     tag: str
     package: str
@@ -60,7 +60,7 @@ class Life(Struct, frozen=True, kw_only=True):
 
 
 class Blame(Struct, frozen=True, kw_only=True):
-    """The answer to `cachewatch history blame`. `died` is when the last document lost the hash; None if any has it."""
+    """The answer to `cachewatch history blame`. `died` is when the last document lost the hash; None if one has it."""
 
     schema: str = "cachewatch.blame/2"
     indexed: IndexPoint
@@ -99,7 +99,7 @@ def find_blame(index: Index, beginning: str, tags: Sequence[str] = ()) -> Blame:
 
 
 def _rows(index: Index, beginning: str) -> dict[str, list[_IndexRow]]:
-    """Return the intervals of each hash that begins with `beginning`."""
+    """Return the intervals of all hashes that begin with `beginning`, by hash."""
     if len(beginning) < _FEWEST_LETTERS:
         raise UsageError(f"/{beginning}: write at least {_FEWEST_LETTERS} letters of the hash; 7 are usually enough")
     low, high = prefix_range(beginning)
@@ -154,7 +154,7 @@ def _point(index: Index, number: int | None) -> IndexPoint | None:
 
 
 def _lives(index: Index, rows: Iterable[_IndexRow]) -> Iterator[Sequence[_IndexRow]]:
-    """Yield the rows of each life, oldest first: of one document, as long as the hash names the same spec there.
+    """Yield the rows of each life, oldest first: of one document, while the hash means the same spec.
 
     The tags are in the order of the catalogue.
     """
@@ -169,7 +169,7 @@ def _lives(index: Index, rows: Iterable[_IndexRow]) -> Iterator[Sequence[_IndexR
 
 
 def _goes_on(index: Index, before: _IndexRow, after: _IndexRow) -> bool:
-    """Tell whether a hash names the same spec in two rows of a document, one after the other."""
+    """Tell whether a hash means the same spec in two successive rows of a document."""
     old, new = (index.signature(row.build, row.stacks) for row in (before, after))
     if is_same_spec(old, new, NOTHING):
         return True
@@ -188,7 +188,7 @@ def _goes_on(index: Index, before: _IndexRow, after: _IndexRow) -> bool:
 
 
 def _stays(index: Index, life: int, rows: Sequence[_IndexRow]) -> Iterator[SpecStay]:
-    """Yield the periods in which the spec was in the same stacks; another spelling of the spec ends no period."""
+    """Yield the periods in which the spec was in the same stacks; a new spelling does not end a period."""
     start = rows[0]
     for row, after in zip(rows, [*rows[1:], None], strict=True):
         if after is not None and after.first == row.last and after.stacks == row.stacks:
@@ -245,7 +245,7 @@ def blame_table(answer: Blame) -> Table:
 
 
 def _events(life: Life, stays: Sequence[SpecStay], earlier: Sequence[Life]) -> Iterator[tuple[IndexPoint | None, str]]:
-    """Yield when something happened to a spec, and what; `earlier` are the lives before this one."""
+    """Yield the events in the life of a spec with their times; `earlier` are previous lives of the hash."""
 
     def where(stacks: Sequence[str]) -> str:
         return f"in {', '.join(stacks)}" if stacks else "in no stack"
@@ -281,7 +281,7 @@ _HOLDERS = """
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):
-    """A tag in the newest of the revisions in which it had most of the hashes."""
+    """A tag, and the newest of the revisions in which it had most of the hashes."""
 
     tag: str
     revision: str
@@ -305,9 +305,9 @@ class BestSnapshots(Struct, frozen=True, kw_only=True):
 def find_best(
     index: Index, hashes: Collection[str], *, most: int | None = None, takes_tag: Callable[[str], bool] | None = None
 ) -> BestSnapshots:
-    """Return the tags by how many of `hashes` they had at the same time, at most `most` tags that `takes_tag` accepts.
+    """Return the tags that had most of `hashes` at one time, at most `most` tags that `takes_tag` accepts.
 
-    Of equal ones, those come first that have as many now, then those that never change, then the newest.
+    Equal tags are sorted: first those that still have as many, then those that never change, then the newest.
     """
     spans: defaultdict[str, defaultdict[str, list[Span]]] = defaultdict(lambda: defaultdict(list))
     for spec_hash in set(hashes):
@@ -339,9 +339,9 @@ def _best(index: Index, tag: str, spans: dict[str, list[Span]], wanted: frozense
 
 
 def _most(spans: Iterable[list[Span]], end: int) -> tuple[int, Span]:
-    """Return the greatest number of hashes present at the same time, and the last span in which there were that many.
+    """Return the greatest number of hashes present at the same time, and the last span with that number.
 
-    Each list in `spans` is of one hash; open spans end at `end`.
+    Each list in `spans` is about one hash; open spans end at `end`.
     """
     changes: defaultdict[int, int] = defaultdict(int)
     for of_hash in spans:

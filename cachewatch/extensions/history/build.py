@@ -64,7 +64,7 @@ _AT_ONCE = 64
 
 
 def units_of(tasks: Sequence[Task], steps: Sequence[TagStep]) -> list[Unit]:
-    """Divide `tasks` into units with about equal numbers of versions, and `steps` by name. No document is divided."""
+    """Divide `tasks` into units with about equal numbers of versions, and `steps` by name; no document is divided."""
     units: list[Unit] = []
     start = versions = 0
     for place, task in enumerate(tasks, 1):
@@ -76,7 +76,7 @@ def units_of(tasks: Sequence[Task], steps: Sequence[TagStep]) -> list[Unit]:
 
 
 def in_jobs(repository: Repository, jobs: int) -> Engine:
-    """Return the engine that works in `jobs` processes, or in this process if it is 1."""
+    """Return a function that does work in `jobs` processes, or in this one if that is 1."""
 
     def make_work() -> Callable[[Unit], Sequence[Result]]:
         own = repository.reopened() if jobs > 1 else repository
@@ -98,7 +98,7 @@ def in_jobs(repository: Repository, jobs: int) -> Engine:
 
 
 def on_cluster(git_dir: str, address: str) -> Engine:
-    """Return the engine that works on the Dask cluster whose scheduler is at `address`.
+    """Return a function that does work on the Dask cluster whose scheduler is at `address`.
 
     Its workers must see the repository under the same path.
     """
@@ -117,7 +117,7 @@ def on_cluster(git_dir: str, address: str) -> Engine:
 
 
 def follow_unit(git_dir: str, unit: Unit) -> Sequence[Result]:
-    """Return the results of `unit` in a new process: open the repository at `git_dir`, and close it."""
+    """Return the results of `unit`, with the repository at `git_dir` opened for it, as a new process must."""
     with closing(Repository(Path(git_dir))) as repository:
         return _answer(repository, unit, KnownRecords())
 
@@ -147,7 +147,7 @@ def _client(address: str) -> Any:
 
 
 class IndexProgress(Struct, frozen=True):
-    """Functions that are called with the progress of a build, in versions of documents."""
+    """Functions that a build calls to report its progress, in versions of documents."""
 
     begin: Callable[[int, int], None] = lambda _, __: None  # number of all versions, and of those that are done already
     advance: Callable[[int], None] = lambda _: None  # number of versions done since the last call
@@ -188,7 +188,7 @@ def bring_up_to_date(
 def ask_index(
     repository: Repository, commit: str, question: Callable[[Index], Reply], *, jobs: int, progress: IndexProgress
 ) -> Reply:
-    """Return the answer of `question` from the index of `repository`, which is updated if it lacks `commit`.
+    """Return the answer to `question` from the index of `repository`, which is updated if it lacks `commit`.
 
     A temporary index is built for a revision of another branch. Raises AnotherInstance if another process writes the
     index, and StateError or UsageError if it cannot be used.
@@ -205,7 +205,7 @@ def ask_index(
 
 
 def has(path: Path, commit: str) -> bool:
-    """Tell whether there is a whole index at `path` that has a revision."""
+    """Tell whether there is a complete index at `path` that contains a revision."""
     try:
         with Index(path) as index:
             return index.number_of(commit) >= 0
@@ -214,7 +214,7 @@ def has(path: Path, commit: str) -> bool:
 
 
 class _IndexBuild:
-    """The work of one build or update."""
+    """One build or update of an index."""
 
     def __init__(
         self,
@@ -232,7 +232,7 @@ class _IndexBuild:
         self._versions = self._unreadable = 0
 
     def run(self, revisions: Sequence[ChainRevision]) -> IndexUpdate:
-        """Index `revisions`, the whole chain. If the index has other revisions than these, it is built anew."""
+        """Index `revisions`, the whole chain; an index with other revisions is built anew."""
         stored, common = self._one("SELECT count(*) FROM revision"), common_length(self._connection, revisions)
         if common < stored:
             if not common:
@@ -251,7 +251,7 @@ class _IndexBuild:
         return IndexUpdate(self._indexed() - before, self._versions, stored - common, self._unreadable)
 
     def _check_is_of_repository(self, stored: int) -> None:
-        """Raise UsageError if the index, of `stored` revisions, is that of another repository.
+        """Raise UsageError if the index, of `stored` revisions, belongs to another repository.
 
         The environment variable for its path may be set for several repositories.
         """
@@ -310,7 +310,7 @@ class _IndexBuild:
 
 
 def _task(connection: sqlite3.Connection, tag: str, package: str, versions: tuple[Version, ...]) -> Task:
-    """Return the new versions of a document with its state in the index."""
+    """Return a task: the new versions of a document, and its state in the index."""
     of_document = (
         "JOIN tag ON tag.id = tag JOIN package ON package.id = package WHERE tag.name = ? AND package.name = ?"
     )
@@ -332,7 +332,7 @@ def _task(connection: sqlite3.Connection, tag: str, package: str, versions: tupl
 
 
 def _in_runs(answers: Iterable[Answer]) -> Iterator[list[tuple[Task | TagStep, Result]]]:
-    """Group results, so that each group is stored in one transaction."""
+    """Group results so that each group can be stored in one transaction."""
     run: list[tuple[Task | TagStep, Result]] = []
     size = 0
     for unit, found in answers:

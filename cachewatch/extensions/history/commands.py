@@ -106,7 +106,7 @@ asking = with_options(REPO_OPTION, DB_OPTION, format_option("text", "json", "csv
 
 
 def open_history(repo: str | None, db: Path | None) -> Index:
-    """Open the index of the repository `repo`, or of the default repository, or the one in the file `db`.
+    """Open the index in the file `db`, or that of the repository `repo` or of the default repository.
 
     An index in the user's cache is built or updated first.
     """
@@ -134,7 +134,7 @@ def _open_with_history(repo: str | None, line: ProgressLine | None = None) -> Re
 
 
 def write_answer(answer: Any, table: Callable[[], Table], asked: AnswerOptions) -> None:
-    """Write an answer in the requested format. With CSV, the line on how far the index goes is on standard error."""
+    """Write an answer in the requested format; with CSV, its last line goes to standard error."""
     format_, output = asked["format_"], asked["output"]
     if format_ == "json":
         write([ascii_only(json.format(json.encode(answer))), b"\n"], output)
@@ -196,9 +196,9 @@ def best(*, lockfile: Path, tag: str | None, pin: bool, mirror: str | None, **as
 
 
 def _pin(answer: BestSnapshots, mirror: str, *, is_chosen: bool) -> str:
-    """Return the command that adds the best tag that can be used now to Spack's mirrors.
+    """Return the command that adds the best tag usable now to Spack's mirrors.
 
-    The tag must be one that never changes by its name, or be chosen by the user (`is_chosen`).
+    The tag must never change, judged by its name, unless the user chose it (`is_chosen`).
     """
     for one in answer.snapshots:
         if one.is_current and (is_chosen or not tag_names.is_mutable(one.tag)):
@@ -215,7 +215,7 @@ def _pin(answer: BestSnapshots, mirror: str, *, is_chosen: bool) -> str:
 
 
 def numbers_of(index: Index, since: str | None, until: str) -> tuple[int, int]:
-    """Return the numbers of both revisions; -1 if `since` is None or before the oldest one.
+    """Return the numbers of two revisions; -1 for `since` if it is None or before the oldest one.
 
     Prints a note if there is no revision between them.
     """

@@ -1,4 +1,4 @@
-"""All versions of all documents of a branch: the revisions that added, changed or removed each document, in every tag.
+"""Find all versions of all documents of a branch: the revisions that added, changed or removed them, in every tag.
 
 Only trees are read, level by level as in git/trees.py, so the work for a revision depends on what it changed. The
 history is that of first parents. An entry that cannot be a document (a link, a submodule, a name that occurs twice) is
@@ -72,7 +72,7 @@ class Version(NamedTuple):
 
 
 class _Uncertain(Exception):
-    """A link is in place of a folder in the first revision that is read, so what the folder was before is unknown."""
+    """The first revision read has a link in place of a folder, so that the folder before it is unknown."""
 
 
 def first_parents(repository: Repository, end: str = "HEAD") -> list[ChainRevision]:
@@ -90,7 +90,7 @@ def first_parents(repository: Repository, end: str = "HEAD") -> list[ChainRevisi
 def find_versions(
     repository: Repository, commits: Sequence[str], start: int = 0
 ) -> Mapping[tuple[str, str], tuple[Version, ...]]:
-    """Return the versions of each document (tag and package) in the revisions from number `start` of `commits` on."""
+    """Return the versions of each document (tag and package) in `commits`, beginning with number `start`."""
     try:
         found = _find(repository, commits, start)
     except _Uncertain:
@@ -129,9 +129,9 @@ def _find(repository: Repository, commits: Sequence[str], start: int) -> Mapping
 
 
 def _catalogues(repository: Repository, commits: Sequence[str], start: int) -> list[_Pair[tuple[int]]]:
-    """Return the trees of all tags in each revision and in the one before, where they differ.
+    """Return the trees of all tags in each revision and in the one before it, if they differ.
 
-    A file that replaces a document but is not one counts as an unreadable document, until it is a document again or is
+    A file that replaces a document but is none counts as an unreadable document, until it is a document again or is
     removed.
     """
     first = max(start - 1, 0)
@@ -152,14 +152,14 @@ def _catalogues(repository: Repository, commits: Sequence[str], start: int) -> l
 
 
 class _FolderNames:
-    """Names that are links or the like in place of folders for a while, with the trees that they had before."""
+    """Remembers names at which links or the like temporarily replaced folders, with the trees from before."""
 
     def __init__(self, start: int) -> None:
         self._start = start
         self._before: dict[tuple[str, ...], str | None] = {}
 
     def pair(self, key: Key, name: tuple[str, ...], entry: TreeChange) -> _Pair[Key] | None:
-        """Return the trees of `name` to compare for this change; None if it is now something other than a folder."""
+        """Return the trees of `name` to compare for this change; None if `name` is no folder any more."""
         if entry.after_mode in _ODD:
             if name not in self._before:
                 self._before[name] = self._was(entry)

@@ -1,4 +1,4 @@
-"""The history index in the service: update it for the sources that `history:` names, and answer questions of digests.
+"""The history index in the service: update it for the sources named by `history:`, and answer questions of digests.
 
 Digests then tell how long a removed version or package had been present. No digest depends on the index.
 """
@@ -37,7 +37,7 @@ _BUSY_MILLISECONDS = 200
 
 
 class Past:
-    """The history index of a source, as digests use it. It answers None as soon as the index cannot be read."""
+    """The history index of a source, for digests. Once the index is unreadable, every answer is None."""
 
     def __init__(self, index: Index, log: Log | None) -> None:
         self._index: Index | None = index
@@ -51,7 +51,7 @@ class Past:
     def stay(self, line: Line, before: Side, after: Side) -> Stay | None:
         """Return how long the specs in `line` had been present that were removed between `before` and `after`.
 
-        Returns None if the index does not have the earlier state, or cannot be read.
+        Returns None if the index does not have the earlier state, or is unreadable.
         """
         return self._asked(lambda index: _stay(index, line, before, after))
 
@@ -144,7 +144,7 @@ _LIMITS = Limits(megabytes=8192, seconds=3600)
 
 
 def update_history(context: Context, source: Source) -> None:
-    """Index the new revisions of `source` in another process. Errors are logged and do not affect anything else."""
+    """Index the new revisions of `source` in another process; errors are logged and affect nothing else."""
     settings: HistorySettings = getattr(context.config, "history", HistorySettings())
     if context.is_ending.is_set() or not settings.sources or not Globs(settings.sources)(source.name):
         return

@@ -30,7 +30,7 @@ _HEAD = re.compile(r"HEAD(?:~(\d{1,9})|(\^*))")
 
 
 class IndexPoint(Struct, frozen=True):
-    """A revision and its committer's time."""
+    """A revision in the index with the time of its commit."""
 
     revision: str
     time: str | None  # RFC 3339, UTC; None if git has no valid one
@@ -42,24 +42,24 @@ class IndexPoint(Struct, frozen=True):
 
     @property
     def named(self) -> str:
-        """The revision and its minute, for people."""
+        """The revision and its time to the minute, for people."""
         minute = f"{self.time[:10]} {self.time[11:16]} UTC" if self.time else "date unknown"
         return f"{safe(self.revision[:10])}, {minute}"
 
     @property
     def as_last(self) -> str:
-        """The line that ends every answer, about the last indexed revision."""
+        """The last line of every answer: up to which revision the index goes."""
         return f"indexed up to {self.named}"
 
 
 class Index:
-    """The history index in a file, as it was when it was opened: what is added afterwards is not seen.
+    """The history index in a file; later additions to the file are not visible.
 
     As a context manager it closes the file, and raises DamagedIndex for errors that come from a damaged file.
     """
 
     def __init__(self, path: Path, *, busy_milliseconds: int = BUSY_MILLISECONDS) -> None:
-        """Open the index at `path`; raises NoHistoryIndex if there is none. Waits so long at most for a writer."""
+        """Open the index at `path`, waiting that long for a writer. Raises NoHistoryIndex if there is none."""
         self.path = path
         self.connection = open_for_reading(path, busy_milliseconds=busy_milliseconds)
         try:
@@ -89,7 +89,7 @@ class Index:
 
     @contextmanager
     def reporting_damage(self) -> Iterator[None]:
-        """Raise DamagedIndex for errors that come from a damaged file, and StateError for other errors of SQLite."""
+        """Raise DamagedIndex for errors from a damaged file, and StateError for other errors of SQLite."""
         try:
             with translating_errors(self.path):
                 yield
@@ -136,7 +136,7 @@ class Index:
         raise UsageError(f"{name}: the history index has no such {table}; {hint}")
 
     def signature(self, build: int, stacks: int) -> Signature:
-        """Return the signature of the specs of an interval, from the ids of its build and its set of stacks."""
+        """Return the signature of specs from the ids of their build and their set of stacks."""
         found = self._signatures.get((build, stacks))
         if found is None:
             query = """SELECT versions, compiler, os, platform, target, variants, names
@@ -199,18 +199,18 @@ class Index:
 
 
 def signature_of(row: tuple[str, ...]) -> Signature:
-    """Return the signature from the columns of a row of `build`, from `versions` on, and the `names` of its stacks."""
+    """Return the signature in a row: the columns of `build` from `versions` on, then the `names` of its stacks."""
     versions, compiler, os, platform, target, variants, stacks = row
     return Signature(names_of(versions), compiler, os, platform, target, names_of(variants), names_of(stacks))
 
 
 def names_of(text: str) -> tuple[str, ...]:
-    """Return the names in a column that holds a JSON array of names."""
+    """Return the names in a column, which holds them as a JSON array."""
     return decode(text, type=tuple[str, ...])
 
 
 def as_text(time: int | None) -> str | None:
-    """Return `time`, in seconds since 1970, as RFC 3339, or None if no calendar has it."""
+    """Return `time`, in seconds since 1970, as RFC 3339; None if it is beyond the calendar."""
     try:
         return None if time is None else datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (OverflowError, ValueError, OSError):

@@ -1,4 +1,4 @@
-"""Questions about packages: when each version was where, what each revision did, and what comes and goes most.
+"""Questions about packages: when each version was present, what each revision changed, which packages change most.
 
 `when` says in which revisions each version was in each stack, and how long after the first stack; `log` what each
 revision changed, as statements; `churn` how many specs were added and removed, by package, stack or cause of rebuilds.
@@ -36,7 +36,7 @@ _ANY: Wanted = lambda _: True  # noqa: E731
 
 
 class WhenRow(Struct, frozen=True, kw_only=True):
-    """One version in one stack for one target, for as long as it was there without interruption."""
+    """An uninterrupted period in which one version was in one stack for one target."""
 
     version: str
     stack: str | None  # None: no stack builds it, so it may be pruned at any time
@@ -135,7 +135,7 @@ def when_table(answer: When, *, is_for_people: bool) -> Table:
 
 
 def baseline_of(index: Index, package: int, tag: int) -> int | None:
-    """Return the document's baseline: the number of a revision whose specs were added then or before; None if none."""
+    """Return the baseline of a document: a revision whose specs were added then or before; None if it has none."""
     query = "SELECT baseline FROM document WHERE package = ? AND tag = ?"
     return next((number for (number,) in index.rows(query, (package, tag))), None)
 
@@ -150,7 +150,7 @@ _PRESENCES = """
 
 
 class SpecsPresence(NamedTuple):
-    """The period in which specs that were added together were present. One that has not ended lasts up to OPEN."""
+    """The period in which specs added together were present; it ends at OPEN if they still are."""
 
     versions: frozenset[str]
     compiler: str
@@ -160,7 +160,7 @@ class SpecsPresence(NamedTuple):
 
 
 def presences(index: Index, package: int, tag: int, until: int) -> Iterator[SpecsPresence]:
-    """Yield when the specs of a document were present that were added up to revision `until`.
+    """Yield the periods of presence of a document's specs that were added up to revision `until`.
 
     A version that is spelled in several ways has one name.
     """
@@ -172,7 +172,7 @@ def presences(index: Index, package: int, tag: int, until: int) -> Iterator[Spec
 
 
 class Presence(Struct, frozen=True):
-    """A period of presence without interruption, as numbers of revisions."""
+    """An uninterrupted period of presence, as numbers of revisions."""
 
     first: int
     is_baseline: bool  # the period began in `first` or before
@@ -182,7 +182,7 @@ class Presence(Struct, frozen=True):
 def find_presence(
     index: Index, package: str, tag: str, number: int, chooses: Callable[[str, str, str], bool]
 ) -> Presence | None:
-    """Return the period in which any of the chosen specs was present and that contains revision `number`, or None.
+    """Return the period around revision `number` in which any of the chosen specs was present, or None.
 
     `chooses` is called with version, stack ("" for none) and target.
     """
@@ -237,7 +237,7 @@ class RevisionLog(Struct, frozen=True, kw_only=True):
 
 
 def find_log(index: Index, tag: str, package: str | None, since: int, until: int, *, most: int | None) -> RevisionLog:
-    """Return the changes to `tag`, or to its package `package`, after revision `since` up to `until`, the newest `most`."""
+    """Return the newest `most` changes of `tag`, or of its package `package`, after revision `since` up to `until`."""
     package_id = None if package is None else index.known_id("package", package)
     values = {"since": since, "until": until, "tag": index.known_id("tag", tag), "package": package_id}
     numbers = sorted(_revisions(index, values), reverse=True)
@@ -250,7 +250,7 @@ def find_log(index: Index, tag: str, package: str | None, since: int, until: int
 
 
 def _revisions(index: Index, values: Mapping[str, int | None]) -> set[int]:
-    """Return the numbers of the revisions in which specs changed or a document could not be read."""
+    """Return the numbers of the revisions in which specs changed or a document was unreadable."""
     if values["package"] is None:
         queries = ["SELECT DISTINCT revision FROM tally WHERE tag = :tag AND revision > :since AND revision <= :until"]
         baseline = None
@@ -270,7 +270,7 @@ def _revisions(index: Index, values: Mapping[str, int | None]) -> set[int]:
 
 
 def facts_of(index: Index, tag: str, number: int, selection: Selection) -> tuple[tuple[str, ...], list[dict[str, Any]]]:
-    """Return the changes that revision `number` made to the selected part of `tag`, in words and as values for JSON."""
+    """Return what revision `number` changed in the selected part of `tag`, in words and as values for JSON."""
     if not number:
         return (), []
     _, report = TagStates(index, tag, number - 1, lambda _: True).tell_next(selection)
@@ -297,7 +297,7 @@ def _logged(index: Index, tag: str, number: int, package: str | None) -> LogRevi
 def log_table(answer: RevisionLog, *, is_for_people: bool) -> Table:
     """Return a table with a row for each change of each revision.
 
-    With `is_for_people`, the date and revision are only in the first of its rows.
+    With `is_for_people`, only the first row of a revision has its date and hash.
     """
     more: tuple[str, ...] = (
         (f"{answer.earlier:,} earlier revisions with changes; --most N shows more",) if answer.earlier else ()
@@ -315,7 +315,7 @@ def log_table(answer: RevisionLog, *, is_for_people: bool) -> Table:
 
 
 class ChurnRow(Struct, frozen=True, kw_only=True):
-    """The added and removed specs of one package or stack."""
+    """How many specs of one package or stack were added and removed."""
 
     name: str
     added: int
@@ -325,7 +325,7 @@ class ChurnRow(Struct, frozen=True, kw_only=True):
 
 
 class CauseRow(Struct, frozen=True, kw_only=True):
-    """One kind of change to a package, and how many specs were rebuilt because of it."""
+    """One cause in a package, and how many specs were rebuilt because of it."""
 
     name: str  # the package that differs; "" where none is to blame
     what: str
@@ -377,7 +377,7 @@ RECORDED = (
 def find_churn(index: Index, tag: str, by: str, since: int, until: int, *, most: int | None = None) -> Churn:
     """Return how many specs were added and removed after revision `since` up to `until`, in at most `most` rows.
 
-    `by` is package, stack or cause. The content of the first revision of all does not count as added.
+    `by` is package, stack or cause. The content of the very first revision does not count as added.
     """
     values = {"tag": index.known_id("tag", tag), "since": max(since, 0), "until": until}
     rows: Sequence[ChurnRow | CauseRow]

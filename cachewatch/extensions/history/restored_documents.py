@@ -52,7 +52,7 @@ class HeldSpecs(NamedTuple):
 
 
 class DocumentChange(NamedTuple):
-    """A document before and after a revision; None if it does not exist. Its keys are texts that stand for hashes."""
+    """A document before and after a revision, or None. Its keys are shorter texts that stand for hashes."""
 
     package: str
     before: Document | None
@@ -61,7 +61,7 @@ class DocumentChange(NamedTuple):
 
 
 class _Noted(NamedTuple):
-    """What the index records of a revision of a document, beside added and removed specs."""
+    """Facts that the index records of a revision of a document, besides added and removed specs."""
 
     compilers_differ: bool
     is_there: bool
@@ -73,7 +73,7 @@ _DOCUMENTS_AT_ONCE = 64  # in one call of DeepDiff
 
 
 def compared(documents: Iterable[DocumentChange], tag: str) -> Iterator[tuple[DocumentChange, PackageChange]]:
-    """Compare each document before and after; yield those of which anything changed."""
+    """Compare each document before and after, and yield those with a change."""
     left = iter(documents)
     while some := list(islice(left, _DOCUMENTS_AT_ONCE)):
         changes = compare_all([Pair(*one[:3]) for one in some], is_pruned=is_mutable(tag))
@@ -81,7 +81,7 @@ def compared(documents: Iterable[DocumentChange], tag: str) -> Iterator[tuple[Do
 
 
 def held_at(index: Index, tag: str, number: int, package: str | None = None) -> Mapping[str, Sequence[HeldSpecs]]:
-    """Return the specs of each document of a tag in revision `number`, by package, or only those of `package`.
+    """Return the specs of each document of a tag in revision `number`, by package; or only of `package`.
 
     Documents without specs are left out.
     """
@@ -93,7 +93,7 @@ def held_at(index: Index, tag: str, number: int, package: str | None = None) -> 
 
 
 def packages_at(index: Index, tag: str, number: int) -> set[str]:
-    """Return the packages that have a document of the tag in revision `number`, even one without specs."""
+    """Return the packages that have a document in the tag in revision `number`, even one without specs."""
     rows = index.rows(_THERE, {"tag": index.id_of("tag", tag), "number": number})
     return {
         package
@@ -103,7 +103,7 @@ def packages_at(index: Index, tag: str, number: int) -> set[str]:
 
 
 class TagStates:
-    """Steps through the revisions of a tag one by one, and keeps the documents that any of them changed."""
+    """Steps through the revisions of a tag, and keeps its documents in their current state."""
 
     def __init__(self, index: Index, tag: str, number: int, wanted: Wanted) -> None:
         """Start at revision `number`, with the packages that `wanted` accepts."""
@@ -126,11 +126,11 @@ class TagStates:
             )
 
     def count(self) -> int:
-        """Return the number of documents in the current revision, including those that cannot be read."""
+        """Return the number of documents in the current revision, including unreadable ones."""
         return len(self.packages) + sum(1 for first, end in self._unread if first <= self.number < end)
 
     def begin(self) -> Iterator[DocumentChange]:
-        """Yield all documents of the starting revision, as if they were added in this revision or before."""
+        """Yield all documents of the first revision, as added then or before."""
         held = held_at(self._index, self._tag, self.number)
         for package in sorted(self.packages):
             yield DocumentChange(package, None, _of_held(package, held.get(package, ())), is_baseline=True)
@@ -151,7 +151,7 @@ class TagStates:
         selection: Selection = _EVERYTHING,
         stacks_of: Callable[[str], frozenset[str] | None] = lambda _: None,
     ) -> tuple[Sequence[tuple[DocumentChange, PackageChange]], Report]:
-        """Go to the next revision. Return its changes and the report of `cachewatch diff` on these two revisions.
+        """Go to the next revision; return its changes and the report that `cachewatch diff` makes of it.
 
         `stacks_of` returns the stacks of the tag that a revision declares, or None if it declares none.
         """
@@ -200,7 +200,7 @@ class TagStates:
         )
 
     def _survey(self, changed: Set[str]) -> dict[str, Mapping[Signature, int]]:
-        """Return the counted signatures of the documents of the current revision, except of the packages `changed`."""
+        """Return the number of specs by signature in all documents of the current revision except `changed` ones."""
         held = held_at(self._index, self._tag, self.number).items()
         documents = (_of_held(name, found) for name, found in held if name in self.packages and name not in changed)
         return {document.package: document.specs.counts for document in documents}
@@ -252,7 +252,7 @@ def _of_held(package: str, held: Iterable[HeldSpecs]) -> Document:
 
 
 def _keys(stored: bytes | str) -> Sequence[str]:
-    """Return a text that stands for each hash; computing it takes a fraction of the time of the hash itself."""
+    """Return a text that stands for each hash; it is much faster to compute than the hash itself."""
     if isinstance(stored, bytes):
         digits, length = stored.hex(), 2 * BYTES
         return [digits[start : start + length] for start in range(0, len(digits), length)]
@@ -261,7 +261,7 @@ def _keys(stored: bytes | str) -> Sequence[str]:
 
 
 class LastChanges(NamedTuple):
-    """The last changes and the unreadable versions of the documents of a tag."""
+    """When each document of a tag last changed, and the versions that are unreadable."""
 
     changed: Mapping[str, int]  # the last revision that changed the document, by package
     # Package, revision and reason of each version that could not be read, and whether a later one could.
@@ -269,7 +269,7 @@ class LastChanges(NamedTuple):
 
 
 def last_changes(index: Index, tag: str, until: int) -> LastChanges:
-    """Return when each document of `tag` last changed up to revision `until`, and which versions could not be read."""
+    """Return when each document of `tag` last changed, up to revision `until`, and which versions are unreadable."""
     values = {"tag": index.id_of("tag", tag), "until": until}
     changed = """
         SELECT name, max(revision) FROM (

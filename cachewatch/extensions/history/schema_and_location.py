@@ -1,4 +1,4 @@
-"""The tables of the history index, how the file is opened and checked, and how it keeps sets of hashes.
+"""The tables of the history index, how the file is opened and checked, and how sets of hashes are stored.
 
 Only `sqlite3` is used here, and nothing from the room `git/`: each question is answered by a new process, and every
 other import would take longer than the question.
@@ -160,7 +160,7 @@ CREATE INDEX IF NOT EXISTS interval_by_last ON interval(last) WHERE last IS NOT 
 
 
 class DamagedIndex(StateError):
-    """The index cannot be read. Nothing is lost with it, because it can be built again."""
+    """The index is unreadable; it can be built again without loss."""
 
 
 class NotAnIndex(StateError):
@@ -168,7 +168,7 @@ class NotAnIndex(StateError):
 
 
 def index_path(db: str | Path | None, git_dir: Path, environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the path of an index: `db`, else $CACHEWATCH_HISTORY, else an index in `git_dir`, else a file in the user's cache."""
+    """Return the path of an index: `db`, $CACHEWATCH_HISTORY, an existing file in `git_dir`, or in the user's cache."""
     named = db or environment.get(VARIABLE)
     if named:
         return Path(named)
@@ -177,7 +177,7 @@ def index_path(db: str | Path | None, git_dir: Path, environment: Mapping[str, s
 
 
 def check_is_index(path: Path) -> None:
-    """Raise NotAnIndex if the file at `path` exists and is not a history index, be it damaged."""
+    """Raise NotAnIndex if the file at `path` exists and is no history index, not even a damaged one."""
     header = _header(path)
     owner = header[_APPLICATION_ID]
     if owner == bytes(4):  # as in any database, and in an index whose tables are still in its journal
@@ -327,7 +327,7 @@ def _connect(path: Path, mode: str, busy_milliseconds: int = BUSY_MILLISECONDS) 
 
 
 def _reading_mode(path: Path) -> str:
-    """Return the SQLite mode for reading: in a folder that we cannot write, SQLite cannot create its shared memory."""
+    """Return the SQLite mode for reading; in a read-only folder, SQLite cannot create its shared memory."""
     log = path.with_name(f"{path.name}-wal")
     is_quiet = not (log.exists() and log.stat().st_size)
     return "ro&immutable=1" if is_quiet and not os.access(path.parent, os.W_OK) else "ro"
@@ -344,7 +344,7 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
 
 
 def make_tables(connection: sqlite3.Connection) -> None:
-    """Drop all tables and create them empty; their contents can be built again. The caller begins the transaction."""
+    """Drop all tables and create empty ones, since contents can be built again; the caller begins a transaction."""
     for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall():
         connection.execute(f'DROP TABLE "{name}"')
     for statement in TABLES.split(";\n"):
@@ -367,12 +367,12 @@ _DIGITS = bytes(
 
 
 def pack(hashes: Iterable[str]) -> bytes | str:
-    """Return a set of hashes in the form in which it is stored."""
+    """Return a set of hashes as it is stored."""
     return pack_all([hashes])[0]
 
 
 def pack_all(sets: Iterable[Iterable[str]]) -> list[bytes | str]:
-    """Return each set of hashes in its stored form; packing all at once takes a fifth of the time of `pack`."""
+    """Return each set of hashes as it is stored; this takes a fifth of the time of several calls of `pack`."""
     found = [sorted(hashes) for hashes in sets]
     flat = list(chain.from_iterable(found))
     if {*map(len, flat)} <= {_LETTERS}:
@@ -389,7 +389,7 @@ def pack_all(sets: Iterable[Iterable[str]]) -> list[bytes | str]:
 
 
 def unpack(stored: bytes | str) -> list[str]:
-    """Return the hashes that `pack` was given, as a sorted list."""
+    """Return the hashes of a stored set, sorted."""
     if isinstance(stored, str):
         found: list[str] = decode(stored)
         return found
@@ -398,28 +398,28 @@ def unpack(stored: bytes | str) -> list[str]:
 
 
 def members(stored: bytes | str) -> list[bytes | str]:
-    """Return each hash of a packed set in its own packed form, without decoding it: equal hashes have equal forms."""
+    """Return each hash of a stored set in packed form, without decoding it; equal hashes have equal forms."""
     if isinstance(stored, str):
         return [pack([one]) for one in unpack(stored)]
     return [stored[start : start + BYTES] for start in range(0, len(stored), BYTES)]
 
 
 def prefixes(stored: bytes | str) -> set[bytes]:
-    """Return the prefixes under which the table `spec` lists these packed hashes."""
+    """Return the prefixes by which the table `spec` finds the hashes of a stored set."""
     if isinstance(stored, str):
         return {prefix_of(one) for one in unpack(stored)}
     return {prefix for (prefix,) in _PREFIXES(stored)}
 
 
 def prefix_of(spec_hash: str) -> bytes:
-    """Return the prefix of a whole hash: its first eight letters as five bytes, or UNUSUAL if it is another text."""
+    """Return the prefix of a hash: its first eight letters as five bytes, or UNUSUAL for another text."""
     if len(spec_hash) != _LETTERS or not _BASE32.issuperset(spec_hash):
         return UNUSUAL
     return base64.b32decode(spec_hash[:8].upper())
 
 
 def prefix_range(beginning: str) -> tuple[bytes, bytes]:
-    """Return the lowest and highest prefix of hashes that begin with `beginning`, of which eight letters count."""
+    """Return the lowest and highest prefix of hashes that begin with `beginning`; only eight letters count."""
     letters = beginning[:8]
     if not _BASE32.issuperset(letters):
         return UNUSUAL, UNUSUAL

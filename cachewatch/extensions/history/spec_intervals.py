@@ -39,7 +39,7 @@ class KnownDocument(Struct, frozen=True):
 
 
 class Task(Struct, frozen=True):
-    """One document whose new versions are to be read, and its state in the index."""
+    """A document with new versions to read, and its state in the index."""
 
     tag: str
     package: str
@@ -56,7 +56,7 @@ class Task(Struct, frozen=True):
 
 
 class Interval(Struct, frozen=True, order=True):
-    """Specs of one signature that were added by one revision and removed by one."""
+    """Specs with the same signature that were added by one revision and removed by another."""
 
     signature: Signature
     first: int
@@ -103,9 +103,9 @@ Side = tuple[BySpec, CompilerForm]
 
 
 class VersionDifference(Struct, frozen=True):
-    """The specs that a version removed, added, and kept with another signature, by hash.
+    """The specs that a version removed, added, or kept with another signature; by hash.
 
-    A hash that now names another spec is among the removed and among the added ones.
+    A hash that means another spec than before is among the removed and the added ones.
     """
 
     went: BySpec
@@ -141,7 +141,7 @@ def count_step(
     *,
     is_compiler_unknown: bool,
 ) -> tuple[StepCounts, list[StackTally]]:
-    """Return the counts of the difference `found` that a version made, in all and by set of stacks."""
+    """Return how many specs a version added, removed and rebuilt, in all and by set of stacks."""
     went, came = Counter(found.went.values()), Counter(found.came.values())
     versions = {version for signature in (*went, *came) for version in signature.versions}
     # Some may be equal for Spack but spelled differently (1.2 and 1-2).
@@ -155,7 +155,7 @@ def count_step(
 
 
 def _compared(package: str, before: Side, after: Side) -> Counts:
-    """Return the rebuilt specs by the full comparison of both sides, counted by signature."""
+    """Return the number of rebuilt specs by signature, from a full comparison of both sides."""
     change = compare(package, document_of(package, *before), document_of(package, *after))
     rebuilt: Counter[Signature] = Counter()
     for match in change.matches if change else ():
@@ -165,7 +165,7 @@ def _compared(package: str, before: Side, after: Side) -> Counts:
 
 
 def document_of(package: str, specs: BySpec, form: CompilerForm = CompilerForm.NEW) -> Document:
-    """Return a document with these specs, whose compilers are spelled as in `form`."""
+    """Return a document with these specs, whose compilers are in the spelling `form`."""
     held = Specs.of(specs)
     return Document(
         package=package,
@@ -215,7 +215,7 @@ class Follower:
         self._diagnostics: list[tuple[int, str]] = []
 
     def run(self, contents: Contents) -> IndexedDocument:
-        """Read all versions, whose contents are `contents` in this order, and return what they add to the index."""
+        """Read all versions of the document from `contents`, in order, and return what they add to the index."""
         for version in self._task.versions:
             problem = version.problem or self._take(version, contents)
             if problem:
@@ -230,7 +230,7 @@ class Follower:
         )
 
     def _take(self, version: Version, contents: Contents) -> str:
-        """Read one version. If it cannot be read, return the reason and leave the state as it is."""
+        """Read one version; if it is unreadable, return the reason and change nothing."""
         specs, form = {}, CompilerForm.NEW
         if version.blob is not None:
             content = next(contents)
@@ -245,7 +245,7 @@ class Follower:
         return ""
 
     def _note(self, version: Version, specs: dict[str, Signature], form: CompilerForm) -> None:
-        """Record the changes that a readable version, or the removal of the document, made."""
+        """Record the changes by a readable version, or by the removal of the document."""
         is_there, was_there = version.blob is not None, self._document is not None and self._document.blob is not None
         is_baseline = is_there and (self._is_unread or version.revision == 0)
         is_compiler_unknown = was_there and is_there and self._form is not form
@@ -265,7 +265,7 @@ class Follower:
         self._is_unread = False
 
     def _move(self, revision: int, found: VersionDifference) -> None:
-        """End the intervals of removed specs, and begin those of added ones; a changed spec does both."""
+        """End the intervals of removed specs and begin those of added ones; both for changed specs."""
         for one, signature in found.went.items():
             self._ended[signature, self._first.pop(one), revision].append(one)
         for one, (before, _) in found.changed.items():

@@ -37,16 +37,16 @@ SET added = added + excluded.added, removed = removed + excluded.removed, rebuil
 
 
 class Writer:
-    """Writes the results for documents and causes through one connection."""
+    """Writes results into the index through one connection."""
 
     def __init__(self, connection: sqlite3.Connection, *, has_specs: bool) -> None:
-        """With `has_specs`, the table `spec` is filled already and is updated; else `fill_specs` fills it later."""
+        """With `has_specs`, the table `spec` is already filled, and is updated; else `fill_specs` fills it later."""
         self._connection = connection
         self._known: dict[tuple[str, ...], int] = {}  # ids
         self._has_specs = has_specs
 
     def store(self, documents: Iterable[tuple[Task, IndexedDocument]]) -> None:
-        """Write the results for documents, and mark these as done. Signatures get their ids in sorted order."""
+        """Write the results for documents and mark these as done; signatures get ids in sorted order."""
         found = list(documents)
         places = {}
         for signature in sorted({interval.signature for _, one in found for interval in one.intervals}):
@@ -82,7 +82,7 @@ class Writer:
         self._connection.executemany("INSERT INTO unit VALUES (?)", [(task.name,) for task, _ in found])
 
     def store_causes(self, steps: Iterable[tuple[TagStep, Iterable[CountedCause]]]) -> None:
-        """Write the causes of rebuilds of several steps, and mark these as done."""
+        """Write the causes of rebuilds in several steps, and mark these as done."""
         found = list(steps)
         for step, causes in found:
             tag = self._id("tag", name=step.tag)
@@ -91,7 +91,7 @@ class Writer:
         self._connection.executemany("INSERT OR IGNORE INTO unit VALUES (?)", [(step.name,) for step, _ in found])
 
     def add_steps(self, steps: Iterable[TagStep]) -> None:
-        """Write which revisions changed tags, and whether they have dependency graphs of these tags."""
+        """Write which revisions changed tags, and whether they have dependency graphs."""
         rows = [(self._id("tag", name=step.tag), step.revision, step.is_recorded) for step in steps]
         self._connection.executemany("INSERT OR REPLACE INTO night VALUES (?, ?, ?)", rows)
 
@@ -114,7 +114,7 @@ class Writer:
     def _new_intervals(self, task: Task, intervals: Iterable[Interval]) -> Iterator[Interval]:
         """Yield the intervals that need new rows.
 
-        A row of `task.intervals` is changed in place, into the largest of the intervals that it was divided into.
+        A row of `task.intervals` is changed in place: it becomes the largest of the intervals that divide it.
         """
         opened = {(row.signature, row.first): row for row in task.intervals}
         parts: defaultdict[tuple[Signature, int], list[Interval]] = defaultdict(list)
@@ -134,7 +134,7 @@ class Writer:
 
 
 def fill_specs(connection: sqlite3.Connection) -> None:
-    """Fill the table `spec` from all intervals in its own order, which is faster and smaller than row by row."""
+    """Fill the table `spec` from all intervals in its own order; that is faster and smaller than row by row."""
     connection.execute("DELETE FROM spec")
     connection.execute("CREATE TEMP TABLE unsorted(prefix, interval)")
     intervals = connection.execute("SELECT id, hashes FROM interval")
@@ -145,7 +145,7 @@ def fill_specs(connection: sqlite3.Connection) -> None:
 
 
 def common_length(connection: sqlite3.Connection, chain: Sequence[ChainRevision]) -> int:
-    """Return how many of the revisions in the index are the first ones of `chain`."""
+    """Return how many revisions the index and `chain` have in common from the beginning."""
     rows = connection.execute('SELECT "commit" FROM revision ORDER BY n').fetchall()
     both = enumerate(zip(rows, chain, strict=False))
     return next((n for n, ((commit,), moment) in both if commit != moment.commit), min(len(rows), len(chain)))
@@ -185,7 +185,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 class IndexStatus(Struct, frozen=True):
-    """The state of an index: how far it goes, and what is not done."""
+    """How far an index goes, and how many revisions it lacks."""
 
     path: str
     bytes: int
@@ -215,7 +215,7 @@ def read_status(repository: Repository, path: Path) -> IndexStatus | None:
 
 
 def drop(path: Path) -> bool:
-    """Remove the index at `path`; tell whether there was one. Raises StateError if the file is not an index."""
+    """Remove the index at `path`; return whether there was one. Raises StateError if the file is no index."""
     if not path.exists():
         return False
     check_is_index(path)

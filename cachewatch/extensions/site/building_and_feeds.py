@@ -64,7 +64,7 @@ _UNKNOWN = datetime.fromtimestamp(0, UTC)
 
 
 def tag_feed(past: TagHistory, stories: Sequence[RevisionStory], title: str) -> View:
-    """Return the feed of all revisions that changed anything, limited to the newest."""
+    """Return the feed of the newest revisions that changed anything in the tag."""
     told = [n for n, story in enumerate(stories) if story.facts][::-1][:_MOST_ENTRIES]
     entries = [
         FeedEntry(
@@ -80,7 +80,7 @@ def tag_feed(past: TagHistory, stories: Sequence[RevisionStory], title: str) -> 
 
 
 def _section(block: Block) -> tuple[str, tuple[str, ...], str]:
-    """Return a block of a revision's page as a section of its entry: heading, lines, and how many more there are."""
+    """Return a block of a revision's page for its feed entry: heading, lines, and how many more there are."""
     lines = ((f"{each.name} {each.fact}".strip(), each.specs, each.where) for each in block.entries)
     heading, *texts = (
         markup(", ".join(filter(None, parts)))
@@ -90,7 +90,7 @@ def _section(block: Block) -> tuple[str, tuple[str, ...], str]:
 
 
 def page_feed(kind: str, name: str, told: View, revisions: Revisions) -> View:
-    """Return the feed of one package or stack (`kind`): versions that were added and removed, but no mere rebuilds.
+    """Return the feed of a package or stack (`kind`): added and removed versions, but no mere rebuilds.
 
     `told` has the values of its page.
     """
@@ -116,7 +116,7 @@ def page_feed(kind: str, name: str, told: View, revisions: Revisions) -> View:
 
 
 def _feed(name: Sequence[str], title: str, home: str, entries: Sequence[FeedEntry], revisions: Revisions) -> View:
-    """Return the values of a feed; `home` is the address of its page, relative to the folder of the feed."""
+    """Return the values of a feed; `home` is the address of its page, relative to the feed."""
     # The feed must change only if an entry does: without entries, it is as old as the history.
     updated = entries[0].updated if entries else timestamp(revisions[0].time or _UNKNOWN)
     return {"feed": Feed(id=_id(*name), title=markup(title), updated=updated, page=home), "entries": entries}
@@ -145,7 +145,7 @@ class ArchivedDigest(Struct, frozen=True, kw_only=True):
 
 
 def digests_page(digests: Sequence[ArchivedDigest]) -> View:
-    """Return the values of the page that lists digests, newest first, with the feeds of their subscriptions."""
+    """Return the values of the page that lists digests, newest first, with their subscriptions' feeds."""
     feeds = sorted({(digest.subscription, digest.feed) for digest in digests if digest.feed})
     return {
         "digests": [
@@ -176,7 +176,7 @@ def digest_pages(digests: Sequence[ArchivedDigest]) -> Iterator[tuple[str, bytes
 
 
 def archived_digests(state: StatePlace, feeds: Mapping[str, str | None]) -> list[ArchivedDigest]:
-    """Return the digests of the subscriptions in `feeds` in the state of the service, without notices to operators.
+    """Return the stored digests of the subscriptions in `feeds`, without notices to operators.
 
     `feeds` has the address of the feed of each subscription. Raises StateError if the state cannot be used.
     """
@@ -206,7 +206,7 @@ Value = TypeVar("Value")
 
 
 class WrittenPages(Struct, frozen=True):
-    """The numbers of pages that a build wrote, kept unchanged, and removed."""
+    """How many pages a build wrote, kept unchanged, and removed."""
 
     written: int
     kept: int
@@ -219,7 +219,7 @@ class _Manifest(Struct):
 
 
 class Folder:
-    """The folder of a site, with the pages and the contents of the last build."""
+    """The folder of a site: its pages, and the contents of the last build."""
 
     def __init__(self, path: Path) -> None:
         """Use the folder `path`: a site of cachewatch, an empty folder, or one that does not exist yet.
@@ -249,7 +249,7 @@ class Folder:
         return self._load("history.msgpack", msgspec.msgpack.Decoder(SiteContents).decode)
 
     def offer(self, path: str, key: str) -> bool:
-        """Add the page at `path`, and tell whether it must be written: its `key` is new, or the file is missing."""
+        """Add the page at `path`; return whether it must be written, because `key` is new or the file is missing."""
         assert path not in self._pages, path
         self._pages[path] = key
         return self._before.get(path) != key or not (self.path / path).is_file()
@@ -263,7 +263,7 @@ class Folder:
         self._written += 1
 
     def finish(self, contents: SiteContents) -> WrittenPages:
-        """Remove pages that this build did not offer, store `contents` and the list of pages, and return their numbers."""
+        """Remove pages that this build did not offer; store `contents` and the list of pages; return the numbers."""
         stale = [path for path in self._before if path not in self._pages]
         for path in stale:
             parts = PurePosixPath(path).parts  # the list of pages may be forged
@@ -327,7 +327,7 @@ def build(
     jobs: int = 1,
     progress: Progress = lambda _: None,
 ) -> WrittenPages:
-    """Write the site of `catalogue` with `digests` into `folder`; pages that did not change are left as they are."""
+    """Write the site of `catalogue` with `digests` into `folder`; unchanged pages are not touched."""
     digests = sorted(digests, key=lambda digest: (digest.created, digest.key), reverse=True)
     sources_of_pages = sorted(_TEMPLATES.iterdir(), key=lambda file: file.name)
     texts = [__version__, title, *(["digests"] if digests else []), *(f.read_text("utf-8") for f in sources_of_pages)]
@@ -345,7 +345,7 @@ def build(
 
 
 def _files(catalogue: SiteContents, digests: Sequence[ArchivedDigest]) -> Iterator[tuple[str, bytes]]:
-    """Yield the path and content of every file that is not made from a template."""
+    """Yield path and content of every file that is not made from a template."""
     for name in _ASSETS:
         yield f"assets/{name}", (_TEMPLATES / name).read_bytes()
     packages = sorted(packages_of(catalogue))

@@ -123,7 +123,7 @@ def site(
 
 
 def _digests(config_file: Path) -> list[ArchivedDigest]:
-    """Return the digests that may be published: of subscriptions with `publish: true` in the configuration file."""
+    """Return the digests of subscriptions that have `publish: true` in the configuration file."""
     config = load(config_file, with_secrets=False)
     feeds: dict[str, str | None] = {}  # the address of the Atom feed of each published subscription, if it has one
     for name, subscription in config.subscriptions.items():

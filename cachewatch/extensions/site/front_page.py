@@ -1,4 +1,4 @@
-"""The first page: the latest changes, what is unusual, new versions, and the figures and plots of the tag."""
+"""The first page: the latest changes, unusual events, new versions, and figures and plots of the tag."""
 
 from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -54,13 +54,13 @@ class CardLine(NamedTuple):
 
 
 def _card(title: str, lines: Sequence[CardLine], most: int, nothing: str, onward: Link | None = None) -> View:
-    """Return a card with at most `most` lines, or with the text `nothing` if there are none; `onward` links to more."""
+    """Return a card with at most `most` lines, or with the text `nothing`; `onward` links to more."""
     more = [CardLine(f"and {len(lines) - most:,} more")] if len(lines) > most else []
     return {"title": title, "lines": [*lines[:most], *more], "nothing": nothing, "onward": onward}
 
 
 def cards(catalogue: SiteContents, totals: Totals) -> tuple[View, ...]:
-    """Return the three cards of the first page; the unusual comes first unless there is nothing unusual."""
+    """Return the three cards of the first page; unusual events come first if there are any."""
     unusual = unusual_card(catalogue, totals)
     latest, versions = latest_card(catalogue), versions_card(catalogue)
     return (unusual, latest, versions) if unusual["lines"] else (latest, unusual, versions)
@@ -80,7 +80,7 @@ def latest_card(catalogue: SiteContents) -> View:
 
 
 def unusual_card(catalogue: SiteContents, totals: Totals) -> View:
-    """Return the card with stacks and packages that differ from their own past."""
+    """Return the card of stacks and packages that changed in an unusual way."""
     fallen, revisions = _fallen(totals), catalogue.past.revisions
     lines = [
         *_stacks(fallen, totals, revisions),
@@ -95,7 +95,7 @@ def unusual_card(catalogue: SiteContents, totals: Totals) -> View:
 
 
 def _fallen(totals: Totals) -> Mapping[str, int]:
-    """Return the stacks that have less than half of their usual number of specs, with this median."""
+    """Return the stacks with less than half of their usual number of specs, and that number (the median)."""
     found = {}
     for stack, counts in totals.stacks.items():
         usual = round(median([count for count in counts if count] or [0]))
@@ -120,7 +120,7 @@ def _removed(past: TagHistory) -> Iterator[CardLine]:
 
 
 def _lost(past: TagHistory, fallen: Container[str]) -> Iterator[CardLine]:
-    """Yield a line for each stack that lately lost packages that it still lacks, except for the stacks in `fallen`."""
+    """Yield a line for each stack that recently lost packages for good, except for stacks in `fallen`."""
     lost: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
     for history in past.packages:
         if history.is_there:
@@ -144,7 +144,7 @@ def _unreferenced(catalogue: SiteContents, totals: Totals) -> Iterator[CardLine]
 
 
 def versions_card(catalogue: SiteContents) -> View:
-    """Return the card with the packages that were upgraded or are new in the last seven days."""
+    """Return the card of packages that were upgraded or are new in the last seven days."""
     lines: list[CardLine] = []
     newest = catalogue.past.revisions[-1]
     for one in _of_last_week(catalogue):
@@ -193,7 +193,7 @@ def index_page(catalogue: SiteContents, totals: Totals) -> View:
 
 
 def churn_plot(totals: Totals, revisions: Revisions, stories: Sequence[RevisionStory]) -> Plot | None:
-    """Plot the changes of specs by kind, each with its own scale."""
+    """Return a plot of the changes of specs by kind, each with its own scale."""
     if len(revisions) < 2:
         return None
     where = clock(revisions, past=_PAST)
@@ -217,7 +217,7 @@ def churn_plot(totals: Totals, revisions: Revisions, stories: Sequence[RevisionS
 
 
 def stacks_plot(totals: Totals, revisions: Revisions, stories: Sequence[RevisionStory]) -> Plot | None:
-    """Plot the number of specs in all stacks together and in each, the largest first."""
+    """Return a plot of the number of specs in all stacks together and in each, the largest first."""
     where = clock(revisions, past=_PAST)
     ordered = sorted(totals.stacks, key=lambda stack: (-totals.stacks[stack][-1], stack))
     if not ordered:

@@ -62,7 +62,7 @@ def revision_list(past: TagHistory, stories: Sequence[RevisionStory], totals: To
 
 
 def revision_pages(past: TagHistory, stories: Sequence[RevisionStory]) -> Iterator[tuple[str, View]]:
-    """Yield the path and the values of the page of each revision that changed anything."""
+    """Yield path and values of the page of each revision that changed anything."""
     packages = {safe_name(history.package): _UP + page("package", history.package) for history in past.packages}
 
     def neighbour(n: int) -> Link:
@@ -85,7 +85,7 @@ def revision_pages(past: TagHistory, stories: Sequence[RevisionStory]) -> Iterat
 
 
 def _section(section: Block, packages: Mapping[str, str]) -> View:
-    """Return the values of a section of a revision's page; `packages` has addresses by displayed name of a package."""
+    """Return the values of a section of a revision's page; `packages` maps displayed names to addresses."""
     named, _, more = section.named.partition(" and ")
     linked = {} if section.is_by_place else packages
     return asdict(section) | {
@@ -121,7 +121,7 @@ _HASH_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 
 
 def index_file(packages: Sequence[str], catalogue: SiteContents, totals: Totals) -> bytes:
-    """Return the script of everything but hashes, which a search loads; `packages` are in the order of numbers."""
+    """Return the script with all searchable data but hashes; it numbers `packages` in this order."""
     presents = presents_of(catalogue)
     stacks = sorted({*totals.stacks, *(stack for present in presents.values() for stack in present.stacks)})
     targets = sorted({target for present in presents.values() for target in present.targets})
@@ -140,7 +140,7 @@ def index_file(packages: Sequence[str], catalogue: SiteContents, totals: Totals)
 
 
 def hash_files(packages: Sequence[str], catalogue: SiteContents) -> Iterator[tuple[str, bytes]]:
-    """Yield the path and content of a script for each first letter of hashes, with the hashes by number of package."""
+    """Yield path and content of a script for each first letter of hashes; it lists hashes by number of package."""
     presents = presents_of(catalogue)
     found: defaultdict[str, dict[int, str]] = defaultdict(dict)
     for place, package in enumerate(packages):
@@ -166,7 +166,7 @@ def _by_letter(present: Present) -> Mapping[str, list[str]]:
 
 
 def _named(name: str) -> str | list[str]:
-    """Return a name, with the file name of its page if this is different."""
+    """Return a name; with the file name of its page if that is different."""
     return name if file_name(name) == name else [shown(name), file_name(name)]
 
 
@@ -265,7 +265,7 @@ def tag_rows(catalogue: SiteContents) -> list[View]:
 
 
 def tag_pages(catalogue: SiteContents) -> Iterator[tuple[str, View]]:
-    """Yield each tag with the values of its page: what changed from the tag before it, and its packages."""
+    """Yield each tag with the values of its page: its packages, and what changed since the tag before it."""
     all_tags, commit = _by_tag(catalogue), catalogue.past.revisions[-1].commit
     links = {safe_name(package): _UP + page("package", package) for package in packages_of(catalogue)}
     for tag, packages in all_tags.items():

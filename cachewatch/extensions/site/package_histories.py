@@ -1,4 +1,4 @@
-"""The values that pages are made of: the history of every package, what each revision did in words, and file names.
+"""The data behind the pages: the history of every package, the changes of each revision in words, and file names.
 
 Only changes of a package are kept, so that years of it stay small; sums over all packages are computed from these. The
 words are the statements of `cachewatch diff`. Names of packages are untrusted: a file name has only a few kinds of
@@ -39,7 +39,7 @@ class DatedRevision(Struct, frozen=True, array_like=True):
 
     @property
     def commit(self) -> str:
-        """The first letters of its hash."""
+        """The beginning of its hash."""
         return self.revision[:10]
 
     @property
@@ -57,7 +57,7 @@ Revisions = Sequence[DatedRevision]
 
 
 class Copies(Struct, frozen=True, array_like=True):
-    """The number of specs of one version in one stack for one target."""
+    """The number of specs with one version in one stack for one target."""
 
     version: str
     stack: str
@@ -66,7 +66,7 @@ class Copies(Struct, frozen=True, array_like=True):
 
 
 class AlikeSpecs(Struct, frozen=True, array_like=True):
-    """Specs that differ in nothing but their hash."""
+    """Specs that differ only in their hashes."""
 
     version: str
     compiler: str
@@ -78,7 +78,7 @@ class AlikeSpecs(Struct, frozen=True, array_like=True):
 
 
 class Present(Struct, frozen=True, array_like=True):
-    """The current specs of one document in numbers."""
+    """The current specs of one document, counted."""
 
     specs: int = 0
     copies: tuple[Copies, ...] = ()
@@ -117,7 +117,7 @@ class PackageStep(Struct, frozen=True, array_like=True):
 
 
 class StackStay(Struct, frozen=True, array_like=True):
-    """The presence of one version in one stack, from the revision that added it to the one that removed it."""
+    """The period in which one version was in one stack, from the revision that added it to the one that removed it."""
 
     stack: str
     version: str
@@ -130,7 +130,7 @@ class StackStay(Struct, frozen=True, array_like=True):
 
 
 class PackageHistory(Struct, frozen=True, kw_only=True):
-    """One package of one tag: the changes of every revision, and the current specs."""
+    """One package of a tag: the changes by every revision, and the current specs."""
 
     package: str
     changed: int = 0  # the last revision that changed the document
@@ -153,13 +153,13 @@ class TagHistory(Struct, frozen=True, kw_only=True):
 
 
 def lost_by(history: PackageHistory) -> Mapping[str, int]:
-    """Return the stacks that had the package but no longer have it, with the number of the revision that removed it."""
+    """Return the stacks that no longer have the package, with the number of the revision that removed it."""
     found = {stack: step.revision for step in history.steps for stack, _ in step.went if stack}
     return {stack: revision for stack, revision in found.items() if stack not in history.present.stacks}
 
 
 class Totals(Struct, frozen=True, kw_only=True):
-    """The sums over all packages of a tag after each revision, and its changes; all lists are by revision."""
+    """The sums over all packages of a tag after each revision, and its changes; lists have a value a revision."""
 
     specs: list[int]
     packages: list[int]  # that have a document
@@ -198,7 +198,7 @@ _COUNTED = ("rebuilt", "moved", "upgraded", "downgraded", "recompiled", "reconfi
 
 
 def step_of(number: int, change: PackageChange, *, is_gone: bool, is_baseline: bool) -> PackageStep:
-    """Return the values to keep of a change to a package in the revision `number`."""
+    """Return the values to keep of the change to a package in the revision `number`."""
     old, new = (
         {(stack, version) for s in side.counts for stack in s.stacks for version in s.versions}
         for side in (change.specs_before, change.specs_after)
@@ -229,7 +229,7 @@ def _differences(change: PackageChange) -> Mapping[str, int]:
 
 
 def present_of(held: Iterable[HeldSpecs], *, has_builds: bool = False) -> Present:
-    """Count the specs, versions and stacks of a document from `held`. With `has_builds`, also list every spec."""
+    """Count the specs, versions and stacks of a document from `held`; with `has_builds`, also list its specs."""
     sizes: Counter[Signature] = Counter()
     stored: defaultdict[Signature, list[bytes | str]] = defaultdict(list)
     for part in held:
@@ -273,7 +273,7 @@ def page(folder: str, name: str) -> str:
 
 
 def file_name(name: str) -> str:
-    """Return a file name for `name`: itself if that is harmless, and otherwise a readable part with a hash."""
+    """Return a file name for `name`: the name itself if it is harmless, else a readable part with a hash."""
     if _PLAIN.fullmatch(name) and not _DEVICES.fullmatch(name):
         return name
     readable = re.sub(r"[^a-z0-9]+", "-", name[:_LONGEST_NAME].lower()).strip("-")[:40]
@@ -282,7 +282,7 @@ def file_name(name: str) -> str:
 
 
 def shown(text: str, most: int = _LONGEST_NAME) -> str:
-    """Return `text` for display: without invisible characters, and shortened in the middle to about `most` of them."""
+    """Return `text` for display: invisible characters escaped, and cut in the middle to about `most` characters."""
     text = safe_name(text)
     if len(text) <= most:
         return text
@@ -306,7 +306,7 @@ _MARKED = (
 
 
 class Tone(StrEnum):
-    """How pages color a change: bad news, something new, another change, or routine."""
+    """How pages colour a change: bad news, something new, another change, or routine."""
 
     ATTENTION = "attention"
     NEWS = "news"
@@ -358,7 +358,7 @@ class NewVersion(Struct, frozen=True, array_like=True):
 
 
 class RevisionStory(Struct, frozen=True, kw_only=True):
-    """The changes of one revision in words: for lists (`facts`), its page (`sections`), plots and the first page."""
+    """The changes by one revision in words: for lists (`facts`), its page (`sections`), plots and the first page."""
 
     facts: tuple[ToldFact, ...] = ()
     total: str = ""
@@ -368,7 +368,7 @@ class RevisionStory(Struct, frozen=True, kw_only=True):
 
 
 def story_of(report: Report) -> RevisionStory:
-    """Return the changes in a report in words."""
+    """Return the changes of a report in words."""
     if not report.statements:
         return RevisionStory()
     asked = Requested(most=_MOST_ENTRIES, wants=lambda _: True, names_packages=True)
@@ -394,7 +394,7 @@ def _facts(statements: Sequence[Statement]) -> Iterator[ToldFact]:
 
 
 def _bounded(text: str) -> str:
-    """Shorten long words and texts, because names come from documents that strangers wrote."""
+    """Shorten long words and texts, which come from untrusted documents."""
     return shown(_LONG_WORD.sub(lambda word: shown(word[0]), text), _LONGEST_STORY)
 
 
@@ -413,7 +413,7 @@ def _section(block: Block) -> Block:
 
 
 def _versions(statements: Iterable[Statement]) -> Iterator[NewVersion]:
-    """Yield the versions that are new to the package, and not only to a stack that was behind."""
+    """Yield the versions that are new to the package, not only to a stack that was behind."""
     for one in statements:
         is_new = one.kind is StatementKind.PACKAGE_ADDED
         if is_new or (one.kind is StatementKind.UPGRADED and Kind.VERSION_ADDED in one.kinds):
@@ -421,7 +421,7 @@ def _versions(statements: Iterable[Statement]) -> Iterator[NewVersion]:
 
 
 def _beside(statement: Statement) -> str:
-    """Return which older versions stay beside a new one, and its stacks unless these are all stacks of the package."""
+    """Return which older versions stay after a new one, and its stacks unless these are all of the package's."""
     for line in statement.lines[:1]:
         is_part = len({place.stack for place in line.story.places}) < line.story.of_stacks
         return " ".join(filter(None, (staying(line), where(line).partition(";")[0] if is_part else "")))

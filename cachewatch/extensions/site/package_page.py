@@ -59,14 +59,14 @@ _MOST_LETTERS = 30_000  # of variants on one page
 
 
 class Sources(Struct, frozen=True):
-    """Addresses of the mirror to install from and of Spack's pages about packages; empty if unknown."""
+    """The addresses of the mirror to install from, and of Spack's pages about packages; empty if unknown."""
 
     mirror: str = ""  # with {tag}
     packages: str = ""  # with {package}
 
 
 def filled(address: str, field: str, name: str) -> str:
-    """Return an address with `name` in place of `field`; "" if it is unknown, or the name means more to a shell."""
+    """Return an address with `name` in place of `field`; "" if it is unknown, or a shell could misread the name."""
     return (tag_names.web_address(address.replace(field, name)) or "") if address and is_plain(name) else ""
 
 
@@ -103,7 +103,7 @@ def _named(words: Sequence[str], most: int) -> str:
 
 
 def install_of(package: str, tag: str, present: Present, sources: Sources) -> View | None:
-    """Return the commands that install the newest version, in the build that most stacks have."""
+    """Return the commands to install the newest version, in the build that most stacks have."""
     built = [build for build in present.builds if build.stacks and build.version]
     if not built:
         return None
@@ -126,7 +126,7 @@ def _configuration(build: AlikeSpecs) -> str:
 
 
 def builds_of(present: Present) -> View:
-    """Return rows of all specs, where specs that differ only in their hash share one.
+    """Return rows of all specs; those that differ only in their hash share a row.
 
     The newest version is first, and specs that no stack builds are last.
     """
@@ -164,7 +164,7 @@ _LONGEST = 300
 
 
 def reasons_of(causes: PackageCauses, revisions: Revisions, has_page: Callable[[str], bool]) -> View:
-    """Return why a package was rebuilt the last time; packages for which `has_page` is true are linked."""
+    """Return why a package was last rebuilt; packages for which `has_page` is true are linked."""
     return {"moment": revisions[causes.revision], "chains": [_chain(one, has_page) for one in causes.chains]}
 
 
@@ -278,7 +278,7 @@ def _lead(present: Present, tag: str, *, is_pruned: bool) -> str:
 
 
 def _lanes(stays: Sequence[StackStay], places: Mapping[int, float], revisions: Revisions) -> Iterator[View]:
-    """Yield a drawing for each stack: a bar for each version's time, in separate lanes where they overlap."""
+    """Yield a drawing for each stack: a bar for the time of each version, in several lanes if they overlap."""
     there = [stay.version for stay in stays if stay.last is None]
     latest = newest(there) if there else None
     by_stack: defaultdict[str, list[StackStay]] = defaultdict(list)
@@ -326,7 +326,7 @@ def _stay_rows(stays: Sequence[StackStay], revisions: Revisions) -> list[View]:
 
 
 def _runs(steps: Sequence[PackageStep]) -> list[list[PackageStep]]:
-    """Group consecutive steps that only rebuilt specs, newest first, because people read them as one."""
+    """Group successive steps that only rebuilt specs, newest first, so that a page shows each group once."""
     runs: list[list[PackageStep]] = []
     for step in reversed(steps):
         if runs and _is_noise(step) and _is_noise(runs[-1][-1]):

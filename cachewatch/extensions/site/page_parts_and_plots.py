@@ -34,14 +34,14 @@ class Tick(Struct, frozen=True):
 
 
 class Clock(Struct, frozen=True):
-    """The position of each revision on the axis of time, in percent, and the ticks of this axis."""
+    """The position of each revision on the time axis, in percent, and the ticks of the axis."""
 
     places: tuple[float, ...]
     ticks: tuple[Tick, ...]
 
 
 def clock(revisions: Revisions, *, past: float = 1) -> Clock:
-    """Return the axis of time for revisions; a missing or too early time counts as that of the one before.
+    """Return the time axis for revisions; a missing time, or one that is too early, is replaced by the one before.
 
     `past` is the fraction of the width for the time up to the last revision. The rest shows what this revision brought,
     however long ago it was.
@@ -82,7 +82,7 @@ def _ticks(first: datetime, last: datetime) -> tuple[Tick, ...]:
 
 
 def steps(places: Sequence[float], values: Sequence[int], top: int) -> str:
-    """Return the SVG path of a line that holds each value up to the next one; 0 is at the bottom, `top` at the top."""
+    """Return the SVG path of a line that keeps each value until the next one; `top` is the value at the top."""
     height = [round(100 - 100 * value / max(1, top), 1) for value in values]
     path = f"M{places[0]:g} {height[0]:g}"
     for (x, y), old in zip(list(zip(places, height, strict=True))[1:], height, strict=False):
@@ -96,7 +96,7 @@ def area(places: Sequence[float], values: Sequence[int], top: int) -> str:
 
 
 def bars(places: Sequence[float], values: Sequence[int], top: int) -> str:
-    """Return the SVG path of a bar for each value but 0; no bar is too small to be seen."""
+    """Return the SVG path of a bar for each value except 0; even the smallest is visible."""
     width = min(_WIDEST, max(_NARROWEST, 70 / max(1, len(places))))
     path = ""
     for place, value in zip(places, values, strict=True):
@@ -108,7 +108,7 @@ def bars(places: Sequence[float], values: Sequence[int], top: int) -> str:
 
 
 class Link(Struct, frozen=True):
-    """A text with the address of its page; without an address it is plain text."""
+    """A text and the address of its page; without an address, plain text."""
 
     text: str
     address: str = ""
@@ -251,7 +251,7 @@ def specs_plot(specs: Sequence[int], numbers: Sequence[int], revisions: Revision
 
 
 def curve(name: Link, numbers: Sequence[int], places: Sequence[float], moments: Revisions) -> Curve:
-    """Return the curve of a number that holds from one revision to the next."""
+    """Return the curve of a number that stays the same from one revision to the next."""
     top, low, change = max(numbers), min(numbers), numbers[-1] - numbers[0]
     peak = moments[numbers.index(top)].day
     sign = "+" if change > 0 else "\N{MINUS SIGN}" if change else "\N{PLUS-MINUS SIGN}"
@@ -272,7 +272,7 @@ _MOST_MARKS = 12
 
 
 def marks_of(stories: Sequence[RevisionStory], places: Sequence[float], revisions: Revisions) -> tuple[PlotMark, ...]:
-    """Return marks for events that concerned the whole tag, at their places on the axis; of many, only the newest."""
+    """Return marks for events of the whole tag at their positions on the axis; only the newest if there are many."""
     found = []
     for story, place, moment in zip(stories, places, revisions, strict=True):
         for mark in story.marks:

@@ -1,4 +1,4 @@
-"""Read everything that a site shows from the history index, except what the last build of the site already has.
+"""Read all data for a site from the history index, unless the last build of the site already has it.
 
 A recorded dependency graph tells why specs were rebuilt in each revision.
 """
@@ -64,7 +64,7 @@ class PackageCauses(Struct, frozen=True, array_like=True):
 
 
 class TagMove(Struct, frozen=True, array_like=True):
-    """What changed from another tag to this one, in the statements of a comparison."""
+    """The changes from another tag to this one, in words."""
 
     before: str  # the other tag
     changed: tuple[str, str]  # the commits that changed the two tags last
@@ -72,7 +72,7 @@ class TagMove(Struct, frozen=True, array_like=True):
 
 
 class SiteContents(Struct, frozen=True, kw_only=True):
-    """The history of one tag, and the current specs of the others. Those of the last build are kept for the next one."""
+    """The history of one tag, and the current specs of the others; stored for the next build."""
 
     by: str = __version__  # the version of cachewatch, on whose wording the stories depend
     asked: tuple[str, ...] = ()  # the patterns of packages that were requested
@@ -104,7 +104,7 @@ def plan(
 ) -> Plan:
     """Choose the revisions, tags and packages to show. Raises UnknownRevision if no tag matches.
 
-    The history of `develop` is shown, or else of the first wanted tag; the other tags are shown in their current state.
+    The history is that of `develop`, or else of the first wanted tag; the other tags are shown in their current state.
     """
     # A folder without any folders is a package of 2022, and no tag.
     trees = {tag: tree for tag, tree in tags_of(repository, until).ids.items() if folders(repository, tree).ids}
@@ -123,7 +123,7 @@ def plan(
 
 
 def read(repository: Repository, index: Index, planned: Plan, known: SiteContents | None, *, jobs: int) -> SiteContents:
-    """Return all contents of the site; the index is only asked for what `known`, the last build, does not have."""
+    """Return all contents of the site; only those that `known`, the last build, lacks are read from the index."""
     return _Reading(repository, index, planned, known).read(jobs)
 
 
@@ -132,7 +132,7 @@ _Told = tuple[list[tuple[str, PackageStep]], Report | None]
 
 
 class _Reading:
-    """Reads the revisions of a site from the index, beyond those of the last build; uses the index's numbers."""
+    """Reads the revisions of a site from the index, after those of the last build; numbers are the index's."""
 
     def __init__(self, repository: Repository, index: Index, planned: Plan, known: SiteContents | None) -> None:
         self._repository, self._index, self._packages = repository, index, planned.packages
@@ -145,7 +145,7 @@ class _Reading:
         self._known = known if known and self._is_of_same(known) else None
 
     def _is_of_same(self, known: SiteContents) -> bool:
-        """Tell whether the last build can be extended: same tag, packages, version and revisions up to its end."""
+        """Tell whether the last build can be continued: same tag, packages, version and earlier revisions."""
         asked = known.by, known.asked, known.past.tag, known.past.revisions
         return asked == (__version__, self._packages.patterns, self._tag, self._revisions[: len(known.stories)])
 
@@ -186,7 +186,7 @@ class _Reading:
         )
 
     def _moves(self, changed: Mapping[str, str], jobs: int) -> Iterator[tuple[str, TagMove]]:
-        """Yield the changes from the tag before each tag, for the tag whose history is shown from its newest snapshot."""
+        """Yield the changes from the tag before each tag; for the tag with a history, from its newest snapshot."""
         before = tag_names.predecessors(changed)
         snapshots = (tag for tag in tag_names.in_order(changed) if tag_names.series(tag) == self._tag)
         if newest := next(snapshots, None):
@@ -198,7 +198,7 @@ class _Reading:
             yield tag, move
 
     def _compared(self, before: str, after: str, jobs: int) -> RevisionStory:
-        """Return what `cachewatch diff` says of two tags of the newest revision."""
+        """Return the changes between two tags of the newest revision in words."""
         commit, selection = self._chain[-1].revision, Selection(packages=self._packages)
         with open_comparison(
             f"{commit}:{before}",
@@ -211,7 +211,7 @@ class _Reading:
             return story_of(read_report(changeset, Requested(most=0, wants=lambda _: True)))
 
     def _told(self, start: int, jobs: int) -> Iterator[_Told]:
-        """Yield the changes of each revision, from number `start` of the site on."""
+        """Yield the changes by each revision, beginning with number `start` of the site."""
         numbers = range(self._begin + start, self._until + 1)
         runs = [numbers[n : n + _REVISIONS_AT_ONCE] for n in range(0, len(numbers), _REVISIONS_AT_ONCE)]
         enough = jobs if len(runs) > 1 else 1
@@ -250,7 +250,7 @@ class _Reading:
         return steps, report
 
     def _histories(self, steps: Mapping[str, Sequence[PackageStep]], last: LastChanges) -> Iterator[PackageHistory]:
-        """Yield the history of each package; that of an unchanged package is taken from the last build."""
+        """Yield the history of each package; for an unchanged package, it is that of the last build."""
         known = {one.package: one for one in self._known.past.packages} if self._known else {}
         unread = {one[0]: one[1] for one in last.unread if one[1] >= self._begin and self._packages(one[0])}
         for package in sorted(steps.keys() | unread.keys()):
@@ -270,7 +270,7 @@ class _Reading:
             )
 
     def _stays(self, package: str) -> Iterator[StackStay]:
-        """Yield the periods in which each version was in each stack, on any target, with its lag behind the first stack."""
+        """Yield the periods in which each version was in each stack, and its lag behind the first stack."""
         ids = self._index.id_of("package", package), self._index.id_of("tag", self._tag)
         spans: defaultdict[tuple[str, str], list[Span]] = defaultdict(list)
         for there in presences(self._index, *ids, self._until):
@@ -299,7 +299,7 @@ class _Reading:
                 )
 
     def _unread(self, tag: str, last: LastChanges) -> Iterator[Diagnostic]:
-        """Yield a diagnostic for each version that could not be read in the shown revisions, or still cannot."""
+        """Yield a diagnostic for each version that is unreadable now, or was in the shown revisions."""
         for package, number, message, is_over in last.unread:
             if self._packages(package) and (not is_over or (tag == self._tag and number >= self._begin)):
                 said = f"{message} (revision {self._chain[number].commit})"
@@ -307,7 +307,7 @@ class _Reading:
 
 
 def _with_causes(repository: Repository, report: Report, number: int, causes: dict[str, PackageCauses]) -> Report:
-    """Return the report with causes of rebuilds, and put the causes of each rebuilt package into `causes`."""
+    """Return the report with causes of rebuilds, and record those of each rebuilt package in `causes`."""
     before, after = ((side.revision or "", side.tag or "") for side in (report.before, report.after))
     step = None
     with suppress(DocumentError):  # a graph that cannot be read has no causes
