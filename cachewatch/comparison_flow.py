@@ -31,6 +31,7 @@ from cachewatch.core.changesets import (
 )
 from cachewatch.core.compiler_and_target_migrations import values_of
 from cachewatch.core.filters_and_default_kinds import Selection
+from cachewatch.core.kept_and_reused_hashes import describe_not_written, describe_reused
 from cachewatch.core.model import (
     Diagnostic,
     DiagnosticKind,
@@ -42,7 +43,7 @@ from cachewatch.core.model import (
     Signature,
     Unreadable,
 )
-from cachewatch.core.package_changes import compare_all, describe_not_written, describe_reused, part_of
+from cachewatch.core.package_changes import compare_all, part_of
 from cachewatch.core.package_items import items_of
 from cachewatch.core.stacks_prunes_suspicion import Judgement, judge
 from cachewatch.core.statement_kinds import Items, Statement, StatementKind

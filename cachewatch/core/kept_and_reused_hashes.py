@@ -1,0 +1,214 @@
+"""Tell which hashes of two documents name the same spec on both sides, and which were reused for another one.
+
+Both sides are brought into one form first, so that differences in writing are no changes. What no record of one side
+gives makes no difference either.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeVar
+
+from msgspec.structs import astuple, replace
+
+from cachewatch.core.model import CompilerForm, Document, Signature, Specs
+from cachewatch.core.names_and_escaping import safe_name
+from cachewatch.core.versions_spellings_targets import NO_COMPILER, VersionKey, agrees, version_identity
+
+Hash = TypeVar("Hash", str, bytes | str)
+
+
+class Aligned(NamedTuple):
+    """The specs of both sides, written in one form, and the hashes that both have."""
+
+    old: Specs
+    new: Specs
+    kept: frozenset[str]  # hashes that name the same spec on both sides
+    differing: tuple[str, ...]  # of these, all whose signatures may differ
+
+
+def in_one_form(old: Specs, new: Specs, *, has_hashes: bool = True, is_compiler_unknown: bool = False) -> Aligned:
+    """Return both sides with each version in one spelling, and each kept hash with one signature.
+
+    So differences in writing are no changes. Comparisons and the history index use the same kept hashes. Unless all
+    records have hashes (`has_hashes`), equal records are kept instead. `is_compiler_unknown` tells that only one side
+    writes compilers as before Spack 1.0.
+    """
+    spellings = spellings_of(version for side in (old, new) for s in side.counts for version in s.versions)
+    if spellings:
+        old, new = (_respelled(side, spellings) for side in (old, new))
+    if not has_hashes:
+        old, new = old.by_record(), new.by_record()
+    kept = old.hashes & new.hashes
+    # Documents that are read together share their signatures, so most are one object.
+    differing = tuple([spec_hash for spec_hash in kept if old[spec_hash] is not new[spec_hash]])
+    unwritten = not_written(old.counts, new.counts, is_compiler_unknown=is_compiler_unknown) if differing else NOTHING
+    reused = reused_hashes(old, new, differing, unwritten)
+    if reused:
+        kept -= reused
+        differing = tuple([spec_hash for spec_hash in differing if spec_hash not in reused])
+    rewritten = _rewritten(old, new, differing)
+    if rewritten:
+        old, new = (
+            Specs.of({**side, **{h: replace(s, stacks=side[h].stacks) for h, s in rewritten.items()}})
+            for side in (old, new)
+        )
+    return Aligned(old, new, kept, differing)
+
+
+# The attributes that a hash determines, with the words for them.
+_ATTRIBUTES = {
+    "versions": "version",
+    "compiler": "compiler",
+    "os": "operating system",
+    "platform": "platform",
+    "target": "target",
+    "variants": "variants",
+}
+
+# Stands beside these names for the version of a compiler.
+_COMPILER_VERSION = "compiler version"
+
+NOTHING: frozenset[str] = frozenset()
+
+
+def not_written(
+    before: Collection[Signature], after: Collection[Signature], *, is_compiler_unknown: bool
+) -> frozenset[str]:
+    """Return the attributes that no record of one side gives; such attributes are not compared.
+
+    With `is_compiler_unknown`, one of the two documents writes compilers in another form.
+    """
+    found = {name for name in _ATTRIBUTES if not all(_is_given_in(side, name) for side in (before, after))}
+    if not all(any("@" in signature.compiler for signature in side) for side in (before, after)):
+        found.add(_COMPILER_VERSION)
+    return frozenset(found | {"compiler"} if is_compiler_unknown else found)
+
+
+def _is_given_in(side: Iterable[Signature], name: str) -> bool:
+    return any(getattr(signature, name) not in ("", (), NO_COMPILER) for signature in side)
+
+
+def describe_not_written(before: Document | None, after: Document | None) -> str:
+    """Return a text that names the attributes which only one of two documents gives for specs that both have, or ""."""
+    if before is None or after is None or not (before.has_hashes and after.has_hashes):
+        return ""
+    sentences = []
+    for giving, other, gives, when in ((before, after, "gives", "any more"), (after, before, "gave", "before")):
+        is_old = CompilerForm.OLD in (before.compiler_form, after.compiler_form)  # then law 1 applies to compilers
+        names = [
+            name
+            for name in _ATTRIBUTES
+            if not _is_given_in(other.specs.counts, name) and not (is_old and name == "compiler")
+        ]
+        kept = [giving.specs[one] for one in giving.specs.hashes & other.specs.hashes] if names else []
+        if names := [name for name in names if _is_given_in(kept, name)]:
+            words = ", ".join(_ATTRIBUTES[name] for name in names)
+            sentences.append(f"no spec {gives} its {words} {when}; the {len(kept):,} that stay count as unchanged")
+    return "; ".join(sentences)
+
+
+def reused_hashes(
+    before: Mapping[Hash, Signature],
+    after: Mapping[Hash, Signature],
+    common: Iterable[Hash],
+    unwritten: frozenset[str],
+) -> frozenset[Hash]:
+    """Return the hashes among `common` that mean another spec in `after` than in `before`, and so are not kept specs.
+
+    `unwritten` are the attributes that one side does not give at all.
+    """
+    return frozenset([one for one in common if not is_same_spec(before[one], after[one], unwritten)])
+
+
+@lru_cache(maxsize=4096)
+def is_same_spec(before: Signature, after: Signature, unwritten: frozenset[str]) -> bool:
+    """Tell whether two records of one hash agree in everything except their stacks and the `unwritten` attributes."""
+    return not any(True for _ in _disagreeing(before, after, unwritten))
+
+
+def together(before: Signature, after: Signature) -> Signature:
+    """Combine two records that agree; of each attribute, the more precise value is kept."""
+    # A missing value is smaller than all others, and a name without a version smaller than one with it. The order of
+    # the two records does not matter.
+    pairs = zip(astuple(before), astuple(after), strict=True)
+    return Signature(*(max(pair, key=lambda value: (value != NO_COMPILER, value)) for pair in pairs))
+
+
+def describe_reused(went: Specs, came: Specs) -> str:
+    """Return a text about the hashes that mean another spec than before and how the first one differs, or ""."""
+    hashes = sorted(went.hashes & came.hashes)
+    if not hashes:
+        return ""
+    changes = describe_changes(went[hashes[0]], came[hashes[0]])
+    if len(hashes) == 1:
+        return f"hash {hashes[0][:7]} now names another spec: {changes}"
+    return f"{len(hashes):,} hashes now name another spec, first {hashes[0][:7]}: {changes}"
+
+
+def describe_changes(before: Signature, after: Signature) -> str:
+    """Return the differences of two specs with the same hash as text: "version 0.3.1, now 0.4.0"."""
+    return "; ".join(_difference(name, before, after) for name in _disagreeing(before, after))
+
+
+def _difference(name: str, before: Signature, after: Signature) -> str:
+    """Return the difference of two specs in one attribute as text."""
+    old, new = ((found,) if isinstance(found := getattr(one, name), str) else found for one in (before, after))
+    gone, come = ([value for value in one if value not in other] for one, other in ((old, new), (new, old)))
+    had, has = (", ".join(map(safe_name, found)) for found in (gone, come))
+    if not (any(old) and any(new)):
+        told = f"{had or 'not given'}, now {has or 'not given'}"
+    else:
+        told = f"{had}, now {has}" if had and has else f"{has} added" if has else f"{had} removed"
+    return f"{_ATTRIBUTES[name]} {told}"
+
+
+def _disagreeing(before: Signature, after: Signature, unwritten: frozenset[str] = NOTHING) -> Iterable[str]:
+    """Yield the attributes in which two records differ; an `unwritten` attribute may be missing in one of them."""
+    return (name for name in _ATTRIBUTES if not _agree(name, getattr(before, name), getattr(after, name), unwritten))
+
+
+def _agree(name: str, before: Any, after: Any, unwritten: frozenset[str]) -> bool:
+    if before == after:
+        return True
+    if not (before and after) or NO_COMPILER in (before, after):
+        return name in unwritten
+    if name == "compiler":
+        (compiler, _, version), (other, _, other_version) = before.partition("@"), after.partition("@")
+        return compiler == other and not (version and other_version) and _COMPILER_VERSION in unwritten
+    return name == "versions" and all(
+        any(agrees(version, one) for one in others)
+        for versions, others in ((before, after), (after, before))
+        for version in versions
+    )
+
+
+def spellings_of(versions: Iterable[str]) -> Mapping[str, str]:
+    """Return a common spelling for each version that is written in several ways (1.2 and 1-2)."""
+    distinct = set(versions)
+    spelling_of: dict[VersionKey, str] = {}
+    # With dots first, as nearly everybody writes them.
+    for version in sorted(distinct, key=lambda version: (sum(map(version.count, "_-")), version)):
+        spelling_of.setdefault(version_identity(version), version)
+    if len(spelling_of) == len(distinct):
+        return {}
+    chosen = {version: spelling_of[version_identity(version)] for version in distinct}
+    return {version: spelling for version, spelling in chosen.items() if version != spelling}
+
+
+def _respelled(specs: Specs, spellings: Mapping[str, str]) -> Specs:
+    respelled = {
+        s: replace(s, versions=tuple(dict.fromkeys(spellings.get(version, version) for version in s.versions)))
+        for s in specs.counts
+        if not spellings.keys().isdisjoint(s.versions)
+    }
+    return Specs.of({spec_hash: respelled.get(s, s) for spec_hash, s in specs.items()})
+
+
+def _rewritten(old: Specs, new: Specs, kept: Iterable[str]) -> Mapping[str, Signature]:
+    """Return those `kept` specs that the two sides write differently, with both records combined."""
+    rewritten = {}
+    for spec_hash in kept:
+        before, after = old[spec_hash], new[spec_hash]
+        if any(getattr(before, name) != getattr(after, name) for name in _ATTRIBUTES):
+            rewritten[spec_hash] = together(before, after)
+    return rewritten
