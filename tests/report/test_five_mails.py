@@ -33,10 +33,11 @@ def test_a_stack_is_removed_and_a_compiler_changes(tmp_path: Path) -> None:
     assert rendered.level == "alarm"
     assert body.startswith(
         "To do If you use radiuss: keep what is installed. 2 packages have no other build for x86_64_v3 (raja, umpire). "
-        "Re-concretize lock files made against develop before 2 June: builds that they name are gone. In the folder of your environment, in this order: spack -e . concretize --force && spack -e . install "
+        "Re-concretize lock files made against develop before 2 June: builds that they name are gone. "
         "What happened Stack radiuss was removed (the catalogue does not say why); 12 of its 14 packages have equal builds in e4s, 2 are gone. "
         "gcc 11.4.0 -> 13.3.0: 20 packages; cuda, hdf5 still on 11.4.0 in e4s."
     )
+    assert "Commands In the folder of your environment, in this order: spack -e . concretize --force && spack" in body
     assert "GONE for x86_64_v3 raja 1.0 radiuss umpire 1.0 radiuss" in body
     assert "p000" not in body
 
@@ -134,14 +135,14 @@ def test_a_new_snapshot_lacks_nothing(snapshot: TagDigest) -> None:
     _, body = mail(digest_of(whole, silenced=()))
     assert body.startswith(
         "Nothing to do, unless you use an older snapshot than develop-2026-11-15: then move to it and re-concretize, as old ones are "
-        "removed without notice. In the folder of your environment, in this order: "
+        "removed without notice. What happened develop-2026-11-15 against develop-2026-09-27: py-torch 2.8.0 -> 2.9.0. "
+        "Commands In the folder of your environment, in this order: "
         "OLD_NAME= # of the mirror of your older snapshot: see spack mirror list "
         "(set -e # stop at the first error; leave out what is not for you "
         "# if you use an older snapshot than develop-2026-11-15, replace its # mirror: "
         "spack -e . mirror add develop-2026-11-15 https://binaries.spack.io/develop-2026-11-15 "
         'spack -e . mirror remove "${OLD_NAME:?}" '
         "spack -e . concretize --force spack -e . install ) "
-        "What happened develop-2026-11-15 against develop-2026-09-27: py-torch 2.8.0 -> 2.9.0."
     )
 
 
@@ -160,9 +161,10 @@ def test_an_environment_is_rebuilt(tmp_path: Path) -> None:
     assert rendered.title == "nearly all rebuilt: re-concretize (33 of 35 have equal builds)"
     assert body == (
         "To do Re-concretize: 33 of your binaries are gone, equal builds are there. "
-        "Or install from develop-2026-09-06, which has 34 of 35. In the folder of your environment, in this order: spack -e . concretize --force && spack -e . install "
+        "Or install from develop-2026-09-06, which has 34 of 35. "
         "What happened zlib rebuilt; it is not known why. "
         "Still open since 28 September: re-concretizing settles 1 more of your 35 binaries: py-torch 2.8.0 is gone, 2.9.0 is there. "
+        "Commands In the folder of your environment, in this order: spack -e . concretize --force && spack -e . install "
         "Routine 1 binary is not in this cache."
     )
     assert digest.assessment.level is Level.CALM
@@ -191,10 +193,12 @@ def test_the_last_build_of_a_binary_is_to_be_copied(tmp_path: Path) -> None:
             assert rendered.title == "1 of 1 binary may be pruned at any time: copy it"
             assert body.startswith(
                 "To do Copy to a mirror of your own: cuda 12.8.0 may be pruned at any time, "
-                "as no stack builds it any more, and nothing as new would be left. In the folder of your environment, in this "
-                "order: OWN= # folder or URL of a mirror of your own (set -e # stop at the first error; leave out what is not for you # copy it; skip the next line if you did it already: "
+                "as no stack builds it any more, and nothing as new would be left. "
+            )
+            assert (
+                "Commands In the folder of your environment, in this order: OWN= # folder or URL of a mirror of your own (set -e # stop at the first error; leave out what is not for you # copy it; skip the next line if you did it already: "
                 'spack -e . mirror add --unsigned own "${OWN:?}" '
-                "spack -e . install spack -e . buildcache push --update-index own )"
+                "spack -e . install spack -e . buildcache push --update-index own )" in body
             )
         else:
             assert rendered.title == "last build in develop of 1 of 1 binary may be pruned: re-concretize"
@@ -247,8 +251,8 @@ def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
         "To do Keep what is installed, and require cuda@12.8.0 or newer before you re-concretize, or Spack may "
         "choose another version: cuda 12.8.0 is gone, only 11.0 is there, which may be a mistake. The catalogue does not "
         "say why. Do not wait for a correction: a corrected cuda will satisfy the requirement, too. Re-concretize: 1 of your "
-        "binaries is gone (hdf5), an equal build is there. In the folder of your environment, in this order: "
-        "(set -e # stop at the first error; leave out what is not for you "
+        "binaries is gone (hdf5), an equal build is there. What happened zlib rebuilt; it is not known why. "
+        "Commands In the folder of your environment, in this order: (set -e # stop at the first error; leave out what is not for you "
         "spack -e . config add \"packages:cuda:require:'@12.8.0:'\" # (Spack builds from source what none of your mirrors has) "
         "spack -e . concretize --force spack -e . install )"
     )

@@ -77,7 +77,7 @@ def test_an_announced_prune_is_told_to_those_who_select_a_stack(
     assert "The 10 old builds announced on 2 June were pruned." in gone
     assert gone.startswith(
         "To do Re-concretize lock files made against develop before 2 June, and later ones for which `cachewatch coverage "
-        "spack.lock` lists builds: these are gone. In the"
+        "spack.lock` lists builds: these are gone. What happened"
     )
 
 

@@ -427,7 +427,7 @@ def test_a_pin_that_is_gone_with_nothing_better_than_the_newest(
     text = body(readers.site.told()[-1])
     assert text.startswith(
         "To do Move to develop-2026-01-11, then re-concretize: develop-2026-01-04 is gone. "
-        "Keep what is installed of hdf5: it is not there. In the folder of your environment"
+        "Keep what is installed of hdf5: it is not there. What happened"
     )
 
 
@@ -632,7 +632,7 @@ def test_what_was_asked_is_said_until_it_is_settled(tmp_path: Path, monkeypatch:
         "not installed: # (Spack builds from source what none of your mirrors has) "
     )
     assert f"{lock}spack -e . concretize --force spack -e . install " in block
-    assert "; 1 of the 2 named then is still there. In the folder" in texts[2]
+    assert "; 1 of the 2 named then is still there." in texts[2]
     assert not any("as announced on" in text for text in (*texts[:2], *texts[3:]))
     assert "copy too if you need it" in texts[3]
     assert not any(word in texts[4] for word in ("openmpi", "gone where"))
