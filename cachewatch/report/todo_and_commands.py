@@ -394,6 +394,7 @@ def steps(digest: Digest, words: Words) -> list[str]:
         said += _requiring_copied(digest, words)
         said += _comment(condition)
         said += _comment(words.text("todo", "from_source")) if found.required else []
+        said += _comment(words.text("todo", "reused")) if any(one.because in _OLD for one in found.actions) else []
         said.append("spack -e . concretize --force && spack -e . install")
     if copies or keeping or any(pin.best for pin in digest.pinned):
         names = [spec.partition("@")[0] for kept in keeping.values() for spec in kept]
@@ -410,8 +411,6 @@ def steps(digest: Digest, words: Words) -> list[str]:
         blanks = [name for name in ("OLD_NAME", "URL", "OWN") if any(blank(name) in line for line in parts)]
         said = [f"{name}=  # {words.say('todo.blanks', name, tag=tag)}" for name in blanks]
         said += [f"(set -e  # {words.text('todo', 'block')}", *parts, ")"]
-    if concretizes and any(one.because in _OLD for one in found.actions):
-        said += [*_comment(words.text("todo", "reused")), "cachewatch coverage spack.lock"]
     return said
 
 

@@ -76,8 +76,8 @@ def test_an_announced_prune_is_told_to_those_who_select_a_stack(
     assert "beside 10 old builds (the catalogue does not say why); these may be pruned at any time" in asked
     assert "The 10 old builds announced on 2 June were pruned." in gone
     assert gone.startswith(
-        "To do Re-concretize lock files made against develop before 2 June, and later ones for which `cachewatch coverage "
-        "spack.lock` lists builds: these are gone. What happened"
+        "To do Re-concretize lock files made against develop before 3 June, even if you did so lately: the old builds "
+        "are gone, and Spack may have reused them. What happened"
     )
 
 

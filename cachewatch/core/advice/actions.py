@@ -49,10 +49,12 @@ def still_to_do(task: Action, known: Known, tags: Iterable[ComparedTag] = ()) ->
     An action about lock files names the versions that upgrades in `tags` replaced, and whether old builds were pruned.
     """
     if task.because in LOCK_FILES:
-        own = [one for tag in tags if (tag.source, tag.tag) == (task.source, task.tag) for one in tag.statements]
-        if task.because is Because.OLD_BUILDS and any(one.kind is StatementKind.PRUNE for one in own):
-            task = replace(task, because=Because.PRUNED_BUILDS, since="")
-        return replace(task, others=tuple(dict.fromkeys((*task.others, *replaced_versions(own)))))
+        for tag in (one for one in tags if (one.source, one.tag) == (task.source, task.tag)):
+            is_pruned = any(one.kind is StatementKind.PRUNE for one in tag.statements)
+            if task.because is Because.OLD_BUILDS and is_pruned:  # until then, Spack may have reused them
+                task = replace(task, because=Because.PRUNED_BUILDS, name=tag.day, since="")
+            task = replace(task, others=tuple(dict.fromkeys((*task.others, *replaced_versions(tag.statements)))))
+        return task
     settled = {need for need in task.needs if not _is_open(task, known.left.get((task.source, task.tag, need)))}
     needs = tuple(need for need in task.needs if need not in settled)
     open_ones = {need.package for need in needs}
