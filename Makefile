@@ -123,9 +123,10 @@ $(RUNS): pyproject.toml requirements/run.txt requirements/build.txt
 	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
+# Most of these modules are never imported, and compiling all of them takes half a minute.
 $(READY): $(RUNS) requirements/dev.txt
 	@echo "Installing the $$(grep -c == requirements/dev.txt) packages for tests and linters ..."
-	@$(INSTALL) --require-hashes -r requirements/dev.txt
+	@$(INSTALL) --no-compile --require-hashes -r requirements/dev.txt
 	@touch $@
 
 .venv/atheris: $(READY) requirements/fuzz.txt

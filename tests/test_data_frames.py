@@ -1,0 +1,48 @@
+"""The rows of a changeset as data frames of pandas and polars."""
+
+import pandas as pd
+import polars as pl
+import pytest
+from helpers import record, two_folders
+
+import cachewatch
+
+# Polars takes the type of a column from this many rows.
+LOOKED_AT = 100
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
+    """Return the rows of rebuilt packages, and of an upgrade of the last one."""
+    names = [f"a{n:03}" for n in range(LOOKED_AT + 20)]
+    old = {name: [record(n)] for n, name in enumerate(names)} | {"zlib": [record(500)]}
+    new = {name: [record(n + 200)] for n, name in enumerate(names)} | {"zlib": [record(501, versions=["2.0"])]}
+    before, after = two_folders(tmp_path_factory.mktemp("states"), old, new)
+    with cachewatch.open(after) as catalogue:
+        (changeset,) = catalogue.diff(before)
+        return changeset.to_records()
+
+
+def test_pandas_takes_rows(rows: list[dict[str, object]]) -> None:
+    """Columns of numbers are numbers, all others text without gaps."""
+    frame = pd.DataFrame(rows)
+    numbers = {name for name, kind in frame.dtypes.items() if pd.api.types.is_integer_dtype(kind)}
+    assert numbers == {"count", "specs_before", "specs_after"}
+    assert all(pd.api.types.infer_dtype(frame[name], skipna=False) == "string" for name in set(frame) - numbers)
+    upgraded = frame[frame["change"] == "place-upgraded"]
+    assert upgraded[["package", "before", "after"]].to_numpy().tolist() == [["zlib", "1.0", "2.0"]]
+    assert set(frame["before"]) == {"", "1.0"}
+    assert frame[frame["change"] == "rebuilt"]["count"].sum() == LOOKED_AT + 20
+
+
+def test_polars_takes_rows(rows: list[dict[str, object]]) -> None:
+    """As pandas does, though it takes the type of a column from the first rows, none of which is of the upgrade."""
+    assert "zlib" not in {row["package"] for row in rows[:LOOKED_AT]}
+    frame = pl.DataFrame(rows)
+    numbers = {name for name, kind in frame.schema.items() if kind == pl.Int64}
+    assert numbers == {"count", "specs_before", "specs_after"}
+    assert {kind for name, kind in frame.schema.items() if name not in numbers} == {pl.String}
+    upgraded = frame.filter(pl.col("change") == "place-upgraded")
+    assert upgraded.select("package", "before", "after").rows() == [("zlib", "1.0", "2.0")]
+    assert set(frame["before"]) == {"", "1.0"}
+    assert frame.filter(pl.col("change") == "rebuilt")["count"].sum() == LOOKED_AT + 20
