@@ -14,13 +14,14 @@ from msgspec import Struct
 
 from cachewatch.comparison_flow import changesets
 from cachewatch.core import changesets as streams
-from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core import package_changes
 from cachewatch.core.advice.environment_coverage import Coverage, Environment, cover
 from cachewatch.core.changesets import Comparison, Listing
+from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.filters_and_default_kinds import Selection, select
 from cachewatch.core.model import Diagnostic, Document, Kind, PackageChange, PackageCounts, Side, SpecCounts
-from cachewatch.core.names_and_escaping import ANYWHERE, Layout, safe
+from cachewatch.core.names_and_layouts import ANYWHERE, Layout
 from cachewatch.core.statement_kinds import Statement
 from cachewatch.core.statements import of_kinds
 from cachewatch.documents.parsing_and_recognition import parse

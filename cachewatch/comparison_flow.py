@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import (
     Batch,
     Blob,

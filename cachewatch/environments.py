@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core import versions_spellings_targets as spack
 from cachewatch.core.advice.environment_coverage import Coverage, Environment, Holdings, Need, Resolution, better, cover
 from cachewatch.core.changesets import Blob, Content, Listing

@@ -18,9 +18,9 @@ from graph_specs import graph_spec
 from helpers import Record, document, record, records
 
 from cachewatch.config.schedules_and_dates import as_datetime, parse_days, parse_when
+from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.graphs_and_attribution import Cause, Dependency, Explanation, GraphNode, Nodes, What, attribute
 from cachewatch.core.model import Side
-from cachewatch.core.names_and_escaping import safe
 from cachewatch.documents import front_matter_and_limits as limits
 from cachewatch.documents.front_matter_and_limits import read_tags_file
 from cachewatch.documents.parsing_and_recognition import parse

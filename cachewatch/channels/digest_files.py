@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cachewatch.channels import OneByOne
 from cachewatch.config.channels import FeedConfig, FileConfig
-from cachewatch.core.names_and_escaping import file_name, markup, one_line, plain_lines
+from cachewatch.core.escaping_and_mentions import file_name, markup, one_line, plain_lines
 from cachewatch.report.digest_and_message_values import (
     SENT,
     DeliveryOutcome,

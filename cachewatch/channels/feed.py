@@ -13,7 +13,7 @@ from msgspec import Struct
 from cachewatch import __version__
 from cachewatch.channels.digest_files import PublishedChannel, of_error
 from cachewatch.config.channels import FeedConfig
-from cachewatch.core.names_and_escaping import markup, one_line
+from cachewatch.core.escaping_and_mentions import markup, one_line
 from cachewatch.report.digest_and_message_values import SENT, DeliveryOutcome, DeliveryResult, Message, RenderedDigest
 from cachewatch.report.template_rendering import render
 from cachewatch.runtime.files_and_locks import publish, read

@@ -29,7 +29,7 @@ from cachewatch.channels import OneByOne
 from cachewatch.channels.digest_files import of_error
 from cachewatch.config.channels import MailConfig, MaildirConfig, SendmailConfig
 from cachewatch.config.value_types_and_secrets import address_of, parse_mail
-from cachewatch.core.names_and_escaping import file_name, markup, one_line, one_word, plain_lines
+from cachewatch.core.escaping_and_mentions import file_name, markup, one_line, one_word, plain_lines
 from cachewatch.errors import ConfigError
 from cachewatch.report.digest_and_message_values import (
     SENT,

@@ -28,7 +28,14 @@ from msgspec.structs import replace
 from cachewatch.channels import OneByOne, without_secret_url
 from cachewatch.config.channels import AppriseConfig, WebhookConfig
 from cachewatch.config.value_types_and_secrets import Secret
-from cachewatch.core.names_and_escaping import UNSEEN, hash_mark, one_line, shortened
+from cachewatch.core.escaping_and_mentions import (
+    chat_markdown,
+    hash_mark,
+    one_line,
+    shortened,
+    without_links,
+    without_mentions,
+)
 from cachewatch.errors import HttpError, RefusedAddress
 from cachewatch.http import client as http
 from cachewatch.report.digest_and_message_values import SENT, DeliveryOutcome, DeliveryResult, Message, RenderedDigest
@@ -132,42 +139,6 @@ def _key(secret: Secret) -> bytes:
     return text.encode()
 
 
-# Also with characters between the sign and the word: Zulip has `@**all**`, and soft hyphens are invisible.
-_MENTION = re.compile(
-    rf"(?<![\w.])@|@(?=[^\w\s]*(?:all|channel|everyone|here|room|stream|topic)\b)|<(?=[!@#])|@(?=[{UNSEEN}])"
-)
-_LINKED = re.compile(r"(?<=\])(?=[(\[])|(?<=\w:)(?=//)|(?<=www)(?=\.)")
-# What a chat reads as markup within a line and at its start; other backslashes would be visible where messages
-# are shown as they were sent, as in notifications. An underscore within a word (x86_64) is none in any chat.
-_OF_ALL = r"[\\`*\[]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|~(?=~)|(?<=~)~"
-_MARKUP = {  # by preset
-    # Spoilers; emoji, times and commands.
-    "discord": (rf"{_OF_ALL}|\|(?=\|)|(?<=\|)\||<(?=a?:|t:|/|id:)", r"#(?=#{0,2} )|>|-(?=#? )|\d{1,9}\.(?= )"),
-    # Channels; formulas.
-    "mattermost": (rf"{_OF_ALL}|(?<![A-Za-z0-9])~(?=\w)|\$", r"#|>|[-+](?=[ -]|$)|\d{1,9}[.)](?= |$)"),
-}
-_COMMAND = re.compile(r"Command: (?:cachewatch|git|spack) ")
-
-
-def markdown(text: str, chat: str, *, is_start: bool = True) -> str:
-    """Return one line, escaped for the Markdown of a chat; `is_start` means that it begins a line."""
-    within, at_start = _MARKUP[chat]
-    first = ""
-    if is_start and (found := re.match(at_start, text)):
-        first, text = f"{text[: found.end() - 1]}\\{found[0][-1]}", text[found.end() :]
-    return first + re.sub(within, r"\\\g<0>", text)
-
-
-def without_mentions(text: str) -> str:
-    """Return `text` with mentions broken up, so that no chat notifies anybody; `gcc@12` is no mention."""
-    return _MENTION.sub("\\g<0>\u200b", text)
-
-
-def without_links(line: str) -> str:
-    """Return a line in which no chat makes a link; a command is not changed, so that it can be copied."""
-    return line if _COMMAND.match(line) else _LINKED.sub("\u200b", line)
-
-
 _NAME = "cachewatch"
 _LINK_TEXT = "The whole digest"
 # In characters. Limits: a header of Slack 150, a title of Discord 256, its description 4,096, and an embed 6,000.
@@ -267,7 +238,7 @@ def _mattermost(rendered: RenderedDigest) -> Mapping[str, Any]:
 def _discord(rendered: RenderedDigest) -> Mapping[str, Any]:
     brief = _brief(rendered)
     embed: dict[str, Any] = {
-        "title": markdown(brief.title, "discord")[:_MARKED_TITLE],
+        "title": chat_markdown(brief.title, "discord")[:_MARKED_TITLE],
         "description": _marked_up(brief, "discord"),
         "color": int(brief.colour.removeprefix("#"), 16),
         "timestamp": rendered.created.isoformat(),
@@ -283,9 +254,9 @@ def _marked_up(brief: _Brief, chat: str) -> str:
     """Return as many bullets as fit, and the link, in the chat's Markdown."""
     link = f"[{_LINK_TEXT}](<{brief.link}>)" if brief.link else ""
     lines = [
-        f"- **{markdown(label, chat, is_start=False)}** {markdown(text, chat, is_start=False)}"
+        f"- **{chat_markdown(label, chat, is_start=False)}** {chat_markdown(text, chat, is_start=False)}"
         if label
-        else f"- {markdown(text, chat)}"
+        else f"- {chat_markdown(text, chat)}"
         for label, text in brief.bullets
     ]
     while len(said := "\n".join(filter(None, (*lines, link)))) > _MARKED_UP:

@@ -17,7 +17,7 @@ import click
 from cachewatch import __version__
 from cachewatch.cli.help_and_exit_codes import AS_IT_IS, COMPLETING, SuggestingGroup, examples, run_and_exit
 from cachewatch.cli.terminal import COLOR_OPTION
-from cachewatch.core.names_and_escaping import safe
+from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.errors import CachewatchError
 from cachewatch.hooks import Command, extensions
 from cachewatch.report.diff_blocks_and_colours import wrapped

@@ -19,10 +19,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.cli.terminal import ProgressLine, say, warn, warn_of, with_options
-from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import Blob, Changeset, Comparison, Reader
+from cachewatch.core.escaping_and_mentions import safe, safe_name
 from cachewatch.core.filters_and_default_kinds import GROUPS, MEANINGS, every_compiler, is_plain, matcher
-from cachewatch.core.names_and_escaping import ANYWHERE, PUBLIC_REPOSITORY, Layout, did_you_mean, safe, safe_name
+from cachewatch.core.names_and_layouts import ANYWHERE, PUBLIC_REPOSITORY, Layout, did_you_mean
 from cachewatch.core.versions_spellings_targets import Versions, sorted_versions
 from cachewatch.documents.parsing_and_recognition import parse
 from cachewatch.errors import CachewatchError, ConfigError, DocumentError, SourceError, UsageError

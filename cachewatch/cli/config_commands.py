@@ -29,9 +29,10 @@ from cachewatch.config.showing_and_warnings import advise, channels_of, json_sch
 from cachewatch.config.sources_and_polling import GitSource, Source
 from cachewatch.config.subscriptions import Match, Subscription
 from cachewatch.config.value_types_and_secrets import parse_mail
-from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core import names_and_layouts as tag_names
+from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.filters_and_default_kinds import Globs
-from cachewatch.core.names_and_escaping import did_you_mean, safe
+from cachewatch.core.names_and_layouts import did_you_mean
 from cachewatch.environments import open_environment
 from cachewatch.errors import CachewatchError, ConfigError, DeliveryError, UnknownRevision, UsageError
 from cachewatch.git.local_repository import Repository

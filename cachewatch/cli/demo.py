@@ -20,7 +20,7 @@ import click
 from cachewatch.cli.diff import diff
 from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.terminal import width
-from cachewatch.core.names_and_escaping import CATALOGUE, DOCUMENT, TAGS_FILE
+from cachewatch.core.names_and_layouts import CATALOGUE, DOCUMENT, TAGS_FILE
 from cachewatch.documents.front_matter_and_limits import write_tags_file
 from cachewatch.environments import LOCK_FILE, LOCK_VERSIONS
 from cachewatch.errors import UsageError

@@ -32,8 +32,9 @@ from cachewatch.cli.terminal import (
 )
 from cachewatch.comparison_flow import changesets
 from cachewatch.core.changesets import Changeset, Collector, Comparison, FactCollector, NoCollector, Report
+from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.filters_and_default_kinds import Globs, Selection, every_kind, select
-from cachewatch.core.names_and_escaping import ANYWHERE, safe
+from cachewatch.core.names_and_layouts import ANYWHERE
 from cachewatch.errors import UsageError
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import newest_two

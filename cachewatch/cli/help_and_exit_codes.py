@@ -14,8 +14,9 @@ import click
 from click.shell_completion import get_completion_class
 
 from cachewatch.cli.terminal import FORMAT_OPTION, write_json, write_lines
+from cachewatch.core.escaping_and_mentions import safe, safe_lines
 from cachewatch.core.filters_and_default_kinds import GROUPS, MEANINGS
-from cachewatch.core.names_and_escaping import did_you_mean, safe, safe_lines
+from cachewatch.core.names_and_layouts import did_you_mean
 from cachewatch.errors import CachewatchError, SourceError, UsageError
 from cachewatch.hooks import Command, load
 from cachewatch.runtime.files_and_locks import shipped_schemas

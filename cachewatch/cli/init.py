@@ -18,7 +18,7 @@ from cachewatch.config.channels import PORTS
 from cachewatch.config.reading import read_config
 from cachewatch.config.schedules_and_dates import check_zone, parse_when
 from cachewatch.config.value_types_and_secrets import check_name, parse_host, parse_mail
-from cachewatch.core.names_and_escaping import ANYWHERE, DEFAULT_TAG, PUBLIC_REPOSITORY, Layout
+from cachewatch.core.names_and_layouts import ANYWHERE, DEFAULT_TAG, PUBLIC_REPOSITORY, Layout
 from cachewatch.errors import CachewatchError, UsageError
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.remote_urls_and_fetching import is_url

@@ -27,7 +27,7 @@ from cachewatch.config.general_settings import Config
 from cachewatch.config.reading import read_config
 from cachewatch.config.schedules_and_dates import minute, quiet_until
 from cachewatch.config.sources_and_polling import Source
-from cachewatch.core.names_and_escaping import markup, plain_lines, safe
+from cachewatch.core.escaping_and_mentions import markup, plain_lines, safe
 from cachewatch.errors import AnotherInstance, SourceError, TemplateError, UsageError
 from cachewatch.git.remote_urls_and_fetching import is_url
 from cachewatch.operators.status_and_problems import ServiceStatus, find_problems, read_status

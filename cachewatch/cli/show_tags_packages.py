@@ -31,8 +31,9 @@ from cachewatch.cli.terminal import (
     with_options,
     write,
 )
-from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import Listing
+from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.filters_and_default_kinds import (
     Globs,
     SpecCondition,
@@ -42,7 +43,6 @@ from cachewatch.core.filters_and_default_kinds import (
     variant_name,
 )
 from cachewatch.core.model import Diagnostic, Document, Signature, Specs
-from cachewatch.core.names_and_escaping import safe
 from cachewatch.core.versions_spellings_targets import sorted_versions
 from cachewatch.documents.parsing_and_recognition import parse
 from cachewatch.errors import CachewatchError, DocumentError, UnknownRevision, UnreadableDocument, UsageError

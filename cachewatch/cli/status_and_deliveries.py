@@ -19,7 +19,7 @@ from cachewatch.cli.terminal import FORMAT_OPTION, palette, width, with_options,
 from cachewatch.config.general_settings import Config
 from cachewatch.config.schedules_and_dates import minute, second
 from cachewatch.config.value_types_and_secrets import PostgresAddress, Secret, StatePlace, read_secret_file, state_named
-from cachewatch.core.names_and_escaping import safe
+from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.errors import AnotherInstance, StateError, UsageError
 from cachewatch.operators import alerts_summary_actions
 from cachewatch.operators.status_and_problems import (

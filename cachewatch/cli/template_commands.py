@@ -13,7 +13,7 @@ from cachewatch.cli.help_and_exit_codes import SuggestingGroup, examples
 from cachewatch.cli.sample_digests import sample_digest, sample_notice
 from cachewatch.cli.terminal import FORMAT_OPTION, OUTPUT_OPTION, write, write_json, write_lines
 from cachewatch.config.reading import is_configured
-from cachewatch.core.names_and_escaping import safe, safe_lines
+from cachewatch.core.escaping_and_mentions import safe, safe_lines
 from cachewatch.errors import TemplateError, UsageError
 from cachewatch.report.digest_and_message_values import RenderedDigest
 from cachewatch.report.digest_rendering_and_sizes import render_digest, render_notice

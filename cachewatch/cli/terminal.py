@@ -17,8 +17,8 @@ from typing import Any
 import click
 import msgspec
 
+from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.model import Diagnostic
-from cachewatch.core.names_and_escaping import safe
 from cachewatch.errors import UsageError
 from cachewatch.report.diff_blocks_and_colours import Palette, fitted
 from cachewatch.report.json_and_csv import pretty_json

@@ -23,7 +23,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from cachewatch.core.names_and_escaping import similar
+from cachewatch.core.names_and_layouts import similar
 from cachewatch.errors import ConfigError, UsageError
 
 

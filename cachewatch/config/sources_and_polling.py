@@ -23,7 +23,7 @@ from cachewatch.config.value_types_and_secrets import (
     find_secret_file,
     path_in,
 )
-from cachewatch.core.names_and_escaping import ANYWHERE, Layout
+from cachewatch.core.names_and_layouts import ANYWHERE, Layout
 from cachewatch.errors import ConfigError
 from cachewatch.hooks import extensions, models
 from cachewatch.http.allowed_addresses import check_secrecy

@@ -25,7 +25,7 @@ from cachewatch.core.model import (
     Status,
     Unreadable,
 )
-from cachewatch.core.names_and_escaping import DOCUMENT
+from cachewatch.core.names_and_layouts import DOCUMENT
 from cachewatch.core.stacks_prunes_suspicion import Observation
 from cachewatch.core.statement_kinds import OF_VALUES, Items, Statement, StatementKind, is_of_tag
 

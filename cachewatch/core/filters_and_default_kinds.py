@@ -13,7 +13,7 @@ import re2
 from msgspec import Struct, field
 
 from cachewatch.core.model import Kind, Signature
-from cachewatch.core.names_and_escaping import similar
+from cachewatch.core.names_and_layouts import similar
 from cachewatch.core.versions_spellings_targets import Versions, compiler, runs, variants
 from cachewatch.errors import UsageError
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import astuple, replace
 
+from cachewatch.core.escaping_and_mentions import safe_name
 from cachewatch.core.model import CompilerForm, Document, Signature, Specs
-from cachewatch.core.names_and_escaping import safe_name
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, VersionKey, agrees, version_identity
 
 Hash = TypeVar("Hash", str, bytes | str)

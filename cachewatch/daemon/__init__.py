@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from cachewatch.config.general_settings import Config
 from cachewatch.config.sources_and_polling import Source
-from cachewatch.core.names_and_escaping import safe
+from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.daemon import healthz_and_metrics
 from cachewatch.daemon.healthz_and_metrics import DaemonStatus, Failures, MonitorPage, MonitorServer
 from cachewatch.errors import CachewatchError, StateError

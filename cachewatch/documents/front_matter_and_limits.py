@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from cachewatch.core.model import Facts, Signature
-from cachewatch.core.names_and_escaping import in_order
+from cachewatch.core.names_and_layouts import in_order
 from cachewatch.core.versions_spellings_targets import UNION_STACK
 from cachewatch.errors import UnreadableDocument
 

@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from cachewatch.core import versions_spellings_targets as spack
 from cachewatch.core.changesets import Blob, Content, DocumentPair, Readers
+from cachewatch.core.escaping_and_mentions import safe_name
 from cachewatch.core.model import (
     CompilerForm,
     Diagnostic,
@@ -32,7 +33,7 @@ from cachewatch.core.model import (
     facts_of,
     known_hash,
 )
-from cachewatch.core.names_and_escaping import Layout, is_name, safe_name
+from cachewatch.core.names_and_layouts import Layout, is_name
 from cachewatch.core.package_changes import Pair
 from cachewatch.documents.front_matter_and_limits import (
     MAX_BYTES,

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from cachewatch.core.names_and_escaping import ANYWHERE, Layout
+from cachewatch.core.names_and_layouts import ANYWHERE, Layout
 from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git.git_processes import (
     LONGEST_WORDS,

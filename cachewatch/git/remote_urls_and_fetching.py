@@ -19,7 +19,8 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
-from cachewatch.core.names_and_escaping import ANYWHERE, Layout, safe, similar
+from cachewatch.core.escaping_and_mentions import safe
+from cachewatch.core.names_and_layouts import ANYWHERE, Layout, similar
 from cachewatch.errors import BrokenSource, RefusedAddress, SourceError
 from cachewatch.git import clone_locks_and_upkeep as upkeep
 from cachewatch.git.git_processes import ENDED, SSH, Git, GitResult, Report, clone, explain

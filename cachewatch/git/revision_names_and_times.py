@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from cachewatch.config.schedules_and_dates import as_datetime
 from cachewatch.core.model import Side
-from cachewatch.core.names_and_escaping import ENDINGS, did_you_mean
+from cachewatch.core.names_and_layouts import ENDINGS, did_you_mean
 from cachewatch.errors import SourceError, UnknownRevision
 from cachewatch.git.local_repository import Object, Repository
 from cachewatch.git.trees import catalogue_of, folders, locations_of, nothing_found

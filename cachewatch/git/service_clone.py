@@ -20,7 +20,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.core.names_and_escaping import ANYWHERE, TAGS_FILE, Layout
+from cachewatch.core.names_and_layouts import ANYWHERE, TAGS_FILE, Layout
 from cachewatch.errors import BrokenSource, SourceError, UnknownRevision
 from cachewatch.git import clone_locks_and_upkeep as upkeep
 from cachewatch.git.clone_locks_and_upkeep import RECORDING_LOCK

@@ -12,11 +12,11 @@ from types import MappingProxyType
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import Blob, Comparison, Content, Difference, DocumentPair, Listing, Readers, TagPair
 from cachewatch.core.filters_and_default_kinds import Globs
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Document, Side, Unreadable
-from cachewatch.core.names_and_escaping import DEFAULT_TAG, DOCUMENT, TAGS_FILE, Wanted, did_you_mean
+from cachewatch.core.names_and_layouts import DEFAULT_TAG, DOCUMENT, TAGS_FILE, Wanted, did_you_mean
 from cachewatch.documents.front_matter_and_limits import MAX_BYTES, read_tags_file
 from cachewatch.documents.parsing_and_recognition import NO_DOCUMENT, TOO_LARGE, parse
 from cachewatch.errors import DocumentError, SourceError, UnknownRevision, UnreadableDocument, UsageError

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from cachewatch.core.names_and_escaping import CATALOGUE, is_name
+from cachewatch.core.names_and_layouts import CATALOGUE, is_name
 from cachewatch.documents.front_matter_and_limits import MAX_BYTES
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.clone_locks_and_upkeep import RECORDING_LOCK, try_lock

@@ -13,10 +13,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, S
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import Report
+from cachewatch.core.escaping_and_mentions import safe_name
 from cachewatch.core.model import Delta, Kind, kind_of_fact
-from cachewatch.core.names_and_escaping import safe_name
 from cachewatch.core.statement_kinds import LOSSES, OF_VALUES, Counts, Line, Severity, Statement, StatementKind
 from cachewatch.core.statements import Wants
 from cachewatch.core.versions_spellings_targets import NO_COMPILER

@@ -16,9 +16,9 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from cachewatch.core.changesets import Changeset, ListCollector, Report
+from cachewatch.core.escaping_and_mentions import safe_name
 from cachewatch.core.graphs_and_attribution import Explanation
 from cachewatch.core.model import PackageChange, PackageCounts
-from cachewatch.core.names_and_escaping import safe_name
 from cachewatch.core.statement_kinds import Counts, Severity, Statement, StatementKind
 from cachewatch.core.statements import BY_VERSION, Wants, of_kinds
 from cachewatch.report.diff_blocks_and_colours import Block, Palette, Requested, Shown, fitted, tell

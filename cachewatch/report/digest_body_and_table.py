@@ -8,8 +8,9 @@ from msgspec.structs import replace
 
 from cachewatch.core.advice.actions import ENVIRONMENT
 from cachewatch.core.advice.verbs_and_reasons import AssessedLoss, Fact, Rank
+from cachewatch.core.escaping_and_mentions import safe, safe_name
 from cachewatch.core.model import LossClass
-from cachewatch.core.names_and_escaping import is_snapshot, safe, safe_name
+from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import (
     LOSSES,
     RANKS,

@@ -16,8 +16,8 @@ from msgspec.structs import asdict
 from cachewatch.core.advice.environment_coverage import is_runnable
 from cachewatch.core.advice.verbs_and_reasons import Action, AssessedLoss, Because, Fact, Verb
 from cachewatch.core.changesets import Changeset
+from cachewatch.core.escaping_and_mentions import safe, safe_name, shortened, web_address
 from cachewatch.core.model import Diagnostic, Kind, Machine, PackageChange
-from cachewatch.core.names_and_escaping import safe, safe_name, shortened, web_address
 from cachewatch.core.statement_kinds import Line, StatementKind
 from cachewatch.core.statements import Wants, select_statements
 from cachewatch.core.versions_spellings_targets import (

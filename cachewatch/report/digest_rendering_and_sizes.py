@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from cachewatch.core.names_and_escaping import safe
+from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.errors import TemplateError
 from cachewatch.report import digest_subject as headline
 from cachewatch.report.digest_and_message_values import (

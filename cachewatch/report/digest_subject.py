@@ -12,8 +12,9 @@ from zoneinfo import ZoneInfo
 
 from cachewatch.core.advice.urgency_and_ranks import assess
 from cachewatch.core.advice.verbs_and_reasons import Assessment, Because, ComparedTag, Fact, Level, Rank
+from cachewatch.core.escaping_and_mentions import safe, safe_name, shortened
 from cachewatch.core.model import LossClass
-from cachewatch.core.names_and_escaping import is_snapshot, safe, safe_name, shortened
+from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import (
     LOSSES,
     Line,

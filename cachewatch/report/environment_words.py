@@ -8,8 +8,8 @@ from typing import Any
 
 from cachewatch.core.advice.environment_coverage import Coverage, Nearest, Resolution
 from cachewatch.core.advice.verbs_and_reasons import Assessment, Because, EnvironmentState, Pinned, cause_of, key_of
+from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.model import LossClass
-from cachewatch.core.names_and_escaping import safe
 from cachewatch.core.versions_spellings_targets import falls
 from cachewatch.report.diff_blocks_and_colours import Palette
 from cachewatch.report.json_and_csv import encode

@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from cachewatch.core.changesets import Changeset, ListCollector
+from cachewatch.core.escaping_and_mentions import UNSEEN, safe
 from cachewatch.core.graphs_and_attribution import Cause
 from cachewatch.core.model import (
     FACTS,
@@ -33,7 +34,6 @@ from cachewatch.core.model import (
     Verdict,
     known_hash,
 )
-from cachewatch.core.names_and_escaping import UNSEEN, safe
 from cachewatch.core.statement_kinds import Statement
 from cachewatch.core.statements import BY_VERSION
 from cachewatch.report import words, words_file

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
+from cachewatch.core.escaping_and_mentions import safe, safe_name
 from cachewatch.core.graphs_and_attribution import (
     Attributed,
     Cause,
@@ -17,7 +18,6 @@ from cachewatch.core.graphs_and_attribution import (
     What,
     attribute,
 )
-from cachewatch.core.names_and_escaping import safe, safe_name
 from cachewatch.core.statement_kinds import CauseCount, Statement, StatementKind
 from cachewatch.core.versions_spellings_targets import NO_COMPILER
 from cachewatch.report.json_and_csv import cause_values, encode

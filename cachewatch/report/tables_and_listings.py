@@ -9,12 +9,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict, astuple, replace
 
+from cachewatch.core.escaping_and_mentions import markdown, safe, safe_name
 from cachewatch.core.model import Document, Side, Signature, facts_of, known_hash
-from cachewatch.core.names_and_escaping import safe, safe_name
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, version_key
 from cachewatch.report.diff_blocks_and_colours import ALL, Palette, fitted
 from cachewatch.report.json_and_csv import csv_rows, pretty_json
-from cachewatch.report.template_rendering import markdown
 from cachewatch.report.words import MOST_NAMES, NO_VERSION, first_of, number
 
 # Several names are cut short for people only.

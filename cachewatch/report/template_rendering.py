@@ -22,7 +22,7 @@ import jinja2
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from cachewatch.core.changesets import Changeset
-from cachewatch.core.names_and_escaping import safe
+from cachewatch.core.escaping_and_mentions import code, markdown, safe
 from cachewatch.errors import TemplateError, WorkFailed
 from cachewatch.report import words
 from cachewatch.report.diff_blocks_and_colours import Requested
@@ -32,30 +32,6 @@ from cachewatch.report.words import how_long, number
 from cachewatch.report.words_file import entries
 from cachewatch.runtime.files_and_locks import read_inside, shipped_template
 from cachewatch.runtime.worker import Limits, Worker
-
-# What means something in the middle of a line; our templates never begin one with data. A single underscore within
-# a word (x86_64) means nothing, and people read these files as they are, too.
-_MARKDOWN = re.compile(r"([\\`*\[\]<|~&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|:(?=//)|\.(?<=www\.))")
-# What GitHub and GitLab make a mention of a person or a link to an issue, which they do after they read the Markdown: on
-# GitHub neither a backslash nor an entity helps. Both leave out code spans.
-_REFERENCE = re.compile(
-    r"((?:(?<![A-Za-z0-9])@[A-Za-z0-9][\w/-]*|[#!][0-9]+|(?<![A-Za-z0-9])G[HL]-[0-9]+)+)", re.IGNORECASE
-)
-
-
-def markdown(text: str) -> str:
-    """Escape all text to which Markdown, GitHub or GitLab would give a meaning."""
-    parts = _REFERENCE.split(safe(text))
-    return "".join(code(part) if number % 2 else _MARKDOWN.sub(r"\\\1", part) for number, part in enumerate(parts))
-
-
-def code(text: str) -> str:
-    """Return `text` as a code span of Markdown that nothing inside can end."""
-    text = safe(text).replace("|", "\\|")
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * (longest + 1)
-    pad = " " if text.startswith("`") or text.endswith("`") else ""
-    return f"{fence}{pad}{text}{pad}{fence}" if text else ""
 
 
 def day(time: str | None, zone: str = "UTC") -> str:

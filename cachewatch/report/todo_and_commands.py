@@ -11,8 +11,9 @@ from textwrap import wrap
 from cachewatch.core.advice.actions import ENVIRONMENT, replaced_versions
 from cachewatch.core.advice.environment_coverage import Nearest, Resolution
 from cachewatch.core.advice.verbs_and_reasons import LOCK_FILES, Action, Because, ComparedTag, Verb, key_of
+from cachewatch.core.escaping_and_mentions import safe, safe_name, web_address
 from cachewatch.core.model import LossClass
-from cachewatch.core.names_and_escaping import is_snapshot, safe, safe_name, web_address
+from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import Line, Statement, StatementKind, lost_packages, removed_packages
 from cachewatch.core.versions_spellings_targets import falls, is_plain, public_mirror
 from cachewatch.report.digest_and_message_values import Digest

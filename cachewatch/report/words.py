@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from functools import partial
 
 from cachewatch.core.changesets import Report
+from cachewatch.core.escaping_and_mentions import safe, safe_name
 from cachewatch.core.model import Kind, Loss, LossClass, Place
-from cachewatch.core.names_and_escaping import safe, safe_name
 from cachewatch.core.statement_kinds import (
     LOSSES,
     OF_VALUES,

@@ -11,7 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cachewatch.core.names_and_escaping import did_you_mean, safe
+from cachewatch.core.escaping_and_mentions import safe
+from cachewatch.core.names_and_layouts import did_you_mean
 from cachewatch.errors import TemplateError
 from cachewatch.runtime.files_and_locks import read_inside, shipped_template
 

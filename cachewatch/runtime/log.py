@@ -16,7 +16,7 @@ from structlog.processors import JSONRenderer, TimeStamper
 from structlog.stdlib import BoundLogger, ProcessorFormatter, add_log_level, filter_by_level
 from structlog.typing import EventDict
 
-from cachewatch.core.names_and_escaping import safe
+from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.errors import CachewatchError
 
 _LOGGER = "cachewatch"

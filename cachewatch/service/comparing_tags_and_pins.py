@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from cachewatch.config.channels import MailConfig
 from cachewatch.config.sources_and_polling import Source
-from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.advice.actions import lost_by_moving, needs_of
 from cachewatch.core.advice.environment_coverage import (
     Coverage,

@@ -28,7 +28,7 @@ from cachewatch.comparison_flow import (
     judge_tag,
     refused,
 )
-from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import Batch, Changeset, Collector, Comparison, DocumentPair, TagPair, Tally
 from cachewatch.core.filters_and_default_kinds import Selection
 from cachewatch.core.model import Diagnostic, DiagnosticKind, PackageChange, Side, Unreadable

@@ -21,7 +21,7 @@ from msgspec import Struct, field
 from cachewatch.config.general_settings import Config
 from cachewatch.config.sources_and_polling import GitSource, Source
 from cachewatch.core.filters_and_default_kinds import Globs
-from cachewatch.core.names_and_escaping import ANYWHERE, Layout
+from cachewatch.core.names_and_layouts import ANYWHERE, Layout
 from cachewatch.errors import SourceError, UnknownRevision
 from cachewatch.git.clone_locks_and_upkeep import RECORDING_LOCK
 from cachewatch.git.local_repository import Repository

@@ -17,9 +17,9 @@ from msgspec.structs import replace
 
 from cachewatch.config.schedules_and_dates import is_quiet
 from cachewatch.core.advice.waits_and_reminders import A_MONTH, series_or_tag
+from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.filters_and_default_kinds import Globs
 from cachewatch.core.model import DiagnosticKind
-from cachewatch.core.names_and_escaping import safe
 from cachewatch.errors import DamagedRow, StateError
 from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.git.tags_and_documents import tags_of

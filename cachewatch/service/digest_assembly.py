@@ -31,7 +31,7 @@ from cachewatch.core.advice.waits_and_reminders import (
     Remembered,
     confirmed,
 )
-from cachewatch.core.names_and_escaping import is_snapshot
+from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.environments import file_of, open_environment
 from cachewatch.errors import TemplateError, UsageError, WorkFailed
 from cachewatch.report.digest_and_message_values import MAX_HTML, Digest, Form, Message, Note, RenderedDigest, Silenced

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.channels import longest_attempt, open_channel
-from cachewatch.core.names_and_escaping import safe
+from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.errors import DamagedRow, StateError
 from cachewatch.report.digest_and_message_values import DeliveryOutcome, DeliveryResult, Message, Transport
 from cachewatch.runtime.files_and_locks import shared_kind

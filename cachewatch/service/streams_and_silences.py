@@ -20,7 +20,7 @@ from cachewatch.config.general_settings import Config
 from cachewatch.config.schedules_and_dates import Schedule, parse_when
 from cachewatch.config.sources_and_polling import Source
 from cachewatch.config.subscriptions import Match, Silence, Subscription
-from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.advice.waits_and_reminders import Remembered
 from cachewatch.core.changesets import Changeset, Collector
 from cachewatch.core.filters_and_default_kinds import GROUPS, Globs, Selection, every_compiler

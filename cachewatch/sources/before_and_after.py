@@ -11,10 +11,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import Blob, Comparison, Difference, DocumentPair, Listing, Readers, TagPair
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Side
-from cachewatch.core.names_and_escaping import ANYWHERE, DEFAULT_TAG, DOCUMENT, ENDINGS, Layout, Wanted
+from cachewatch.core.names_and_layouts import ANYWHERE, DEFAULT_TAG, DOCUMENT, ENDINGS, Layout, Wanted
 from cachewatch.documents.front_matter_and_limits import MAX_BYTES
 from cachewatch.documents.parsing_and_recognition import claim_of
 from cachewatch.errors import SourceError, UnknownRevision, UsageError

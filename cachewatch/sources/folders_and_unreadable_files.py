@@ -1,7 +1,7 @@
 """List documents in files: a single file, or a folder; and record a folder as revisions of a repository.
 
 A folder may have documents as `_cache/<tag>/<package>/specs.md`, like upstream; otherwise every file that is a document
-counts (core/names_and_escaping.py). Links are followed, because a user named the folder. A file that cannot be read is
+counts (core/names_and_layouts.py). Links are followed, because a user named the folder. A file that cannot be read is
 not missing: it is listed, and its fault is found when it is compared; a recorded history keeps its last recorded state.
 """
 
@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from cachewatch.core.changesets import Blob, Content, Listing
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Side
-from cachewatch.core.names_and_escaping import (
+from cachewatch.core.names_and_layouts import (
     ANYWHERE,
     CATALOGUE,
     DOCUMENT,

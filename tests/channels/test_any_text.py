@@ -17,7 +17,7 @@ from cachewatch.channels import open_channel
 from cachewatch.channels.digest_files import OutputPlace
 from cachewatch.config.channels import FeedConfig, FileConfig, WebhookConfig
 from cachewatch.config.value_types_and_secrets import Secret
-from cachewatch.core.names_and_escaping import UNFIT, markup, plain_lines, safe
+from cachewatch.core.escaping_and_mentions import UNFIT, markup, plain_lines, safe
 
 # Also halves of characters, which text() leaves out unless asked.
 ANY = st.text(st.characters(codec=None, exclude_categories=()), max_size=80)

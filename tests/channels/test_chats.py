@@ -15,15 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from outgoing import rendered
 
-from cachewatch.channels.webhooks_and_chats import (
-    chat_text,
-    chat_title,
-    markdown,
-    webhook_body,
-    without_links,
-    without_mentions,
-)
+from cachewatch.channels.webhooks_and_chats import chat_text, chat_title, webhook_body
 from cachewatch.cli.sample_digests import sample_digest, sample_notice
+from cachewatch.core.escaping_and_mentions import chat_markdown, without_links, without_mentions
 from cachewatch.report.digest_and_message_values import RenderedDigest
 from cachewatch.report.digest_rendering_and_sizes import render_digest, render_notice
 
@@ -147,7 +141,7 @@ def test_markdown_of_names_stays_text(chat: str) -> None:
 def test_nothing_is_escaped_that_is_no_markup(chat: str) -> None:
     """Names of every day are sent as they are."""
     for name in ("ml-linux-x86_64-cuda", "+shared", "1.14.5 -> 1.14.6", "a|b", "@1.2:1.4", "gcc@12", "(1.5)", "a.b"):
-        assert markdown(f"of {name}", chat) == f"of {name}"
+        assert chat_markdown(f"of {name}", chat) == f"of {name}"
 
 
 @pytest.mark.parametrize("chat", ["discord", "mattermost"])
@@ -157,7 +151,7 @@ def test_any_name_is_shown_as_it_is(chat: str, name: str, is_start: bool) -> Non
     """By the rules of each service, no markup is left, and taking the backslashes away gives the name."""
     rules = schema(chat)
     name = without_links(without_mentions(" ".join(name.split())))
-    sent = markdown(name, chat, is_start=is_start)
+    sent = chat_markdown(name, chat, is_start=is_start)
     literal: list[str] = []
 
     def take(found: re.Match[str]) -> str:

@@ -11,7 +11,7 @@ from conftest import Run
 from helpers import document, history, record, records, spec_hash
 from upstream import git
 
-from cachewatch.core.names_and_escaping import Layout
+from cachewatch.core.names_and_layouts import Layout
 from cachewatch.git import trees
 from cachewatch.git.local_repository import ObjectPipe, Repository
 from cachewatch.git.revision_names_and_times import resolve

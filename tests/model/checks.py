@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
-from cachewatch.core.names_and_escaping import is_snapshot
+from cachewatch.core.names_and_layouts import is_snapshot
 from model.sums import Digest, Line, added_up, read_digest
 from model.world import Stream, Told, World
 

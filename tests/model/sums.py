@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from cachewatch.core.advice.waits_and_reminders import series_or_tag
-from cachewatch.core.names_and_escaping import is_snapshot
+from cachewatch.core.names_and_layouts import is_snapshot
 from model.catalogue import Broken, Builds, Tags, readable, version
 
 Versions = frozenset[str]

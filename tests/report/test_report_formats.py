@@ -17,9 +17,8 @@ from conftest import Golden, Run
 from helpers import START, NewRevision, catalogue, document, history, record, records, write_repository
 from pairs import some_pair
 
+from cachewatch.core.escaping_and_mentions import markdown, safe
 from cachewatch.core.filters_and_default_kinds import select
-from cachewatch.core.names_and_escaping import safe
-from cachewatch.report.template_rendering import markdown
 from cachewatch.report.words import accounting, days, how_long
 
 

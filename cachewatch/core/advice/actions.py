@@ -19,7 +19,7 @@ from cachewatch.core.advice.verbs_and_reasons import (
     Verb,
 )
 from cachewatch.core.model import MISSED, LossClass
-from cachewatch.core.names_and_escaping import is_snapshot
+from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import (
     Statement,
     StatementKind,

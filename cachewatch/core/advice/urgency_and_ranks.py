@@ -41,7 +41,7 @@ from cachewatch.core.advice.verbs_and_reasons import (
     key_of,
 )
 from cachewatch.core.model import LOSS_ORDER, MISSED, Kind, LossClass
-from cachewatch.core.names_and_escaping import is_snapshot
+from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import (
     Statement,
     StatementKind,

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.terminal import FORMAT_OPTION, ProgressLine, say, warn_of, write_json
 from cachewatch.config.schedules_and_dates import parse_size
+from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.filters_and_default_kinds import Globs
-from cachewatch.core.names_and_escaping import safe
 from cachewatch.errors import UsageError
 from cachewatch.extensions.buildcaches.published_tags import Cache, is_catalogue
 from cachewatch.extensions.buildcaches.recorder import Recorded

@@ -20,7 +20,7 @@ from msgspec.structs import astuple
 
 from cachewatch.core.graphs_and_attribution import Dependency, shared_names
 from cachewatch.core.model import Diagnostic, DiagnosticKind
-from cachewatch.core.names_and_escaping import is_name
+from cachewatch.core.names_and_layouts import is_name
 from cachewatch.documents.front_matter_and_limits import Binary
 from cachewatch.documents.spec_nodes_and_graphs import (
     EncodedIngredients,

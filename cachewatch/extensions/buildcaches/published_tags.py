@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from cachewatch.core.model import Diagnostic, DiagnosticKind
-from cachewatch.core.names_and_escaping import is_name
+from cachewatch.core.names_and_layouts import is_name
 from cachewatch.core.versions_spellings_targets import UNION_STACK
 from cachewatch.documents.front_matter_and_limits import Binary, ListedSpec
 from cachewatch.documents.spec_nodes_and_graphs import EncodedIngredients

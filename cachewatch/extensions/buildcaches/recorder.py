@@ -17,11 +17,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core import versions_spellings_targets as spack
 from cachewatch.core.filters_and_default_kinds import Globs
 from cachewatch.core.model import Diagnostic, Signature
-from cachewatch.core.names_and_escaping import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH, TAGS_FILE
+from cachewatch.core.names_and_layouts import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH, TAGS_FILE
 from cachewatch.core.versions_spellings_targets import UNION_STACK
 from cachewatch.documents.front_matter_and_limits import ListedSpec, read_tags_file, write_document, write_tags_file
 from cachewatch.documents.spec_nodes_and_graphs import write_package_graph, write_tag_graph

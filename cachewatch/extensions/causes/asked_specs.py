@@ -25,7 +25,7 @@ from cachewatch.core.graphs_and_attribution import (
     by_name,
 )
 from cachewatch.core.model import Document, Signature, Specs
-from cachewatch.core.names_and_escaping import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH, similar
+from cachewatch.core.names_and_layouts import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH, similar
 from cachewatch.core.package_changes import compare
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, Versions
 from cachewatch.documents.front_matter_and_limits import MAX_BYTES

@@ -24,9 +24,9 @@ from cachewatch.cli.terminal import (
     write,
     write_lines,
 )
+from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.graphs_and_attribution import NOT_RECORDED, Cause, Explanation, LockChange, What
 from cachewatch.core.model import Side
-from cachewatch.core.names_and_escaping import safe
 from cachewatch.errors import UsageError
 from cachewatch.extensions.causes.asked_specs import (
     GraphStep,

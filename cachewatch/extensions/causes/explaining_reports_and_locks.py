@@ -28,7 +28,7 @@ from cachewatch.core.graphs_and_attribution import (
     attribute,
 )
 from cachewatch.core.model import Side, Signature
-from cachewatch.core.names_and_escaping import CATALOGUE, TAG_GRAPH
+from cachewatch.core.names_and_layouts import CATALOGUE, TAG_GRAPH
 from cachewatch.core.statement_kinds import Statement, StatementKind
 from cachewatch.core.statements import RebuiltSpecs, with_causes
 from cachewatch.environments import LockGraph, open_lock_graph

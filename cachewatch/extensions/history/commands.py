@@ -28,9 +28,9 @@ from cachewatch.cli.terminal import (
     write_json,
     write_lines,
 )
-from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core import names_and_layouts as tag_names
+from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.filters_and_default_kinds import Globs, every_compiler
-from cachewatch.core.names_and_escaping import safe
 from cachewatch.core.versions_spellings_targets import Versions
 from cachewatch.environments import open_environment
 from cachewatch.errors import AnotherInstance, NoHistoryIndex, UsageError

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
-from cachewatch.core.names_and_escaping import DOCUMENT, is_name
+from cachewatch.core.names_and_layouts import DOCUMENT, is_name
 from cachewatch.errors import SourceError
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.trees import (

@@ -13,7 +13,7 @@ from cachewatch.config.sources_and_polling import Source
 from cachewatch.core.advice.verbs_and_reasons import Alternative
 from cachewatch.core.filters_and_default_kinds import Globs
 from cachewatch.core.model import Side, Signature
-from cachewatch.core.names_and_escaping import is_snapshot
+from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import Line, StatementKind, Stay
 from cachewatch.core.versions_spellings_targets import version_identity
 from cachewatch.errors import CachewatchError, NoHistoryIndex, UnknownRevision

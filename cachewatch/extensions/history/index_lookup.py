@@ -11,8 +11,9 @@ from msgspec import MsgspecError, Struct
 from msgspec.json import decode
 
 from cachewatch.config.schedules_and_dates import as_datetime
+from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.model import Signature
-from cachewatch.core.names_and_escaping import safe, similar
+from cachewatch.core.names_and_layouts import similar
 from cachewatch.errors import CachewatchError, UnknownRevision, UsageError
 from cachewatch.extensions.history.schema_and_location import (
     BUSY_MILLISECONDS,

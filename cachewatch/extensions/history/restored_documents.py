@@ -11,7 +11,7 @@ from cachewatch.core.changesets import NoCollector, Report, Tally
 from cachewatch.core.compiler_and_target_migrations import values_of
 from cachewatch.core.filters_and_default_kinds import Selection
 from cachewatch.core.model import CompilerForm, Document, PackageChange, PackageCounts, Side, Signature
-from cachewatch.core.names_and_escaping import Wanted, is_mutable
+from cachewatch.core.names_and_layouts import Wanted, is_mutable
 from cachewatch.core.package_changes import Pair, compare_all
 from cachewatch.core.package_items import items_of
 from cachewatch.core.stacks_prunes_suspicion import judge

@@ -23,7 +23,7 @@ from msgspec import Struct
 from cachewatch import __version__
 from cachewatch.channels.feed import TEMPLATE, Feed, FeedEntry, timestamp, urn
 from cachewatch.config.value_types_and_secrets import StatePlace
-from cachewatch.core.names_and_escaping import markup, safe
+from cachewatch.core.escaping_and_mentions import markup, safe
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.extensions.site.front_page import index_page, stacks_plot
 from cachewatch.extensions.site.list_pages_and_search_index import (

@@ -6,7 +6,7 @@ from datetime import timedelta
 from statistics import median
 from typing import NamedTuple
 
-from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.extensions.site.list_pages_and_search_index import revision_path
 from cachewatch.extensions.site.package_histories import (
     NewVersion,

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import asdict
 
-from cachewatch.core import names_and_escaping as tag_names
-from cachewatch.core.names_and_escaping import safe_name
+from cachewatch.core import names_and_layouts as tag_names
+from cachewatch.core.escaping_and_mentions import safe_name
 from cachewatch.core.versions_spellings_targets import sorted_versions
 from cachewatch.extensions.site.package_histories import (
     PackageHistory,

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core import escaping_and_mentions as escaping
+from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.graphs_and_attribution import What
 from cachewatch.core.model import known_hash
 from cachewatch.core.versions_spellings_targets import (
@@ -67,7 +68,7 @@ class Sources(Struct, frozen=True):
 
 def filled(address: str, field: str, name: str) -> str:
     """Return an address with `name` in place of `field`; "" if it is unknown, or a shell could misread the name."""
-    return (tag_names.web_address(address.replace(field, name)) or "") if address and is_plain(name) else ""
+    return (escaping.web_address(address.replace(field, name)) or "") if address and is_plain(name) else ""
 
 
 def matrix_of(present: Present) -> View | None:

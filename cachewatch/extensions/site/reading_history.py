@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from cachewatch import __version__
 from cachewatch.comparison_flow import changesets
-from cachewatch.core import names_and_escaping as tag_names
+from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import NoCollector, Report
 from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.core.model import Diagnostic, DiagnosticKind, PackageChange

@@ -1,16 +1,14 @@
-"""Names: the order of tags, which files are documents, similar names, and how names and other text are shown safely.
+"""Names and layouts: the order of tags, which files may be documents, and names that are similar to others.
 
 `develop` is rebuilt every day, `develop-2025-06-01` is a snapshot of one day, `v0.23.1` a release. Documents are at
 `_cache/<tag>/<package>/specs.md`, or where a pattern says, or else wherever a text file has records in its front matter
-(documents/parsing_and_recognition.py). Names are untrusted: control and look-alike characters are escaped before a
-terminal, log or table shows them, and in what channels send.
+(documents/parsing_and_recognition.py).
 """
 
 import re
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from functools import cached_property
-from hashlib import sha256
 
 from msgspec import Struct
 
@@ -204,98 +202,3 @@ def did_you_mean(name: str, names: Iterable[str], most: int = 3) -> str:
     """Return the end of a message that suggests similar names ("; did you mean ...?"), or "" if none is similar."""
     near = similar(name, names, most)
     return f"; did you mean {' or '.join(near)}?" if near else ""
-
-
-# Default_Ignorable_Code_Point of DerivedCoreProperties.txt, Unicode 16.0.0, with the unassigned ones.
-IGNORABLE = (
-    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
-    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
-)
-# The rest of the category Cf: marks that enclose or annotate what follows.
-_FORMATS = "\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f"
-# C0 and C1 controls, separators of lines and paragraphs, surrogates, and noncharacters.
-_CONTROLS = "\x00-\x1f\x7f-\x9f\u2028\u2029"
-_HALVES = "\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff" + "".join(
-    f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0x10000, 0x110000, 0x10000)
-)
-
-# Characters that change the direction of text.
-_TURNING = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
-
-# Characters that HTML and XML must not contain. Those of emoji are allowed, and so are tab and newline.
-UNFIT = "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\U000e0000-\U000e007f" + _TURNING + _HALVES
-# Characters that are not visible. Both are the contents of character classes of regular expressions.
-UNSEEN = _CONTROLS + IGNORABLE + _FORMATS + _HALVES
-_UNSEEN = re.compile(f"[{UNSEEN}]")
-_NOT_ASCII = re.compile(r"[^ -~]")
-
-
-def safe(text: str) -> str:
-    """Return `text` with every invisible character replaced by an escape."""
-    return _UNSEEN.sub(_escape, text) if not text.isascii() or not text.isprintable() else text
-
-
-def safe_name(text: str) -> str:
-    """Return an untrusted name for display, with everything but ASCII escaped, so that no two names look alike."""
-    return _NOT_ASCII.sub(_escape, text) if not text.isascii() or not text.isprintable() else text
-
-
-def shortened(text: str, most: int) -> str:
-    """Return `text` cut to `most` characters, with dots at the end; between words unless half would be lost."""
-    if len(text) <= most:
-        return text
-    words = text[: most - 3].rpartition(" ")[0].rstrip()
-    return f"{words} ..." if 2 * len(words) > most else f"{text[: most - 3].rstrip()}..."
-
-
-def safe_lines(text: str) -> str:
-    """Return a text of several lines, each made safe for display."""
-    return "\n".join(map(safe, text.split("\n")))
-
-
-def _escape(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-def web_address(address: str | None) -> str | None:
-    """Return `address` if mails may link to it (http, https or mailto), else None."""
-    allowed = ("https://", "http://", "mailto:")
-    return safe(address) if address and address.startswith(allowed) else None
-
-
-_UNFIT = re.compile(f"[{UNFIT}]")
-_UNFIT_FOR_NAME = re.compile(r"[^A-Za-z0-9._+~-]+")
-
-
-def one_line(text: str, most: int = 200) -> str:
-    """Return `text` as one line of at most `most` characters, with invisible characters escaped."""
-    return shortened(safe(" ".join(text.split())), most)
-
-
-def one_word(text: str) -> str:
-    """Return an ASCII word made from `text` for use in identifiers; different texts give different words."""
-    word = re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-")[:60]
-    return word if word == text else f"{word}-{hash_mark(text)}".lstrip("-")
-
-
-def file_name(text: str) -> str:
-    """Return a file name made from `text`; different texts give different names."""
-    name = _UNFIT_FOR_NAME.sub("-", text).lstrip(".-")[:100]
-    return name if name and name == text else f"{name or 'x'}-{hash_mark(text)}"
-
-
-def plain_lines(text: str) -> str:
-    """Return a text of several lines with all invisible characters escaped, and tabs as spaces."""
-    lines = text.replace("\r\n", "\n").expandtabs().split("\n")
-    return "\n".join(map(safe, lines))
-
-
-def markup(text: str) -> str:
-    """Return HTML or XML without forbidden characters and without those that reverse the direction of text."""
-    return _UNFIT.sub("\ufffd", text.replace("\r\n", "\n"))
-
-
-def hash_mark(text: str) -> str:
-    """Return eight hexadecimal digits of a hash of `text`."""
-    return sha256(text.encode(errors="surrogatepass")).hexdigest()[:8]
