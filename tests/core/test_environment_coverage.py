@@ -353,6 +353,10 @@ def test_the_most_alike_is_named() -> None:
     (found,) = cover(Environment(name="x", needs=(wanted,)), {"zlib": {spec_hash(5): there[spec_hash(5)]}}).needs
     assert found.differs == ("variants +mpi no cuda_arch",)
     assert remark(found) == f"there is /{spec_hash(5)[:7]}, with variants +mpi no cuda_arch"
+    (found,) = cover(
+        Environment(name="x", needs=(wanted,)), {"zlib": {spec_hash(7): signature(target="zen4", variants=())}}
+    ).needs
+    assert found.differs == ("variants no cuda_arch no mpi ~shared",)
 
 
 def test_what_would_restore_a_loss() -> None:

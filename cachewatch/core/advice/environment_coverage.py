@@ -316,10 +316,12 @@ def _lacks_compiler(need: Need, specs: Iterable[Signature]) -> bool:
 
 
 def _other_variants(needed: Iterable[str], there: Iterable[str]) -> list[str]:
-    """Return the variants that differ from the needed ones, and `no NAME` for those that are missing."""
+    """Return the variants that differ from the needed ones; of those that are missing, `~NAME` or `no NAME`."""
     needed, there = that_matter(needed), that_matter(there)
-    lacking = {_name(variant) for variant in needed} - {_name(variant) for variant in there}
-    return [*sorted(there - needed, key=_name), *(f"no {name}" for name in sorted(lacking))]
+    known = set(map(_name, there))
+    lacking = sorted((variant for variant in needed if _name(variant) not in known), key=_name)
+    named = (f"~{one[1:]}" if one.startswith("+") else f"no {_name(one)}" for one in lacking)
+    return [*sorted(there - needed, key=_name), *named]
 
 
 def _name(variant: str) -> str:
