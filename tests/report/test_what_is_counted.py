@@ -240,7 +240,7 @@ def test_an_older_version_gives_way_to_one_that_was_there(run: Run, tmp_path: Pa
     newer, old = record(1, versions=["1.2"]), record(2, versions=["1.1"])
     said = compared(run, tmp_path, {"p": [newer, old]}, {"p": [newer, record(3, versions=["1.2"])]}, *kind)
 
-    assert "p  1.1 -> 1.2 (1.2 was there)  +1 -1" in said
+    assert "p  1.1 removed, more builds of 1.2  +1 -1" in said
 
 
 def test_a_gate_says_that_only_the_selected_versions_are_lost(run: Run, tmp_path: Path) -> None:
