@@ -477,7 +477,9 @@ def total(report: Report, wants: Wants) -> str:
     if not wants(frozenset()):
         changed = len({line.package for _, line in found})
         whole = number(packages.before + packages.added, "package")
-        return f"{changed:,} of {whole} with changes of these kinds{told}"
+        # Of packages without changes it is not known whether they have selected specs.
+        which = number(changed, "package") if report.is_part else f"{changed:,} of {whole}"
+        return f"{which} {'has' if changed == 1 else 'have'} changes of these kinds{told}"
     new, gone = (
         len({line.package for _, line in found if kind in line.kinds})
         for kind in (Kind.PACKAGE_ADDED, Kind.PACKAGE_REMOVED)
@@ -505,7 +507,8 @@ def nothing(report: Report) -> str:
     selected = "your selection of " if report.is_part else ""
     seen = ", as far as documents could be compared" if report.losses else ""
     same = ": all documents are the same" if report.is_same and not report.losses else ""
-    packages = number(max(counts.before, counts.after), "package")
+    unread = {one.package for one in report.unreadable}
+    packages = number(max(counts.before, counts.after) - len(unread), "package")
     return f"{told} No differences in {selected}{packages}{seen}{same}.".lstrip()
 
 

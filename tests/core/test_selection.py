@@ -126,7 +126,7 @@ def test_filters(run: Run, sides: tuple[Path, Path], option: str, pattern: str, 
 def test_kinds(run: Run, sides: tuple[Path, Path]) -> None:
     """Only lines of the chosen kinds are printed, and the totals are those of these lines, in every format for people."""
     result = run("diff", *sides, "--kind", "upgraded")
-    total = "1 of 1 package with changes of these kinds (+1 -1: 1 in upgrades)"
+    total = "1 of 1 package has changes of these kinds (+1 -1: 1 in upgrades)"
 
     assert "UPGRADED  1 package, +1 -1\n  zlib" in result.output
     assert "REBUILT" not in result.output

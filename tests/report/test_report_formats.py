@@ -155,7 +155,9 @@ def test_the_total_speaks_of_what_was_asked_for(run: Run, tmp_path: Path) -> Non
         "1 package changed (1 of them only rebuilt), 1 more was removed; their specs in your selection: 2 -> 1 "
         "(+1: 1 rebuilt; -2: 1 in removed packages, 1 rebuilt)"
     )
-    assert total("--kind", "upgraded") == "1 of 4 packages with changes of these kinds (+1 -1: 1 in upgrades)"
+    assert total("--kind", "upgraded") == "1 of 4 packages has changes of these kinds (+1 -1: 1 in upgrades)"
+    of_stack = ("--kind", "rebuilt", "--stack", "e4s")
+    assert total(*of_stack) == "1 package has changes of these kinds (+1 -1: 1 rebuilt)"
     assert total("--kind", "downgraded") == "Nothing of what was asked for."
     assert total("--target", "aarch64") == "No differences in your selection of 3 packages."
 
