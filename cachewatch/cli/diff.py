@@ -307,6 +307,8 @@ def _opened(
         if named is None:
             repository = stack.enter_context(closing(open_repository()))
             named = newest_two(repository)
+            if named[1] != NEWEST:
+                say("the newest revision changed no document; what is compared is the one before it that did")
         yield stack.enter_context(
             open_comparison(
                 *named,

@@ -216,7 +216,12 @@ def test_the_newest_two_are_those_that_changed_the_catalogue(nowhere: Path, run:
     before, after = states("new")
     repository = history(nowhere / "r.git", before, after, after | {"README": b"x"})
 
-    assert "  new  1.0  +1" in run("diff", "--repo", repository).output
+    result = run("diff", "--repo", repository)
+    assert "  new  1.0  +1" in result.output
+    assert result.error == (
+        "cachewatch: the newest revision changed no document; what is compared is the one before it that did\n"
+    )
+    assert run("diff", "HEAD~1", "--repo", repository).error == ""
 
 
 def test_one_revision_is_not_enough(nowhere: Path, run: Run) -> None:
