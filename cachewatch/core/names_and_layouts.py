@@ -175,10 +175,28 @@ def not_compared(what: str) -> str:
     return f"{what}not compared: where there is {CATALOGUE}/, documents are {CATALOGUE}/<tag>/<package>/{DOCUMENT}"
 
 
-def why_contested(paths: Sequence[str]) -> str:
-    """Return the message that these files are documents of the same package and tag."""
+def why_contested(paths: Sequence[str], root: str = "") -> str:
+    """Return the message that these files, which lie below `root`, are documents of the same package and tag."""
     more = f" and {len(paths) - 2} more" if len(paths) > 2 else ""
-    return f"{paths[0]} and {paths[1]}{more} are documents of the same package and tag; keep one of them"
+    pattern = _tells_apart(paths[0], paths[1])
+    cure = f", or let folders name tags: --documents '{pattern}' (`documents:` of a source)" if pattern else ""
+    return (
+        f"{root}{paths[0]} and {root}{paths[1]}{more} are documents of the same package and tag; keep one of them{cure}"
+    )
+
+
+def _tells_apart(one: str, other: str) -> str:
+    """Return a pattern in which the one folder that differs between two paths is the tag; "" if there is none."""
+    (*folders, name), (*others, other_name) = one.split("/"), other.split("/")
+    differing = [place for place, pair in enumerate(zip(folders, others, strict=False)) if pair[0] != pair[1]]
+    if name != other_name or len(folders) != len(others) or len(differing) != 1:
+        return ""
+    folders[differing[0]] = "{tag}"
+    if name == DOCUMENT and differing[0] < len(folders) - 1:
+        folders[-1] = "{package}"
+    else:
+        name = f"{{package}}.{name.rpartition('.')[2]}"
+    return "/".join((*folders, name))
 
 
 def _problem(pattern: str) -> str:

@@ -236,7 +236,7 @@ def _list_anywhere(name: str, layout: Layout) -> list[Listing]:
     entries = sorted(_walk(root, unread))
     found = recognize(layout, ((path, path) for path in entries), claims)
     refused = {
-        root + paths[0]: why_contested([root + path for path in paths])
+        root + paths[0]: why_contested(paths, root)
         for packages in found.contested.values()
         for paths in packages.values()
     }

@@ -394,18 +394,34 @@ def test_documents_of_a_folder_that_cannot_be_told_apart(run: Run) -> None:
 
     assert result.output == "hdf5\n"
     assert result.exit_code == 4
-    assert "folder/a.md and folder/b.md are documents of the same package and tag" in result.error
+    assert "folder/a.md and folder/b.md are documents of the same package and tag; keep one of them\n" in result.error
 
 
 @pytest.mark.usefixtures("nowhere")
-def test_documents_in_the_folder_here_are_named(run: Run) -> None:
-    """Who stands in a folder of documents is told how to read them."""
-    Path("zlib.md").write_bytes(document(records([1])))
-    result = run("packages")
+@pytest.mark.parametrize(
+    "place", ["docs/{tag}/{package}.md", "docs/{tag}/{package}/specs.md", "{tag}/all/{package}.txt"]
+)
+def test_documents_of_two_folders_are_told_apart_as_the_message_says(run: Run, place: str) -> None:
+    """It names the pattern in which the folders are the tags."""
+    for tag in ("old", "new"):
+        path = Path("folder", place.format(tag=tag, package="zlib"))
+        path.parent.mkdir(parents=True)
+        path.write_bytes(document(records([1]), package="zlib"))
+    error = run("packages", "--repo", "folder").error
+    assert f"keep one of them, or let folders name tags: --documents '{place}' (`documents:` of a source)" in error
 
-    assert result.exit_code == 2
-    assert "`--repo .` reads the documents in this folder. Name one" in result.error
-    assert run("packages", "--repo", ".", "--format", "names").output == "zlib\n"
+    assert run("tags", "--repo", "folder", "--documents", place, "--format", "names").output.split() == ["new", "old"]
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_documents_in_the_folder_here_are_read(run: Run) -> None:
+    """Who stands in a folder of documents need not name it, but for what needs revisions."""
+    Path("zlib.md").write_bytes(document(records([1])))
+    result = run("packages", "--format", "names")
+
+    assert (result.exit_code, result.output) == (0, "zlib\n")
+    assert result.error == "cachewatch: reading the documents in this folder\n"
+    assert "is a folder, which has no revisions" in run("diff").error
 
 
 @pytest.mark.usefixtures("nowhere")
