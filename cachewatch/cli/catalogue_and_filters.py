@@ -23,7 +23,7 @@ from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import Blob, Changeset, Comparison, Reader
 from cachewatch.core.escaping_and_mentions import safe, safe_name
 from cachewatch.core.filters_and_default_kinds import GROUPS, MEANINGS, every_compiler, is_plain, matcher
-from cachewatch.core.names_and_layouts import ANYWHERE, PUBLIC_REPOSITORY, Layout, did_you_mean
+from cachewatch.core.names_and_layouts import ANYWHERE, CATALOGUE, PUBLIC_REPOSITORY, Layout, did_you_mean
 from cachewatch.core.versions_spellings_targets import Versions, sorted_versions
 from cachewatch.documents.parsing_and_recognition import parse
 from cachewatch.errors import CachewatchError, ConfigError, DocumentError, SourceError, UsageError
@@ -273,6 +273,8 @@ def _has_documents(repository: Repository) -> bool:
 def _default(asked: str = "") -> _Default:
     if found := _configured() or _beside():
         return found
+    if not asked and _is_folder_of_documents(Path()):
+        return _Default(".", "reading the documents in this folder")
     problem = "there is no catalogue here"
     if is_in_repository(Path()):
         with closing(Repository(Path())) as repository:
@@ -281,9 +283,14 @@ def _default(asked: str = "") -> _Default:
             if head is not None:
                 said = f"{nothing_found(repository, head.id, 'HEAD')}; `--repo .` reads its other revisions"
         problem = f"the repository here is no catalogue: {said}"
-    elif not asked and any(map(holds_document, islice(Path().iterdir(), _MOST_LOOKED_AT))):
-        problem += "; `--repo .` reads the documents in this folder"
     raise UsageError(_THREE_WAYS.format(problem=asked + problem, public=PUBLIC_REPOSITORY))
+
+
+def _is_folder_of_documents(folder: Path) -> bool:
+    """Tell whether `folder`, outside of any git repository, has documents or the catalogue of Spack's repository."""
+    if is_in_repository(folder):
+        return False
+    return (folder / CATALOGUE).is_dir() or any(map(holds_document, islice(folder.iterdir(), _MOST_LOOKED_AT)))
 
 
 def _configured() -> _Default | None:
