@@ -42,7 +42,7 @@ from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, resolve
 from cachewatch.git.tags_and_documents import Bases, list_revision, list_tree, tags_of
 from cachewatch.hooks import extensions, lacking, load
-from cachewatch.runtime.files_and_locks import folder_around, read_inside
+from cachewatch.runtime.untrusted_files import folder_around, read_inside
 from cachewatch.runtime.worker import INLINE, Isolation
 
 LOCK_FILE = "spack.lock"

@@ -21,7 +21,7 @@ from cachewatch.config.sections_and_mistakes import NOT_A_KEY, Broken, ConfigCon
 from cachewatch.config.sources_and_polling import source_models
 from cachewatch.config.value_types_and_secrets import path_in
 from cachewatch.errors import ConfigError
-from cachewatch.runtime.files_and_locks import folder_around, read_inside
+from cachewatch.runtime.untrusted_files import folder_around, read_inside
 
 
 def read_whole(node: ConfigNode, context: ConfigContext) -> Config:

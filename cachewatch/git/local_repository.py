@@ -32,7 +32,7 @@ from cachewatch.git.git_processes import (
     find_repository,
     lines_of,
 )
-from cachewatch.runtime.files_and_locks import RefusedFile, check_regular, read_regular
+from cachewatch.runtime.untrusted_files import RefusedFile, check_regular, read_regular
 
 _LARGEST_CONFIG = 2**20
 _MOST_INCLUDED = 100

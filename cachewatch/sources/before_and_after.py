@@ -22,7 +22,7 @@ from cachewatch.git.local_repository import Repository
 from cachewatch.git.remote_urls_and_fetching import open_repository
 from cachewatch.git.revision_names_and_times import Revision, file_of, resolve
 from cachewatch.git.tags_and_documents import GitReader, compare_revisions, list_revision, no_tag_matches, tags_of
-from cachewatch.runtime.files_and_locks import read_beginning
+from cachewatch.runtime.untrusted_files import read_beginning
 from cachewatch.sources import folders_and_unreadable_files as folders
 from cachewatch.sources.folders_and_unreadable_files import is_documents
 

@@ -1,7 +1,7 @@
 """Open the state; in SQLite it is a file in a folder, durable at every commit, used by one process at a time.
 
 A writing transaction begins with BEGIN IMMEDIATE, because one that reads first may fail at once when it writes,
-whatever the timeout; readers block nobody (WAL), except on a network file system (`journal_mode`). The folder must be
+whatever the timeout; readers block nobody (WAL), except on a network file system. The folder must be
 ours and closed to others. A backup is complete although others work on the database meanwhile.
 """
 
@@ -22,7 +22,7 @@ from sqlalchemy.exc import DatabaseError
 from cachewatch.config.value_types_and_secrets import PostgresAddress, StatePlace
 from cachewatch.errors import AnotherInstance, StateError
 from cachewatch.hooks import extensions, lacking
-from cachewatch.runtime.files_and_locks import journal_mode, open_lock, user_name
+from cachewatch.runtime.files_and_locks import open_lock, shared_kind, user_name
 from cachewatch.store.transactions_and_upgrades import Database, check_form, create_or_upgrade, form_of
 
 
@@ -84,7 +84,9 @@ class SqliteDatabase(Database):
                 self._form()  # before a pragma changes the file of another program
             finally:
                 self.close()
-        pragmas = [f"journal_mode = {journal_mode(folder)}", "synchronous = FULL"]
+        # WAL needs memory that all users of the file share, which machines with a common file system do not have.
+        journal = "TRUNCATE" if shared_kind(folder) else "WAL"
+        pragmas = [f"journal_mode = {journal}", "synchronous = FULL"]
         super().__init__(_make_engine(self.path, pragmas))
         try:
             with self._explained():

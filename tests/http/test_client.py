@@ -19,7 +19,7 @@ from cachewatch.http import client
 from cachewatch.http import client as http
 from cachewatch.http.allowed_addresses import basic, bearer
 from cachewatch.http.client import Client, RequestLimits
-from cachewatch.runtime.files_and_locks import NotInflated, inflate
+from cachewatch.runtime.untrusted_files import NotInflated, inflate
 
 pytestmark = pytest.mark.usefixtures("loopback")
 

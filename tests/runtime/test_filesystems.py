@@ -92,7 +92,7 @@ def test_a_state_moves_between_disks(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """What was made on a local disk opens on a shared one, and again on a local one."""
     SqliteDatabase(tmp_path).close()
     with monkeypatch.context() as moved:
-        moved.setattr("cachewatch.runtime.files_and_locks.shared_kind", lambda _: "nfs4")
+        moved.setattr("cachewatch.store.sqlite_and_process_lock.shared_kind", lambda _: "nfs4")
         assert _pragmas(tmp_path)["journal_mode"] == "truncate"
     assert _pragmas(tmp_path)["journal_mode"] == "wal"
 

@@ -12,7 +12,7 @@ from conftest import Result, Run
 from helpers import catalogue, document, history, records
 
 import cachewatch
-from cachewatch.runtime.files_and_locks import read_beginning
+from cachewatch.runtime.untrusted_files import read_beginning
 from cachewatch.sources import folders_and_unreadable_files as folders
 
 

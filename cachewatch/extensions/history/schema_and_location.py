@@ -22,7 +22,7 @@ from stat import S_ISREG
 from msgspec.json import decode, encode
 
 from cachewatch.errors import NoHistoryIndex, StateError
-from cachewatch.runtime.files_and_locks import cache_path, journal_mode
+from cachewatch.runtime.files_and_locks import cache_path, shared_kind
 
 NAME = "cachewatch-history.db"
 VARIABLE = "CACHEWATCH_HISTORY"
@@ -235,7 +235,8 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
         connection = undo.enter_context(closing(_connect(path, "rwc")))
         if _version(connection, path) > VERSION:  # or the file is not ours to change
             raise _newer(path)
-        connection.execute(f"PRAGMA journal_mode = {journal_mode(path.parent)}")
+        journal = "TRUNCATE" if shared_kind(path.parent) else "WAL"  # as for the state: WAL needs shared memory
+        connection.execute(f"PRAGMA journal_mode = {journal}")
         connection.execute("PRAGMA synchronous = NORMAL")
         if _version(connection, path) != VERSION:
             connection.execute("BEGIN IMMEDIATE")

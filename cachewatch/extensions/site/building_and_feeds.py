@@ -53,7 +53,8 @@ from cachewatch.extensions.site.reading_history import SiteContents
 from cachewatch.report.diff_blocks_and_colours import Block
 from cachewatch.report.digest_and_message_values import with_neighbours
 from cachewatch.report.template_rendering import render
-from cachewatch.runtime.files_and_locks import publish, read_inside, remove
+from cachewatch.runtime.files_and_locks import publish, remove
+from cachewatch.runtime.untrusted_files import read_inside
 from cachewatch.runtime.worker import in_processes
 from cachewatch.store.digests_and_holds import archive
 from cachewatch.store.sqlite_and_process_lock import open_to_read
