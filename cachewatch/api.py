@@ -24,7 +24,7 @@ from cachewatch.core.model import Diagnostic, Document, Kind, PackageChange, Pac
 from cachewatch.core.names_and_layouts import ANYWHERE, Layout
 from cachewatch.core.statement_kinds import Statement
 from cachewatch.core.statements import of_kinds
-from cachewatch.documents.parsing_and_recognition import parse
+from cachewatch.documents.parsing_and_diagnostics import parse
 from cachewatch.environments import CacheContents, listed, open_environment, published, recorded_in
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.local_repository import Repository

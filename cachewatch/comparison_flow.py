@@ -48,7 +48,7 @@ from cachewatch.core.package_items import items_of
 from cachewatch.core.stacks_prunes_suspicion import Judgement, judge
 from cachewatch.core.statement_kinds import Items, Statement, StatementKind
 from cachewatch.core.statements import counted, statements_of, with_turnover
-from cachewatch.documents.parsing_and_recognition import (
+from cachewatch.documents.parsing_and_diagnostics import (
     Documents,
     Problems,
     Read,

@@ -26,7 +26,7 @@ from cachewatch.core.graphs_and_attribution import GraphNode, shared_names
 from cachewatch.core.model import Diagnostic, Document, Signature
 from cachewatch.core.versions_spellings_targets import parse_ranges
 from cachewatch.documents.front_matter_and_limits import load_yaml
-from cachewatch.documents.parsing_and_recognition import about_content, is_readable, parse_side
+from cachewatch.documents.parsing_and_diagnostics import about_content, is_readable, parse_side
 from cachewatch.documents.records import KnownRecords
 from cachewatch.documents.spec_nodes_and_graphs import (
     Arch,

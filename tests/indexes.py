@@ -16,7 +16,7 @@ from helpers import START, document, record
 
 from cachewatch.core.model import Document, Signature, SpecCounts
 from cachewatch.core.package_changes import compare
-from cachewatch.documents.parsing_and_recognition import parse
+from cachewatch.documents.parsing_and_diagnostics import parse
 from cachewatch.errors import DocumentError
 from cachewatch.extensions.history.build import bring_up_to_date, in_jobs
 from cachewatch.extensions.history.schema_and_location import prefixes, unpack

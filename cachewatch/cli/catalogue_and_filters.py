@@ -25,7 +25,7 @@ from cachewatch.core.escaping_and_mentions import safe, safe_name
 from cachewatch.core.filters_and_default_kinds import GROUPS, MEANINGS, every_compiler, is_plain, matcher
 from cachewatch.core.names_and_layouts import ANYWHERE, CATALOGUE, PUBLIC_REPOSITORY, Layout, did_you_mean
 from cachewatch.core.versions_spellings_targets import Versions, sorted_versions
-from cachewatch.documents.parsing_and_recognition import parse
+from cachewatch.documents.parsing_and_diagnostics import parse
 from cachewatch.errors import CachewatchError, ConfigError, DocumentError, SourceError, UsageError
 from cachewatch.git.local_repository import Repository, is_in_repository
 from cachewatch.git.remote_urls_and_fetching import clone_folder, is_url, open_clone, open_repository

@@ -44,7 +44,7 @@ from cachewatch.core.filters_and_default_kinds import (
 )
 from cachewatch.core.model import Diagnostic, Document, Signature, Specs
 from cachewatch.core.versions_spellings_targets import sorted_versions
-from cachewatch.documents.parsing_and_recognition import parse
+from cachewatch.documents.parsing_and_diagnostics import parse
 from cachewatch.errors import CachewatchError, DocumentError, UnknownRevision, UnreadableDocument, UsageError
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, resolve

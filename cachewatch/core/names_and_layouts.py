@@ -2,7 +2,7 @@
 
 `develop` is rebuilt every day, `develop-2025-06-01` is a snapshot of one day, `v0.23.1` a release. Documents are at
 `_cache/<tag>/<package>/specs.md`, or where a pattern says, or else wherever a text file has records in its front matter
-(documents/parsing_and_recognition.py).
+(documents/recognizing_documents.py).
 """
 
 import re

@@ -253,7 +253,7 @@ def _value(name: str, value: str, text: str) -> dict[str, Any] | None:
     if value.startswith(("{", "[")):
         value = _COMMENT.sub("", value)
     if name == "meta" and value.startswith("{"):
-        return {name: value}  # its errors do not make the document unreadable: parsing_and_recognition.py reports them
+        return {name: value}  # its errors do not make the document unreadable: parsing_and_diagnostics.py reports them
     try:
         if value.startswith(("{", "[")):
             how: dict[str, Any] = {"parse_constant": _refuse_constant, "parse_float": str, "parse_int": str}

@@ -18,7 +18,8 @@ from cachewatch.core.filters_and_default_kinds import Globs
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Document, Side, Unreadable
 from cachewatch.core.names_and_layouts import DEFAULT_TAG, DOCUMENT, TAGS_FILE, Wanted, did_you_mean
 from cachewatch.documents.front_matter_and_limits import MAX_BYTES, read_tags_file
-from cachewatch.documents.parsing_and_recognition import NO_DOCUMENT, TOO_LARGE, parse
+from cachewatch.documents.parsing_and_diagnostics import TOO_LARGE, parse
+from cachewatch.documents.recognizing_documents import NO_DOCUMENT
 from cachewatch.errors import DocumentError, SourceError, UnknownRevision, UnreadableDocument, UsageError
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, count_between, resolve

@@ -21,7 +21,7 @@ from cachewatch.core.changesets import USUAL_BYTES, Blob, Difference, DocumentPa
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Unreadable
 from cachewatch.core.names_and_layouts import CATALOGUE, DOCUMENT, Layout, Wanted, is_name, not_compared, why_contested
-from cachewatch.documents.parsing_and_recognition import MOST_BYTES, Claim, claim_of, no_documents, recognize
+from cachewatch.documents.recognizing_documents import MOST_BYTES, Claim, claim_of, no_documents, recognize
 from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git.local_repository import Repository
 

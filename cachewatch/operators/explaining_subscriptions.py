@@ -18,7 +18,7 @@ from cachewatch.config.sources_and_polling import Source
 from cachewatch.config.subscriptions import Match, Silence
 from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.core.model import Document
-from cachewatch.documents.parsing_and_recognition import parse
+from cachewatch.documents.parsing_and_diagnostics import parse
 from cachewatch.environments import open_environment
 from cachewatch.errors import DocumentError, UnknownRevision, UsageError
 from cachewatch.git.local_repository import Repository

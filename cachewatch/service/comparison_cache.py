@@ -34,7 +34,7 @@ from cachewatch.core.filters_and_default_kinds import Selection
 from cachewatch.core.model import Diagnostic, DiagnosticKind, PackageChange, Side, Unreadable
 from cachewatch.core.stacks_prunes_suspicion import Judgement, Observation
 from cachewatch.core.statement_kinds import Items
-from cachewatch.documents.parsing_and_recognition import Problems, Read, about_pair, read
+from cachewatch.documents.parsing_and_diagnostics import Problems, Read, about_pair, read
 from cachewatch.errors import WorkerEnded, WorkFailed
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.tags_and_documents import CompareTrees

@@ -16,7 +16,7 @@ from cachewatch.core.changesets import Blob, Comparison, Difference, DocumentPai
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Side
 from cachewatch.core.names_and_layouts import ANYWHERE, DEFAULT_TAG, DOCUMENT, ENDINGS, Layout, Wanted
 from cachewatch.documents.front_matter_and_limits import MAX_BYTES
-from cachewatch.documents.parsing_and_recognition import claim_of
+from cachewatch.documents.recognizing_documents import claim_of
 from cachewatch.errors import SourceError, UnknownRevision, UsageError
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.remote_urls_and_fetching import open_repository

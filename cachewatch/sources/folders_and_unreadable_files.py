@@ -32,14 +32,8 @@ from cachewatch.core.names_and_layouts import (
     why_contested,
 )
 from cachewatch.documents.front_matter_and_limits import MAX_BYTES, read_tags_file
-from cachewatch.documents.parsing_and_recognition import (
-    NO_DOCUMENT,
-    TOO_LARGE,
-    Claim,
-    claim_of,
-    no_documents,
-    recognize,
-)
+from cachewatch.documents.parsing_and_diagnostics import TOO_LARGE
+from cachewatch.documents.recognizing_documents import NO_DOCUMENT, Claim, claim_of, no_documents, recognize
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.trees import MAX_ENTRIES, ignored_entries_note
 from cachewatch.git.writing_revisions import Recording, open_recording

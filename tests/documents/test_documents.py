@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from cachewatch.core.model import CompilerForm, DiagnosticKind
 from cachewatch.documents.front_matter_and_limits import MAX_BYTES, front_lines, load_yaml, read_yaml
-from cachewatch.documents.parsing_and_recognition import Claim, claim_of, parse
+from cachewatch.documents.parsing_and_diagnostics import parse
+from cachewatch.documents.recognizing_documents import Claim, claim_of
 from cachewatch.documents.records import KnownRecords, records_of
 from cachewatch.errors import DocumentError, NotComparableDocument, UnreadableDocument
 from cachewatch.runtime.files_and_locks import demo_documents

@@ -10,7 +10,7 @@ from cachewatch.config.reading import read_config
 from cachewatch.config.schedules_and_dates import Quiet, as_datetime, parse_days, parse_when, quiet_until
 from cachewatch.core.package_changes import compare
 from cachewatch.documents.front_matter_and_limits import read_tags_file
-from cachewatch.documents.parsing_and_recognition import parse
+from cachewatch.documents.parsing_and_diagnostics import parse
 from cachewatch.environments import read_lock, read_manifest
 from cachewatch.errors import CachewatchError
 from cachewatch.extensions.buildcaches.index import read_index

@@ -14,7 +14,7 @@ from conftest import Run
 from helpers import Record, demo_records, document, record, records, spec_hash
 
 from cachewatch.core.model import FACTS
-from cachewatch.documents.parsing_and_recognition import parse
+from cachewatch.documents.parsing_and_diagnostics import parse
 
 Documents = dict[str, list[Record]]
 

@@ -29,7 +29,7 @@ from cachewatch.core.names_and_layouts import CATALOGUE, DOCUMENT, PACKAGE_GRAPH
 from cachewatch.core.package_changes import compare
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, Versions
 from cachewatch.documents.front_matter_and_limits import MAX_BYTES
-from cachewatch.documents.parsing_and_recognition import parse
+from cachewatch.documents.parsing_and_diagnostics import parse
 from cachewatch.documents.spec_nodes_and_graphs import MadeOf, read_package_graph, read_tag_graph
 from cachewatch.errors import DocumentError, UnknownRevision, UsageError
 from cachewatch.extensions.causes.predecessors_and_causes import (

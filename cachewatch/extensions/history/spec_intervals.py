@@ -14,7 +14,7 @@ from cachewatch.core.model import NO_HASH, CompilerForm, Document, MatchKind, Si
 from cachewatch.core.package_changes import compare
 from cachewatch.core.versions_spellings_targets import version_identity
 from cachewatch.documents.front_matter_and_limits import brief
-from cachewatch.documents.parsing_and_recognition import TOO_LARGE, parse
+from cachewatch.documents.parsing_and_diagnostics import TOO_LARGE, parse
 from cachewatch.documents.records import KnownRecords
 from cachewatch.errors import DocumentError
 from cachewatch.extensions.history.document_versions import Version

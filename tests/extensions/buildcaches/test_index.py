@@ -21,7 +21,7 @@ from cachewatch.documents.front_matter_and_limits import (
     write_document,
     write_tags_file,
 )
-from cachewatch.documents.parsing_and_recognition import parse
+from cachewatch.documents.parsing_and_diagnostics import parse
 from cachewatch.errors import RefusedAddress, SourceError
 from cachewatch.extensions.buildcaches.index import CacheIndex, read_index
 from cachewatch.extensions.buildcaches.mirrors_and_registries import (
