@@ -331,6 +331,16 @@ def outside(lost: OwnedLoss, own: Words) -> str:
     return own.say("outside", "said", there=" ".join(said)) if said else ""
 
 
+def _version_instead(lost: OwnedLoss) -> str:
+    """Return which selected versions a place lost and which other one it has: `: 1.2.1 is gone, 1.2.2 is there`."""
+    if lost.outside is None or not lost.outside.version:
+        return ""
+    gone = ", ".join(map(safe_name, lost.versions))
+    return ": " + words().say(
+        "outside", "instead", len(lost.versions), gone=gone, version=safe_name(lost.outside.version)
+    )
+
+
 def fates(one: Statement, own: Words, *, is_of_environment: bool = False) -> str:
     """Return what is left of the packages of a stack or value: `; 50 of its 60 packages have equal builds in e4s`."""
     said: list[str] = []
@@ -383,7 +393,8 @@ def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) 
         if not heading_of(one.kind):
             of_tag.append(f"{words().text(entry_of(one), 'title').lower()} {name_of(one)}".strip())
         elif one.kind in LOSSES and one.name:
-            places.append(f"{names(one.packages)} in {place_name(one)}")
+            told = {_version_instead(lost) for lost in one.losses}
+            places.append(f"{names(one.packages)} in {place_name(one)}{told.pop() if len(told) == 1 else ''}")
         else:
             for line in one.lines:
                 if any(map(wants, line.kinds)):
