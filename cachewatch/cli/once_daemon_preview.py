@@ -156,7 +156,7 @@ def daemon(*, config: Config, log_format: str) -> int:
 
     Runs until it receives SIGTERM, which lets the current delivery finish. SIGHUP reloads the configuration.
     """
-    from cachewatch.daemon import Daemon  # noqa: PLC0415  the scheduler is slow to load
+    from cachewatch.daemon.jobs_and_signals import Daemon  # noqa: PLC0415  the scheduler is slow to load
 
     os.umask(0o077)
     with only_one(config.folder):

@@ -1,12 +1,11 @@
 """Answer /healthz, /readyz and /metrics on a local port, without secrets; labels have only configured names.
 
-A job that fails three times in a row makes /healthz fail. No other module uses prometheus_client.
+No other module uses prometheus_client.
 """
 
-import collections
 import re
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -27,7 +26,6 @@ from cachewatch.config.schedules_and_dates import quiet_until
 from cachewatch.errors import CachewatchError
 from cachewatch.operators.status_and_problems import ChannelStatus, find_problems, read_status
 from cachewatch.report.words import number
-from cachewatch.runtime.log import Log, traceback_of
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.deliveries import DeliveryState
@@ -129,39 +127,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  http.server's name for it
         pass
-
-
-# Failures in a row after which a job counts as failing.
-_MANY = 3
-_NUMBER = re.compile(r"\d+")
-
-
-class Failures:
-    """How often each job failed since its last success, and in all."""
-
-    def __init__(self, log: Log) -> None:
-        self.totals: collections.Counter[str] = collections.Counter()
-        self._log = log
-        self._last: dict[str, str] = {}  # the error that was logged last, of jobs that fail now
-        self._in_a_row: collections.Counter[str] = collections.Counter()
-
-    def note(self, job: str, error: BaseException | None) -> None:
-        """Record how a job ended; log a new error, and the first success (`error` is None) after failures."""
-        if error is None:
-            self._last.pop(job, None)
-            if count := self._in_a_row.pop(job, 0):
-                self._log.info("job.recovered", job=job, failures=count)
-            return
-        self.totals[job] += 1
-        self._in_a_row[job] += 1
-        kind = _NUMBER.sub("", repr(error))
-        if self._last.get(job) != kind:
-            self._last[job] = kind
-            self._log.error("job.failed", job=job, error=repr(error), traceback=traceback_of(error))
-
-    def lasting(self) -> list[str]:
-        """Return the names of the jobs that failed three times in a row or more."""
-        return sorted(job for job, count in list(self._in_a_row.items()) if count >= _MANY)
 
 
 # The help text and labels of each series, in the order in which they are printed; those that end in
@@ -283,6 +248,18 @@ class _Figures(Collector):
             if name in SERIES and values.keys() == set(SERIES[name][1:]):
                 families[name].add_metric([values[label] for label in SERIES[name][1:]], value)
         return [*ProcessCollector(registry=None).collect(), *families.values()]
+
+
+STUCK_SECONDS = 900.0
+
+
+def healthz(failing: Sequence[str], age: float) -> MonitorPage:
+    """Return the page /healthz: status 503 if jobs are `failing`, or if the last tick was `age` seconds ago, too long."""
+    if failing:
+        return MonitorPage(503, f"failing: {', '.join(failing)}\n")
+    if age >= STUCK_SECONDS:
+        return MonitorPage(503, f"stuck for {age:.0f} s\n")
+    return MonitorPage(200, f"ok: last tick {age:.0f} s ago\n")
 
 
 def readyz(context: Context, health: MonitorPage) -> MonitorPage:

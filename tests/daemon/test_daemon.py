@@ -18,9 +18,9 @@ from mailservers import free_port
 from servers import Says, serving
 from station import Site, log, running
 
-from cachewatch import daemon as daemon_module
 from cachewatch.config.reading import read_config
-from cachewatch.daemon import Daemon, Scheduler, notify
+from cachewatch.daemon import jobs_and_signals as daemon_module
+from cachewatch.daemon.jobs_and_signals import Daemon, Scheduler, notify
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.store.schema import utc_now
 
