@@ -237,9 +237,12 @@ def _compare_two(old: Listing, new: Listing, wanted: Wanted) -> TagPair:
         path = Path(diagnostic.path)
         return path.suffix not in ENDINGS or wanted(path.parent.name if path.name == DOCUMENT else path.stem)
 
+    is_by_name = not any(side.is_one_document or side.is_one_tag or _is_nothing(side) for side in (old, new))
     return TagPair(
         before=old.side,
         after=new.side,
+        is_new_tag=is_by_name and not had,
+        is_lost_tag=is_by_name and not has,
         difference=Difference(
             documents=tuple(pair for pair in pairs if wanted(pair.package)),
             count_unchanged=lambda: 0,  # all of them are compared

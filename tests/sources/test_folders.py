@@ -433,6 +433,10 @@ def test_tags_of_folders(run: Run, tmp_path: Path) -> None:
 
     assert packages(run, *sides) == [*CHANGES, ("old", "removed")]
     assert packages(run, *sides, "--tag", "v1") == [("old", "removed")]
+    assert "TAG REMOVED  v1" in run("diff", *sides).output
+    assert run("diff", *sides, "--quiet", "--fail-on", "tag-removed").exit_code == 1
+    assert run("diff", *reversed(sides), "--quiet", "--fail-on", "tag-added").exit_code == 1
+    assert run("diff", *sides, "--quiet", "--fail-on", "tag-added").exit_code == 0
     result = run("diff", tmp_path / "after", tmp_path / "after", "--tag", "v1")
     assert (result.exit_code, "no tag matches v1; there are develop" in result.error) == (2, True)
 
