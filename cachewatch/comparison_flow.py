@@ -45,9 +45,9 @@ from cachewatch.core.model import (
 )
 from cachewatch.core.package_changes import compare_all, part_of
 from cachewatch.core.package_items import items_of
-from cachewatch.core.stacks_prunes_suspicion import Judgement, judge
+from cachewatch.core.stacks_prunes_suspicion import Judgement, judge, with_turnover
 from cachewatch.core.statement_kinds import Items, Statement, StatementKind
-from cachewatch.core.statements import counted, statements_of, with_turnover
+from cachewatch.core.statements import counted, statements_of
 from cachewatch.documents.parsing_and_diagnostics import (
     Documents,
     Problems,

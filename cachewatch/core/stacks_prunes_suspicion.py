@@ -17,9 +17,11 @@ from cachewatch.core.compiler_and_target_migrations import (
     ValueChange,
     judge_values,
 )
+from cachewatch.core.filters_and_default_kinds import Selection
 from cachewatch.core.model import (
     Document,
     Facts,
+    Kind,
     Machine,
     PackageChange,
     PackageCounts,
@@ -28,7 +30,13 @@ from cachewatch.core.model import (
     Verdict,
     places_of,
 )
-from cachewatch.core.statement_kinds import Items, StatementKind
+from cachewatch.core.statement_kinds import (
+    Items,
+    Statement,
+    StatementKind,
+    Turnover,
+    in_order,
+)
 
 _PRUNED_SHARE = 0.05  # of the specs of the tag
 WAVE_SHARE = 0.2  # of the packages of the tag
@@ -308,3 +316,41 @@ def _suspicion(seen: Observation, packages: PackageCounts, unchanged: Survey, me
     if not is_most(affected, lost, places):
         return ""
     return f"{lost:,} of {places:,} builds of a package for a stack and target are missing"
+
+
+def with_turnover(  # noqa: PLR0917
+    statements: tuple[Statement, ...],
+    items: Sequence[Items],
+    before: int,
+    packages: PackageCounts,
+    judgement: Judgement,
+    selection: Selection,
+) -> tuple[Statement, ...]:
+    """Add how many hashes are gone, if these are more than half of all, in at least a fifth of the packages.
+
+    Hashes that are gone with a removed stack are not counted: nothing replaces them. `before` counts the specs of the
+    packages that changed. The documents of other packages are read only if they matter.
+    """
+    lost = frozenset(judgement.lost)
+    gone = [
+        one for one in items if one.counts.vanished and one.left.isdisjoint(lost)
+    ]  # also by changes of kinds that are not selected
+    names = {one.package for one in gone}
+    vanished = sum(one.counts.vanished for one in gone)
+    before -= sum(one.counts.vanished for one in items) - vanished
+    is_same_tag = judgement.whole is None and not judgement.suspicion
+    if not is_same_tag or len(names) < WAVE_SHARE * packages.before or not is_most(len(names), vanished, before):
+        return statements
+    others = (specs for package, specs in judgement.survey().items() if selection.packages(package))
+    before += sum(count for specs in others for one, count in specs.items() if selection.chooses(one))
+    if not is_most(len(names), vanished, before):
+        return statements
+    rebuilt = sum(one.counts.vanished for one in gone if one.stories[0].kind is StatementKind.REBUILT)
+    pruned = sum(one.counts.vanished for one in gone if one.is_prunable)
+    turnover = Statement(
+        kind=StatementKind.TURNOVER,
+        packages=tuple(sorted(names)),
+        turnover=Turnover(before, rebuilt, pruned, vanished - rebuilt - pruned),
+        kinds=frozenset({Kind.TURNOVER}),
+    )
+    return in_order((*statements, turnover))

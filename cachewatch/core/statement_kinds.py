@@ -411,3 +411,13 @@ def removed_packages(statements: Iterable[Statement]) -> frozenset[str]:
     return frozenset(
         package for one in statements if one.kind is StatementKind.PACKAGE_REMOVED for package in one.packages
     )
+
+
+def in_order(statements: Iterable[Statement]) -> tuple[Statement, ...]:
+    """Sort statements by the rank of their kind, then by their numbers of items and stacks."""
+    return tuple(
+        sorted(
+            statements,
+            key=lambda one: (RANKS[one.kind], -one.counts.total, -len(one.stacks), one.name, one.before, one.after),
+        )
+    )

@@ -12,11 +12,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cachewatch.core.compiler_and_target_migrations import ValueChange
-from cachewatch.core.filters_and_default_kinds import Selection
 from cachewatch.core.graphs_and_attribution import Cause, assign
 from cachewatch.core.matching_and_verdicts import loss_kinds
-from cachewatch.core.model import Kind, PackageCounts, Signature
-from cachewatch.core.stacks_prunes_suspicion import WAVE_SHARE, Judgement, Merge, is_most
+from cachewatch.core.model import Kind, Signature
+from cachewatch.core.stacks_prunes_suspicion import Judgement, Merge
 from cachewatch.core.statement_kinds import (
     LOSSES,
     OF_VALUES,
@@ -31,7 +30,7 @@ from cachewatch.core.statement_kinds import (
     Statement,
     StatementKind,
     Story,
-    Turnover,
+    in_order,
     is_of_tag,
     name_of,
 )
@@ -229,44 +228,6 @@ def _count_in_each_place(items: Iterable[Items], found: Mapping[_Head, _Taken]) 
         for head in {_Head(story.kind, name_of(place, story.machine)) for story in lost for place in story.places}:
             if head in found:
                 found[head].here[one.package] += one.counts
-
-
-def with_turnover(  # noqa: PLR0917
-    statements: tuple[Statement, ...],
-    items: Sequence[Items],
-    before: int,
-    packages: PackageCounts,
-    judgement: Judgement,
-    selection: Selection,
-) -> tuple[Statement, ...]:
-    """Add how many hashes are gone, if these are more than half of all, in at least a fifth of the packages.
-
-    Hashes that are gone with a removed stack are not counted: nothing replaces them. `before` counts the specs of the
-    packages that changed. The documents of other packages are read only if they matter.
-    """
-    lost = frozenset(judgement.lost)
-    gone = [
-        one for one in items if one.counts.vanished and one.left.isdisjoint(lost)
-    ]  # also by changes of kinds that are not selected
-    names = {one.package for one in gone}
-    vanished = sum(one.counts.vanished for one in gone)
-    before -= sum(one.counts.vanished for one in items) - vanished
-    is_same_tag = judgement.whole is None and not judgement.suspicion
-    if not is_same_tag or len(names) < WAVE_SHARE * packages.before or not is_most(len(names), vanished, before):
-        return statements
-    others = (specs for package, specs in judgement.survey().items() if selection.packages(package))
-    before += sum(count for specs in others for one, count in specs.items() if selection.chooses(one))
-    if not is_most(len(names), vanished, before):
-        return statements
-    rebuilt = sum(one.counts.vanished for one in gone if one.stories[0].kind is StatementKind.REBUILT)
-    pruned = sum(one.counts.vanished for one in gone if one.is_prunable)
-    turnover = Statement(
-        kind=StatementKind.TURNOVER,
-        packages=tuple(sorted(names)),
-        turnover=Turnover(before, rebuilt, pruned, vanished - rebuilt - pruned),
-        kinds=frozenset({Kind.TURNOVER}),
-    )
-    return in_order((*statements, turnover))
 
 
 def counted(items: Iterable[Items], judgement: Judgement, tag: str) -> Judgement:
@@ -525,13 +486,3 @@ def _causes_of(statement: Statement, rebuilt: Iterable[RebuiltSpecs]) -> tuple[C
             named[assigned[one.causes]].add(one.package)
     found = [CauseCount(cause, specs[cause], tuple(sorted(named[cause]))) for cause in specs]
     return tuple(sorted(found, key=lambda one: (-one.specs, one.cause.sort_key)))
-
-
-def in_order(statements: Iterable[Statement]) -> tuple[Statement, ...]:
-    """Sort statements by the rank of their kind, then by their numbers of items and stacks."""
-    return tuple(
-        sorted(
-            statements,
-            key=lambda one: (RANKS[one.kind], -one.counts.total, -len(one.stacks), one.name, one.before, one.after),
-        )
-    )

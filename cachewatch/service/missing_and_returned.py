@@ -28,8 +28,7 @@ from cachewatch.core.advice.waits_and_reminders import (
 )
 from cachewatch.core.model import Kind
 from cachewatch.core.stacks_prunes_suspicion import is_most
-from cachewatch.core.statement_kinds import Counts, Statement, StatementKind, name_of
-from cachewatch.core.statements import in_order
+from cachewatch.core.statement_kinds import Counts, Statement, StatementKind, in_order, name_of
 from cachewatch.core.versions_spellings_targets import version_key
 from cachewatch.errors import SourceError, UnknownRevision
 from cachewatch.git.local_repository import Repository
