@@ -23,7 +23,6 @@ from cachewatch.core.advice.actions import TASKS
 from cachewatch.core.advice.environment_coverage import Coverage, CoverageChange, Environment, best, compare_coverage
 from cachewatch.core.advice.verbs_and_reasons import OF_LOCK_FILE, Known, Verb
 from cachewatch.core.advice.waits_and_reminders import (
-    A_MONTH,
     Departure,
     Fact,
     MetBinaries,
@@ -170,10 +169,12 @@ def _assembled(
         links=context.config.links,
         rows=stream.subscription.limit.rows,
     )
+    still_open = digest.assessment.still_open
+    is_repeated = not stream.is_urgent and digest.remembered.repeats_advice(still_open, digest.created)
     return PendingDigest(
         digest=digest,
         advances=advances,
-        is_empty=digest.is_empty and not any(part.is_lost for part in parts) and not _is_to_be_repeated(stream, digest),
+        is_empty=digest.is_empty and not is_repeated and not any(part.is_lost for part in parts),
         holds=holds,
         lacks_pin=bool(parts) and all(part.lacks_pin for part in parts),
     )
@@ -183,17 +184,6 @@ def _lock_of(environment: CoverageChange | None) -> str:
     """Return a checksum of the hashes that an environment needs; it changes when the lock file does."""
     hashes = sorted(environment.after.environment.hashes) if environment is not None else ()
     return hashlib.sha256("".join(hashes).encode()).hexdigest()[:12] if hashes else ""
-
-
-_LASTING = (*OF_LOCK_FILE, Verb.STAY, Verb.MOVE)  # remembered until its cause ends
-
-
-def _is_to_be_repeated(stream: Stream, digest: Digest) -> bool:
-    """Tell whether open advice was last given to readers a month ago or longer, so that it is repeated."""
-    said = [each.last_said for each in digest.remembered.actions if each.verb in _LASTING]
-    if stream.is_urgent or not said or not any(each.verb in _LASTING for each in digest.assessment.still_open):
-        return False
-    return max(said) <= digest.created - A_MONTH
 
 
 def with_actions(draft: PendingDigest, stream: Stream, state: StreamState, *, is_sent: bool) -> PendingDigest:

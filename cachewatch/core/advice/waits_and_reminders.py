@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core import names_and_layouts as tag_names
-from cachewatch.core.advice.verbs_and_reasons import OF_LOCK_FILE, Action, Because
+from cachewatch.core.advice.verbs_and_reasons import OF_LOCK_FILE, Action, Because, Verb
 
 
 class DepartureKind(StrEnum):
@@ -167,6 +167,7 @@ class MetBinaries(Struct, frozen=True, kw_only=True, tag="met"):
 
 
 A_MONTH = timedelta(days=28)
+_LASTING = (*OF_LOCK_FILE, Verb.STAY, Verb.MOVE)  # remembered until its cause ends
 BACK_SHARE = 0.9  # of the packages that vanished; if as many returned, it counts as back
 Fact = Departure | OpenAction | AnnouncedWave | SeenPin | StillMissing | MetBinaries
 
@@ -201,6 +202,11 @@ class Remembered(Struct, frozen=True):
     def actions(self) -> tuple[OpenAction, ...]:
         """The actions that readers were asked to take."""
         return tuple(one for one in self.facts if isinstance(one, OpenAction))
+
+    def repeats_advice(self, still_open: Iterable[Action], now: datetime) -> bool:
+        """Tell whether open advice was last given to readers a month ago or longer, so that a digest repeats it."""
+        said = [each.last_said for each in self.actions if each.verb in _LASTING]
+        return bool(said) and any(each.verb in _LASTING for each in still_open) and max(said) <= now - A_MONTH
 
     @property
     def met(self) -> frozenset[str]:
