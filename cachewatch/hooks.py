@@ -108,7 +108,7 @@ class Hooks:
 
     @_declares(firstresult=True)
     def causes(self, repository: Any) -> Any:
-        """Return an object that explains rebuilt specs, with `of_changesets`, `of_digest` and `of_environment`."""
+        """Return an object that explains rebuilt specs, with `of_changesets`, `of_digest`, `of_environment` and `graph`."""
 
 
 class Extensions:

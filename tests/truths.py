@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,6 +79,15 @@ class History:
 
     folder: Path
     revisions: dict[str, str]
+
+
+def read_index(folder: Path) -> dict[str, Any]:
+    """Return the index of a real cache."""
+    if (folder / "build_cache").exists():
+        return dict(json.loads((folder / "build_cache/index.json").read_text()))
+    manifest = json.loads((folder / "v3/manifests/index/index.manifest.json").read_text())
+    checksum = manifest["data"][0]["checksum"]
+    return dict(json.loads((folder / "blobs/sha256" / checksum[:2] / checksum).read_text()))
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,10 @@
 """The commands that list the contents of a revision: `show`, `tags`, `stacks` and `packages`."""
 
 import re
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
+from functools import cached_property, partial
 from typing import Any
 
 import click
@@ -27,6 +28,7 @@ from cachewatch.cli.terminal import (
     format_option,
     palette,
     warn_of,
+    warn_of_graph,
     width,
     with_options,
     write,
@@ -42,6 +44,7 @@ from cachewatch.core.filters_and_default_kinds import (
     spec_texts,
     variant_name,
 )
+from cachewatch.core.graphs_and_attribution import depends_on
 from cachewatch.core.model import Diagnostic, Document, Signature, Specs
 from cachewatch.core.versions_spellings_targets import sorted_versions
 from cachewatch.documents.parsing_and_diagnostics import parse
@@ -111,8 +114,9 @@ def show(
 
     PACKAGE is a name or a glob ('py-*'), with what Spack writes behind a name: versions (hdf5@1.14:), a compiler
     (%gcc@12, %c,cxx=gcc), variants (+mpi api=v112), target= (also zen2:), os=, platform=, arch= and /HASH; and
-    stack=. Without a name ('%gcc@12'), all packages are searched. It may also be the hash of a spec or what it begins
-    with (/22xqlomm), or the path of a document (a .md file).
+    stack=. Where a dependency graph is recorded, ^zlib@1.3 asks for specs that depend on such a zlib. Without a name
+    ('%gcc@12'), all packages are searched. It may also be the hash of a spec or what it begins with (/22xqlomm), or
+    the path of a document (a .md file).
     """
     pieces: Iterable[bytes]
     with ExitStack() as stack:
@@ -148,7 +152,7 @@ def _packages(name: str, catalogue: "_Catalogue") -> list[tables.ShownPackage]:
         raise UsageError(f"{name!r} names no package; `cachewatch packages` lists them")
     if is_plain(asked.package):
         found = catalogue.package(asked)
-        kept = _chosen_specs(found, asked)
+        kept = catalogue.dependents(_chosen_specs(found, asked) if asked.conditions else found, asked)
         if not kept.document.specs:
             where = f"{catalogue.until(asked)}{catalogue.elsewhere(asked)}"
             raise UsageError(f"{name}: {_nothing_so(found.document, asked)}{where}")
@@ -158,6 +162,7 @@ def _packages(name: str, catalogue: "_Catalogue") -> list[tables.ShownPackage]:
         signatures |= each.document.specs.counts.keys()
         if (kept := _chosen_specs(each, asked)).document.specs:
             some.append(kept)
+    some = [kept for each in some if (kept := catalogue.dependents(each, asked)).document.specs]
     if not some:
         unknown = _no_such_variant(signatures, asked) if signatures else "no package matches"
         what = "such a version" if asked.says_only_versions else "such a spec"
@@ -165,12 +170,11 @@ def _packages(name: str, catalogue: "_Catalogue") -> list[tables.ShownPackage]:
     return some
 
 
-def _chosen_specs(shown: tables.ShownPackage, asked: SpecPattern) -> tables.ShownPackage:
-    """Return the package with only the specs that match `asked`."""
-    if not asked.conditions:
-        return shown
-    specs = {each: signature for each, signature in shown.document.specs.items() if asked(each, signature)}
-    return replace(shown, document=replace(shown.document, specs=Specs.of(specs)), counts=shown.document.specs.counts)
+def _chosen_specs(shown: tables.ShownPackage, matches: Callable[[str, Signature], bool]) -> tables.ShownPackage:
+    """Return the package with only the specs that match."""
+    specs = {each: signature for each, signature in shown.document.specs.items() if matches(each, signature)}
+    counts = shown.counts or shown.document.specs.counts
+    return replace(shown, document=replace(shown.document, specs=Specs.of(specs)), counts=counts)
 
 
 def _nothing_so(document: Document, asked: SpecPattern) -> str:
@@ -178,6 +182,8 @@ def _nothing_so(document: Document, asked: SpecPattern) -> str:
     signatures = document.specs.counts
     if not signatures:
         return "its document has no specs"
+    if asked.dependencies and any(asked(*each) for each in document.specs.items()):
+        return f"no such spec depends on {asked.dependencies[0].text}"
     if unknown := _no_such_variant(signatures, asked):
         return unknown
     if asked.says_only_versions:
@@ -215,6 +221,7 @@ class _Catalogue:
     def __init__(self, repo: str | None, revision: str, line: ProgressLine, stack: ExitStack) -> None:
         self._repo, self._revision, self._line, self._stack = repo, revision, line, stack
         self._opened: tuple[Repository, Revision] | None = None
+        self._without: defaultdict[tuple[SpecPattern, str], set[str]] = defaultdict(set)
 
     def package(self, asked: SpecPattern) -> tables.ShownPackage:
         """Return one package, with the revision that last changed it."""
@@ -232,7 +239,7 @@ class _Catalogue:
         """Return the last day on which the tag had a matching spec, as the end of a sentence; "" without an index."""
         repository, revision = self._open()
         tag = revision.tag or tag_names.DEFAULT_TAG
-        past = extensions().hook.past(repository=repository, log=None)
+        past = None if asked.dependencies else extensions().hook.past(repository=repository, log=None)
         if past is None:
             return ""
         with closing(past):
@@ -245,7 +252,8 @@ class _Catalogue:
         own = revision.tag or tag_names.DEFAULT_TAG
         tags = tag_names.in_order(tags_of(repository, revision).ids)
         found = []
-        for tag in tags[: _MOST_TAGS + 1] if own in tags else ():  # otherwise the error lists the tags
+        # Without the tag, the error lists the tags; graphs of other tags are not read.
+        for tag in tags[: _MOST_TAGS + 1] if own in tags and not asked.dependencies else ():
             if tag == own:
                 continue
             with suppress(CachewatchError):
@@ -278,6 +286,39 @@ class _Catalogue:
                     f"/{each}: no spec in {listing.side.tag} has a hash that begins so; `cachewatch history blame /{each}` looks in the past"
                 )
         return found
+
+    def dependents(self, shown: tables.ShownPackage, asked: SpecPattern) -> tables.ShownPackage:
+        """Return the package with only the specs that have all dependencies that `asked` names.
+
+        Raises UsageError if it names any, and no graph is recorded.
+        """
+        if not asked.dependencies:
+            return shown
+        graph = self._graph
+        if graph is None:
+            below = asked.dependencies[0].text
+            raise UsageError(f"{asked.text}: documents do not say what a spec depends on; leave out ^{below}")
+
+        def has_all(spec_hash: str, signature: Signature) -> bool:
+            spec = graph.find(shown.document.package, spec_hash)
+            return spec is not None and all(
+                depends_on(
+                    graph, spec, partial(each.is_met_by, dependent=signature), self._without[each, signature.platform]
+                )
+                for each in asked.dependencies
+            )
+
+        return _chosen_specs(shown, has_all)
+
+    @cached_property
+    def _graph(self) -> Any:
+        """The recorded dependency graph of the tag, or None; what cannot be read of it is named at the end."""
+        repository, revision = self._open()
+        causes = extensions().hook.causes(repository=repository)
+        graph = causes and causes.graph(revision.commit, revision.tag or tag_names.DEFAULT_TAG)
+        if graph:
+            self._stack.callback(lambda: deque(map(warn_of_graph, graph.unreadable.values()), maxlen=0))
+        return graph
 
     def _open(self) -> tuple[Repository, Revision]:
         if self._opened is None:

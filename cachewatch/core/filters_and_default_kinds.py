@@ -11,10 +11,12 @@ from functools import lru_cache
 
 import re2
 from msgspec import Struct, field
+from msgspec.structs import replace
 
+from cachewatch.core.graphs_and_attribution import LANGUAGES, Dependency, GraphNode
 from cachewatch.core.model import Kind, Signature
 from cachewatch.core.names_and_layouts import similar
-from cachewatch.core.versions_spellings_targets import Versions, compiler, runs, variants
+from cachewatch.core.versions_spellings_targets import NO_COMPILER, Versions, compiler, runs, variants
 from cachewatch.errors import UsageError
 
 # The meaning of each kind, and whether digests report it by default; worst first.
@@ -336,8 +338,6 @@ _FIELDS: Mapping[str, tuple[str, Callable[[Signature], tuple[str, ...]]]] = {
     "target": ("targets", lambda signature: (signature.target,)),
     "stack": ("stacks", lambda signature: signature.stacks),
 }
-_LANGUAGES = ("c", "cxx", "fortran")  # a spec has one compiler: that of the first that it needs
-
 
 # The beginnings of words that continue the spec before them, as on Spack's command line.
 _CONTINUES = re.compile(r"[+~%@^-]|[\w-]+:?=")
@@ -364,54 +364,70 @@ class SpecCondition(Struct, frozen=True):
 
 
 class SpecPattern:
-    """A filter for specs in Spack's syntax: NAME@VERSIONS%COMPILER+VARIANT KEY=VALUE target=T os=O arch=A /HASH.
+    """A filter for specs in Spack's syntax: NAME@VERSIONS%COMPILER+VARIANT KEY=VALUE target=T os=O arch=A /HASH ^SPEC.
 
-    Without a name, it matches all packages.
+    Without a name, it matches all packages. Behind each ^ are the conditions of a dependency.
     """
 
     def __init__(self, text: str) -> None:
         begin = _NAME.match(text)
         self.text, self.package, end = text, begin[1] if begin else "", begin.end() if begin else 0
         self.conditions: list[SpecCondition] = []
+        self.dependencies: tuple[SpecPattern, ...] = ()
         compilers: list[tuple[int, SpecCondition]] = []
         while text[end:].strip():
             part = _SPEC_PART.match(text, end)
+            if part is None and (rest := text[end:].lstrip()).startswith("^"):
+                first = SpecPattern(rest[1:].lstrip())
+                self.dependencies = (first, *first.dependencies)
+                if not first.package:
+                    raise UsageError(f"{text}: write the name of a package behind ^")
+                break
             if part is None:
-                raise UsageError(f"{text}: {_why_not(text[end:])}")
+                raise UsageError(
+                    f"{text}: {text[end:]!r} cannot be understood; write NAME@1.2:%gcc@12+mpi api=v1 target=zen4: os=rhel9"
+                    " arch=linux-rhel9-zen4 /HASH ^NAME@1.2"
+                )
             if part["compiler"]:
                 compilers.append((_language(part, text), _compiler_condition(part)))
             else:
                 self.conditions += _conditions(part, text)
             end = part.end()
-        first = min((language for language, _ in compilers), default=0)
-        self.conditions += [condition for language, condition in compilers if language == first]
-        if self.conditions and not self.package:
+        chosen = min((language for language, _ in compilers), default=0)
+        self.conditions += [condition for language, condition in compilers if language == chosen]
+        if (self.conditions or self.dependencies) and not self.package:
             self.package = "*"
 
     def __call__(self, spec_hash: str, signature: Signature) -> bool:
-        """Tell whether a spec matches; the name of its package is not tested."""
+        """Tell whether a spec matches; the name of its package and its dependencies are not tested."""
         return all(condition.test(spec_hash, signature) for condition in self.conditions)
+
+    def is_met_by(self, use: Dependency, node: GraphNode, dependent: Signature) -> bool:
+        """Tell whether a dependency matches, also by the name of a virtual package, whose version is not recorded."""
+        if not matcher(self.package)(node.name) and (
+            self.package not in use.virtuals or any(one.what == "versions" for one in self.conditions)
+        ):
+            return False
+        own = replace(dependent, versions=(node.version,), compiler=node.compiler or NO_COMPILER, stacks=())
+        return self(node.hash, replace(own, os=node.os, target=node.target, variants=node.variants))
 
     @property
     def says_only_versions(self) -> bool:
         """Whether all conditions are about versions."""
-        return all(condition.what == "versions" for condition in self.conditions)
-
-
-def _why_not(rest: str) -> str:
-    if rest.lstrip().startswith("^"):
-        return f"documents do not say what a spec depends on; leave out {rest.strip()}"
-    return f"{rest!r} cannot be understood; write NAME@1.2:%gcc@12+mpi api=v1 target=zen4: os=rhel9 arch=linux-rhel9-zen4 /HASH"
+        return not self.dependencies and all(condition.what == "versions" for condition in self.conditions)
 
 
 def _language(part: re.Match[str], text: str) -> int:
-    """Return the number of the compiler's language. Raises UsageError if the text names no language."""
+    """Return the number of the compiler's language: a spec has one compiler, that of the first that it needs.
+
+    Raises UsageError if the text names no language.
+    """
     languages = (part["languages"] or "c").split(",")
-    if not set(languages) <= set(_LANGUAGES):
+    if not set(languages) <= set(LANGUAGES):
         raise UsageError(
             f"{text}: documents do not say what a spec depends on, only its compiler: write %gcc or %c,cxx=gcc"
         )
-    return min(map(_LANGUAGES.index, languages))
+    return min(map(LANGUAGES.index, languages))
 
 
 def _compiler_condition(part: re.Match[str]) -> SpecCondition:

@@ -5,7 +5,7 @@ answers.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Protocol
@@ -124,6 +124,26 @@ def by_name(nodes: Mapping[str, GraphNode]) -> Mapping[str, GraphNode]:
     for name in shared_names(nodes) if len(found) < len(nodes) else ():
         del found[name]
     return {**found, **nodes}
+
+
+def depends_on(
+    graph: Graph, spec: GraphNode, matches: Callable[[Dependency, GraphNode], bool], without: set[str]
+) -> bool:
+    """Tell whether a spec has a dependency that matches, at any depth.
+
+    `without` has hashes of specs without one; those that are found are added.
+    """
+    below, seen = [spec], {spec.hash}
+    while below:
+        for use in below.pop().dependencies:
+            node = graph.find(use.name, use.hash) or GraphNode(hash=use.hash, name=use.name)
+            if matches(use, node):
+                return True
+            if node.hash not in seen and node.hash not in without:
+                seen.add(node.hash)
+                below.append(node)
+    without |= seen
+    return False
 
 
 Value = str | tuple[str, ...]

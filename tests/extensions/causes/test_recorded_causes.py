@@ -12,7 +12,7 @@ from caches import edge, node, put
 from conftest import ROOT, Run
 from helpers import catalogue, document, history, records, spec_hash
 from helpers import record as record_of
-from truths import V3, History
+from truths import V3, History, read_index
 
 from cachewatch.extensions.buildcaches.published_tags import Cache
 from cachewatch.extensions.buildcaches.recorder import record
@@ -37,15 +37,6 @@ def test_a_new_zlib_rebuilds_what_depends_on_it(run: Run, histories: dict[str, H
     assert (cause["package"], cause["what"], cause["before"], cause["after"]) == ("zlib", "version", "1.3", "1.3.1")
     assert (cause["specs"], cause["attributed"], len(cause["hashes"])) == (6, 6, 6)
     assert found["recorded"] is True
-
-
-def read_index(folder: Path) -> dict[str, Any]:
-    """Return the index of a real cache."""
-    if (folder / "build_cache").exists():
-        return dict(json.loads((folder / "build_cache/index.json").read_text()))
-    manifest = json.loads((folder / "v3/manifests/index/index.manifest.json").read_text())
-    checksum = manifest["data"][0]["checksum"]
-    return dict(json.loads((folder / "blobs/sha256" / checksum[:2] / checksum).read_text()))
 
 
 def rehashed(index: dict[str, Any]) -> dict[str, Any]:
