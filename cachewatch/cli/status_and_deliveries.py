@@ -32,8 +32,8 @@ from cachewatch.operators.status_and_problems import (
     find_problems,
     read_status,
 )
+from cachewatch.report.dates_and_totals import how_long
 from cachewatch.report.tables_and_listings import Table, text_lines
-from cachewatch.report.words import how_long
 from cachewatch.report.words import number as number_of
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.streams_and_silences import in_a_row

@@ -20,9 +20,9 @@ import msgspec
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.model import Diagnostic
 from cachewatch.errors import UsageError
+from cachewatch.report.dates_and_totals import how_long
 from cachewatch.report.diff_blocks_and_colours import Palette, fitted
 from cachewatch.report.json_and_csv import pretty_json
-from cachewatch.report.words import how_long
 
 
 def say(text: str) -> None:

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from cachewatch.config.general_settings import Config
 from cachewatch.config.schedules_and_dates import quiet_until
-from cachewatch.report.words import how_long, number
+from cachewatch.report.dates_and_totals import how_long
+from cachewatch.report.words import number
 from cachewatch.service.alerts_and_staleness import OPERATORS
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.held_digests import goes_out_at

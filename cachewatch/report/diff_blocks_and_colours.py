@@ -21,18 +21,9 @@ from cachewatch.core.statement_kinds import LOSSES, OF_VALUES, Counts, Line, Sev
 from cachewatch.core.statements import Wants
 from cachewatch.core.versions_spellings_targets import NO_COMPILER
 from cachewatch.report import words
+from cachewatch.report.dates_and_totals import chosen_lines, nothing, signed, total
 from cachewatch.report.rebuild_cause_words import reason_lines
-from cachewatch.report.words import (
-    FEW_NAMES,
-    MOST_NAMES,
-    chosen_lines,
-    first_of,
-    names,
-    nothing,
-    number,
-    signed,
-    total,
-)
+from cachewatch.report.words import FEW_NAMES, MOST_NAMES, first_of, names, number
 from cachewatch.report.words_file import words as wording
 
 _CODES = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1", "dim": "2"}

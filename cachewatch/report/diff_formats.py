@@ -21,6 +21,7 @@ from cachewatch.core.graphs_and_attribution import Explanation
 from cachewatch.core.model import PackageChange, PackageCounts
 from cachewatch.core.statement_kinds import Counts, Severity, Statement, StatementKind
 from cachewatch.core.statements import BY_VERSION, Wants, of_kinds
+from cachewatch.report.dates_and_totals import chosen_lines, heading, nothing, signed, tags_named, total
 from cachewatch.report.diff_blocks_and_colours import Block, Palette, Requested, Shown, fitted, tell
 from cachewatch.report.json_and_csv import (
     SCHEMA,
@@ -34,7 +35,7 @@ from cachewatch.report.json_and_csv import (
     with_owners,
 )
 from cachewatch.report.rebuild_cause_words import attributed_json, heading_and_causes
-from cachewatch.report.words import chosen_lines, fact, heading, nothing, number, share_of, signed, tags_named, total
+from cachewatch.report.words import fact, number, share_of
 
 
 def read_report(changeset: Changeset, asked: Requested) -> Report:

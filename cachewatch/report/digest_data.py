@@ -31,13 +31,14 @@ from cachewatch.core.versions_spellings_targets import (
     runs,
 )
 from cachewatch.report import digest_body_and_table as first_screen
+from cachewatch.report.dates_and_totals import accounting
 from cachewatch.report.digest_and_message_values import Digest, Example, Span, TagDigest, VersionsChange
 from cachewatch.report.digest_body_and_table import Row, Section
 from cachewatch.report.environment_words import Clean, Data, coverage_data, pinned_data
 from cachewatch.report.json_and_csv import MOST_CSV, CsvCollector, CsvPacker, csv_table, statement_values
 from cachewatch.report.rebuild_cause_words import Reason, reasons_of
 from cachewatch.report.todo_and_commands import advice, mirror_of, steps, still_open, todo
-from cachewatch.report.words import accounting, reason_of
+from cachewatch.report.words import reason_of
 from cachewatch.report.words_file import Words, words
 
 SCHEMA = "cachewatch.digest/2"

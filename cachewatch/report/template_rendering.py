@@ -25,10 +25,11 @@ from cachewatch.core.changesets import Changeset
 from cachewatch.core.escaping_and_mentions import code, markdown, safe
 from cachewatch.errors import TemplateError, WorkFailed
 from cachewatch.report import words
+from cachewatch.report.dates_and_totals import how_long
 from cachewatch.report.diff_blocks_and_colours import Requested
 from cachewatch.report.diff_formats import told_reports
 from cachewatch.report.rebuild_cause_words import grouped
-from cachewatch.report.words import how_long, number
+from cachewatch.report.words import number
 from cachewatch.report.words_file import entries
 from cachewatch.runtime.files_and_locks import shipped_template
 from cachewatch.runtime.untrusted_files import read_inside

@@ -7,9 +7,9 @@ from helpers import catalogue, history, record
 from msgspec.structs import replace
 
 from cachewatch.core.filters_and_default_kinds import Globs, Selection
+from cachewatch.report.dates_and_totals import accounting
 from cachewatch.report.digest_body_and_table import happened, routine
 from cachewatch.report.digest_data import view
-from cachewatch.report.words import accounting
 from cachewatch.report.words_file import words
 
 

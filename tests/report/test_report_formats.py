@@ -19,7 +19,7 @@ from pairs import some_pair
 
 from cachewatch.core.escaping_and_mentions import markdown, safe
 from cachewatch.core.filters_and_default_kinds import select
-from cachewatch.report.words import accounting, days, how_long
+from cachewatch.report.dates_and_totals import accounting, days, how_long
 
 
 @pytest.mark.parametrize(

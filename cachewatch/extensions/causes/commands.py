@@ -41,6 +41,7 @@ from cachewatch.extensions.causes.predecessors_and_causes import Impact
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.git.tags_and_documents import tree_of
+from cachewatch.report.dates_and_totals import days
 from cachewatch.report.json_and_csv import encode
 from cachewatch.report.rebuild_cause_words import (
     MOST_CAUSES,
@@ -58,7 +59,7 @@ from cachewatch.report.rebuild_cause_words import (
 )
 from cachewatch.report.tables_and_listings import Table, write_table
 from cachewatch.report.template_rendering import render
-from cachewatch.report.words import days, number
+from cachewatch.report.words import number
 
 _MOST_SPECS = 20
 _MOST_DIFFERENCES = 4

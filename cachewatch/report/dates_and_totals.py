@@ -1,0 +1,198 @@
+"""Say between which days and revisions a report compares, how long something lasted, and how its numbers add up."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from cachewatch.core.changesets import Report
+from cachewatch.core.escaping_and_mentions import safe, safe_name
+from cachewatch.core.model import Kind
+from cachewatch.core.statement_kinds import (
+    Counts,
+    Line,
+    Statement,
+    StatementKind,
+)
+from cachewatch.core.statements import Wants
+from cachewatch.report.words import names, number, share_of, tag_event
+
+
+def there_since(line: Line) -> str:
+    """Return since when removed builds had been present; "" if that is unknown."""
+    stay = line.stay
+    if stay is None:
+        return ""
+    days = int(stay.days or 0)
+    lasted = f", {'at least ' if stay.is_least else ''}{number(days, 'day')}" if days else ""
+    return f"was there since {stay.day}{' or before' if stay.or_before else lasted}"
+
+
+_MOST_SHARES = 6
+
+
+def signed(counts: Counts) -> str:
+    """Return how many specs were added, removed, and kept with changed stacks: `+12 -3, 1 spec kept`."""
+    changed = " ".join(f"{sign}{count:,}" for sign, count in (("+", counts.new), ("-", counts.vanished)) if count)
+    return ", ".join(filter(None, (changed, f"{number(counts.kept, 'spec')} kept" if counts.kept else "")))
+
+
+def _shares(found: Iterable[tuple[StatementKind, Counts]]) -> tuple[Counter[str], Counter[str], Counter[str]]:
+    """Return how many specs were added, removed, and only changed stacks, by the words for their kinds.
+
+    Kept specs that entered or left the selection are counted by themselves.
+    """
+    came, went, moved = Counter[str](), Counter[str](), Counter[str]()
+    for kind, counts in found:
+        if counts.total:
+            share = share_of(kind)
+            came[share] += counts.new
+            came[f"kept {share}"] += counts.entered
+            went[share] += counts.vanished
+            went[f"kept {share}"] += counts.left
+            moved[share] += counts.stayed
+    return +came, +went, +moved  # without those of none
+
+
+def accounting(statements: Iterable[Statement]) -> str:
+    """Return `+96: 64 rebuilt, 15 in upgrades; -79: 64 rebuilt, 15 in upgrades`; "" if nothing changed.
+
+    The largest numbers of each side are named.
+    """
+    statements = list(statements)
+    came, went, _ = _shares((one.kind, one.counts) for one in statements)
+    old = sum(one.counts.unbuilt for one in statements)
+    moved = sum(one.counts.stayed for one in statements) - old
+    parts = []
+    for sign, shares in (("+", came), ("-", went)):
+        told = sorted(((count, share) for share, count in shares.items()), reverse=True)
+        named = [f"{count:,} {share}" for count, share in told[:_MOST_SHARES]]
+        rest = sum(count for count, _ in told[_MOST_SHARES:])
+        parts += [f"{sign}{shares.total():,}: {', '.join(named + [f'{rest:,} others'] * bool(rest))}"] if told else []
+    parts += [f"{number(old, 'old build')} that may be pruned at any time"] if old else []
+    parts += [f"{number(moved, 'build')} kept, now in other stacks"] if moved else []
+    return "; ".join(parts)
+
+
+def chosen_lines(statement: Statement, wants: Wants) -> tuple[Line, ...]:
+    """Return the lines of wanted kinds; all lines if only the statement itself is of a wanted kind."""
+    lines = tuple(line for line in statement.lines if wants(line.kinds))
+    return lines or (statement.lines if wants(statement.kinds) else ())
+
+
+def total(report: Report, wants: Wants) -> str:
+    """Return the total line for the wanted kinds: `2 of 5 packages changed; their specs: ...`.
+
+    If only some kinds are wanted, the numbers are those of their lines.
+    """
+    found = [(one.kind, line) for one in report.statements for line in chosen_lines(one, wants)]
+    came, went, moved = _shares((kind, line.counts) for kind, line in found)
+    plus, minus = f"+{came.total():,}", f"-{went.total():,}"
+    sides = [(f"{plus} {minus}", came)] if came == went else [(plus, came), (minus, went)]
+    sides.append((f"{moved.total():,} kept with changed stacks", moved))
+    shares = "; ".join(
+        f"{head}: {', '.join(f'{count:,} {share}' for share, count in side.items())}" for head, side in sides if side
+    )
+    told = f" ({shares})" if shares else ""
+    packages, specs = report.packages, report.specs
+    if not wants(frozenset()):
+        changed = len({line.package for _, line in found})
+        whole = number(packages.before + packages.added, "package")
+        # Of packages without changes it is not known whether they have selected specs.
+        which = number(changed, "package") if report.is_part else f"{changed:,} of {whole}"
+        return f"{which} {'has' if changed == 1 else 'have'} changes of these kinds{told}"
+    new, gone = (
+        len({line.package for _, line in found if kind in line.kinds})
+        for kind in (Kind.PACKAGE_ADDED, Kind.PACKAGE_REMOVED)
+    )
+    rebuilt = f" ({packages.rebuilt_only:,} of them only rebuilt)" if packages.rebuilt_only else ""
+    on_both_sides = packages.before - packages.removed
+    counted = [f"{packages.changed:,} of {number(on_both_sides, 'package')} changed{rebuilt}"] if on_both_sides else []
+    if report.is_part:  # of packages without changes it is not known whether they have selected specs
+        is_said = packages.changed or not (new or gone)
+        counted = [f"{number(packages.changed, 'package')} changed{rebuilt}"] if is_said else []
+    for count, (one, many) in ((new, ("is new", "are new")), (gone, ("was removed", "were removed"))):
+        if count:
+            which = f"{count:,} more" if counted else number(count, "package")
+            counted.append(f"{which} {one if count == 1 else many}")
+    whose = "their specs in your selection" if report.is_part else "their specs"
+    return f"{', '.join(counted)}; {whose}: {specs.before:,} -> {specs.after:,}{told}"
+
+
+def nothing(report: Report) -> str:
+    """Return a sentence for a report without any changes to show."""
+    counts, tag = report.packages, tag_event(report)
+    told = f"{tag[0].upper()}{tag[1:]}." if tag else ""
+    if report.statements or (not report.is_part and (counts.changed or counts.added or counts.removed)):
+        return told or "Nothing of what was asked for."
+    selected = "your selection of " if report.is_part else ""
+    seen = ", as far as documents could be compared" if report.losses else ""
+    same = ": all documents are the same" if report.is_same and not report.losses else ""
+    unread = {one.package for one in report.unreadable}
+    packages = number(max(counts.before, counts.after) - len(unread), "package")
+    return f"{told} No differences in {selected}{packages}{seen}{same}.".lstrip()
+
+
+_SHORT = 7  # of a revision
+_FEW_TAGS, _MOST_TAGS = 2, 5
+
+
+def tags_named(reports: Sequence[Report]) -> str:
+    """Return the names of the reports' tags: `develop and develop-2025-06-01`."""
+    found = [safe_name(one.tag) for one in reports]
+    return " and ".join(found) if len(found) == _FEW_TAGS else names(found, _MOST_TAGS)
+
+
+def heading(report: Report) -> tuple[str, str]:
+    """Return two texts on the sides of `report`: names and days; in brackets, revisions and the distance."""
+    before, after = report.before, report.after
+    if before.revision and after.revision:
+        name = " -> ".join(dict.fromkeys(safe_name(side.tag or "") for side in (before, after)))
+        revisions = " -> ".join(dict.fromkeys((before.revision[:_SHORT], after.revision[:_SHORT])))
+        sides = "  ".join(filter(None, (name, days(before.time, after.time))))
+        return sides, f"({', '.join(filter(None, (revisions, span(report))))})"
+    tags = {side.tag for side in (before, after) if side.tag}
+    shared = safe_name(tags.pop()) if len(tags) == 1 else ""
+    files = []
+    for side in (before, after):
+        name = (side.revision or "")[:_SHORT] or safe(side.name)
+        tag = f"({safe_name(side.tag)})" if side.tag and not shared else ""
+        files.append(" ".join(filter(None, (name, days(side.time, side.time), tag))))
+    return "  ".join(filter(None, (shared, " -> ".join(files)))), ""
+
+
+def days(before: str | None, after: str | None) -> str:
+    """Return two days in words, with times if they are the same day: `25 May -> 1 Jun 2025`."""
+    if not before or not after:
+        return ""
+    start, end = (datetime.fromisoformat(time).astimezone(UTC) for time in (before, after))
+    last = f"{end.day} {end:%b %Y}"
+    if start == end:
+        return last
+    if start.date() == end.date():
+        clock = "%H:%M:%S" if (start.hour, start.minute) == (end.hour, end.minute) else "%H:%M"
+        return f"{last}, {start:{clock}} -> {end:{clock}} UTC"
+    first = f"{start.day} {start:%b}" if start.year == end.year else f"{start.day} {start:%b %Y}"
+    return f"{first} -> {last}"
+
+
+def span(report: Report) -> str:
+    """Return the distance of the two states, 3 revisions, 2 days; "" if it is unknown."""
+    before, after = report.before, report.after
+    parts = []
+    if report.revisions_between is not None and before.revision != after.revision:
+        parts.append(number(report.revisions_between, "revision"))
+    if before.time and after.time and before.time != after.time:
+        seconds = (datetime.fromisoformat(after.time) - datetime.fromisoformat(before.time)).total_seconds()
+        parts.append(f"{how_long(abs(seconds))} {'later' if seconds > 0 else 'earlier'}")
+    return ", ".join(parts)
+
+
+def how_long(seconds: float) -> str:
+    """Return a duration in its most natural unit: 5 days, 3 hours, 20 minutes, 7 seconds."""
+    if seconds >= 36 * 3600 or abs(seconds - 86400) < 1800:
+        return number(max(1, int(seconds / 86400)), "day")
+    if seconds >= 90 * 60:
+        return number(round(seconds / 3600), "hour")
+    if seconds >= 90:
+        return number(round(seconds / 60), "minute")
+    return number(max(1, round(seconds)), "second")
