@@ -489,7 +489,7 @@ class _ItemsReader:
             places=frozenset(one.place for one in judged),
             stays=frozenset(found),
             behind=tuple(sorted(behind.items())) if is_upgrade else (),
-            of_stacks=len(self._newest_in),
+            of_stacks=len(self._newest_in) if is_upgrade else sum(map(bool, self._versions_in[1].values())),
             replaced=_sorted(replaced) if is_upgrade else (),
         )
 

@@ -157,7 +157,9 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     # newest one; of a downgrade, where the new version was before.
     stays: frozenset[tuple[str, Place]] = frozenset()
     behind: tuple[tuple[str, str], ...] = ()  # selected stacks whose newest version is older than the new one; with it
-    of_stacks: int = 0  # number of selected stacks that have selected builds of the package now
+    # Of an upgrade, the number of selected stacks that have selected builds of the package now; of a downgrade, of all
+    # stacks that have any.
+    of_stacks: int = 0
     replaced: tuple[str, ...] = ()  # versions that places of an upgrade do not have any more
     pairs: tuple[tuple[str, str], ...] = ()  # of an upgrade or a downgrade: newest versions before and after
     machine: Machine | None = None  # of a lost machine

@@ -353,6 +353,18 @@ def test_a_version_that_falls_far_may_be_a_mistake(tmp_path: Path) -> None:
     assert "Only an older version is built now, and the catalogue" in mail(digest_of(near))[1]
 
 
+def test_a_filter_of_stacks_does_not_widen_what_is_only_built_in_an_older_version(tmp_path: Path) -> None:
+    """Another stack, which nobody asked for, keeps the newer version."""
+    kept = record(1, versions=["1.3"], stacks=RADIUSS)
+    repository = history(
+        tmp_path / "r.git",
+        catalogue({"hip": [record(2, versions=["1.3"]), kept]}),
+        catalogue({"hip": [record(3, versions=["1.2"]), kept]}),
+    )
+    _, body = mail(digest_of(read(repository, selection=Selection(stacks=Globs(["e4s"])))))
+    assert body.startswith("To do If you use hip for e4s: keep it where it is installed")
+
+
 def test_a_filter_of_stacks_names_no_package_of_others(tmp_path: Path) -> None:
     """What still has the old compiler has it in a stack that nobody asked for."""
     old = many(0, 20) | {"hdf5": [record(700, stacks=BOTH)]}
