@@ -15,11 +15,12 @@ from cachewatch.core.escaping_and_mentions import safe, safe_name, web_address
 from cachewatch.core.model import LossClass
 from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import Line, Statement, StatementKind, lost_packages, removed_packages
-from cachewatch.core.versions_spellings_targets import falls, is_plain, public_mirror
+from cachewatch.core.versions_spellings_targets import falls
 from cachewatch.report.digest_and_message_values import Digest
 from cachewatch.report.digest_body_and_table import lines_of
 from cachewatch.report.digest_subject import day_of, lacking_only_for
 from cachewatch.report.environment_words import binaries_said
+from cachewatch.report.spack_commands import is_plain, public_mirror
 from cachewatch.report.words import MOST_NAMES, and_more, change_of_values
 from cachewatch.report.words_file import Words
 

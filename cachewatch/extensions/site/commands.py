@@ -12,12 +12,12 @@ from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.terminal import JOBS_OPTION, ProgressLine, warn_of
 from cachewatch.config.channels import FeedConfig
 from cachewatch.core.filters_and_default_kinds import Globs
-from cachewatch.core.versions_spellings_targets import public_mirror
 from cachewatch.extensions.history.build import IndexProgress, ask_index
 from cachewatch.extensions.site.building_and_feeds import ArchivedDigest, Folder, archived_digests, build
 from cachewatch.extensions.site.package_page import Sources
 from cachewatch.extensions.site.reading_history import plan, read
 from cachewatch.git.revision_names_and_times import resolve
+from cachewatch.report.spack_commands import public_mirror
 
 _MOST_WARNINGS = 20
 

@@ -9,14 +9,7 @@ from cachewatch.core import escaping_and_mentions as escaping
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.graphs_and_attribution import What
 from cachewatch.core.model import known_hash
-from cachewatch.core.versions_spellings_targets import (
-    NO_COMPILER,
-    install_line,
-    is_plain,
-    newest,
-    sorted_versions,
-    version_key,
-)
+from cachewatch.core.versions_spellings_targets import NO_COMPILER, newest, sorted_versions, version_key
 from cachewatch.extensions.causes.explaining_reports_and_locks import Chain
 from cachewatch.extensions.site.package_histories import (
     AlikeSpecs,
@@ -48,6 +41,7 @@ from cachewatch.extensions.site.page_parts_and_plots import (
 )
 from cachewatch.extensions.site.reading_history import PackageCauses
 from cachewatch.report.rebuild_cause_words import because, change_of
+from cachewatch.report.spack_commands import install_line, is_plain
 from cachewatch.report.words import number, stack_name
 
 _UP = "../"
