@@ -159,7 +159,7 @@ def lost_by(history: PackageHistory) -> Mapping[str, int]:
 
 
 class Totals(Struct, frozen=True, kw_only=True):
-    """The sums over all packages of a tag after each revision, and its changes; lists have a value a revision."""
+    """The sums over all packages of a tag, and its changes; each list has one value for every revision."""
 
     specs: list[int]
     packages: list[int]  # that have a document
