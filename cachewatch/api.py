@@ -98,11 +98,11 @@ class Summary(Struct, frozen=True, kw_only=True):
         """Return the statements as an HTML table for notebooks."""
         rows = [
             (
-                each.kind.value,
-                ", ".join(each.packages[:_MOST_SHOWN]),
-                signed(each.counts),
+                statement.kind.value,
+                ", ".join(statement.packages[:_MOST_SHOWN]),
+                signed(statement.counts),
             )
-            for each in self.statements
+            for statement in self.statements
         ]
         cells = ("".join(f"<td>{escape(safe(cell))}</td>" for cell in row) for row in rows)
         body = "".join(f"<tr>{row}</tr>" for row in cells)
@@ -132,18 +132,18 @@ class TagChangeset:
 
     def __init__(
         self,
-        found: streams.Changeset,
+        changeset: streams.Changeset,
         revisions_between: int | None,
         check_open: Callable[[], None],
         wants: Callable[[Set[Kind]], bool],
     ) -> None:
-        self.before = found.before
-        self.after = found.after
-        self._found = found
+        self.before = changeset.before
+        self.after = changeset.after
+        self._found = changeset
         self._revisions_between = revisions_between
         self._check_open = check_open
         self._wants = wants
-        self._packages = _guarded(_packages_of(found, check_open))
+        self._packages = _guarded(_packages_of(changeset, check_open))
         self._is_begun = False
 
     def __iter__(self) -> Iterator[PackageChange]:
@@ -460,8 +460,8 @@ def _text(given: object, what: str, how: str = "as text or as a path") -> str:
 
 
 def _listed(name: str, patterns: Patterns) -> tuple[str, ...]:
-    found = (patterns,) if isinstance(patterns, str) or not isinstance(patterns, Iterable) else tuple(patterns)
-    for each in found:
+    texts = (patterns,) if isinstance(patterns, str) or not isinstance(patterns, Iterable) else tuple(patterns)
+    for each in texts:
         if not isinstance(each, str):
             raise TypeError(f"{name}: a filter is one pattern or several, each as text; not {type(each).__name__}")
-    return found
+    return texts

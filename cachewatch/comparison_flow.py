@@ -365,11 +365,11 @@ def _survey(readers: Readers, difference: Difference, isolation: Isolation) -> M
     """Return the number of specs by signature in the unchanged documents, by package."""
     blobs = [blob for blob in difference.unchanged() if is_readable(blob)]
     contents = zip(blobs, readers.after.read(blobs), strict=True)
-    found: dict[str, Mapping[Signature, int]] = {}
+    counts: dict[str, Mapping[Signature, int]] = {}
     for _, part in isolation.each(_surveyed, contents, about_content):
         if not isinstance(part, WorkFailed):
-            found |= part
-    return found
+            counts |= part
+    return counts
 
 
 def _surveyed(contents: Sequence[tuple[Blob, Content]]) -> Mapping[str, Mapping[Signature, int]]:

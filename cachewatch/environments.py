@@ -202,12 +202,12 @@ def _sorted(needs: Iterable[Need]) -> tuple[Need, ...]:
 
 
 def _definitions(listed: Any) -> Mapping[str, list[Any]]:
-    found: dict[str, list[Any]] = {}
+    lists: dict[str, list[Any]] = {}
     for entry in listed if isinstance(listed, list) else []:
         for name, values in entry.items() if isinstance(entry, dict) else ():
             if name != "when" and isinstance(values, list):
-                found.setdefault(name, []).extend(values)
-    return found
+                lists.setdefault(name, []).extend(values)
+    return lists
 
 
 class _Expansion:
@@ -335,19 +335,19 @@ def cover_both(
         others = bases.get(revision.tag or "", {}) if state is states[0] else {}
         parts = [(environment.packages - others.keys(), revision)]
         parts += [(environment.packages & {package}, base) for package, base in others.items()]
-        for packages, each in parts:
-            tree = tags[each.commit].get(each.tag or "")
-            if each.tag and tree is None:
+        for packages, base_of in parts:
+            tree = tags[base_of.commit].get(base_of.tag or "")
+            if base_of.tag and tree is None:
                 continue  # this tag was not there yet, or is not any more
             with suppress(UnknownRevision):
                 listing = (
-                    list_tree(repository, each, each.tag, tree, packages.__contains__)
-                    if each.tag and tree
-                    else list_revision(repository, each, packages.__contains__)
+                    list_tree(repository, base_of, base_of.tag, tree, packages.__contains__)
+                    if base_of.tag and tree
+                    else list_revision(repository, base_of, packages.__contains__)
                 )
                 for package, blob in listing.blobs.items():
                     place = places.setdefault((blob.name, package), (blob, []))
-                    place[1].append((state, tag_names.is_mutable(each.tag)))
+                    place[1].append((state, tag_names.is_mutable(base_of.tag)))
     if listing is not None:
         _contents_read(listing, environment, places, isolation)
     old, new = states
@@ -388,11 +388,11 @@ def _contents_read(listing: Listing, environment: Environment, places: _Places, 
 
 def _answers(questions: Sequence[_Question]) -> list[_Answer | None]:
     """Return the needs that each document meets; None for unreadable documents."""
-    found: list[_Answer | None] = []
+    answers: list[_Answer | None] = []
     for needed, blob, content in questions:
         document = parse_side(blob, content, KnownRecords())
         holdings = {needed.needs[0].package: document.specs} if isinstance(document, Document) else None
-        found.append(
+        answers.append(
             None if holdings is None else {p: cover(needed, holdings, is_pruned=p).needs for p in (False, True)}
         )
-    return found
+    return answers

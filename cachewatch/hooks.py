@@ -168,13 +168,13 @@ def lacking(what: str, name: str) -> str:
 
 def models(kinds: Sequence[SourceKind | ChannelKind | Settings]) -> dict[str, Any]:
     """Return the pydantic model of each type; those that cannot be imported are noted in `failed` instead."""
-    found = {}
+    by_type = {}
     for kind in kinds:
         try:
-            found[kind.type] = load(kind.settings)
+            by_type[kind.type] = load(kind.settings)
         except Exception as error:  # noqa: BLE001  as above
             extensions().failed[kind.type] = str(error)
-    return found
+    return by_type
 
 
 def load(reference: str) -> Any:
@@ -190,7 +190,7 @@ def _found() -> Mapping[str, Callable[[], Any]]:
     folder = Path(__file__).with_name("extensions")
     own = [each.name for each in pkgutil.iter_modules([str(folder)])]
     others = {each.name: each.load for each in entry_points(group="cachewatch.extensions")}
-    found: dict[str, Callable[[], Any]] = {
+    loaders: dict[str, Callable[[], Any]] = {
         name: partial(import_module, f"cachewatch.extensions.{name}") for name in own
     }
-    return found | {name: each for name, each in others.items() if name not in found}
+    return loaders | {name: each for name, each in others.items() if name not in loaders}

@@ -71,11 +71,11 @@ _OURS = {EACCES, EPERM, EROFS, ENOENT, ENOTDIR, ELOOP, EISDIR, ENAMETOOLONG}
 
 def of_error(error: OSError, path: Path) -> DeliveryResult:
     """Return the result of a delivery whose file `path` cannot be written."""
-    said = one_line(f"{path}: {error.strerror or error}", 300)
+    message = one_line(f"{path}: {error.strerror or error}", 300)
     if error.errno in _OURS:
-        said = f"{said}; create the folder and give cachewatch write access"
-        return DeliveryResult(DeliveryOutcome.BLOCKED, said)
-    return DeliveryResult(DeliveryOutcome.DEFERRED, said)
+        message = f"{message}; create the folder and give cachewatch write access"
+        return DeliveryResult(DeliveryOutcome.BLOCKED, message)
+    return DeliveryResult(DeliveryOutcome.DEFERRED, message)
 
 
 _TYPES = {

@@ -109,12 +109,12 @@ def compose(mail: Mail, config: MailConfig, policy: EmailPolicy) -> bytes:
         message.attach(part)
     if rendered.attachments:
         message.make_mixed(boundary=f"=_mixed_{mail.content}")
-        for each in rendered.attachments:
-            main, _, sub = each.content_type.partition(";")[0].partition("/")
+        for attachment in rendered.attachments:
+            main, _, sub = attachment.content_type.partition(";")[0].partition("/")
             charset = {"charset": "utf-8"} if main == "text" else None
-            name, sub = file_name(each.name), sub or "octet-stream"
+            name, sub = file_name(attachment.name), sub or "octet-stream"
             message.add_attachment(
-                each.content, maintype=main, subtype=sub, filename=name, cte="base64", params=charset
+                attachment.content, maintype=main, subtype=sub, filename=name, cte="base64", params=charset
             )
     return message.as_bytes()
 
@@ -341,13 +341,13 @@ class SendmailChannel(MailChannel):
         seconds = self._config.timeout.total_seconds()
         command = [*self._config.command, "-f", self.envelope_sender, "--", message.target]
         environment = {name: os.environ[name] for name in _INHERITED if name in os.environ} | {"LC_ALL": "C"}
-        with tempfile.TemporaryFile() as said:
+        with tempfile.TemporaryFile() as output:
             try:
                 code = subprocess.run(  # noqa: S603  a list, from the operator's configuration
                     command,
                     input=message.payload,
-                    stdout=said,
-                    stderr=said,
+                    stdout=output,
+                    stderr=output,
                     env=environment,
                     timeout=seconds,
                     check=False,
@@ -358,8 +358,8 @@ class SendmailChannel(MailChannel):
             except subprocess.TimeoutExpired:
                 words = f"{command[0]}: did not finish within {seconds:g} seconds"
                 return DeliveryResult(DeliveryOutcome.DEFERRED, words, may_have_arrived=True, is_channel=True)
-            said.seek(0)
-            words = one_line(said.read(4096).decode("utf-8", "replace"), 250)
+            output.seek(0)
+            words = one_line(output.read(4096).decode("utf-8", "replace"), 250)
         if code == 0:
             return SENT
         how = f"ended with {code}" if code > 0 else f"was ended by signal {-code}"

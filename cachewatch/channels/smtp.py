@@ -47,21 +47,21 @@ _OTHER_THAN_SIZE = re.compile(r"5\.[67]\.\d")
 
 def _of_reply(step: str, code: int, words: str) -> DeliveryResult:
     """Return the result of a delivery in which the server refused the command `step` with a code and words."""
-    said, is_opening = one_line(f"{step}: {code} {words}", 300), step in _OPENING
+    reply, is_opening = one_line(f"{step}: {code} {words}", 300), step in _OPENING
     if not 400 <= code < 600:  # no server of mail speaks like this
-        return DeliveryResult(DeliveryOutcome.DEFERRED, said, is_channel=True, may_have_arrived=step == _END)
+        return DeliveryResult(DeliveryOutcome.DEFERRED, reply, is_channel=True, may_have_arrived=step == _END)
     if code < 500:
         is_lost = code == 421 and not is_opening  # the server ends the session, perhaps because of this message
-        return DeliveryResult(DeliveryOutcome.DEFERRED, said, is_channel=is_opening, is_lost=is_lost)
+        return DeliveryResult(DeliveryOutcome.DEFERRED, reply, is_channel=is_opening, is_lost=is_lost)
     if is_opening or code in _LOGIN:
-        return DeliveryResult(DeliveryOutcome.BLOCKED, said, is_channel=True)
+        return DeliveryResult(DeliveryOutcome.BLOCKED, reply, is_channel=True)
     if code == 552:  # a message that is too large, a full mailbox, which may be emptied, or unwelcome content
         is_full, is_unwelcome = step == "RCPT", _OTHER_THAN_SIZE.match(words)
         other = DeliveryOutcome.DEFERRED if is_full else DeliveryOutcome.DEAD if is_unwelcome else None
-        return DeliveryResult((None if _SIZE.match(words) else other) or DeliveryOutcome.TOO_LARGE, said)
+        return DeliveryResult((None if _SIZE.match(words) else other) or DeliveryOutcome.TOO_LARGE, reply)
     if step == "MAIL":  # it is our own address that is not welcome
-        return DeliveryResult(DeliveryOutcome.BLOCKED, said, is_channel=True)
-    return DeliveryResult(DeliveryOutcome.DEAD, said, is_address=step == "RCPT")
+        return DeliveryResult(DeliveryOutcome.BLOCKED, reply, is_channel=True)
+    return DeliveryResult(DeliveryOutcome.DEAD, reply, is_address=step == "RCPT")
 
 
 def _of_failure(step: str, error: OSError) -> DeliveryResult:

@@ -103,16 +103,16 @@ class WebhookChannel(OneByOne):
         status = answer.status
         if 200 <= status < 300:
             return SENT
-        said = self._without_secrets(f"{status} {answer.body[:1000].decode('utf-8', 'replace')}")
+        reply = self._without_secrets(f"{status} {answer.body[:1000].decode('utf-8', 'replace')}")
         if status in _LATER or status >= 500:
-            return DeliveryResult(DeliveryOutcome.DEFERRED, said, retry_after=answer.retry_after(), is_channel=True)
+            return DeliveryResult(DeliveryOutcome.DEFERRED, reply, retry_after=answer.retry_after(), is_channel=True)
         if status == 413:
-            return DeliveryResult(DeliveryOutcome.TOO_LARGE, said)
+            return DeliveryResult(DeliveryOutcome.TOO_LARGE, reply)
         if status in _THIS_MESSAGE:
-            return DeliveryResult(DeliveryOutcome.DEAD, said)
+            return DeliveryResult(DeliveryOutcome.DEAD, reply)
         if 300 <= status < 400:
-            said = f"{status}: the URL redirects; configure the new address"
-        return DeliveryResult(DeliveryOutcome.BLOCKED, said, is_channel=True)
+            reply = f"{status}: the URL redirects; configure the new address"
+        return DeliveryResult(DeliveryOutcome.BLOCKED, reply, is_channel=True)
 
     def _without_secrets(self, text: str) -> str:
         """Return `text` as one line without secrets: the URL, its parts and the signing key."""
@@ -340,13 +340,13 @@ class AppriseChannel(OneByOne):
         chats, parts = apprise.Apprise(), json.loads(message.payload)
         if not chats.add(url):
             return DeliveryResult(DeliveryOutcome.BLOCKED, f"Apprise does not understand the URL of {message.target}")
-        with apprise.LogCapture(level=logging.WARNING, fmt="%(message)s") as said:
+        with apprise.LogCapture(level=logging.WARNING, fmt="%(message)s") as log:
             try:
                 if chats.notify(title=parts["title"], body=parts["body"], body_format="text"):
                     return SENT
             except Exception:  # noqa: BLE001, S110  plugins for a hundred services raise what they like
                 pass
-            text = said.getvalue()
+            text = log.getvalue()
         for secret in re.split(r"[/?&=:@]+", url):
             text = text.replace(secret, "***") if len(secret) >= 8 else text
         return DeliveryResult(DeliveryOutcome.DEFERRED, one_line(f"Apprise could not send it: {text}", 300))

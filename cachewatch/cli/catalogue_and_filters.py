@@ -199,25 +199,25 @@ def open_catalogue(repo: str | None, line: ProgressLine | None = None, *, asked:
     if repo is None and (here := _here()) is not None:
         return here
     if repo is None:
-        found = _default(asked)
+        source = _default(asked)
         why = "the repository here has no documents at HEAD; " if is_in_repository(Path()) else ""
-        say(f"{why}{found.sentence}")
+        say(f"{why}{source.sentence}")
     elif is_url(repo) or os.path.lexists(repo):
-        found = _Default(repo, "")
+        source = _Default(repo, "")
     else:
         raise UsageError(f"{repo}: there is no such folder")
-    return _open(found, line)
+    return _open(source, line)
 
 
 def open_as_fetched(repo: str | None) -> Repository | None:
     """Open the repository of `open_catalogue` without messages and network; None if it was never fetched."""
     if repo is None and (here := _here()) is not None:
         return here
-    found = _Default(repo, "") if repo is not None else _default()
-    if not is_url(found.address):
-        return _open(found)
-    folder = clone_folder(found.address)
-    return open_clone(folder, layout_asked_for() or found.layout) if folder.exists() else None
+    source = _Default(repo, "") if repo is not None else _default()
+    if not is_url(source.address):
+        return _open(source)
+    folder = clone_folder(source.address)
+    return open_clone(folder, layout_asked_for() or source.layout) if folder.exists() else None
 
 
 def is_folder(address: str) -> bool:
@@ -279,10 +279,10 @@ def _default(asked: str = "") -> _Default:
     if is_in_repository(Path()):
         with closing(Repository(Path())) as repository:
             head = repository.objects().get("HEAD^{commit}")
-            said = "it has no commits yet"
+            reason = "it has no commits yet"
             if head is not None:
-                said = f"{nothing_found(repository, head.id, 'HEAD')}; `--repo .` reads its other revisions"
-        problem = f"the repository here is no catalogue: {said}"
+                reason = f"{nothing_found(repository, head.id, 'HEAD')}; `--repo .` reads its other revisions"
+        problem = f"the repository here is no catalogue: {reason}"
     raise UsageError(_THREE_WAYS.format(problem=asked + problem, public=PUBLIC_REPOSITORY))
 
 
@@ -320,12 +320,12 @@ def _configured() -> _Default | None:
 
 def _beside() -> _Default | None:
     """Return the catalogue that `record` or `demo` wrote in the working directory. Raises UsageError for several."""
-    found: list[Path] = []
+    repositories: list[Path] = []
     with suppress(OSError):
         paths = (path for path in Path().iterdir() if path.name != ".git")
-        found = sorted(path for path in paths if (path / "HEAD").is_file() and (path / "objects").is_dir())
+        repositories = sorted(path for path in paths if (path / "HEAD").is_file() and (path / "objects").is_dir())
     names = []
-    for path in found if len(found) <= _MOST_BESIDE else ():
+    for path in repositories if len(repositories) <= _MOST_BESIDE else ():
         with suppress(SourceError), closing(Repository(path)) as repository:
             names += [f"./{path.name}"] if _has_documents(repository) else []
     if len(names) > 1:
@@ -370,11 +370,11 @@ def check_names(filters: Mapping[str, Sequence[str]], comparison: Comparison, do
         if is_unread:
             tags = first_of([safe_name(str(pair.after.tag)) for pair in comparison.pairs])
             where = f"in {tags}; other tags did not change, and were not searched (--tag)"
-        said = f"--{name} {pattern}: {nothing_has(name, pattern, values, where)}"
+        sentence = f"--{name} {pattern}: {nothing_has(name, pattern, values, where)}"
         is_name = is_plain(pattern) and name != "versions" and not pattern.startswith("!")
         if is_name and not has_losses and not is_unread:
-            raise UsageError(said)
-        warn(said)
+            raise UsageError(sentence)
+        warn(sentence)
 
 
 def nothing_has(name: str, pattern: str, values: Values, where: str) -> str:

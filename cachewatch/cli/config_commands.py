@@ -270,12 +270,12 @@ def check(*, config_file: Path | None, no_secrets: bool, is_source_asked: bool, 
         say(f"note: {advice}")
     if is_source_asked:
         with elsewhere(config) as context:
-            found = list(unknown_filters(context))
-        for each in found:
+            unknown = list(unknown_filters(context))
+        for each in unknown:
             warn(each)
-        if not found:
+        if not unknown:
             click.echo("filters: each matches something in the newest revisions")
-        return 2 if found and strict else 0
+        return 2 if unknown and strict else 0
     filtered = [getattr(match, key) for _, match in _matches(config) for key in _OPTION_OF]
     if any(filtered) or any(source.tags or source.since for source in config.sources.values()):
         say(f"note: {_UNASKED}")
@@ -401,20 +401,20 @@ def explain(*, config: Config, package: str, format_: str) -> None:
     """
     # Before the first pass there is no state.
     with (reading if has_state(config.database) else elsewhere)(config) as context:
-        found = list(explain_package(context, package))
+        answers = list(explain_package(context, package))
         names = packages_now(context)
     if names and package not in names:
         warn(f"no source has a package {package} now{did_you_mean(package, sorted(names))}")
     if format_ == "json":
-        write_json("explain", found)
+        write_json("explain", answers)
         return
-    write_lines(safe(line) for each in found for line in _answer(each))
+    write_lines(safe(line) for each in answers for line in _answer(each))
 
 
-def _answer(found: SubscriptionAnswer) -> Iterator[str]:
-    yield f"{found.subscription}  {'would be notified' if found.is_notified else 'would not be notified'}"
-    yield from (f"  {reason}" for reason in found.reasons)
-    if found.is_notified:
-        yield f"  {found.when}, through {'; '.join(found.where)}"
-    if found.urgent:
-        yield f"  at once through {'; '.join(found.urgent)}"
+def _answer(answer: SubscriptionAnswer) -> Iterator[str]:
+    yield f"{answer.subscription}  {'would be notified' if answer.is_notified else 'would not be notified'}"
+    yield from (f"  {reason}" for reason in answer.reasons)
+    if answer.is_notified:
+        yield f"  {answer.when}, through {'; '.join(answer.where)}"
+    if answer.urgent:
+        yield f"  at once through {'; '.join(answer.urgent)}"

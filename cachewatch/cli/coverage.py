@@ -91,24 +91,24 @@ def coverage(
         held = environments.published(
             source, environment.packages, tag=tag, view=view, token_file=token_file, login_file=login_file
         )
-        found = cover(environment, held.holdings, is_pruned=held.is_pruned)
+        report = cover(environment, held.holdings, is_pruned=held.is_pruned)
     else:
         with closing(ProgressLine()) as line, closing(open_catalogue(repo, line)) as opened:
             revision = f"{rev}:{tag}" if tag else rev
             held = environments.recorded_in(opened, repo or str(opened.path), revision, environment.packages)
-            found = cover(environment, held.holdings, is_pruned=held.is_pruned)
+            report = cover(environment, held.holdings, is_pruned=held.is_pruned)
             causes = extensions().hook.causes(repository=opened)
             if causes is not None and held.revision and held.tag:
                 tags = ((held.revision, held.tag),)
-                found = causes.of_environment(found, lockfile, folders=(), tags=tags, isolation=INLINE, warn=warn)
+                report = causes.of_environment(report, lockfile, folders=(), tags=tags, isolation=INLINE, warn=warn)
     if format_ == "json" and not quiet:
-        write([coverage_json(found, held.where)], output)
+        write([coverage_json(report, held.where)], output)
     elif not quiet:
-        write_lines(render_coverage(found, held.where, palette(output)), output)
+        write_lines(render_coverage(report, held.where, palette(output)), output)
     warn_of(held.diagnostics)
     if any(diagnostic.is_loss for diagnostic in held.diagnostics):
         return 4
-    failed = {what: [one for of in reversed(_FAILURES[what]) for one in found.of_class(of)] for what in fail_on}
+    failed = {what: [one for of in reversed(_FAILURES[what]) for one in report.of_class(of)] for what in fail_on}
     for what, specs in failed.items():
         if specs:
             say(f"--fail-on {what}: {named(specs)}")

@@ -166,7 +166,7 @@ def diff(
     BEFORE and AFTER are each a revision (anything that git resolves), a date (2025-06-01, yesterday,
     "3 days ago"), REVISION:TAG for one tag, REVISION:PATH for a document, the path of a document, a folder or a
     spack.lock, without git, or the /HASH of a spec. BEFORE..AFTER is the same as BEFORE AFTER. AFTER is HEAD if omitted; without either, the newest revision is
-    compared with the one before it. Each tag that changed has a report.
+    tags with the one before it. Each tag that changed has a report.
 
     Exit code: 0; 1 if a gate applies; 2 for a mistake; 3 if a source, and 4 if a document cannot be read.
     """
@@ -220,13 +220,13 @@ def _note_not_compared(opened: Sequence[Repository], named: tuple[str, str] | No
         return
     if named is not None and after is None and is_documents(named[0]):
         command = shlex.join(["cachewatch", "diff", NEWEST, named[0]])
-        said = f"{named[0]} is BEFORE, {NEWEST} is AFTER; the other way round"
+        sentence = f"{named[0]} is BEFORE, {NEWEST} is AFTER; the other way round"
     elif opened[0].path == Path() and (folder := uncommitted(opened[0])) is not None:
         command = shlex.join(["cachewatch", "diff", named[0] if named else NEWEST, str(folder)])
-        said = "uncommitted changes are not compared"
+        sentence = "uncommitted changes are not compared"
     else:
         return
-    say(f"{said}: `{command}`")
+    say(f"{sentence}: `{command}`")
 
 
 def _named(before: str | None, after: str | None) -> tuple[str, str] | None:
@@ -322,7 +322,7 @@ def _opened(
 
 @contextmanager
 def _explained(
-    found: Iterable[Changeset], opened: Sequence[Repository], selection: Selection
+    compared: Iterable[Changeset], opened: Sequence[Repository], selection: Selection
 ) -> Iterator[Iterable[Changeset]]:
     """Add to changesets why specs were rebuilt; the graphs are read by another git process."""
     if not opened:
@@ -331,7 +331,7 @@ def _explained(
         causes = extensions().hook.causes(repository=repository)
         if causes is None:
             raise UsageError(lacking("--why", "causes"))
-        yield causes.of_changesets(found, selection, warn_of_graph)
+        yield causes.of_changesets(compared, selection, warn_of_graph)
 
 
 def _selection(filters: dict[str, tuple[str, ...]]) -> Selection:
@@ -403,7 +403,7 @@ def _say_what_failed(reports: Sequence[Report], words: Sequence[str], fail_on: G
         return
     for word in [word for word in words if not word.startswith("!")] or [" ".join(words)]:
         own = Globs(every_kind([word])) if word in words else fail_on
-        found: dict[str, list[str]] = {}
+        words_by_kind: dict[str, list[str]] = {}
         for report in reports:
             kinds = frozenset(kind for kind in report.kinds if own(kind) and fail_on(kind))
             if kinds:
@@ -411,8 +411,8 @@ def _say_what_failed(reports: Sequence[Report], words: Sequence[str], fail_on: G
                 unread = [safe(one.package) for one in report.unreadable] if "unreadable" in kinds else []
                 told = occurrences(report.statements, kinds.__contains__)
                 what = "; ".join(filter(None, (told or tag_event(report, kinds), ", ".join(unread))))
-                found.setdefault(what, []).append(tag)
-        for what, tags in found.items():
+                words_by_kind.setdefault(what, []).append(tag)
+        for what, tags in words_by_kind.items():
             where = f"[{', '.join(tags)}]" if len(reports) > 1 or not what else ""
             # Versions outside of the filter may be there.
             part = "(of the selected versions)" if selection.narrows_versions else ""

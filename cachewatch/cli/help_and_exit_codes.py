@@ -152,14 +152,14 @@ def _lowered(message: str) -> str:
 
 
 def _bad_value(error: click.BadParameter, param: click.Parameter, context: click.Context) -> str:
-    found = _NOT_ONE.match(error.message)
+    match = _NOT_ONE.match(error.message)
     where = _named(param, context)
-    if found is None or not isinstance(param.type, click.Choice):
+    if match is None or not isinstance(param.type, click.Choice):
         return f"{where}: {_lowered(error.message)}"
     choices = list(map(str, param.type.choices))
-    shortened = re.compile(".*".join(map(re.escape, found[1])))  # md for markdown
-    meant = did_you_mean(found[1], choices) or did_you_mean(next(filter(shortened.match, choices), ""), choices)
-    return f"{where}: {found[0]}{', '.join(choices)}{meant}"
+    shortened = re.compile(".*".join(map(re.escape, match[1])))  # md for markdown
+    meant = did_you_mean(match[1], choices) or did_you_mean(next(filter(shortened.match, choices), ""), choices)
+    return f"{where}: {match[0]}{', '.join(choices)}{meant}"
 
 
 def _named(param: click.Parameter, context: click.Context) -> str:
@@ -249,7 +249,7 @@ def completion(context: click.Context, /, *, shell: str) -> None:
     catalogue as it was last fetched. For bash and zsh, put `eval "$(cachewatch help completion bash)"` into ~/.bashrc or
     ~/.zshrc; for fish, write the script to ~/.config/fish/completions/cachewatch.fish.
     """
-    found = get_completion_class(shell)
-    assert found is not None
+    completer = get_completion_class(shell)
+    assert completer is not None
     root = context.find_root()
-    click.echo(found(root.command, {}, "cachewatch", COMPLETING).source())
+    click.echo(completer(root.command, {}, "cachewatch", COMPLETING).source())

@@ -85,18 +85,18 @@ def _digests(context: Context, before: ServiceStatus, after: ServiceStatus, begu
     with context.database.read() as connection:
         newest = deliveries.find(connection, limit=_MOST_DELIVERIES)
         touched = [each for each in reversed(newest) if max(each.created, each.settled_at or each.created) >= begun]
-        found = {each.digest: digests.find(connection, each.digest) for each in touched}
-    for key, digest in found.items():
+        digest_of = {each.digest: digests.find(connection, each.digest) for each in touched}
+    for key, digest in digest_of.items():
         yield f"  {digest.subscription}: {digest.title}" if digest else "  an alert to the operators"
-        for each in touched:
-            if each.digest == key:
-                said = f": {each.said}" if each.said and each.state != "sent" else ""
-                yield f"    {each.channel} -> {each.target}: {each.state}{said}"
+        for delivery in touched:
+            if delivery.digest == key:
+                said = f": {delivery.said}" if delivery.said and delivery.state != "sent" else ""
+                yield f"    {delivery.channel} -> {delivery.target}: {delivery.state}{said}"
     failed = {alert.name: alert.detail for alert in after.alerts if alert.kind == "digest-failed"}
     yield from (f"  {name}: could not be created: {detail}" for name, detail in failed.items())
     held = [each for each in after.held if each.since >= begun]
     yield from (f"  {each.subscription}: held for the operators: {each.reason}" for each in held)
-    told = {digest.subscription for digest in found.values() if digest} | {each.subscription for each in held}
+    told = {digest.subscription for digest in digest_of.values() if digest} | {each.subscription for each in held}
     for stream in after.streams:
         if stream.stream == "regular" and stream.subscription not in told | failed.keys():
             due = f"next {when(stream.due, begun) if stream.due else stream.schedule}"

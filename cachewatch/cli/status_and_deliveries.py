@@ -56,40 +56,40 @@ from cachewatch.store.transactions_and_upgrades import Database, check_same, cop
 def status(*, config: Config, is_check: bool, format_: str) -> int:
     """Show the health of sources and channels, and what is due."""
     with reading(config) as context:
-        found = read_status(context)
+        state = read_status(context)
     now = utc_now().astimezone(ZoneInfo(config.timezone))
-    problems = find_problems(found, config, now)
+    problems = find_problems(state, config, now)
     if format_ == "json":
-        write_json("problems" if is_check else "status", problems if is_check else found)
+        write_json("problems" if is_check else "status", problems if is_check else state)
     elif is_check:
         grades = {"problem": problems.problems, "warning": problems.warnings}
         lines = [f"{grade}: {': '.join(filter(None, (p.what, p.detail)))}" for grade in grades for p in grades[grade]]
-        failed = [f"{source.name} {in_a_row(source.failures)}" for source in found.sources if source.failures]
+        failed = [f"{source.name} {in_a_row(source.failures)}" for source in state.sources if source.failures]
         write_lines(map(safe, lines or ["; ".join(("no problems", *failed))]))
     else:
         colours = palette()
         for_titles = {"PROBLEMS": "red", "WARNINGS": "yellow"}
         write_lines(
             colours.paint(safe(line), "" if line.startswith(" ") else for_titles.get(line, "bold"))
-            for line in _lines(found, problems, now)
+            for line in _lines(state, problems, now)
         )
     return int(is_check and not problems.is_ready)
 
 
-def _lines(found: ServiceStatus, problems: ProblemList, now: datetime) -> list[str]:
-    due = [f"  quiet hours until {when(found.quiet_until, now)}"] if found.quiet_until else []
-    for stream in found.streams:
+def _lines(state: ServiceStatus, problems: ProblemList, now: datetime) -> list[str]:
+    due = [f"  quiet hours until {when(state.quiet_until, now)}"] if state.quiet_until else []
+    for stream in state.streams:
         next_due = f", next {when(stream.due, now)}" if stream.due else ""
         due.append(f"  {_name(stream)}  {stream.schedule}{next_due}")
     sections = {
-        "STATE": [f"  {found.leader} works on it"] if found.leader is not None else [],
-        "SOURCES": [line for source in found.sources for line in _source_lines(source, now)],
+        "STATE": [f"  {state.leader} works on it"] if state.leader is not None else [],
+        "SOURCES": [line for source in state.sources for line in _source_lines(source, now)],
         "NEXT": due,
-        "CHANNELS": [line for channel in found.channels for line in _channel(channel, now)],
-        "HELD": [line for held in found.held for line in _held(held, now)],
+        "CHANNELS": [line for channel in state.channels for line in _channel(channel, now)],
+        "HELD": [line for held in state.held for line in _held(held, now)],
         "SILENCES": [
             f"  {each.name}  {f'until {each.until}' if each.is_active else f'ended on {each.until}, remove it'}: {each.reason}"
-            for each in found.silences
+            for each in state.silences
         ],
         "PROBLEMS": [line for problem in problems.problems for line in _problem(problem, now)],
         "WARNINGS": [line for problem in problems.warnings for line in _problem(problem, now)],
@@ -201,15 +201,15 @@ def list_(*, config: Config, state: str | None, is_all: bool, format_: str, **fi
     """List deliveries, newest first."""
     states, limit = _STATES.get(state or "", ()), None if is_all else _MOST
     with reading(config) as context, context.database.read() as connection:
-        found = outbox.find(connection, states=states, limit=limit, **filters)
+        listed = outbox.find(connection, states=states, limit=limit, **filters)
     if format_ == "json":
-        write_json("deliveries", found)
+        write_json("deliveries", listed)
         return
-    if not found:
+    if not listed:
         click.echo("no deliveries", err=True)
         return
     rows = []
-    for each in found:
+    for each in listed:
         number, created, own_state, where = _cells(each, config.timezone)
         is_unknown = each.state in OPEN and each.channel not in config.channels
         where += "  (the channel is no longer configured)" if is_unknown else ""
@@ -227,27 +227,27 @@ def list_(*, config: Config, state: str | None, is_all: bool, format_: str, **fi
 def show(*, config: Config, number: int, raw: bool, format_: str) -> None:
     """Show one delivery and its history."""
     with reading(config) as context, context.database.read() as connection:
-        found = outbox.delivery(connection, number)
-        if found is None:
+        delivery = outbox.delivery(connection, number)
+        if delivery is None:
             raise UsageError(f"no delivery {number}; see `cachewatch deliveries list`")
         if raw:
             sys.stdout.buffer.write(alerts_summary_actions.message_of(connection, context, number).payload)
             return
-        stored = digests.find(connection, found.digest)
+        stored = digests.find(connection, delivery.digest)
         entries = outbox.history(connection, number)
     if format_ == "json":
         history = [{"at": at, "event": event, "detail": said} for at, event, said in entries]
-        write_json("delivery", {"delivery": found, "history": history})
+        write_json("delivery", {"delivery": delivery, "history": history})
         return
-    lines = ["  ".join(map(str, _cells(found, config.timezone)))]
+    lines = ["  ".join(map(str, _cells(delivery, config.timezone)))]
     if stored is not None:
         lines += [f"  {stored.title}"]
         lines += [f"  digest {stored.key[:12]} of {stored.subscription}, {stored.period}, {stored.state}"]
-    lines += [f"  Message-ID {found.message_id}"] if found.message_id else []
-    expires = f", expires at {minute(found.give_up, config.timezone)}" if found.state in OPEN else ""
-    lines.append(f"  {number_of(found.attempts, 'attempt')}{expires}")
-    if found.state is DeliveryState.SENDING:
-        lines.append(f"  being sent by {found.claimed_by} since {minute(found.due, config.timezone)}")
+    lines += [f"  Message-ID {delivery.message_id}"] if delivery.message_id else []
+    expires = f", expires at {minute(delivery.give_up, config.timezone)}" if delivery.state in OPEN else ""
+    lines.append(f"  {number_of(delivery.attempts, 'attempt')}{expires}")
+    if delivery.state is DeliveryState.SENDING:
+        lines.append(f"  being sent by {delivery.claimed_by} since {minute(delivery.due, config.timezone)}")
     lines += [f"  {second(at, config.timezone)} {event}{': ' + said if said else ''}" for at, event, said in entries]
     write_lines(map(safe, lines))
 
@@ -347,10 +347,10 @@ def _chosen(config: Config, *, state: str | None, channel: str | None, target: s
         raise UsageError("name a delivery by its number, or choose some by --dead, --open, --channel or --target")
     with reading(config) as context, context.database.read() as connection:
         states = _STATES[state] if state else _UNSENT
-        found = outbox.find(connection, states=states, channel=channel, target=target)
-    if not found:
+        rows = outbox.find(connection, states=states, channel=channel, target=target)
+    if not rows:
         raise UsageError("there is no such delivery; `cachewatch deliveries list` takes the same options")
-    return tuple(each.id for each in reversed(found))
+    return tuple(each.id for each in reversed(rows))
 
 
 def _each(config: Config, items: tuple[object, ...], done: str, act: Callable[..., object]) -> None:

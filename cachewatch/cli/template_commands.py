@@ -103,10 +103,10 @@ def list_templates(*, templates_dir: Path | None, format_: str) -> None:
 @TEMPLATES_OPTION
 def show(*, name: str, templates_dir: Path | None) -> None:
     """Print one of cachewatch's own templates, as a starting point, or with --templates-dir one of that folder."""
-    found = source(name, templates_dir)
-    if found is None:
+    shown = source(name, templates_dir)
+    if shown is None:
         raise UsageError(f"no template {name}; see `cachewatch config template list`")
-    write([found[0].encode()], None)
+    write([shown[0].encode()], None)
 
 
 @examples(

@@ -40,11 +40,11 @@ _SIDES = {"before": " (BEFORE)", "after": " (AFTER)", "both": " (BEFORE and AFTE
 
 def warn_of(faults: Iterable[Diagnostic], *, most: int | None = None, more: str = "") -> None:
     """Print a warning for each fault of a document; after `most` of them, only their number and `more`."""
-    found = list(faults)
-    for each in found[:most]:
+    problems = list(faults)
+    for each in problems[:most]:
         warn(f"{each.path}: {each.kind}: {each.message}{_SIDES.get(each.side, '')}")
-    if most is not None and len(found) > most:
-        warn(f"... and {len(found) - most:,} more{more}")
+    if most is not None and len(problems) > most:
+        warn(f"... and {len(problems) - most:,} more{more}")
 
 
 def warn_of_graph(what: str) -> None:

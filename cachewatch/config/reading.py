@@ -33,11 +33,11 @@ def read_whole(node: ConfigNode, context: ConfigContext) -> Config:
         config = WholeConfig.model_validate(values, context=context, by_alias=True, by_name=False)
     except ValidationError as error:
         types = {"channels": channel_models(), "sources": source_models()}
-        for each in error.errors(include_url=False, include_input=False):
-            location = each["loc"]
+        for detail in error.errors(include_url=False, include_input=False):
+            location = detail["loc"]
             if location[2:3] and location[2] in types.get(str(location[0]), ()):
                 location = (*location[:2], *location[3:])  # without the type, which pydantic adds after the name
-            context.note(node.at(location), each["msg"])
+            context.note(node.at(location), detail["msg"])
         context.raise_mistakes()
         raise ConfigError(f"{node.file}: is not a valid configuration") from error
     context.raise_mistakes()  # also those that break nothing, such as a repeated key
@@ -118,7 +118,7 @@ def _beginning(path: Path) -> bytes:
 def _add_subscriptions(entries: dict[str, ConfigNode], path: Path, context: ConfigContext) -> None:
     """Add the subscriptions in the files of `subscriptions.d`, which contain nothing else, to `entries`."""
     main = entries.get("subscriptions")
-    found = dict(main.value) if main and isinstance(main.value, Mapping) else {}
+    known = dict(main.value) if main and isinstance(main.value, Mapping) else {}
     folder, files = path.parent / "subscriptions.d", []
     try:
         files = sorted(folder.iterdir()) if folder.is_dir() else []
@@ -126,12 +126,12 @@ def _add_subscriptions(entries: dict[str, ConfigNode], path: Path, context: Conf
         context.mistakes.append(Mistake(str(folder), 0, "", f"cannot be read: {error.strerror}"))
     for file in (each for each in files if each.suffix in (".yaml", ".yml") and not each.name.startswith(".")):
         for name, node in _subscriptions_in(file, context).items():
-            if name in found:
-                context.note(node, f"stands in {found[name].file}:{found[name].line} already; choose another name")
-            found.setdefault(name, node)
-    if found:
+            if name in known:
+                context.note(node, f"stands in {known[name].file}:{known[name].line} already; choose another name")
+            known.setdefault(name, node)
+    if known:
         entries["subscriptions"] = ConfigNode(
-            value=found, file=path, line=main.line if main else 1, path="subscriptions"
+            value=known, file=path, line=main.line if main else 1, path="subscriptions"
         )
 
 
@@ -215,17 +215,17 @@ class _Tree:
         return None if not node.style and text.lower() in ("", "~", "null") else text
 
     def _mapping(self, node: yaml.MappingNode, path: str, around: tuple[yaml.Node, ...]) -> dict[str, ConfigNode]:
-        found: dict[str, ConfigNode] = {}
+        section: dict[str, ConfigNode] = {}
         for name, value in node.value:
             if not isinstance(name, yaml.ScalarNode):
                 self._refuse(name, path, "has a key that is not a word")
             key, line = self._text(name, path), _line_of(name)
             place = f"{path}.{key}" if path else key
-            if key in found:
-                twice = f"stands in line {found[key].line} already; keep one of them"
+            if key in section:
+                twice = f"stands in line {section[key].line} already; keep one of them"
                 self._context.note(self._make(None, line, place), twice)
-            found.setdefault(key, self._node(value, line, place, around))
-        return found
+            section.setdefault(key, self._node(value, line, place, around))
+        return section
 
     def _text(self, node: Any, path: str) -> str:
         if "\0" in node.value or _HALF.search(node.value):

@@ -151,10 +151,10 @@ def _monthly(day: str) -> tuple[list[str], str]:
 
 
 def _day(name: str) -> int:
-    found = [number for number, full in enumerate(WEEKDAYS) if len(name) > 2 and full.startswith(name)]
-    if not found:
+    days = [number for number, full in enumerate(WEEKDAYS) if len(name) > 2 and full.startswith(name)]
+    if not days:
         raise ConfigError(f"{name!r} is not a day of the week; write mon, tue, wed, thu, fri, sat or sun")
-    return found[0]
+    return days[0]
 
 
 def _end(quiet: Quiet, moment: datetime) -> datetime | None:

@@ -104,10 +104,10 @@ class ConfigContext(Struct, kw_only=True):
 
     def raise_mistakes(self) -> None:
         """Raise ConfigError with all recorded mistakes, if there are any."""
-        found = sorted(set(self.mistakes))
-        if found:
-            count = f"{found[0].file}: {len(found)} mistakes\n" if len(found) > 1 else ""
-            raise ConfigError(count + "\n".join(map(str, found)))
+        mistakes = sorted(set(self.mistakes))
+        if mistakes:
+            count = f"{mistakes[0].file}: {len(mistakes)} mistakes\n" if len(mistakes) > 1 else ""
+            raise ConfigError(count + "\n".join(map(str, mistakes)))
 
 
 def plain(node: ConfigNode, known: dict[int, Any] | None = None) -> Any:
@@ -126,10 +126,10 @@ def plain(node: ConfigNode, known: dict[int, Any] | None = None) -> Any:
 def holds(value: object, wanted: str) -> str:
     """Return the message that a `wanted` ("value", "list" or "section") is needed instead of `value`."""
     if value is NOTHING:
-        found = "nothing"
+        kind = "nothing"
     else:
-        found = "text" if isinstance(value, str) else "a list" if isinstance(value, list | tuple) else "a section"
-    return f"holds {found}; {_WANTED[wanted]}"
+        kind = "text" if isinstance(value, str) else "a list" if isinstance(value, list | tuple) else "a section"
+    return f"holds {kind}; {_WANTED[wanted]}"
 
 
 def unknown(word: str, known: Iterable[str]) -> str:

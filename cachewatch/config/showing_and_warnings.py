@@ -36,19 +36,19 @@ def show_config(config: Config) -> str:
 
 def shown_values(config: Config) -> dict[str, Any]:
     """Return the values of `show_config` as plain dictionaries and lists."""
-    found = _section(config) | {"silences": {silence.name: _section(silence) for silence in config.silences}}
+    values = _section(config) | {"silences": {silence.name: _section(silence) for silence in config.silences}}
     if isinstance(config.state, Path):
-        del found["state_folder"]  # which is for a state in a database
-    return found
+        del values["state_folder"]  # which is for a state in a database
+    return values
 
 
 def _section(section: ConfigSection) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key in keys_of(type(section)).values():
         value = getattr(section, key.attribute)
         if key.name == key.names[0] and (value not in _LEFT_OUT or key.attribute == "hold_for"):
-            found[key.name] = written(value, key.attribute)
-    return found
+            values[key.name] = written(value, key.attribute)
+    return values
 
 
 def written(value: Any, name: str) -> Any:  # noqa: C901, PLR0911, PLR0912  one for each type
@@ -154,16 +154,16 @@ class _OfFile(GenerateJsonSchema):
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         """Describe each key, even if several keys fill one field."""
-        found = super().model_schema(schema)
-        found.pop("title", None)
+        shown = super().model_schema(schema)
+        shown.pop("title", None)
         keys = keys_of(schema["cls"])
-        properties, found["properties"] = found["properties"], {}
-        for name, each in keys.items():
-            form = {word: value for word, value in properties[each.names[0]].items() if word not in _OF_PYTHON}
-            default = f" Default: {default}." if (default := default_of(each)) else ""
-            found["properties"][name] = form | {"description": f"{each.about[:1].upper()}{each.about[1:]}.{default}"}
-        found["required"] = [name for name, each in keys.items() if each.is_required]
-        return found
+        properties, shown["properties"] = shown["properties"], {}
+        for name, own in keys.items():
+            form = {word: value for word, value in properties[own.names[0]].items() if word not in _OF_PYTHON}
+            default = f" Default: {default}." if (default := default_of(own)) else ""
+            shown["properties"][name] = form | {"description": f"{own.about[:1].upper()}{own.about[1:]}.{default}"}
+        shown["required"] = [name for name, each in keys.items() if each.is_required]
+        return shown
 
 
 def default_of(key: ConfigKey) -> str:

@@ -252,13 +252,13 @@ def placeholders(*names: str, needed: str = "") -> FromText:
 
     def parse(text: str) -> str:
         try:
-            found = [(name, form or kind) for _, name, form, kind in Formatter().parse(text) if name is not None]
+            fields = [(name, form or kind) for _, name, form, kind in Formatter().parse(text) if name is not None]
         except ValueError as error:
             raise ConfigError(f"{text!r}: {error}; braces may only enclose names, as in {{subscription}}") from error
-        for name, extra in found:
+        for name, extra in fields:
             if name not in names or extra:
                 raise ConfigError(f"{{{name}}} is not a placeholder here; {unknown(name, names)}")
-        if needed and needed not in dict(found):
+        if needed and needed not in dict(fields):
             raise ConfigError(f"{text!r} lacks {{{needed}}}, without which one digest would overwrite another")
         return text
 

@@ -238,12 +238,12 @@ class Tally(Struct):
 def events_of(statements: Sequence[Statement], tag_event: Event | None) -> tuple[Event, ...]:
     """Return the events that concern the whole tag: `tag_event`, if any, and one for each statement on the tag."""
     events = [tag_event] if tag_event else []
-    for one in statements:
-        if one.kind not in _NO_EVENTS and is_of_tag(one.kind):
-            kind = next((kind for kind in _ATTRIBUTES if kind in one.kinds), None)
-            name = "surplus copies" if one.kind is StatementKind.PRUNE else one.name
-            told = kind if one.kind in OF_VALUES and kind else Kind(one.kind)
-            events.append(Event(told, name, len(one.packages), one.counts.specs))
+    for statement in statements:
+        if statement.kind not in _NO_EVENTS and is_of_tag(statement.kind):
+            kind = next((kind for kind in _ATTRIBUTES if kind in statement.kinds), None)
+            name = "surplus copies" if statement.kind is StatementKind.PRUNE else statement.name
+            told = kind if statement.kind in OF_VALUES and kind else Kind(statement.kind)
+            events.append(Event(told, name, len(statement.packages), statement.counts.specs))
     return tuple(events)
 
 

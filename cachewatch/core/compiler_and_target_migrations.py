@@ -56,12 +56,12 @@ class PackageValues(Struct, frozen=True):
         return _with(signature, self.new)
 
 
-def _with(signature: Signature, found: Mapping[str, frozenset[Attribute]]) -> frozenset[Attribute]:
-    if not found:
+def _with(signature: Signature, by_stack: Mapping[str, frozenset[Attribute]]) -> frozenset[Attribute]:
+    if not by_stack:
         return frozenset()
     own = ((signature.compiler,), (signature.os,), (signature.target,), signature.variants)
     values = (Attribute(kind, text) for kind, texts in zip(_KINDS, own, strict=True) for text in texts)
-    return frozenset(value for value in values if any(value in found.get(stack, ()) for stack in signature.stacks))
+    return frozenset(value for value in values if any(value in by_stack.get(stack, ()) for stack in signature.stacks))
 
 
 def values_of(change: PackageChange) -> PackageValues:
@@ -96,12 +96,12 @@ def _by_stack(signatures: Iterable[Signature], kept: Mapping[str, Set[str]]) -> 
     together: defaultdict[tuple[tuple[str, ...], tuple[str, ...]], tuple[set[str], ...]] = defaultdict(
         lambda: (set(), set(), set(), set())
     )
-    for one in signatures:
-        compilers, oses, targets, variants = together[one.stacks, one.versions]
-        compilers.add(one.compiler)
-        oses.add(one.os)
-        targets.add(one.target)
-        variants.update(one.variants)
+    for signature in signatures:
+        compilers, oses, targets, variants = together[signature.stacks, signature.versions]
+        compilers.add(signature.compiler)
+        oses.add(signature.os)
+        targets.add(signature.target)
+        variants.update(signature.variants)
     parts: defaultdict[str, list[tuple[set[str], ...]]] = defaultdict(list)
     for (stacks, versions), held in together.items():
         for stack in stacks:
@@ -113,37 +113,37 @@ def _by_stack(signatures: Iterable[Signature], kept: Mapping[str, Set[str]]) -> 
     }
 
 
-def _differing(one: _Held, other: _Held) -> frozenset[Attribute]:
-    """Return the values that only `one` has, for attributes that both sides give."""
+def _differing(own: _Held, other: _Held) -> frozenset[Attribute]:
+    """Return the values that only `own` has, for attributes that both sides give."""
     return frozenset(
         Attribute(kind, text)
-        for kind, mine, theirs in zip(_KINDS, one, other, strict=True)
+        for kind, mine, theirs in zip(_KINDS, own, other, strict=True)
         if mine.isdisjoint(_NOT_GIVEN) and theirs.isdisjoint(_NOT_GIVEN)
         for text in (that_matter(mine - theirs) if kind is Kind.VARIANT else mine - theirs)
     )
 
 
 def _steps(had: _Held, gone: Set[Attribute], new: Set[Attribute]) -> Iterator[Step]:
-    old, left, came = (
+    old, left, added = (
         _by_name(side)
         for side in ((Attribute(k, t) for k, texts in zip(_KINDS, had, strict=True) for t in texts), gone, new)
     )
-    for name in left.keys() | came.keys():
-        if name not in came:
+    for name in left.keys() | added.keys():
+        if name not in added:
             yield from (Step(StatementKind.NO_LONGER, before, None) for before in left[name])
             continue
         kind = StatementKind.MIGRATION if name in left else StatementKind.BESIDE
-        pairs = left.get(name) or old.get(name, ()), came[name]
+        pairs = left.get(name) or old.get(name, ()), added[name]
         # with so many values, none can be said to have replaced another one
         if len(pairs[0]) * len(pairs[1]) <= _MOST:
             yield from (Step(kind, before, after) for before, after in product(*pairs))
 
 
 def _by_name(values: Iterable[Attribute]) -> Mapping[tuple[Kind, str], Sequence[Attribute]]:
-    found: defaultdict[tuple[Kind, str], list[Attribute]] = defaultdict(list)
+    attributes: defaultdict[tuple[Kind, str], list[Attribute]] = defaultdict(list)
     for value in values:
-        found[value.kind, value.name].append(value)
-    return found
+        attributes[value.kind, value.name].append(value)
+    return attributes
 
 
 class ValueChange(Struct, frozen=True, kw_only=True):
@@ -221,7 +221,7 @@ def judge_values(
         ):
             packages = frozenset(package for names in stacks.values() for package in names)
             alike.setdefault((step.kind, packages, frozenset(stacks)), []).append(step)
-    found = [
+    changes = [
         ValueChange(
             kind=kind,
             before=tuple(sorted({step.before for step in steps})),
@@ -232,7 +232,7 @@ def judge_values(
         )
         for (kind, packages, stacks), steps in alike.items()
     ]
-    return tuple(sorted(found, key=lambda one: (-len(one.packages), one.name))[:_MOST])
+    return tuple(sorted(changes, key=lambda one: (-len(one.packages), one.name))[:_MOST])
 
 
 _Had = Mapping[tuple[str, Attribute], Sequence[str]]
@@ -240,24 +240,24 @@ _Had = Mapping[tuple[str, Attribute], Sequence[str]]
 
 def _had(seen: SeenValues, unchanged: Mapping[str, Collection[Signature]], wanted: Set[Attribute]) -> _Had:
     """Return, for each stack and wanted value, the packages that had it and are still in the stack."""
-    found: defaultdict[tuple[str, Attribute], list[str]] = defaultdict(list)
+    packages_by_value: defaultdict[tuple[str, Attribute], list[str]] = defaultdict(list)
     by_kind = [{value.text: value for value in wanted if value.kind is kind} for kind in _KINDS]
     for package, stacks in seen.had.items():
         for stack, held in stacks.items():
             for texts, named in zip(held, by_kind, strict=True):
                 for text in named.keys() & texts:
-                    found[stack, named[text]].append(package)
+                    packages_by_value[stack, named[text]].append(package)
     compilers, oses, targets, variants = by_kind
     for package, signatures in chain(seen.documents.items(), unchanged.items()):
         values: dict[tuple[str, ...], set[Attribute]] = {}
-        for one in signatures:
-            own = (compilers.get(one.compiler), oses.get(one.os), targets.get(one.target))
-            values.setdefault(one.stacks, set()).update(
-                filter(None, own), (variants[v] for v in one.variants if v in variants)
+        for signature in signatures:
+            own = (compilers.get(signature.compiler), oses.get(signature.os), targets.get(signature.target))
+            values.setdefault(signature.stacks, set()).update(
+                filter(None, own), (variants[v] for v in signature.variants if v in variants)
             )
         for stack, value in {(stack, value) for stacks, all_ in values.items() for stack in stacks for value in all_}:
-            found[stack, value].append(package)
-    return found
+            packages_by_value[stack, value].append(package)
+    return packages_by_value
 
 
 def _exceptions(stacks: Set[str], steps: Iterable[Step], seen: SeenValues, had: _Had) -> tuple[tuple[str, str], ...]:

@@ -120,10 +120,10 @@ class Nodes:
 
 def by_name(nodes: Mapping[str, GraphNode]) -> Mapping[str, GraphNode]:
     """Return specs by hash and by shortened hash; the latter only where it is unique."""
-    found = {spec_hash[:NAME_LETTERS]: node for spec_hash, node in nodes.items()}
-    for name in shared_names(nodes) if len(found) < len(nodes) else ():
-        del found[name]
-    return {**found, **nodes}
+    named = {spec_hash[:NAME_LETTERS]: node for spec_hash, node in nodes.items()}
+    for name in shared_names(nodes) if len(named) < len(nodes) else ():
+        del named[name]
+    return {**named, **nodes}
 
 
 def depends_on(
@@ -236,16 +236,16 @@ def attribute(causes: Mapping[str, Iterable[Cause]]) -> tuple[Attributed, ...]:
     `causes` maps the hash of each spec to its causes.
     """
     alike: defaultdict[frozenset[Cause], list[str]] = defaultdict(list)
-    for spec_hash, found in causes.items():
-        alike[frozenset(found)].append(spec_hash)
+    for spec_hash, own in causes.items():
+        alike[frozenset(own)].append(spec_hash)
     chosen = assign({found: len(hashes) for found, hashes in alike.items()})
     specs: defaultdict[Cause, list[str]] = defaultdict(list)
     taken: defaultdict[Cause, list[str]] = defaultdict(list)
-    for found, hashes in alike.items():
-        for cause in found:
+    for own, hashes in alike.items():
+        for cause in own:
             specs[cause] += hashes
-        if found:
-            taken[chosen[found]] += hashes
+        if own:
+            taken[chosen[own]] += hashes
     done = [
         Attributed(cause=cause, hashes=tuple(sorted(specs[cause])), attributed=tuple(sorted(taken[cause])))
         for cause in specs

@@ -78,10 +78,10 @@ def not_written(
 
     With `is_compiler_unknown`, one of the two documents writes compilers in another form.
     """
-    found = {name for name in _ATTRIBUTES if not all(_is_given_in(side, name) for side in (before, after))}
+    missing = {name for name in _ATTRIBUTES if not all(_is_given_in(side, name) for side in (before, after))}
     if not all(any("@" in signature.compiler for signature in side) for side in (before, after)):
-        found.add(_COMPILER_VERSION)
-    return frozenset(found | {"compiler"} if is_compiler_unknown else found)
+        missing.add(_COMPILER_VERSION)
+    return frozenset(missing | {"compiler"} if is_compiler_unknown else missing)
 
 
 def _is_given_in(side: Iterable[Signature], name: str) -> bool:
@@ -134,12 +134,12 @@ def together(before: Signature, after: Signature) -> Signature:
     return Signature(*(max(pair, key=lambda value: (value != NO_COMPILER, value)) for pair in pairs))
 
 
-def describe_reused(went: Specs, came: Specs) -> str:
+def describe_reused(removed: Specs, added: Specs) -> str:
     """Return a text about the hashes that mean another spec than before and how the first one differs, or ""."""
-    hashes = sorted(went.hashes & came.hashes)
+    hashes = sorted(removed.hashes & added.hashes)
     if not hashes:
         return ""
-    changes = describe_changes(went[hashes[0]], came[hashes[0]])
+    changes = describe_changes(removed[hashes[0]], added[hashes[0]])
     if len(hashes) == 1:
         return f"hash {hashes[0][:7]} now names another spec: {changes}"
     return f"{len(hashes):,} hashes now name another spec, first {hashes[0][:7]}: {changes}"
@@ -156,10 +156,10 @@ def _difference(name: str, before: Signature, after: Signature) -> str:
     gone, come = ([value for value in one if value not in other] for one, other in ((old, new), (new, old)))
     had, has = (", ".join(map(safe_name, found)) for found in (gone, come))
     if not (any(old) and any(new)):
-        told = f"{had or 'not given'}, now {has or 'not given'}"
+        change = f"{had or 'not given'}, now {has or 'not given'}"
     else:
-        told = f"{had}, now {has}" if had and has else f"{has} added" if has else f"{had} removed"
-    return f"{_ATTRIBUTES[name]} {told}"
+        change = f"{had}, now {has}" if had and has else f"{has} added" if has else f"{had} removed"
+    return f"{_ATTRIBUTES[name]} {change}"
 
 
 def _disagreeing(before: Signature, after: Signature, unwritten: frozenset[str] = NOTHING) -> Iterable[str]:

@@ -201,9 +201,9 @@ def _systems(contents: Contents) -> set[_System]:
 
 
 def _in_places(signatures: Iterable[Signature], places: Collection[Place]) -> Mapping[Place, list[Signature]]:
-    found: dict[Place, list[Signature]] = {place: [] for place in places}
+    signatures_at: dict[Place, list[Signature]] = {place: [] for place in places}
     for signature in signatures:
         for place in signature.places:
-            if place in found:
-                found[place].append(signature)
-    return found
+            if place in signatures_at:
+                signatures_at[place].append(signature)
+    return signatures_at

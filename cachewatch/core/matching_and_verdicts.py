@@ -194,21 +194,21 @@ def matched_across(
         return tuple(gone), tuple(new)
     free = _Free(new, {_built(alike.signature): number for number, alike in enumerate(gone)})
     vanished: list[SignatureCount] = []
-    found: defaultdict[int, list[SignatureCount]] = defaultdict(list)
+    partners: defaultdict[int, list[SignatureCount]] = defaultdict(list)
     for alike in gone:
         count = alike.count
         for number, taken in free.take(alike.signature, count):
             count -= taken
             vanished.append(replace(alike, count=taken, counterpart=new[number].signature))
-            found[number].append(replace(new[number], count=taken, counterpart=alike.signature))
+            partners[number].append(replace(new[number], count=taken, counterpart=alike.signature))
         if count:
             vanished.append(replace(alike, count=count))
-    came = [
+    added = [
         part
         for number, alike in enumerate(new)
-        for part in (*found[number], *([replace(alike, count=free.left[number])] if free.left[number] else []))
+        for part in (*partners[number], *([replace(alike, count=free.left[number])] if free.left[number] else []))
     ]
-    return tuple(vanished), tuple(came)
+    return tuple(vanished), tuple(added)
 
 
 class _Free:
@@ -364,7 +364,7 @@ def _judge(before: Contents, after: Contents) -> PlaceJudgement:
     return PlaceJudgement(verdict, before, after, left, came, old - new - {""}, new - old - {""})
 
 
-def verdict_of(old: Set[str], new: Set[str], left: Contents = frozenset(), came: Contents = frozenset()) -> Verdict:
+def verdict_of(old: Set[str], new: Set[str], left: Contents = frozenset(), added: Contents = frozenset()) -> Verdict:
     """Return the verdict on a place from its versions before and after, and the combinations it lost and gained."""
     if not old or not new:
         return Verdict.GAINED if new else Verdict.LOST
@@ -377,7 +377,7 @@ def verdict_of(old: Set[str], new: Set[str], left: Contents = frozenset(), came:
         (Verdict.RETIRED, old - new - {""}),
         (Verdict.EXTENDED, new - old - {""}),
         (Verdict.NARROWED, left),
-        (Verdict.WIDENED, came),
+        (Verdict.WIDENED, added),
     ):
         if is_so:
             return verdict
@@ -416,18 +416,18 @@ def class_of(
     no_stack, of_place, of_regraded, of_version, of_combination, of_copies = _CLASSES[whole]
     if not signature.stacks:
         return no_stack
-    found = [judged[place] for place in signature.places if place in judged]
-    if any(judgement.verdict is whole for judgement in found):
+    judgements = [judged[place] for place in signature.places if place in judged]
+    if any(judgement.verdict is whole for judgement in judgements):
         return of_place
     is_vanished = whole is Verdict.LOST
-    versions = [judgement.versions_left if is_vanished else judgement.versions_came for judgement in found]
+    versions = [judgement.versions_left if is_vanished else judgement.versions_came for judgement in judgements]
     moved = [
-        judgement for judgement, own in zip(found, versions, strict=True) if not own.isdisjoint(signature.versions)
+        judgement for judgement, own in zip(judgements, versions, strict=True) if not own.isdisjoint(signature.versions)
     ]
     if moved:
         return of_regraded if any(judgement.verdict in REGRADED for judgement in moved) else of_version
     combinations = combinations_of(signature, is_compiler_unknown=is_compiler_unknown)
-    contents = (judgement.left if is_vanished else judgement.came for judgement in found)
+    contents = (judgement.left if is_vanished else judgement.came for judgement in judgements)
     return of_copies if all(own.isdisjoint(combinations) for own in contents) else of_combination
 
 

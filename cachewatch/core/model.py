@@ -241,11 +241,11 @@ class Specs(Mapping[str, Signature]):
     def by_record(self) -> "Specs":
         """Return the specs under keys made from their signatures; a number tells equal ones apart."""
         numbers: Counter[Signature] = Counter()
-        found = {}
+        signatures = {}
         for signature in self.values():
             numbers[signature] += 1
-            found[f"{NO_HASH}{numbers[signature]} {signature!r}"] = signature
-        return Specs.of(found)
+            signatures[f"{NO_HASH}{numbers[signature]} {signature!r}"] = signature
+        return Specs.of(signatures)
 
     def only(self, hashes: Set[str]) -> "Specs":
         """Return the specs with these hashes."""
@@ -716,11 +716,11 @@ def places_of(signatures: Iterable[Signature]) -> frozenset[Place]:
 
 def versions_by_stack(signatures: Iterable[Signature]) -> Mapping[str, Set[str]]:
     """Return the versions in each stack."""
-    found: defaultdict[str, set[str]] = defaultdict(set)
+    by_stack: defaultdict[str, set[str]] = defaultdict(set)
     for stacks, versions in {(signature.stacks, signature.versions) for signature in signatures}:
         for stack in stacks:
-            found[stack].update(versions)
-    return found
+            by_stack[stack].update(versions)
+    return by_stack
 
 
 def kind_of_fact(name: str, *, is_added: bool) -> Kind:

@@ -38,14 +38,14 @@ def is_mutable(tag: str | None) -> bool:
 
 def predecessors(tags: Iterable[str]) -> dict[str, str]:
     """Return the tag before each of `tags` in its series; tags without one are left out."""
-    found: dict[str, str] = {}
+    before: dict[str, str] = {}
     newest: dict[str, str] = {}  # by series
     for tag in sorted(tags, key=version_key):
         if own := series(tag):
             if own in newest:
-                found[tag] = newest[own]
+                before[tag] = newest[own]
             newest[own] = tag
-    return found
+    return before
 
 
 def in_order(tags: Iterable[str]) -> list[str]:

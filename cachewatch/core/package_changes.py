@@ -123,21 +123,21 @@ def _plain(sides: SpecSides, keys: dict[Signature, str]) -> tuple[_Plain | None,
     old, new = (_by_version(side.specs, keys) if side else {} for side in sides)
     for version in [version for version in old if old[version] == new.get(version)]:
         del old[version], new[version]
-    found: list[_Plain] = [
+    plain: list[_Plain] = [
         {"facts": {name: dict.fromkeys(values[name], True) for name in facts}, "specs": specs}
         for values, specs in ((had, old), (has, new))
     ]
-    before, after = found
+    before, after = plain
     for section in [section for section in before if before[section] == after[section]]:
         del before[section], after[section]
     return before if sides[0] else None, after if sides[1] else None
 
 
 def _by_version(counts: Counts, keys: dict[Signature, str]) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+    by_version: dict[str, dict[str, int]] = {}
     for signature, count in counts.items():
-        found.setdefault(", ".join(signature.versions), {})[keys.setdefault(signature, str(len(keys)))] = count
-    return found
+        by_version.setdefault(", ".join(signature.versions), {})[keys.setdefault(signature, str(len(keys)))] = count
+    return by_version
 
 
 def _read_report(
@@ -245,10 +245,10 @@ def _prepare(pair: Pair) -> _Prepared | None:
     has_hashes = all(side.has_hashes for side in (before, after) if side is not None)
     is_compiler_unknown = before is not None and after is not None and before.compiler_form is not after.compiler_form
     old, new, kept, differing = in_one_form(old, new, has_hashes=has_hashes, is_compiler_unknown=is_compiler_unknown)
-    went, came = old.without(kept), new.without(kept)
+    removed, added = old.without(kept), new.without(kept)
     moved = sorted(h for h in differing if old[h].stacks != new[h].stacks)
     restacked = tuple(StackChange(spec_hash, old[spec_hash], new[spec_hash]) for spec_hash in moved)
-    if not (went or came or restacked) and before is not None and after is not None:
+    if not (removed or added or restacked) and before is not None and after is not None:
         return None
     return _Prepared(
         package=pair.package,
@@ -256,8 +256,8 @@ def _prepare(pair: Pair) -> _Prepared | None:
         new=new,
         had=_facts_in(before, old),
         has=_facts_in(after, new),
-        went=went,
-        came=came,
+        went=removed,
+        came=added,
         restacked=restacked,
         is_compiler_unknown=is_compiler_unknown,
     )
@@ -270,19 +270,19 @@ def _facts_in(document: Document | None, specs: Specs) -> Facts | None:
     return document.facts if specs is document.specs else facts_of(specs.counts)
 
 
-def _change_of(one: _Prepared, reported: Reported, *, is_pruned: bool) -> PackageChange | None:
+def _change_of(prepared: _Prepared, reported: Reported, *, is_pruned: bool) -> PackageChange | None:
     """Return the changes of a package: those reported by DeepDiff, rebuilt specs, and kept specs in other stacks."""
-    unknown = one.is_compiler_unknown
+    unknown = prepared.is_compiler_unknown
     vanished, new = reported.specs
-    rebuilt = {s: count for s, count in one.went.counts.items() if one.came.counts.get(s) == count}
-    if not (any(reported.package) or vanished or new or rebuilt or one.restacked):
+    rebuilt = {s: count for s, count in prepared.went.counts.items() if prepared.came.counts.get(s) == count}
+    if not (any(reported.package) or vanished or new or rebuilt or prepared.restacked):
         return None
     all_vanished, all_new = {**rebuilt, **vanished}, {**rebuilt, **new}
     accounted = account(Counter(all_vanished), Counter(all_new), is_compiler_unknown=unknown)
-    moved = (places_in(kept.gained + kept.lost, kept.after.target) for kept in one.restacked)
+    moved = (places_in(kept.gained + kept.lost, kept.after.target) for kept in prepared.restacked)
     touched = places_of((*vanished, *new)).union(*moved)  # the places that may have changed
-    after = _applied(one.old.counts, reported, one.restacked)
-    judged = judge_places(touched, one.old.counts, after, is_compiler_unknown=unknown)
+    after = _applied(prepared.old.counts, reported, prepared.restacked)
+    judged = judge_places(touched, prepared.old.counts, after, is_compiler_unknown=unknown)
     gone, added = matched_across(
         *(
             [SignatureCount(s, count, class_of(s, judged, whole, is_compiler_unknown=unknown)) for s, count in side]
@@ -291,36 +291,36 @@ def _change_of(one: _Prepared, reported: Reported, *, is_pruned: bool) -> Packag
     )
     is_removed, is_added = reported.package
     status = Status.ADDED if is_added else Status.REMOVED if is_removed else Status.CHANGED
-    found = {name: reported.delta(name) for name in FACTS}
-    facts = _known(found, one)
-    losses, machines_lost = judge_losses(judged, one.old.counts, after, one.restacked, is_pruned=is_pruned)
+    deltas = {name: reported.delta(name) for name in FACTS}
+    facts = _known(deltas, prepared)
+    losses, machines_lost = judge_losses(judged, prepared.old.counts, after, prepared.restacked, is_pruned=is_pruned)
     places = place_changes(judged, losses)
-    went, came = _some(one.went, all_vanished), _some(one.came, all_new)
-    unreferenced = _unreferenced(one.new)
-    newly_unreferenced = _newly_unreferenced(one, reported) if is_pruned else ()
+    removed, gained = _some(prepared.went, all_vanished), _some(prepared.came, all_new)
+    unreferenced = _unreferenced(prepared.new)
+    newly_unreferenced = _newly_unreferenced(prepared, reported) if is_pruned else ()
     counts = count_specs(
         accounted.matches,
         gone,
         added,
-        before=len(one.old),
-        after=len(one.old) - len(went) + len(came),
+        before=len(prepared.old),
+        after=len(prepared.old) - len(removed) + len(gained),
         unreferenced=len(unreferenced),
     )
-    had = one.had or NO_FACTS
+    had = prepared.had or NO_FACTS
     change = PackageChange(
-        package=one.package,
+        package=prepared.package,
         status=status,
         facts=facts,
-        stack_versions=tuple(judge_versions({place.stack for place in touched}, one.old.counts, after)),
+        stack_versions=tuple(judge_versions({place.stack for place in touched}, prepared.old.counts, after)),
         places=places,
         machines_lost=machines_lost,
         counts=counts,
         matches=accounted.matches,
         gone=gone,
         new=added,
-        added_hashes=came,
-        removed_hashes=went,
-        restacked=one.restacked,
+        added_hashes=gained,
+        removed_hashes=removed,
+        restacked=prepared.restacked,
         unreferenced=unreferenced,
         newly_unreferenced=newly_unreferenced,
         kinds=frozenset(),
@@ -329,21 +329,21 @@ def _change_of(one: _Prepared, reported: Reported, *, is_pruned: bool) -> Packag
         before=had,
         after={
             name: had[name].difference(delta.removed).union(delta.added) if delta else had[name]
-            for name, delta in found.items()
+            for name, delta in deltas.items()
         },
-        specs_before=one.old,
-        specs_after=one.new,
+        specs_before=prepared.old,
+        specs_after=prepared.new,
     )
     return replace(change, kinds=kinds_of(change))
 
 
-def _known(facts: Mapping[str, Delta], one: _Prepared) -> Mapping[str, Delta]:
+def _known(facts: Mapping[str, Delta], prepared: _Prepared) -> Mapping[str, Delta]:
     """Return `facts` without the compilers that may be equal, because the other side names no compiler."""
-    if not one.is_compiler_unknown or one.had is None or one.has is None:
+    if not prepared.is_compiler_unknown or prepared.had is None or prepared.has is None:
         return facts
     added, removed = (
         () if NO_COMPILER in other["compilers"] else tuple(compiler for compiler in side if compiler != NO_COMPILER)
-        for side, other in ((facts["compilers"].added, one.had), (facts["compilers"].removed, one.has))
+        for side, other in ((facts["compilers"].added, prepared.had), (facts["compilers"].removed, prepared.has))
     )
     return {**facts, "compilers": Delta(added, removed)}
 
@@ -370,14 +370,14 @@ def _unreferenced(specs: Specs) -> tuple[str, ...]:
     return tuple(sorted(spec_hash for spec_hash, signature in specs.items() if signature.is_unreferenced))
 
 
-def _newly_unreferenced(one: _Prepared, reported: Reported) -> tuple[Spec, ...]:
+def _newly_unreferenced(prepared: _Prepared, reported: Reported) -> tuple[Spec, ...]:
     """Return the kept specs that lost their last stack, and new specs without any stack that were not rebuilt."""
     vanished, new = reported.specs
     more = {s for s, count in new.items() if s.is_unreferenced and count > vanished[s]}
-    hashes = {kept.hash for kept in one.restacked if kept.after.is_unreferenced}
+    hashes = {kept.hash for kept in prepared.restacked if kept.after.is_unreferenced}
     if more:
-        hashes |= {spec_hash for spec_hash, signature in one.came.items() if signature in more}
-    return tuple(Spec(spec_hash, one.new[spec_hash]) for spec_hash in sorted(hashes))
+        hashes |= {spec_hash for spec_hash, signature in prepared.came.items() if signature in more}
+    return tuple(Spec(spec_hash, prepared.new[spec_hash]) for spec_hash in sorted(hashes))
 
 
 Chooses = Callable[[Signature], bool]
@@ -401,10 +401,10 @@ def part_of(change: PackageChange, selection: Selection) -> PackageChange | None
     if not (vanished or added or restacked):
         return None
     signatures = (*vanished, *added, *(side for kept in restacked for side in (kept.before, kept.after)))
-    went, came = _some(change.removed_hashes, vanished), _some(change.added_hashes, added)
+    removed, gained = _some(change.removed_hashes, vanished), _some(change.added_hashes, added)
     still = _still(change, chooses)
-    hashes = came.hashes | {k.hash for k in moved}
-    went, came = (Specs.of({h: s for h, s in specs.items() if chooses(s)}) for specs in (went, came))
+    hashes = gained.hashes | {k.hash for k in moved}
+    removed, gained = (Specs.of({h: s for h, s in specs.items() if chooses(s)}) for specs in (removed, gained))
     unreferenced = tuple(
         h
         for h in change.unreferenced
@@ -416,8 +416,8 @@ def part_of(change: PackageChange, selection: Selection) -> PackageChange | None
         gone,
         new,
         moved,
-        before=still.total() + sum(not k.entered for k in moved) + len(went),
-        after=still.total() + sum(not k.left for k in moved) + len(came),
+        before=still.total() + sum(not k.entered for k in moved) + len(removed),
+        after=still.total() + sum(not k.left for k in moved) + len(gained),
         unreferenced=len(unreferenced),
     )
     facts = _chosen_facts(change.facts, signatures, is_seen)
@@ -435,8 +435,8 @@ def part_of(change: PackageChange, selection: Selection) -> PackageChange | None
         matches=matches,
         gone=gone,
         new=new,
-        added_hashes=came,
-        removed_hashes=went,
+        added_hashes=gained,
+        removed_hashes=removed,
         restacked=restacked,
         unreferenced=unreferenced,
         newly_unreferenced=newly_unreferenced,
@@ -502,12 +502,12 @@ _TwoSided = TypeVar("_TwoSided", SpecMatch, StackChange)
 
 def _chosen_sides(changes: Iterable[_TwoSided], chooses: Chooses) -> Iterator[_TwoSided]:
     """Yield the changes with a selected side; if only one side is selected, they are marked as entered or left."""
-    for one in changes:
-        is_before, is_after = chooses(one.before), chooses(one.after)
+    for two_sided in changes:
+        is_before, is_after = chooses(two_sided.before), chooses(two_sided.after)
         if is_before and is_after:
-            yield one
+            yield two_sided
         elif is_before or is_after:
-            yield replace(one, entered=is_after, left=is_before)
+            yield replace(two_sided, entered=is_after, left=is_before)
 
 
 def _added_up(

@@ -258,10 +258,10 @@ class _ItemsReader:
         )
 
     def _add(self, step: _EqualItems) -> None:
-        told = self._told(step)
-        stories = (*told.stories, step.otherwise) if not step.otherwise.is_system else (step.otherwise,)
+        items = self._told(step)
+        stories = (*items.stories, step.otherwise) if not step.otherwise.is_system else (step.otherwise,)
         key = replace(
-            told,
+            items,
             stories=stories,
             stacks=frozenset(),
             kinds=frozenset(),
@@ -270,13 +270,13 @@ class _ItemsReader:
             is_again=step.is_again,
             is_prunable=step.is_prunable,
         )
-        found = self._sums.setdefault(key, _Sum())
-        found.counts += step.counts
-        found.stacks |= told.stacks
-        found.kinds |= step.kinds | told.kinds
+        total = self._sums.setdefault(key, _Sum())
+        total.counts += step.counts
+        total.stacks |= items.stacks
+        total.kinds |= step.kinds | items.kinds
         for signature, changed in zip((step.before, step.after), self._changed, strict=True):
             if signature is not None:
-                found.kinds |= {kind for kind, values, names in changed if not values.isdisjoint(names(signature))}
+                total.kinds |= {kind for kind, values, names in changed if not values.isdisjoint(names(signature))}
 
     def _told(self, step: _EqualItems) -> Items:
         """Return items with what changed in their places; it is the same for all with equal versions and places."""
@@ -319,11 +319,11 @@ class _ItemsReader:
         )
 
     def _add_rebuilt(self, matches: Iterable[SpecMatch]) -> None:
-        found: defaultdict[tuple[str, ...], list[SpecMatch]] = defaultdict(list)
+        by_compilers: defaultdict[tuple[str, ...], list[SpecMatch]] = defaultdict(list)
         for match in matches:
             old, new = match.before.compiler, match.after.compiler  # differ where one document does not give it
-            found[() if old == new else (old, new)].append(match)
-        for compilers, alike in found.items():
+            by_compilers[() if old == new else (old, new)].append(match)
+        for compilers, alike in by_compilers.items():
             counts = sum(map(_counts_of, alike), start=Counts())
             stacks = {stack for match in alike for stack in match.after.stacks if self._sees(stack)}
             story = Story(kind=StatementKind.REBUILT, before=compilers[:1], after=compilers[1:])
@@ -361,14 +361,14 @@ class _ItemsReader:
                     moved_to=self._moved_to[place.place],
                     systems=_named_systems(place, {os for target, os in built if target == place.target}),
                 )
-        for one in self._change.machines_lost:
-            if self._sees(one.stack):
+        for machine_loss in self._change.machines_lost:
+            if self._sees(machine_loss.stack):
                 yield OwnedLoss(
                     package=self._change.package,
-                    place=one.place,
-                    machine=one.machine,
-                    versions=one.versions,
-                    loss=one.loss,
+                    place=machine_loss.place,
+                    machine=machine_loss.machine,
+                    versions=machine_loss.versions,
+                    loss=machine_loss.loss,
                 )
 
     def _is_loss(self, signature: Signature) -> bool:
@@ -390,30 +390,30 @@ class _ItemsReader:
             yield Story(kind=StatementKind.PACKAGE_ADDED, after=_sorted(change.after["versions"]))
             return
         had, has = (frozenset(side.versions) if side else frozenset() for side in (before, after))
-        found: dict[Story, set[Place]] = {}
+        by_story: dict[Story, set[Place]] = {}
         for place in old | new:
             if place in old and before is not None and (place, before.platform, before.os) in self._machines:
                 lost = self._machines[place, before.platform, before.os]
-                found.setdefault(
+                by_story.setdefault(
                     Story(kind=StatementKind.MACHINE_LOST, before=lost.versions, machine=lost.machine), set()
                 ).add(place)
             judged = self._judged.get(place)
             if judged is None:
                 continue
-            went = had - self._has[place] if place in old else frozenset()
-            came = has - self._had[place] if place in new else frozenset()
+            dropped = had - self._has[place] if place in old else frozenset()
+            gained = has - self._had[place] if place in new else frozenset()
             # A spec of an older version, in the place of which came another spec of a version that was there.
-            there = has - came if went and place in new else frozenset()
-            for story in self._of_place(judged, went, came, there, is_old=place in old, is_new=place in new):
-                found.setdefault(story, set()).add(place)
-        for story in sorted(found, key=lambda s: (RANKS[s.kind], -len(found[s]), s.before, s.after)):
-            yield self._regraded.get(story.kind) or replace(story, places=frozenset(found[story]))
+            there = has - gained if dropped and place in new else frozenset()
+            for story in self._of_place(judged, dropped, gained, there, is_old=place in old, is_new=place in new):
+                by_story.setdefault(story, set()).add(place)
+        for story in sorted(by_story, key=lambda s: (RANKS[s.kind], -len(by_story[s]), s.before, s.after)):
+            yield self._regraded.get(story.kind) or replace(story, places=frozenset(by_story[story]))
 
     def _of_place(
         self,
         judged: PlaceChange,
-        went: frozenset[str],
-        came: frozenset[str],
+        lost: frozenset[str],
+        gained: frozenset[str],
         there: frozenset[str],
         *,
         is_old: bool,
@@ -421,7 +421,7 @@ class _ItemsReader:
     ) -> Iterator[Story]:
         verdict = judged.verdict
         if verdict in REGRADED:
-            if went or came:
+            if lost or gained:
                 yield Story(kind=TOLD_AS[verdict], before=judged.before[-1:], after=judged.after[-1:])
         elif verdict is Verdict.LOST:
             if is_old:
@@ -430,12 +430,12 @@ class _ItemsReader:
             if is_new and judged.place not in self._places_before:
                 new = tuple(version for version in judged.after if version in self._added)
                 yield Story(kind=StatementKind.PLACE_GAINED, after=judged.after, versions=new)
-        elif went:
+        elif lost:
             yield Story(
-                kind=StatementKind.RETIRED, before=_sorted(went), after=_sorted(came), remaining=_sorted(there - went)
+                kind=StatementKind.RETIRED, before=_sorted(lost), after=_sorted(gained), remaining=_sorted(there - lost)
             )
-        elif came:
-            yield Story(kind=StatementKind.EXTENDED, after=_sorted(came))
+        elif gained:
+            yield Story(kind=StatementKind.EXTENDED, after=_sorted(gained))
 
     def _still_built(self, signature: Signature) -> tuple[str, ...]:
         """Return the versions of an unreferenced spec that some stack still builds in another spec."""
@@ -458,11 +458,11 @@ class _ItemsReader:
 
         A story names all versions that its places gained or lost, and the newest before and after.
         """
-        found: defaultdict[StatementKind, list[PlaceChange]] = defaultdict(list)
+        changes: defaultdict[StatementKind, list[PlaceChange]] = defaultdict(list)
         for judged in self._change.places:
             if judged.verdict in REGRADED and self._sees(judged.stack):
-                found[TOLD_AS[judged.verdict]].append(judged)
-        return {kind: self._regraded_story(kind, found[kind]) for kind in sorted(found, key=RANKS.__getitem__)}
+                changes[TOLD_AS[judged.verdict]].append(judged)
+        return {kind: self._regraded_story(kind, changes[kind]) for kind in sorted(changes, key=RANKS.__getitem__)}
 
     def _regraded_story(self, kind: StatementKind, judged: Sequence[PlaceChange]) -> Story:
         is_upgrade = kind is StatementKind.UPGRADED
@@ -472,7 +472,7 @@ class _ItemsReader:
         replaced = set[str]().union(*(set(one.before) - set(one.after) for one in judged))
         if is_upgrade:
             old = {before for before, _ in pairs} | replaced
-            found = (
+            stays = (
                 (version, place)
                 for one in self._change.specs_after.counts
                 for version in old.intersection(one.versions)
@@ -480,14 +480,14 @@ class _ItemsReader:
                 if behind.get(place.stack) != version
             )
         else:
-            found = ((one.after[-1], one.place) for one in judged if one.after[-1] in one.before)
+            stays = ((one.after[-1], one.place) for one in judged if one.after[-1] in one.before)
         return Story(
             kind=kind,
             before=_sorted({before for before, _ in pairs} | replaced),
             after=_sorted({after for _, after in pairs}.union(*(set(one.after) - set(one.before) for one in judged))),
             pairs=tuple(sorted(pairs, key=lambda pair: tuple(map(version_key, pair)))),
             places=frozenset(one.place for one in judged),
-            stays=frozenset(found),
+            stays=frozenset(stays),
             behind=tuple(sorted(behind.items())) if is_upgrade else (),
             of_stacks=len(self._newest_in) if is_upgrade else sum(map(bool, self._versions_in[1].values())),
             replaced=_sorted(replaced) if is_upgrade else (),
@@ -542,12 +542,12 @@ class _ItemsReader:
         if key not in self._found_others:
             side = self._change.specs_after if is_before else self._change.specs_before
             wanted = set(stacks)
-            found = [
+            others = [
                 s
                 for s in side.counts
                 if target in (None, s.target) and versions in (None, s.versions) and not wanted.isdisjoint(s.stacks)
             ]
-            self._found_others[key] = facts_of(found)
+            self._found_others[key] = facts_of(others)
         return self._found_others[key]
 
 
@@ -563,11 +563,11 @@ def _built_for(signature: Signature | None) -> Hashable:
     return signature and (signature.versions, signature.stacks, signature.target, signature.platform, signature.os)
 
 
-def _unlike(one: Signature, other: Signature) -> tuple[str, ...]:
-    """Return the compiler and the variants that `one` has and `other` does not."""
-    compiler = [] if one.compiler == other.compiler else [one.compiler]
+def _unlike(own: Signature, other: Signature) -> tuple[str, ...]:
+    """Return the compiler and the variants that `own` has and `other` does not."""
+    compiler = [] if own.compiler == other.compiler else [own.compiler]
     variants = set(other.variants)
-    return (*compiler, *(v for v in one.variants if v not in variants))
+    return (*compiler, *(v for v in own.variants if v not in variants))
 
 
 def _sorted(versions: Iterable[str]) -> tuple[str, ...]:

@@ -256,7 +256,7 @@ def _most_first(stacks: Iterable[str], items: Iterable[Items], field_name: str) 
 
 def _merges(seen: Observation, lost: Iterable[str], gained: Iterable[str]) -> tuple[Merge, ...]:
     """Return merged or renamed stacks; removed stacks that went into the same new ones are one merge."""
-    found: list[tuple[set[str], set[str]]] = []
+    groups: list[tuple[set[str], set[str]]] = []
     missing: dict[str, set[str]] = {}
     for stack in sorted(lost):
         packages = seen.left.get(stack, {})
@@ -273,10 +273,10 @@ def _merges(seen: Observation, lost: Iterable[str], gained: Iterable[str]) -> tu
             continue
         missing[stack] = packages.keys() - set(there)
         own = ({stack}, set[str]().union(*(into[package] for package in there)))
-        for other in [one for one in found if one[1] & own[1]]:
+        for other in [one for one in groups if one[1] & own[1]]:
             own = (own[0] | other[0], own[1] | other[1])
-            found.remove(other)
-        found.append(own)
+            groups.remove(other)
+        groups.append(own)
     return tuple(
         Merge(
             tuple(sorted(removed)),
@@ -285,7 +285,7 @@ def _merges(seen: Observation, lost: Iterable[str], gained: Iterable[str]) -> tu
             gained=frozenset().union(*(seen.joined[stack] for stack in joined))
             - frozenset().union(*(seen.left[stack] for stack in removed)),
         )
-        for removed, joined in found
+        for removed, joined in groups
     )
 
 

@@ -187,21 +187,21 @@ def statements_of(
     """
     packages, takes = part or (0, lambda _package, _stack: True)
     assignment = _Assignment(judgement, tag)
-    found: defaultdict[_Head, _Taken] = defaultdict(_Taken)
-    for one in items:
-        head, story = assignment.of_items(one)
+    taken_by: defaultdict[_Head, _Taken] = defaultdict(_Taken)
+    for member in items:
+        head, story = assignment.of_items(member)
         home = _home(story, judgement) if head.kind in LOSSES else head
-        found[home].items.append((one, story))
-        for other in assignment.also_about(one, home):
-            found[other].elsewhere[one.package] += one.counts.total
-        is_removed = one.stories[0].kind is StatementKind.PACKAGE_REMOVED
-        for lost in one.losses:
+        taken_by[home].items.append((member, story))
+        for other in assignment.also_about(member, home):
+            taken_by[other].elsewhere[member.package] += member.counts.total
+        is_removed = member.stories[0].kind is StatementKind.PACKAGE_REMOVED
+        for lost in member.losses:
             head = assignment.of_loss(lost, is_removed=is_removed)
-            found[head].losses.append(lost if judgement.whole is None else replace(lost, loss=None))
-        for row in one.regraded if judgement.whole is None else ():
-            found[_Head(row.kind, one.package)].rows[one.package] = row
-    _count_in_each_place(items, found)
-    made = [_statement(head, taken, assignment, judgement, takes) for head, taken in found.items()]
+            taken_by[head].losses.append(lost if judgement.whole is None else replace(lost, loss=None))
+        for row in member.regraded if judgement.whole is None else ():
+            taken_by[_Head(row.kind, member.package)].rows[member.package] = row
+    _count_in_each_place(items, taken_by)
+    made = [_statement(head, taken, assignment, judgement, takes) for head, taken in taken_by.items()]
     if part is not None:
         of = judgement.counts
         made = [
@@ -221,13 +221,13 @@ def _home(story: Story, judgement: Judgement) -> _Head:
     return _Head(story.kind, name_of(place, story.machine) if place else "")
 
 
-def _count_in_each_place(items: Iterable[Items], found: Mapping[_Head, _Taken]) -> None:
+def _count_in_each_place(items: Iterable[Items], taken_by: Mapping[_Head, _Taken]) -> None:
     """Add to each lost place and machine the number of specs it lost, also if another statement counts them."""
-    for one in items:
-        lost = [story for story in one.stories if story.kind in LOSSES]
+    for member in items:
+        lost = [story for story in member.stories if story.kind in LOSSES]
         for head in {_Head(story.kind, name_of(place, story.machine)) for story in lost for place in story.places}:
-            if head in found:
-                found[head].here[one.package] += one.counts
+            if head in taken_by:
+                taken_by[head].here[member.package] += member.counts
 
 
 def counted(items: Iterable[Items], judgement: Judgement, tag: str) -> Judgement:
@@ -235,12 +235,12 @@ def counted(items: Iterable[Items], judgement: Judgement, tag: str) -> Judgement
     counts: defaultdict[tuple[StatementKind, str], int] = defaultdict(int)
     pruned = Counter[str]()
     assignment = _Assignment(judgement, tag)
-    for one in items:
-        head, _ = assignment.of_items(one)
+    for member in items:
+        head, _ = assignment.of_items(member)
         if is_of_tag(head.kind):
-            counts[head.kind, head.name] += one.counts.total
+            counts[head.kind, head.name] += member.counts.total
         if head.kind is StatementKind.PRUNE:
-            pruned[one.package] += one.counts.vanished
+            pruned[member.package] += member.counts.vanished
     return replace(judgement, counts=counts, pruned=pruned)
 
 
@@ -321,7 +321,7 @@ def _effects(head: _Head, taken: _Taken) -> Iterator[Effect]:
 
 def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line]:
     """Yield the lines of a statement; all losses, or all versions, of a package share one line."""
-    found: dict[tuple[object, ...], list[tuple[Items | None, Story]]] = {}
+    groups: dict[tuple[object, ...], list[tuple[Items | None, Story]]] = {}
     for items, story in taken.items:
         if head.kind in (*LOSSES, *BY_VERSION):
             key: tuple[object, ...] = (items.package, head.kind)
@@ -332,15 +332,15 @@ def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line
             # Of a stack, apart from what other stacks build.
             is_unbuilt = head.kind in _STACKS and bool(items.counts.unbuilt)
             key = (items.package, story.kind, story.before, story.after, beside, is_unbuilt, *moves)
-        found.setdefault(key, []).append((items, story))
+        groups.setdefault(key, []).append((items, story))
     for package, story in taken.rows.items():
-        found.setdefault((package, head.kind), []).append((None, story))
+        groups.setdefault((package, head.kind), []).append((None, story))
     if head.kind in LOSSES:
         for lost in taken.losses:
             story = Story(kind=head.kind, before=lost.versions, places=frozenset({lost.place}), machine=lost.machine)
-            found.setdefault((lost.package, head.kind), []).insert(0, (None, story))
+            groups.setdefault((lost.package, head.kind), []).insert(0, (None, story))
     lines = []
-    for key, group in found.items():
+    for key, group in groups.items():
         line = _line(str(key[0]), group)
         if head.kind in BY_VERSION:
             line = replace(line, values=assignment.values_of(line.package, {p.stack for p in line.story.places}))
@@ -417,15 +417,15 @@ def select_statements(statements: Iterable[Statement], wants_line: WantsLine, wa
     """Divide statements into selected ones and the rest; statements about a package are divided line by line."""
     shown: list[Statement] = []
     rest: list[Statement] = []
-    for one in statements:
-        if is_of_tag(one.kind):
-            (shown if wants(one.kinds) else rest).append(one)
+    for statement in statements:
+        if is_of_tag(statement.kind):
+            (shown if wants(statement.kinds) else rest).append(statement)
         else:
             sides: tuple[list[Line], list[Line]] = ([], [])
-            for line in one.lines:
+            for line in statement.lines:
                 sides[not wants_line(line)].append(line)
-            shown += _with(one, sides[0])
-            rest += _with(one, sides[1])
+            shown += _with(statement, sides[0])
+            rest += _with(statement, sides[1])
     return Selected(tuple(shown), tuple(rest))
 
 
@@ -475,14 +475,14 @@ def _causes_of(statement: Statement, rebuilt: Iterable[RebuiltSpecs]) -> tuple[C
     takes_copies = statement.kind is StatementKind.REBUILD_WAVE
     own = [one for one in rebuilt if one.package in packages and (takes_copies or not one.is_beside)]
     counts: Counter[frozenset[Cause]] = Counter()
-    for one in own:
-        counts[one.causes] += one.count
+    for group in own:
+        counts[group.causes] += group.count
     assigned = assign(counts)
     specs: Counter[Cause] = Counter()
     named: defaultdict[Cause, set[str]] = defaultdict(set)
-    for one in own:
-        if one.causes:
-            specs[assigned[one.causes]] += one.count
-            named[assigned[one.causes]].add(one.package)
+    for group in own:
+        if group.causes:
+            specs[assigned[group.causes]] += group.count
+            named[assigned[group.causes]].add(group.package)
     found = [CauseCount(cause, specs[cause], tuple(sorted(named[cause]))) for cause in specs]
     return tuple(sorted(found, key=lambda one: (-one.specs, one.cause.sort_key)))

@@ -146,10 +146,10 @@ def _parse_range(part: str, text: str) -> VersionRange:
         return VersionRange(exactly=low)
     if any(version_key(bound)[0] for bound in bounds):
         raise UsageError(f"{text!r} is not a version or range: a git reference has no place in it without a number")
-    found = VersionRange(low=low, high=high if colon else low)
-    if found.low and found.high and version_key(found.low)[:3] >= _end_of(found.high):
+    version_range = VersionRange(low=low, high=high if colon else low)
+    if version_range.low and version_range.high and version_key(version_range.low)[:3] >= _end_of(version_range.high):
         raise UsageError(f"{text!r} is an empty range; write the lower version first")
-    return found
+    return version_range
 
 
 def _is_git(version: str) -> bool:

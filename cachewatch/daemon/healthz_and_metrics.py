@@ -116,14 +116,14 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815  http.server's name for it
 
     def _page(self) -> MonitorPage:
-        found = self.pages.get(self.path.partition("?")[0])
-        if found is None:
+        page = self.pages.get(self.path.partition("?")[0])
+        if page is None:
             return MonitorPage(404, "not found\n")
         # A web page of another site must not read this one through a host name that the site controls.
         host = _PORT.sub("", self.headers.get("Host", ""))
         if self.is_local and host not in (self.name, "localhost", "127.0.0.1", "[::1]"):
             return MonitorPage(421, "not this host\n")
-        return found()
+        return page()
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  http.server's name for it
         pass
@@ -201,11 +201,11 @@ def _samples(context: Context, daemon: DaemonStatus) -> Iterator[Sample]:
     yield "cachewatch_failing_jobs", {}, daemon.failing_jobs
     yield "cachewatch_leader", {}, daemon.is_leader
     # Stored counters; those of configured objects that were never counted are 0.
-    found = [Counter.of("poll_failures_total", source=name) for name in config.sources]
-    found += [Counter.of("digests_total", subscription=n, result=r) for n in config.subscriptions for r in _DIGESTS]
-    found += [Counter.of("deliveries_total", channel=n, result=r) for n in config.channels for r in _ATTEMPTS]
+    names = [Counter.of("poll_failures_total", source=name) for name in config.sources]
+    names += [Counter.of("digests_total", subscription=n, result=r) for n in config.subscriptions for r in _DIGESTS]
+    names += [Counter.of("deliveries_total", channel=n, result=r) for n in config.channels for r in _ATTEMPTS]
     with context.database.read() as connection:
-        counters = dict.fromkeys(found, 0.0) | health.counters(connection)
+        counters = dict.fromkeys(names, 0.0) | health.counters(connection)
     for counter, value in counters.items():
         yield f"cachewatch_{counter.name}", dict(counter.labels), value
 
@@ -265,13 +265,13 @@ def healthz(failing: Sequence[str], age: float) -> MonitorPage:
 def readyz(context: Context, health: MonitorPage) -> MonitorPage:
     """Return the page /readyz with one problem on each line; `health` is the answer of /healthz."""
     try:
-        found = find_problems(read_status(context), context.config, context.clock())
+        problems = find_problems(read_status(context), context.config, context.clock())
     except CachewatchError as error:
         return MonitorPage(503, f"{error}\n")
-    lines = [*([health.text] if health.status != 200 else []), *(f"{problem.what}\n" for problem in found.problems)]
+    lines = [*([health.text] if health.status != 200 else []), *(f"{problem.what}\n" for problem in problems.problems)]
     first = [] if lines else ["ready\n"]
-    if found.warnings:
-        lines.append(f"{number(len(found.warnings), 'warning')}: see `cachewatch status --check`\n")
+    if problems.warnings:
+        lines.append(f"{number(len(problems.warnings), 'warning')}: see `cachewatch status --check`\n")
     return MonitorPage(200 if first else 503, "".join([*first, *lines]))
 
 

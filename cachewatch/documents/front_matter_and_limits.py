@@ -239,12 +239,12 @@ def _values_by_key(lines: list[str]) -> dict[str, Any] | None:
     values: dict[str, Any] = {}
     for text in map("\n".join, texts):
         key = _KEY.match(text)
-        found = _value(key[1] or key[3], text[key.end() :].strip(" "), text) if key else None
-        if found is None:
+        pairs = _value(key[1] or key[3], text[key.end() :].strip(" "), text) if key else None
+        if pairs is None:
             return None
-        for name in values.keys() & found.keys():
+        for name in values.keys() & pairs.keys():
             raise UnreadableDocument(f"the key {name!r} stands twice")
-        values |= found
+        values |= pairs
     return values
 
 
@@ -263,10 +263,10 @@ def _value(name: str, value: str, text: str) -> dict[str, Any] | None:
     except json.JSONDecodeError:
         pass
     try:
-        found = load_yaml(text)
+        mapping = load_yaml(text)
     except UnreadableDocument:
         return None
-    return found if isinstance(found, dict) else None
+    return mapping if isinstance(mapping, dict) else None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -317,12 +317,12 @@ def _refuse_bad_text(value: Any) -> None:
     """Raise UnreadableDocument if a text in `value` has lone surrogates, which cannot be stored or shown."""
     waiting: list[Any] = [value]
     while waiting:
-        found = waiting.pop()
-        if isinstance(found, dict):
-            waiting += [*found.keys(), *found.values()]
-        elif isinstance(found, list):
-            waiting += found
-        elif isinstance(found, str) and any("\ud800" <= character <= "\udfff" for character in found):
+        part = waiting.pop()
+        if isinstance(part, dict):
+            waiting += [*part.keys(), *part.values()]
+        elif isinstance(part, list):
+            waiting += part
+        elif isinstance(part, str) and any("\ud800" <= character <= "\udfff" for character in part):
             raise UnreadableDocument("holds half a character (a lone surrogate)")
 
 

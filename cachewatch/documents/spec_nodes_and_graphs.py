@@ -142,14 +142,14 @@ def dependencies_of(node: Node) -> list[Dependency]:
     listed = _decode_any(bytes(node.dependencies))
     if isinstance(listed, dict):
         listed = [{"name": name, **edge} for name, edge in listed.items() if isinstance(edge, dict)]
-    found = []
+    dependencies = []
     for edge in listed if isinstance(listed, list) else ():
         if isinstance(edge, dict) and isinstance(edge.get("name"), str) and isinstance(edge.get("hash"), str):
             parameters = edge.get("parameters")
             used = parameters if isinstance(parameters, dict) else edge
             types, virtuals = used.get("deptypes", used.get("type")), used.get("virtuals")
-            found.append(Dependency(edge["name"], edge["hash"], _texts(types), _texts(virtuals)))
-    return found
+            dependencies.append(Dependency(edge["name"], edge["hash"], _texts(types), _texts(virtuals)))
+    return dependencies
 
 
 def _texts(listed: Any) -> tuple[str, ...]:
@@ -303,24 +303,24 @@ def write_tag_graph(nodes: Mapping[str, bytes]) -> bytes:
 
 def read_package_graph(content: bytes, path: str) -> Mapping[str, MadeOf]:
     """Read a `graph.json` by short name or hash. Raises UnreadableDocument, with `path`, if it is invalid."""
-    found: dict[str, MadeOf] = {}
+    ingredients_by_name: dict[str, MadeOf] = {}
     with _reading(content, path):
         for group in _decode_groups(content):
             ingredients = _interned(group)
             for name, below in group.specs.items():
                 _check(name, ingredients, below)
-                found[name] = ingredients, below
-    return found
+                ingredients_by_name[name] = ingredients, below
+    return ingredients_by_name
 
 
 def read_tag_graph(content: bytes, path: str) -> Mapping[str, GraphNode]:
     """Read a `.graph.json` by hash. Raises UnreadableDocument, with `path`, if it is invalid."""
-    found: dict[str, GraphNode] = {}
+    nodes: dict[str, GraphNode] = {}
     with _reading(content, path):
         for spec_hash, node in _decode_tag(content).items():
             _check(spec_hash, node.ingredients, node.below)
-            found[spec_hash] = msgspec.structs.replace(node, ingredients=_interned(node.ingredients))
-    return found
+            nodes[spec_hash] = msgspec.structs.replace(node, ingredients=_interned(node.ingredients))
+    return nodes
 
 
 @contextmanager

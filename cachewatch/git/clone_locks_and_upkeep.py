@@ -191,10 +191,10 @@ def damage(folder: Path, *, thoroughly: bool) -> str:
 def missing(folder: Path, commits: Iterable[str], paths: Iterable[str] = ()) -> list[str]:
     """Return the objects of `commits`, below `paths`, that the clone lacks. Raises DamagedClone if git fails."""
     options = ["--objects", "--no-object-names", "--missing=print", "--no-walk", "--stdin"]
-    found = read(folder, ["rev-list", *options], [*commits, *(["--", *paths] if paths else [])])
-    if found.code or "error:" in found.error:
-        raise DamagedClone(_first(found) or "git cannot walk it")
-    return re.findall(r"^\?([0-9a-f]+)$", found.output.decode(), re.MULTILINE)
+    result = read(folder, ["rev-list", *options], [*commits, *(["--", *paths] if paths else [])])
+    if result.code or "error:" in result.error:
+        raise DamagedClone(_first(result) or "git cannot walk it")
+    return re.findall(r"^\?([0-9a-f]+)$", result.output.decode(), re.MULTILINE)
 
 
 class DamagedClone(SourceError):

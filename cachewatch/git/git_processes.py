@@ -358,16 +358,16 @@ def _guards(seconds: float, largest_file: int | None) -> list[str]:
 
 @cache
 def _tools() -> dict[str, list[str]]:
-    found = {name: [path] for name in ("setpriv", "prlimit", "timeout") if (path := which(name))}
-    if "setpriv" in found:
-        found["setpriv"] += ["--pdeathsig", "TERM"]
+    tools = {name: [path] for name in ("setpriv", "prlimit", "timeout") if (path := which(name))}
+    if "setpriv" in tools:
+        tools["setpriv"] += ["--pdeathsig", "TERM"]
         # It sets capabilities, even if to what they are, which the sandbox of a service may forbid.
         with suppress(OSError, subprocess.TimeoutExpired):
             how: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "timeout": _VERSION_SECONDS}
-            if subprocess.run([*found["setpriv"], "--", "true"], check=False, **how).returncode == 0:  # noqa: S603
-                return found
-        del found["setpriv"]
-    return found
+            if subprocess.run([*tools["setpriv"], "--", "true"], check=False, **how).returncode == 0:  # noqa: S603
+                return tools
+        del tools["setpriv"]
+    return tools
 
 
 @cache

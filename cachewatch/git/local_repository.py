@@ -226,13 +226,13 @@ class ObjectPipe:
         content = self._content(size, most)
         if content is None:
             raise SourceError(f"{self._path}: object {object_id} has {size:,} bytes; that is no catalogue")
-        found = Object(object_id, kind, content)
+        named = Object(object_id, kind, content)
         whole = _FOREVER.match(name)
         if size <= _REMEMBERED_BYTES and whole is not None and len(whole[1]) == len(object_id):
             if len(self._known) >= _REMEMBERED:
                 del self._known[next(iter(self._known))]
-            self._known[name] = found
-        return found
+            self._known[name] = named
+        return named
 
     def stream(self, ids: Iterable[str], *, kind: str) -> Iterator[bytes]:
         """Yield the contents of the objects `ids` of type `kind`, in order. Raises SourceError if one is missing."""

@@ -85,12 +85,12 @@ def redact(text: str, address: str = "") -> str:
 def _secrets(address: str) -> list[str]:
     try:
         parts = urlsplit(address)
-        found = [parts.password or "", *(value for _, _, value in (i.partition("=") for i in parts.query.split("&")))]
+        words = [parts.password or "", *(value for _, _, value in (i.partition("=") for i in parts.query.split("&")))]
         if parts.scheme.startswith("http"):
-            found.append(parts.username or "")
+            words.append(parts.username or "")
     except ValueError:
         return []
-    secrets = {form for value in found for form in (value, unquote(value)) if len(form) > 2}
+    secrets = {form for value in words for form in (value, unquote(value)) if len(form) > 2}
     return sorted(secrets, key=len, reverse=True)
 
 
@@ -182,15 +182,15 @@ class Remote:
             raise BrokenSource(f"{self.name}: {redact(repr(branch))} cannot be the name of a branch")
         if branch is not None:
             listed = self._list([NAME, f"{_BRANCHES}{branch}"])
-            found = re.search(rf"^({_ID})\t{re.escape(_BRANCHES + branch)}$", listed, re.MULTILINE)
-            if found is None:
+            match = re.search(rf"^({_ID})\t{re.escape(_BRANCHES + branch)}$", listed, re.MULTILINE)
+            if match is None:
                 raise self._no_branch(branch)
-            return Tip(branch, found[1])
+            return Tip(branch, match[1])
         listed = self._list(["--symref", NAME, "HEAD"])
         named = re.search(rf"^ref: {_BRANCHES}(\S+)\tHEAD$", listed, re.MULTILINE)
-        found = re.search(rf"^({_ID})\tHEAD$", listed, re.MULTILINE)
-        if named and found and _BRANCH.fullmatch(named[1]):
-            return Tip(named[1], found[1])
+        match = re.search(rf"^({_ID})\tHEAD$", listed, re.MULTILINE)
+        if named and match and _BRANCH.fullmatch(named[1]):
+            return Tip(named[1], match[1])
         raise BrokenSource(f"{self.name}: it has no default branch; configure the branch to watch")
 
     def fetch(self, folder: Path, tip: Tip, *, is_partial: bool = False) -> None:
@@ -274,11 +274,11 @@ class Remote:
         return Unreachable(f"{self.name}: no answer within {seconds:,.0f} s, or git was ended; tried again later")
 
     def _no_branch(self, branch: str) -> SourceError:
-        found = re.findall(rf"\t{_BRANCHES}(\S+)$", self._list(["--heads", NAME]), re.MULTILINE)
-        if not found:
+        branches = re.findall(rf"\t{_BRANCHES}(\S+)$", self._list(["--heads", NAME]), re.MULTILINE)
+        if not branches:
             return SourceError(f"{self.name}: the repository has no commits yet")
-        near = similar(branch, found) or sorted(found)[:3]
-        others = f"{', '.join(near)}{', ...' if len(found) > len(near) else ''}"
+        near = similar(branch, branches) or sorted(branches)[:3]
+        others = f"{', '.join(near)}{', ...' if len(branches) > len(near) else ''}"
         return BrokenSource(
             f"{self.name}: the branch {branch!r} is not there (any more); there are {redact(others)}. "
             f"Nothing is reported until it is back or another branch is named"

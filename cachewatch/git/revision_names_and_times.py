@@ -91,10 +91,10 @@ def resolve_upstream(repository: Repository, name: str) -> Revision:
 def file_of(repository: Repository, name: str) -> tuple[Revision, str, Object] | None:
     """Return revision, path and object of the file that `name` (REVISION:PATH) means; None if there is none."""
     revision, _, path = name.partition(":")
-    found = _ask(repository, name) if revision and path and name.isprintable() else None
-    if found is None or found.type != "blob":
+    file = _ask(repository, name) if revision and path and name.isprintable() else None
+    if file is None or file.type != "blob":
         return None
-    return resolve(repository, revision), path, found
+    return resolve(repository, revision), path, file
 
 
 def is_there(repository: Repository, name: str) -> bool:
@@ -130,11 +130,11 @@ def chain_between(repository: Repository, before: Revision, after: Revision) -> 
 
     Only the first parent of each is followed. If `before` is not met within 500 steps, return just these two.
     """
-    found: list[Revision] = []
-    for each in islice(back_from(repository, after.commit), _MOST_STEPS + 1):
-        if each.commit == before.commit:
-            return before, *reversed(found)
-        found.append(each)
+    chain: list[Revision] = []
+    for revision in islice(back_from(repository, after.commit), _MOST_STEPS + 1):
+        if revision.commit == before.commit:
+            return before, *reversed(chain)
+        chain.append(revision)
     return before, after
 
 
@@ -262,11 +262,11 @@ def _complaints(repository: Repository, name: str) -> Iterator[str]:
     tags = folders(repository, tree).ids if tree else {}
     if name in tags:
         yield f"{where} is a tag, not a revision; write HEAD:{name}"
-    if (found := _STEPS.fullmatch(name)) and (commits := _line(repository, found[1])):
+    if (steps_back := _STEPS.fullmatch(name)) and (commits := _line(repository, steps_back[1])):
         steps = len(commits) - 1
         there = f"there {'is' if steps == 1 else 'are'} {steps:,} revision{'s' * (steps != 1)}"
         there = there if steps else "there is no revision"
-        yield f"{where}: {there} before {found[1]}{_oldest(repository, found[1], commits)}"
+        yield f"{where}: {there} before {steps_back[1]}{_oldest(repository, steps_back[1], commits)}"
     if path and revision and _ask(repository, f"{revision}^{{commit}}") is not None:
         yield _no_file(repository, revision, path)
     if os.path.exists(revision):  # noqa: PTH110  a name that is too long for a file is no error

@@ -181,17 +181,17 @@ def read_package(repository: Repository, revision: Revision, package: str) -> Pa
     """
     tag = revision.tag or DEFAULT_TAG
     tree = tree_of(repository, revision, tag)
-    found = document_in(repository, revision.commit, tag, package)
-    if isinstance(found, str):
-        raise UnreadableDocument(f"{package}: {found}")
-    if found is None:
+    document = document_in(repository, revision.commit, tag, package)
+    if isinstance(document, str):
+        raise UnreadableDocument(f"{package}: {document}")
+    if document is None:
         hint = did_you_mean(package, folders(repository, tree).ids)
         raise UnknownRevision(f"{revision.name!r} has no package {package!r} in {tag}{hint}")
-    repository.obtain([found.name])
-    (content,) = repository.objects().stream([found.name], kind="blob")
+    repository.obtain([document.name])
+    (content,) = repository.objects().stream([document.name], kind="blob")
     writer = "" if repository.is_folder else _writer(repository, revision.commit, tag, package)
     return PackageDocument(
-        found.path, content, revision.side(tag), resolve(repository, writer).side(tag) if writer else None
+        document.path, content, revision.side(tag), resolve(repository, writer).side(tag) if writer else None
     )
 
 
@@ -204,24 +204,24 @@ def document_in(
     """
     tree, folder = catalogue_of(repository, commit, others), folder_of(repository, tag)
     tags = folders(repository, tree).ids if tree else {}
-    found = document_of(repository, folder, tags.get(tag), package)
-    if not isinstance(found, Blob):
-        return found
-    path = locations_of(repository.layout).path(repository, commit, found.name)
-    return Blob(found.name, found.size, *((path, "") if path else (folder, package)))
+    document = document_of(repository, folder, tags.get(tag), package)
+    if not isinstance(document, Blob):
+        return document
+    path = locations_of(repository.layout).path(repository, commit, document.name)
+    return Blob(document.name, document.size, *((path, "") if path else (folder, package)))
 
 
 def _writer(repository: Repository, commit: str, tag: str, package: str) -> str:
     """Return the newest commit, up to `commit`, that gave the document its current content; "" if unknown."""
-    found = document_in(repository, commit, tag, package)
-    while isinstance(found, Blob):
-        writer = repository.run(["rev-list", "-1", commit, "--", f":(literal){found.path}"]).decode().strip()
+    document = document_in(repository, commit, tag, package)
+    while isinstance(document, Blob):
+        writer = repository.run(["rev-list", "-1", commit, "--", f":(literal){document.path}"]).decode().strip()
         parent = repository.objects().get(f"{writer}^") if writer else None
         # The document may have been at another path before.
         was = document_in(repository, parent.id, tag, package) if parent else None
-        if parent is None or not isinstance(was, Blob) or was.name != found.name:
+        if parent is None or not isinstance(was, Blob) or was.name != document.name:
             return writer
-        commit, found = parent.id, was
+        commit, document = parent.id, was
     return ""
 
 
@@ -346,10 +346,10 @@ def _few_documents(repository: Repository, states: Iterable[TagState]) -> list[B
 def stacks_of(repository: Repository, revision: Revision) -> Mapping[str, frozenset[str]]:
     """Return the stacks of each tag as the tags file of `revision` lists them; empty if it has no such file."""
     try:
-        found = repository.objects().get(f"{revision.commit}:{TAGS_FILE}", most=_LARGEST_TAGS_FILE)
+        file = repository.objects().get(f"{revision.commit}:{TAGS_FILE}", most=_LARGEST_TAGS_FILE)
     except SourceError:
         return {}  # whatever that is, it is no list of tags
-    return read_tags_file(found.content) if found else {}
+    return read_tags_file(file.content) if file else {}
 
 
 Progress = Callable[[int], None]
@@ -388,10 +388,10 @@ def last_readable(
     `later` is the commit that it will be compared with. Returns None if our history has no such revision.
     """
     tag = revision.tag or DEFAULT_TAG
-    found = document_in(repository, revision.commit, tag, package, [later])
-    path = found.path if isinstance(found, Blob) else f"{folder_of(repository, tag)}/{package}/{DOCUMENT}"
+    document = document_in(repository, revision.commit, tag, package, [later])
+    path = document.path if isinstance(document, Blob) else f"{folder_of(repository, tag)}/{package}/{DOCUMENT}"
     # Of several files that are one document, either may have become it.
-    paths = repository.layout.pathspecs if isinstance(found, str) else [f":(literal){path}"]
+    paths = repository.layout.pathspecs if isinstance(document, str) else [f":(literal){path}"]
     asked = ["rev-list", "--first-parent", f"--max-count={_MOST_VERSIONS}", revision.commit, "--", *paths]
     commits = repository.run(asked).decode().split()
     # Before the oldest of them it was not there.
@@ -406,14 +406,14 @@ def last_readable(
 
 def _is_usable(repository: Repository, revision: Revision, package: str, later: str, isolation: Isolation) -> bool:
     try:
-        found = document_in(repository, revision.commit, revision.tag or DEFAULT_TAG, package, [later])
-        content = repository.objects().get(found.name, most=MAX_BYTES) if isinstance(found, Blob) else None
+        document = document_in(repository, revision.commit, revision.tag or DEFAULT_TAG, package, [later])
+        content = repository.objects().get(document.name, most=MAX_BYTES) if isinstance(document, Blob) else None
     except SourceError:
         return False  # not in this clone
-    if not isinstance(found, Blob) or content is None:
-        return found is None
-    about = Piece(package, (found.name,), len(content.content))
-    ((_, is_readable),) = isolation.each(_is_readable, [(found.path, content.content)], lambda _: about)
+    if not isinstance(document, Blob) or content is None:
+        return document is None
+    about = Piece(package, (document.name,), len(content.content))
+    ((_, is_readable),) = isolation.each(_is_readable, [(document.path, content.content)], lambda _: about)
     return is_readable is True
 
 

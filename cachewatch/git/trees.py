@@ -91,13 +91,13 @@ class DocumentLocations:
 
     def tree(self, repository: Repository, name: str) -> bytes | None:
         """Return the content of a tree that was made in memory, by its id `name`; None if there is none."""
-        found = self._packages.get(name) or self._trees.get(name)
-        if found is None and name in self._origins:
+        content = self._packages.get(name) or self._trees.get(name)
+        if content is None and name in self._origins:
             commit, *others = self._origins[name]
             self.add(repository, [commit])
             self.completed(repository, commit, others)
             return self._trees.get(name)
-        return found
+        return content
 
     def completed(self, repository: Repository, commit: str, others: Collection[str]) -> str | None:
         """Return the catalogue tree of `commit`, with an unreadable entry for documents that only `others` have.
@@ -184,14 +184,14 @@ class DocumentLocations:
             if False not in each and not is_document[path]
             for name in (Path(path).stem, Path(path).parent.name)
         }
-        for path, each in keys.items():
-            claim = self._claims[each[False]] if False in each else None
+        for path, ids in keys.items():
+            claim = self._claims[ids[False]] if False in ids else None
             if claim is None or is_document.get(path):
                 continue
             tag, package = self.layout.names(path, claim.title, claim.category)
             if not (is_name(tag.encode()) and is_name(package.encode("utf-8", "replace"))):
                 continue
-            place = path if True in each else called.get(package, "")
+            place = path if True in ids else called.get(package, "")
             instead = (FILES[0], keys[place][True]) if place else self._odd_at(repository, new, path)
             if instead:
                 yield tag, package, place or path, *instead
@@ -235,12 +235,12 @@ class DocumentLocations:
         """Tell whether the file with the id `key` is a document; False if a partial clone lacks its content."""
         if key not in self._claims:
             try:
-                found = repository.objects().get(key)
+                stored = repository.objects().get(key)
             except SourceError:
                 return False  # it is larger than any document
-            if found is None:
+            if stored is None:
                 return False
-            self._claims[key] = claim_of(found.content)
+            self._claims[key] = claim_of(stored.content)
         return self._claims[key] is not None
 
     def _has_document(self, repository: Repository, tree: bytes, depth: int) -> bool:
@@ -249,10 +249,10 @@ class DocumentLocations:
         A link may replace a tag or package that was there, and a missing tree is reported when it is read. Most
         revisions share folders with one that was read before, whose result is cached.
         """
-        found = repository.objects().get(tree.hex())
-        entries = tree_entries(found.content, len(tree)) if found else iter(())
-        if not depth or found is None:
-            return found is None or any(name == DOCUMENT.encode() for _, name, _ in entries)
+        stored = repository.objects().get(tree.hex())
+        entries = tree_entries(stored.content, len(tree)) if stored else iter(())
+        if not depth or stored is None:
+            return stored is None or any(name == DOCUMENT.encode() for _, name, _ in entries)
         named = [(mode.lstrip(b"0"), key) for mode, name, key in entries if is_name(name)]
         below = [key for mode, key in named if mode == FOLDER]
         self._filled[tree] = (
@@ -264,18 +264,21 @@ class DocumentLocations:
 
     def _arrange(self, repository: Repository, commit: str) -> None:
         files = dict(self.files(repository, commit))
-        found = recognize(self.layout, sorted(files.items()), lambda keys: [self._claims[key] for key in keys])
-        if not found.documents and not self.layout.pattern and self._odd_at(repository, commit, CATALOGUE):
+        result = recognize(self.layout, sorted(files.items()), lambda keys: [self._claims[key] for key in keys])
+        if not result.documents and not self.layout.pattern and self._odd_at(repository, commit, CATALOGUE):
             raise BrokenSource(
                 f"{repository.path}: in revision {commit[:10]}, {CATALOGUE} is a link or a module, and what it leads to"
                 " is not read; it has to be a folder"
             )
         tags: dict[bytes, str] = {}
-        for tag in found.documents.keys() | found.contested.keys():
+        for tag in result.documents.keys() | result.contested.keys():
             packages: dict[bytes, str] = {}
-            for package, (path, key) in (*found.documents.get(tag, {}).items(), *found.replaced.get(tag, {}).items()):
+            for package, (path, key) in (
+                *result.documents.get(tag, {}).items(),
+                *result.replaced.get(tag, {}).items(),
+            ):
                 self._add_package(packages, package, path, key)
-            for package, paths in found.contested.get(tag, {}).items():
+            for package, paths in result.contested.get(tag, {}).items():
                 # With the contents, so that an edit of one of them is a difference.
                 names = "\0".join(f"{path}\0{files[path]}" for path in paths)
                 key = _id_of(names.encode("utf-8", "surrogateescape"), commit)
@@ -283,8 +286,10 @@ class DocumentLocations:
                 self._add_package(packages, package, paths[0], key, CONTESTED)
             tags[tag.encode()] = self._keep(packages, commit)
         self.catalogues[commit] = self._keep(tags, commit) if tags else None
-        self.replaced[commit] = frozenset(path for packages in found.replaced.values() for path, _ in packages.values())
-        self.diagnostics[commit] = found.diagnostics
+        self.replaced[commit] = frozenset(
+            path for packages in result.replaced.values() for path, _ in packages.values()
+        )
+        self.diagnostics[commit] = result.diagnostics
 
     def _add_package(
         self, packages: dict[bytes, str], package: str, path: str, key: str, mode: bytes = FILES[0]
@@ -323,10 +328,10 @@ class DocumentLocations:
     def _list(self, repository: Repository, tree: str) -> _Listed:
         if tree in self._listed:
             return self._listed[tree]
-        found = repository.objects().get(tree)
-        if found is None:
+        stored = repository.objects().get(tree)
+        if stored is None:
             raise _missing_tree(repository, tree)
-        entries = list(tree_entries(found.content, len(tree) // 2))
+        entries = list(tree_entries(stored.content, len(tree) // 2))
         named = [(mode.lstrip(b"0"), name.decode("utf-8", "surrogateescape"), key.hex()) for mode, name, key in entries]
         listed = _Listed(
             len(entries),
@@ -368,13 +373,13 @@ def nothing_found(repository: Repository, commit: str, name: str) -> str:
     candidates = sorted(path for path, _ in locations_of(repository.layout).files(repository, commit))
     if candidates:
         are = "are not" if candidates[1:] else "is not one"
-        found = f"{candidates[0]}{_and_more(len(candidates) - 1)}, which {are}"
+        there = f"{candidates[0]}{_and_more(len(candidates) - 1)}, which {are}"
     else:
         root = repository.objects().get(f"{commit}:")
         entries = tree_entries(root.content, len(root.id) // 2) if root else ()
         names = [f"{each.decode('utf-8', 'replace')}{'/' if mode == FOLDER else ''}" for mode, each, _ in entries]
-        found = f"{', '.join(names[:3])}{_and_more(len(names) - 3)}" if names else "nothing"
-    return f"{name!r} has no documents: looked for {repository.layout.wanted}; found {found}"
+        there = f"{', '.join(names[:3])}{_and_more(len(names) - 3)}" if names else "nothing"
+    return f"{name!r} has no documents: looked for {repository.layout.wanted}; found {there}"
 
 
 def ignored_documents_note(repository: Repository, before: str, after: str) -> list[Diagnostic]:
@@ -545,12 +550,12 @@ def listing(repository: Repository, name: str) -> Listing:
     """
     content = locations_of(repository.layout).tree(repository, name)
     if content is None:
-        found = repository.objects().get(name)
-        if found is None and _ID.fullmatch(name):
+        stored = repository.objects().get(name)
+        if stored is None and _ID.fullmatch(name):
             raise _missing_tree(repository, name)
-        if found is None or found.type != "tree":
+        if stored is None or stored.type != "tree":
             return {}
-        name, content = found.id, found.content
+        name, content = stored.id, stored.content
     entries: Listing = {}
     for mode, entry, object_id in tree_entries(content, len(name) // 2):
         entries[entry] = (mode_of(mode), object_id) if entry not in entries else (TWICE, b"")
@@ -568,14 +573,14 @@ def _document_entries(repository: Repository, trees: Iterator[str | None]) -> It
         contents = repository.objects().stream(stored, kind="tree")
         for tree, ours in zip(run, made, strict=True):
             content, id_bytes = next(contents) if ours is None else ours, len(tree or "") // 2
-            found = None
+            document = None
             for mode, name, object_id in tree_entries(content, id_bytes):
                 entries += 1
                 if entries > MAX_ENTRIES:
                     raise too_many(repository)
                 if name == DOCUMENT.encode():
-                    found = (mode_of(mode), object_id) if found is None else (TWICE, b"")
-            yield found
+                    document = (mode_of(mode), object_id) if document is None else (TWICE, b"")
+            yield document
         next(contents, None)
 
 

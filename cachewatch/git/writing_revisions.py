@@ -177,11 +177,11 @@ class Recording:
 
     def _commit_of(self, name: str) -> tuple[str | None, int]:
         """Return id and time (seconds since 1970) of the commit that `name` means; (None, 0) if there is none."""
-        found = self._repository.objects().get(f"{name}^{{commit}}")
-        if found is None:
+        commit = self._repository.objects().get(f"{name}^{{commit}}")
+        if commit is None:
             return None, 0
-        committer = next(line for line in found.content.splitlines() if line.startswith(b"committer "))
-        return found.id, int(committer.split()[-2])
+        committer = next(line for line in commit.content.splitlines() if line.startswith(b"committer "))
+        return commit.id, int(committer.split()[-2])
 
 
 def import_stream(folder: Path, stream: BinaryIO) -> None:

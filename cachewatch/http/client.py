@@ -143,14 +143,14 @@ class Client:
 
     def _attempt(self, deadline: float, url: str, headers: dict[str, str], **asked: Any) -> Answer:
         """Return the answer of one attempt. It is not the result of a task, because asyncio makes the repr of that."""
-        found: list[Answer] = []
+        answers: list[Answer] = []
 
         async def keep() -> None:
             self._client = self._client or _client(self._limits.silence)
-            found.append(await _within(deadline, url, _follow(self._client, url, headers, **asked)))
+            answers.append(await _within(deadline, url, _follow(self._client, url, headers, **asked)))
 
         self._runner.run(keep())
-        return found[0]
+        return answers[0]
 
 
 async def _follow(
@@ -239,13 +239,13 @@ async def _ask(
     except httpx2.HTTPError as error:
         raise _failure(url, error) from error
     is_strict = method == "GET" and response.status_code == 200
-    found = {name.lower(): value for name, value in response.headers.items()}
-    coding = found.get("content-encoding", "identity").strip().lower()
+    fields = {name.lower(): value for name, value in response.headers.items()}
+    coding = fields.get("content-encoding", "identity").strip().lower()
     if coding in _PACKED and not is_cut and data:
         data, is_cut = _unpacked(data, most, url, is_strict=is_strict)
     elif coding != "identity" and is_strict and data:
         raise HttpError(f"{shown(url)}: is packed as {coding[:20]!r}, which was not requested")
-    return Answer(response.status_code, found, data, is_cut, url)
+    return Answer(response.status_code, fields, data, is_cut, url)
 
 
 def _failure(url: str, error: httpx2.HTTPError) -> HttpError:

@@ -52,15 +52,15 @@ def review(context: Context) -> bool:
         newest = health.newest_revisions(connection)
     # What is late because nothing ran opens no alert.
     has_run = context.started is not None and now - context.started >= PATIENCE
-    found = list(late(read_status(context), context.config, now)) if has_run else []
-    if is_well and not found:
+    late_ones = list(late(read_status(context), context.config, now)) if has_run else []
+    if is_well and not late_ones:
         return True
     wholly = [source_unreadable(name) for name in unread_sources(context, unread, newest)]
-    still = [*(problem.key for problem in found), *(alert.key for alert in wholly)]
+    still = [*(problem.key for problem in late_ones), *(alert.key for alert in wholly)]
     with context.database.write() as connection:
         recipients.try_again(connection, context)
         resolve_settled(connection, context, still)
-        for alert in (*_following(connection, context.config), *wholly, *map(_alert, found)):
+        for alert in (*_following(connection, context.config), *wholly, *map(_alert, late_ones)):
             open_within(connection, context, alert)
         for over in health.all_resolved(connection):
             resolve_within(connection, context, over.key, _end(context.config, over))
@@ -178,15 +178,15 @@ def summarize(context: Context) -> None:
         return
     listed = find_problems(read_status(context), config, now).all
     with context.database.write() as connection:
-        found = health.all_open(connection)
-        keys = {alert.key for alert in found}
+        alerts = health.all_open(connection)
+        keys = {alert.key for alert in alerts}
         # Without an alert, what is late is left out: the service may have been off.
         listed = tuple(problem for problem in listed if problem.key in keys or problem.kind not in LATE)
-        down = {alert.key.name for alert in found if alert.key.kind is AlertKind.CHANNEL_DOWN}
+        down = {alert.key.name for alert in alerts if alert.key.kind is AlertKind.CHANNEL_DOWN}
         if down.issuperset(config.operators.channels):
             return  # summaries would pile up; one is made when a channel works again
         notify_within(connection, context, _summary(listed, tuple(sorted(down)), config.timezone))
-        for alert in found:
+        for alert in alerts:
             health.note_notified(connection, alert.key, now)
 
 
@@ -262,14 +262,14 @@ def resend(context: Context, number: int) -> None:
 
 def message_of(connection: Connection, context: Context, number: int) -> Message:
     """Return the bytes of the delivery `number`. Raises UsageError if they were deleted."""
-    found = deliveries.message(connection, number)
-    if not found.payload:
+    message = deliveries.message(connection, number)
+    if not message.payload:
         kept = duration_in_words(context.config.retention.payload)
         raise UsageError(
             f"delivery {number}: its text was deleted {kept} after it was sent (`retention: payload`); "
-            f"`cachewatch preview {digests.subscription_of(connection, found.key)} --since REVISION` makes one anew"
+            f"`cachewatch preview {digests.subscription_of(connection, message.key)} --since REVISION` makes one anew"
         )
-    return found
+    return message
 
 
 def release(context: Context, name: str) -> DigestSummary:
@@ -282,11 +282,11 @@ def drop_digest(context: Context, name: str, reason: str) -> DigestSummary:
     return _settle_held(context, name, DigestState.DROPPED, reason)
 
 
-def _settle_held(context: Context, name: str, state: DigestState, said: str) -> DigestSummary:
+def _settle_held(context: Context, name: str, state: DigestState, reason: str) -> DigestSummary:
     now = context.clock()
     with context.database.write() as connection:
         stored = _held(connection, name)
-        digests.settle(connection, stored.key, state, said, now)
+        digests.settle(connection, stored.key, state, reason, now)
         advances = list(digests.advances(connection, stored.key))
         if state is DigestState.RELEASED:
             advances = [structs.replace(each, learned=confirmed(each.learned)) for each in advances]
@@ -317,10 +317,10 @@ def restore(context: Context, channel: str, target: str) -> None:
 
 
 def _delivery(connection: Connection, number: int) -> Delivery:
-    found = deliveries.delivery(connection, number)
-    if found is None:
+    delivery = deliveries.delivery(connection, number)
+    if delivery is None:
         raise UsageError(f"there is no delivery {number}; see `cachewatch deliveries list`")
-    return found
+    return delivery
 
 
 def _check_recipient(connection: Connection, context: Context, delivery: Delivery) -> None:
@@ -331,10 +331,10 @@ def _check_recipient(connection: Connection, context: Context, delivery: Deliver
 
 def _held(connection: Connection, name: str) -> DigestSummary:
     """Return a held digest by its key, its subscription, or its subscription and stream."""
-    found = [each for each in digests.all_held(connection) if name in (each.subscription, _stream(each))]
-    if len(found) > 1:
-        raise UsageError(f"{name} has {len(found)} held digests; name one of them: {', '.join(map(_stream, found))}")
-    key = found[0].key if found else name  # which may be a key
+    held = [each for each in digests.all_held(connection) if name in (each.subscription, _stream(each))]
+    if len(held) > 1:
+        raise UsageError(f"{name} has {len(held)} held digests; name one of them: {', '.join(map(_stream, held))}")
+    key = held[0].key if held else name  # which may be a key
     stored = digests.find(connection, key)
     if stored is None:
         raise UsageError(

@@ -262,11 +262,14 @@ def _shown_by_state(status: ServiceStatus, config: Config, now: datetime) -> Ite
         yield from _of_channel(channel, limit, now)
     # The suppressed addresses without which nobody is reached.
     needed = last_addresses(config, {(each.channel, each.target) for each in status.suppressed})
-    for each in status.suppressed:
-        if whose := needed.get((each.channel, each.target)):
+    for one in status.suppressed:
+        if whose := needed.get((one.channel, one.target)):
             who = "an operator is" if whose == OPERATORS else f"all recipients of {whose} are"
-            what, said = f"{who} suppressed in the channel {each.channel}", f"{each.target} refused: {each.said}"
-            yield Problem(AlertKind.ADDRESS_SUPPRESSED, each.channel, what, each.target, said, each.since)
+            what, said = (
+                f"{who} suppressed in the channel {one.channel}",
+                f"{one.target} refused: {one.said}",
+            )
+            yield Problem(AlertKind.ADDRESS_SUPPRESSED, one.channel, what, one.target, said, one.since)
 
 
 def _of_source(source: SourceHealth, config: Config, now: datetime) -> Iterator[Problem]:

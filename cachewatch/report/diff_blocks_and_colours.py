@@ -184,10 +184,10 @@ _OWN_EFFECTS = {
 }
 
 
-def _block_of_tag(one: Chosen, report: Report, asked: Requested) -> Block:
+def _block_of_tag(chosen: Chosen, report: Report, asked: Requested) -> Block:
     """Return the block of a statement about the whole tag."""
-    statement, packages = one.statement, one.packages
-    parts = [number(len(packages), "package"), signed(one.counts)] if packages else []
+    statement, packages = chosen.statement, chosen.packages
+    parts = [number(len(packages), "package"), signed(chosen.counts)] if packages else []
     if statement.kind in OF_VALUES:
         parts.append(f"in {words.stacks_named(statement.stacks, asked.most_names)}")
     names_all = asked.lists_all or len(packages) <= FEW_NAMES
@@ -197,7 +197,7 @@ def _block_of_tag(one: Chosen, report: Report, asked: Requested) -> Block:
         title=wording().text(words.entry_of(statement), "title"),
         name=words.name_of(statement),
         total=", ".join(filter(None, parts)),
-        notes=tuple(filter(None, _notes(one, report, asked))),
+        notes=tuple(filter(None, _notes(chosen, report, asked))),
         named=names(packages, asked.most) if names_all else "",
         packages=len(packages),
     )
@@ -207,8 +207,8 @@ def _block_of_tag(one: Chosen, report: Report, asked: Requested) -> Block:
 _UNKNOWN_WHERE_UNREAD = {StatementKind.STACK_ADDED: "before", StatementKind.STACK_REMOVED: "after"}
 
 
-def _notes(one: Chosen, report: Report, asked: Requested) -> Iterator[str]:
-    statement, counts = one.statement, one.counts
+def _notes(chosen: Chosen, report: Report, asked: Requested) -> Iterator[str]:
+    statement, counts = chosen.statement, chosen.counts
     is_wave = statement.kind is StatementKind.REBUILD_WAVE
     still_there = ""
     if is_wave and counts.beside > 0:
@@ -232,7 +232,7 @@ def _notes(one: Chosen, report: Report, asked: Requested) -> Iterator[str]:
     goes_without_saying: Collection[StatementKind | None] = (_OWN_EFFECTS.get(statement.kind),)
     if statement.kind in OF_VALUES:  # who has another target has another place
         goes_without_saying = _OWN_EFFECTS.values() if Kind.TARGET in statement.kinds else ()
-    packages = set(one.packages)
+    packages = set(chosen.packages)
     for effect in statement.effects:
         affected = tuple(name for name in effect.packages if name in packages)
         if affected and effect.kind not in goes_without_saying:
@@ -305,19 +305,19 @@ def _more(left_out: Sequence[BlockEntry]) -> str:
     return f"... and {len(left_out):,} more{f', {counts}' if counts else ''} (--all)"
 
 
-def _entries(one: Chosen, asked: Requested) -> Iterator[BlockEntry]:
-    statement = one.statement
+def _entries(chosen: Chosen, asked: Requested) -> Iterator[BlockEntry]:
+    statement = chosen.statement
     if statement.kind in LOSSES and statement.name:
         # Place first: what matters is what is missing there.
         yield BlockEntry(
             name=words.place_name(statement),
-            fact=_lost(one, asked),
-            counts=_sum(line.here for line in one.lines),
-            where=_reasons(one, asked),
+            fact=_lost(chosen, asked),
+            counts=_sum(line.here for line in chosen.lines),
+            where=_reasons(chosen, asked),
             is_harmless=statement.is_harmless,
         )
         return
-    for line in one.lines:
+    for line in chosen.lines:
         yield BlockEntry(
             name=safe_name(line.package),
             fact=words.fact(line, asked.most_names),
@@ -326,41 +326,41 @@ def _entries(one: Chosen, asked: Requested) -> Iterator[BlockEntry]:
         )
 
 
-def _lost(one: Chosen, asked: Requested) -> str:
-    moved_to = {lost.moved_to for lost in one.statement.losses if lost.package in one.packages}
+def _lost(chosen: Chosen, asked: Requested) -> str:
+    moved_to = {lost.moved_to for lost in chosen.statement.losses if lost.package in chosen.packages}
     on = f", now on {names(moved_to.pop())}" if len(moved_to) == 1 and any(moved_to) else ""
-    outside = {words.outside(lost, wording()) for lost in one.statement.losses if lost.package in one.packages}
+    outside = {words.outside(lost, wording()) for lost in chosen.statement.losses if lost.package in chosen.packages}
     on += outside.pop() if len(outside) == 1 else ""
-    if len(one.packages) == len(one.lines) == 1:
-        line = one.lines[0]
+    if len(chosen.packages) == len(chosen.lines) == 1:
+        line = chosen.lines[0]
         now = f", now in {words.stacks_named(line.joined, asked.most_names)}" if line.joined else ""
         return f"{safe_name(line.package)} {words.fact(line)}".strip() + (now or on)
-    return names(one.packages, asked.few_names) + on
+    return names(chosen.packages, asked.few_names) + on
 
 
-def _reasons(one: Chosen, asked: Requested) -> str:
+def _reasons(statement: Chosen, asked: Requested) -> str:
     """Return what the tag still has of the lost packages, grouped by reason."""
-    chosen, own = set(one.packages), wording()
-    found: defaultdict[str, dict[str, None]] = defaultdict(dict)
-    for lost in one.statement.losses:
+    chosen, own = set(statement.packages), wording()
+    by_reason: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for lost in statement.statement.losses:
         if lost.package in chosen and lost.loss is not None:
             reason = words.reasons_of_versions(lost.loss, own)
-            found[reason][lost.package] = None
-    unbuilt = _sum(line.here for line in one.lines).unbuilt
+            by_reason[reason][lost.package] = None
+    unbuilt = _sum(line.here for line in statement.lines).unbuilt
     old = own.say("stacks", "unbuilt", unbuilt) if unbuilt else ""
-    if len(found) == 1:
-        return "; ".join(filter(None, (*found, old)))
+    if len(by_reason) == 1:
+        return "; ".join(filter(None, (*by_reason, old)))
     most = ALL if asked.is_whole else MOST_NAMES
-    said = [f"{names(list(packages), most)}: {reason}" for reason, packages in found.items() if reason]
+    said = [f"{names(list(packages), most)}: {reason}" for reason, packages in by_reason.items() if reason]
     return "; ".join(filter(None, (first_of(said, most, "; {} more reasons", by="; "), old)))
 
 
 def _rebuilt(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iterator[Block]:
     """Yield a block with the number of rebuilt specs, unless only other kinds are wanted; packages on request."""
-    found = chosen if asked.names_kinds else [Chosen(one, one.lines) for one in report.statements]
+    counted = chosen if asked.names_kinds else [Chosen(one, one.lines) for one in report.statements]
     is_wave_told = any(one.statement.kind is StatementKind.REBUILD_WAVE for one in chosen)
     kinds = {_PLAIN} if is_wave_told else {_PLAIN, StatementKind.REBUILD_WAVE}
-    hidden = [one for one in found if one.statement.kind in kinds]
+    hidden = [one for one in counted if one.statement.kind in kinds]
     if not hidden:
         return
     packages = {line.package for one in hidden for line in one.lines}
@@ -384,11 +384,11 @@ def _other_values(report: Report, chosen: Sequence[Chosen], asked: Requested) ->
     # A tag that was added or removed is about all values of its packages.
     own = [one for one in chosen if one.statement.kind not in (StatementKind.TAG_ADDED, StatementKind.TAG_REMOVED)]
     packages = {package for one in own for package in one.packages}
-    told = _told(own, asked)
+    named = _told(own, asked)
     entries = [
         BlockEntry(name=safe_name(package), fact=fact)
         for package, facts in report.facts.items()
-        if package in packages and (fact := "; ".join(_unnamed(facts, told.get(package, frozenset()), asked)))
+        if package in packages and (fact := "; ".join(_unnamed(facts, named.get(package, frozenset()), asked)))
     ]
     if entries:
         yield Block(
@@ -403,28 +403,28 @@ def _other_values(report: Report, chosen: Sequence[Chosen], asked: Requested) ->
 
 def _told(chosen: Sequence[Chosen], asked: Requested) -> Mapping[str, frozenset[str]]:
     """Return the words that the lines use about each package."""
-    told: defaultdict[str, list[str]] = defaultdict(list)
-    for one in chosen:
-        if one.is_of_tag or one.statement.kind in LOSSES:
-            said = [words.name_of(one.statement), *one.statement.before, *one.statement.after]
-            if not one.is_of_tag:
-                said = [text for entry in _entries(one, asked) for text in (entry.name, entry.fact)]
-            for package in one.packages:
-                told[package] += said
-        elif one.statement.kind is not _PLAIN:
-            for line, entry in zip(one.lines, _entries(one, asked), strict=True):
-                told[line.package] += (entry.fact, entry.where)
-    return {package: frozenset(_ENDS.split(" ".join(said))) for package, said in told.items()}
+    texts: defaultdict[str, list[str]] = defaultdict(list)
+    for block in chosen:
+        if block.is_of_tag or block.statement.kind in LOSSES:
+            own = [words.name_of(block.statement), *block.statement.before, *block.statement.after]
+            if not block.is_of_tag:
+                own = [text for entry in _entries(block, asked) for text in (entry.name, entry.fact)]
+            for package in block.packages:
+                texts[package] += own
+        elif block.statement.kind is not _PLAIN:
+            for line, entry in zip(block.lines, _entries(block, asked), strict=True):
+                texts[line.package] += (entry.fact, entry.where)
+    return {package: frozenset(_ENDS.split(" ".join(said))) for package, said in texts.items()}
 
 
-def _unnamed(facts: Mapping[str, Delta], told: Set[str], asked: Requested) -> Iterator[str]:
-    """Yield the added and removed values that are not in `told`: `compiler gcc@13.2.0 added, gcc@11.4.0 removed`."""
+def _unnamed(facts: Mapping[str, Delta], named: Set[str], asked: Requested) -> Iterator[str]:
+    """Yield the added and removed values that are not in `named`: `compiler gcc@13.2.0 added, gcc@11.4.0 removed`."""
     for name, noun in _NOUNS.items():
-        said = []
+        parts = []
         for values, is_added in ((facts[name].added, True), (facts[name].removed, False)):
             shown = [safe_name(value) for value in values if value not in ("", NO_COMPILER)]
-            new = [value for value in shown if value not in told]
+            new = [value for value in shown if value not in named]
             if new and asked.wants({kind_of_fact(name, is_added=is_added)}):
-                said.append(f"{', '.join(new)} {'added' if is_added else 'removed'}")
-        if said:
-            yield f"{noun} {', '.join(said)}"
+                parts.append(f"{', '.join(new)} {'added' if is_added else 'removed'}")
+        if parts:
+            yield f"{noun} {', '.join(parts)}"

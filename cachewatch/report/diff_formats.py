@@ -59,26 +59,26 @@ class ToldReport(Struct, frozen=True, kw_only=True):
 
 def told_reports(changesets: Iterable[Changeset], asked: Requested) -> list[ToldReport]:
     """Consume all changesets and return their reports; tags that changed alike share one."""
-    found: dict[Hashable, ToldReport] = {}
+    groups: dict[Hashable, ToldReport] = {}
     for place, changeset in enumerate(changesets):
         report = read_report(changeset, asked)
         shown = tell(report, asked)
         causes = None if changeset.explain is None else tuple(changeset.explain())
         # Each has its own warnings and causes.
         key = (shown, report.statements, place if report.diagnostics or causes else None)
-        known = found.get(key)
+        known = groups.get(key)
         reports = (*known.reports, report) if known else (report,)
-        found[key] = ToldReport(reports=reports, shown=shown, causes=causes)
-    return list(found.values())
+        groups[key] = ToldReport(reports=reports, shown=shown, causes=causes)
+    return list(groups.values())
 
 
 def write_text(changesets: Iterable[Changeset], *, asked: Requested, width: int, palette: Palette) -> Iterator[bytes]:
     """Yield a report on each tag as text for a terminal."""
-    for place, told in enumerate(told_reports(changesets, asked)):
+    for place, shown in enumerate(told_reports(changesets, asked)):
         yield b"\n\n" if place else b""
-        yield _encoded(_render_text(told.reports, told.shown, width=width, palette=palette))
-        if told.causes is not None:
-            yield _encoded(["", *heading_and_causes(told.causes)])
+        yield _encoded(_render_text(shown.reports, shown.shown, width=width, palette=palette))
+        if shown.causes is not None:
+            yield _encoded(["", *heading_and_causes(shown.causes)])
 
 
 _NARROWEST = 60
@@ -96,7 +96,7 @@ _COLOURS = {
 _REPLACED = re.compile(r"(\S+) -> ([^\s,]+)(.*)", re.DOTALL)
 
 
-def _render_text(reports: Sequence[Report], told: Shown, *, width: int, palette: Palette) -> Iterator[str]:
+def _render_text(reports: Sequence[Report], shown: Shown, *, width: int, palette: Palette) -> Iterator[str]:
     """Yield the lines of reports on tags that changed alike; no line is wider than `width`, unless a word is."""
     width = max(width, _NARROWEST)
     report, *others = reports
@@ -109,12 +109,12 @@ def _render_text(reports: Sequence[Report], told: Shown, *, width: int, palette:
         for line in (f"{sides}  {revisions}".rstrip(),) if is_short else (sides, f"{_INDENT}{revisions}"):
             yield from _wrapped(line, width, first=indent, rest=indent + _INDENT)
     yield ""
-    for block in told.blocks:
+    for block in shown.blocks:
         yield from _block_lines(block, width, palette)
         yield ""
     if report.losses:
         yield f"{number(report.losses, 'document')} could not be compared, or not wholly; see the warnings."
-    yield from _wrapped(told.total, width, rest=_INDENT)
+    yield from _wrapped(shown.total, width, rest=_INDENT)
 
 
 def _wrapped(text: str, width: int, *, first: str = "", rest: str = "") -> Iterator[str]:
@@ -225,10 +225,10 @@ def write_jsonl(changesets: Iterable[Changeset], *, wants: Wants) -> Iterator[by
         sides = {"before": side_values(changeset.before), "after": side_values(changeset.after)}
         yield encode({"type": "changeset", "schema": SCHEMA, **sides}) + b"\n"
         yield from (b'{"type":"package",' + package[1:] + b"\n" for package in _packages(changeset))
-        found = _rest(changeset, wants)
+        rest = _rest(changeset, wants)
         for name, type_ in _TYPES.items():
-            yield from (encode({"type": type_, **values}) + b"\n" for values in found.get(name, ()))
-        yield encode({"type": "summary", **found["summary"]}) + b"\n"
+            yield from (encode({"type": type_, **values}) + b"\n" for values in rest.get(name, ()))
+        yield encode({"type": "summary", **rest["summary"]}) + b"\n"
 
 
 def _rest(changeset: Changeset, wants: Wants) -> dict[str, Any]:
@@ -272,12 +272,12 @@ class StatCollector(ListCollector):
 
 def write_stat(changesets: Iterable[Changeset], *, wants: Wants, width: int | None) -> Iterator[bytes]:
     """Yield a line for each package, and the totals of each tag."""
-    found: dict[tuple[tuple[_Numbers, ...], PackageCounts, tuple[Statement, ...]], list[Report]] = {}
+    groups: dict[tuple[tuple[_Numbers, ...], PackageCounts, tuple[Statement, ...]], list[Report]] = {}
     for changeset in changesets:
         packages = tuple(numbers for body in changeset.collected() for numbers in body)
         report = changeset.report.about(wants)
-        found.setdefault((packages, report.packages, report.statements), []).append(report)
-    for (packages, *_), reports in found.items():
+        groups.setdefault((packages, report.packages, report.statements), []).append(report)
+    for (packages, *_), reports in groups.items():
         report = reports[0]
         if report.before.tag not in (None, "", report.after.tag):
             yield f"{heading(report)[0]}\n".encode()
@@ -291,10 +291,10 @@ def write_stat(changesets: Iterable[Changeset], *, wants: Wants, width: int | No
 def _lines(packages: Sequence[_Numbers], statements: Iterable[Statement], wants: Wants) -> Iterator[str]:
     shares: defaultdict[str, defaultdict[str, Counts]] = defaultdict(lambda: defaultdict(Counts))
     versions: defaultdict[str, list[str]] = defaultdict(list)
-    for one in statements:
-        for line in chosen_lines(one, wants):
-            shares[line.package][share_of(one.kind)] += line.counts
-            if one.kind in BY_VERSION:
+    for statement in statements:
+        for line in chosen_lines(statement, wants):
+            shares[line.package][share_of(statement.kind)] += line.counts
+            if statement.kind in BY_VERSION:
                 versions[line.package].append(fact(line))
     width = max((len(safe_name(name)) for name, _, _ in packages), default=0)
     for name, before, after in packages:

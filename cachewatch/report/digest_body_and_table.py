@@ -78,7 +78,7 @@ def happened(digest: Digest, words: Words, rows: int, most: int = _MOST_SAID) ->
     snapshots = [one for one in loud if one.kind == "snapshot"]
     news = {tag for one in snapshots for tag in one.tags}
     has_turnover = any(one.kind == StatementKind.TURNOVER for one in loud)
-    said: list[str] = []
+    sentences: list[str] = []
     last_of: dict[object, int] = {}  # the last sentence about the same tags
     for clause in clauses_of(digest, loud, words):
         tags = set(clause.first.tags)
@@ -87,25 +87,25 @@ def happened(digest: Digest, words: Words, rows: int, most: int = _MOST_SAID) ->
         if clause.path == "stack-removed.gone" and tags and tags <= news:
             continue  # the table names what went with it
         if clause.path == "turnover.snapshot" and clause.first.tags in last_of:
-            said[last_of[clause.first.tags]] += f" {clause.said}"
+            sentences[last_of[clause.first.tags]] += f" {clause.said}"
             continue
         if clause.kind == "snapshot":
-            said.append(_snapshot(digest, clause, words))
+            sentences.append(_snapshot(digest, clause, words))
         elif not (clause.is_list and clause.kind not in _LOUD and (rows <= _MANY_ROWS or (tags and tags <= news))):
-            said.append(_in_tags(clause.first, digest) + clause.said)
+            sentences.append(_in_tags(clause.first, digest) + clause.said)
         else:
             continue
-        last_of[clause.first.tags] = len(said) - 1
-    said += _causes(digest, words)
+        last_of[clause.first.tags] = len(sentences) - 1
+    sentences += _causes(digest, words)
     missing = (each.still_missing for each in digest.tags if each.still_missing)
-    said += (words.say("snapshot", "still", len(each), packages=and_more(each, words)) for each in missing)
+    sentences += (words.say("snapshot", "still", len(each), packages=and_more(each, words)) for each in missing)
     if any(span.is_unknown for span in digest.spans):
-        said.insert(0, capitalized(words.text("other", "unknown")) + ".")
+        sentences.insert(0, capitalized(words.text("other", "unknown")) + ".")
     unread = sum(len(span.unread) for span in digest.spans)
     if unread:
-        said.append(words.say("other", "unread_note", unread))
-    said = list(dict.fromkeys(filter(None, map(str.strip, said))))
-    return said[:most]
+        sentences.append(words.say("other", "unread_note", unread))
+    sentences = list(dict.fromkeys(filter(None, map(str.strip, sentences))))
+    return sentences[:most]
 
 
 def _snapshot(digest: Digest, clause: Clause, words: Words) -> str:
@@ -113,24 +113,24 @@ def _snapshot(digest: Digest, clause: Clause, words: Words) -> str:
     (tag,) = clause.first.tags
     lost = lost_packages(tag.statements)
     facts = [one for one in digest.assessment.facts if tag in one.tags and one.kind in _CLAUSES]
-    said = [f"{number(len(lost), 'package')} gone{lacking_only_for(tag.statements, words)}"] if lost else []
-    for each in clauses_of(digest, facts, words):
-        shown = each.items[:2] if each.kind != StatementKind.PACKAGE_ADDED else []
-        more = len(each.items) - len(shown)
-        said += [", ".join(shown)] if shown else []
-        said += [each.more(more) if shown else each.counted] if more else []
-    if not said:
+    parts = [f"{number(len(lost), 'package')} gone{lacking_only_for(tag.statements, words)}"] if lost else []
+    for part in clauses_of(digest, facts, words):
+        shown = part.items[:2] if part.kind != StatementKind.PACKAGE_ADDED else []
+        more = len(part.items) - len(shown)
+        parts += [", ".join(shown)] if shown else []
+        parts += [part.more(more) if shown else part.counted] if more else []
+    if not parts:
         is_same = all(one.kind is StatementKind.TAG_ADDED for one in tag.statements)
         return words.say("snapshot", "same", tag=safe(tag.tag)) if is_same else ""
     said_of = "said" if is_snapshot(tag.tag) else "new"
-    return words.say("snapshot", said_of, tag=safe(tag.tag), base=safe(tag.base), clauses=", ".join(said))
+    return words.say("snapshot", said_of, tag=safe(tag.tag), base=safe(tag.base), clauses=", ".join(parts))
 
 
-def _in_tags(one: Fact, digest: Digest) -> str:
+def _in_tags(fact: Fact, digest: Digest) -> str:
     """Return the tags in which a fact occurred, as a prefix; "" if these are all tags of the digest."""
-    if not one.tags or len(one.tags) >= _standing(digest) or one.kind in ("tag-removed", "tag-added", "suspicious"):
+    if not fact.tags or len(fact.tags) >= _standing(digest) or fact.kind in ("tag-removed", "tag-added", "suspicious"):
         return ""
-    return f"{' and '.join(safe(tag.tag) for tag in one.tags)}: "
+    return f"{' and '.join(safe(tag.tag) for tag in fact.tags)}: "
 
 
 def _rest(digest: Digest) -> list[Statement]:
@@ -148,12 +148,12 @@ def _quiet(digest: Digest) -> list[Fact]:
     """Return the facts that are routine: prunes and rebuilds."""
     hidden = filter(_is_quiet, _rest(digest))
     is_said = any(fact.kind == StatementKind.TURNOVER for fact in digest.assessment.facts)
-    told = [
+    hidden_facts = [
         Fact(rank=Rank.PRUNE, kind=one.kind, statement=one)
         for one in {(one.kind, one.name, one.packages): one for one in hidden}.values()  # once for several tags
         if not (is_said and one.kind is StatementKind.REBUILD_WAVE)
     ]
-    return [*_prunes(digest, is_news=False), *told]
+    return [*_prunes(digest, is_news=False), *hidden_facts]
 
 
 def _causes(digest: Digest, words: Words) -> list[str]:
@@ -163,18 +163,18 @@ def _causes(digest: Digest, words: Words) -> list[str]:
     return [one.said for one in clauses_of(digest, _quiet(digest), words) if one.kind in _CAUSES]
 
 
-def routine(digest: Digest, words: Words, told: Collection[str]) -> list[str]:
-    """Return sentences about facts on which nobody has to act, without those already in `told`."""
+def routine(digest: Digest, words: Words, above: Collection[str]) -> list[str]:
+    """Return sentences about facts on which nobody has to act, without those already in `above`."""
     quiet = [*_harmless_stacks(digest), *_quiet(digest)]
-    said = [one.said for one in clauses_of(digest, quiet, words) if not any(each.endswith(one.said) for each in told)]
+    texts = [one.said for one in clauses_of(digest, quiet, words) if not any(each.endswith(one.said) for each in above)]
     others = {package for one in _rest(digest) if not _is_quiet(one) for package in one.packages}
     others -= {package for tag in digest.tags for package in tag.silenced}  # which are counted by themselves
     if others:
-        said.append(words.say("other", "unlisted", packages=number(len(others), "package")))
+        texts.append(words.say("other", "unlisted", packages=number(len(others), "package")))
     own = digest.assessment.environment
     if own is not None and own.not_here:
-        said.append(words.say("binaries", "not_here", len(own.not_here)))
-    said += [
+        texts.append(words.say("binaries", "not_here", len(own.not_here)))
+    texts += [
         words.say(
             "other",
             "hidden",
@@ -188,8 +188,8 @@ def routine(digest: Digest, words: Words, told: Collection[str]) -> list[str]:
     zone = ZoneInfo(digest.zone)
     for gap in (gap for span in digest.spans for gap in span.gaps):
         since, until = (f"{day.day} {day:%B %Y}" for day in (gap.since.astimezone(zone), gap.until.astimezone(zone)))
-        said.append(words.say("other", "gap", since=since, until=until))
-    return list(dict.fromkeys(filter(None, said)))
+        texts.append(words.say("other", "gap", since=since, until=until))
+    return list(dict.fromkeys(filter(None, texts)))
 
 
 def _prunes(digest: Digest, *, is_news: bool) -> list[Fact]:
@@ -296,17 +296,17 @@ def _lost_where(
     targets = {one.lost.place.target for one in group} if has_targets and not is_named else set()
     stacks = {one.lost.place.stack for one in group}
     if first.statement.kind is StatementKind.PACKAGE_REMOVED:
-        said = words.text("sections", "everywhere")
+        text = words.text("sections", "everywhere")
     elif first.statement.kind is StatementKind.STACK_REMOVED and first.tag.base:
-        said = words.say("sections", "with_stack", name=safe(first.statement.name))
+        text = words.say("sections", "with_stack", name=safe(first.statement.name))
     else:
-        said = stacks_named(stacks, _FEW_STACKS)
+        text = stacks_named(stacks, _FEW_STACKS)
     if first.statement.kind is not StatementKind.PACKAGE_REMOVED:
         systems = [
             *(() if is_named else sorted({_os(one) for one in group} - {""})),
             *(sorted(targets) if len(targets) <= _FEW_MACHINES else ()),
         ]
-        said += f" ({', '.join(map(safe, systems))})" if systems else ""
+        text += f" ({', '.join(map(safe, systems))})" if systems else ""
     reasons = list(dict.fromkeys(reason_of(one.lost.loss, words) for one in group if one.lost.loss))
     statements = {id(one.statement): one.statement for one in group}.values()
     lines = [line for one in statements for line in one.lines if line.package == first.lost.package]
@@ -315,7 +315,7 @@ def _lost_where(
     old = words.say("stacks", "unbuilt", unbuilt) if unbuilt else ""
     several = len({span.source for span in digest.spans}) > 1
     source = words.say("losses", "in_source", source=safe(first.tag.source)) if several else ""
-    return "; ".join(filter(None, (said, *reasons[:2], old, source)))
+    return "; ".join(filter(None, (text, *reasons[:2], old, source)))
 
 
 def _changes(kind: StatementKind, digest: Digest, words: Words) -> Section:

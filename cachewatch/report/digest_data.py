@@ -62,11 +62,11 @@ WHOLE = DigestForm()
 
 def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, own: Words | None = None) -> Data:
     """Return `digest` as plain data for templates; `clean` is applied to untrusted text, `own` replaces our words."""
-    said = own or words()
-    made = _Maker(digest, form, clean, said)
-    found = digest.assessment
-    listed = first_screen.sections(digest, said)
-    happened = first_screen.happened(digest, said, sum(len(section.rows) for section in listed))
+    texts = own or words()
+    made = _Maker(digest, form, clean, texts)
+    assessment = digest.assessment
+    listed = first_screen.sections(digest, texts)
+    happened = first_screen.happened(digest, texts, sum(len(section.rows) for section in listed))
     return {
         "schema": SCHEMA,
         "key": digest.key,
@@ -77,24 +77,26 @@ def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, own: W
         "zone": digest.zone,
         "is_urgent": digest.is_urgent,
         "is_sample": digest.is_sample,
-        "level": found.level.value,
-        "advice": clean(advice(digest, said)),
-        "actions": [made.action(one) for one in found.actions],
-        "todo": made.said(todo(digest, said)),
-        "has_action": bool(found.due) or found.is_waiting,
+        "level": assessment.level.value,
+        "advice": clean(advice(digest, texts)),
+        "actions": [made.action(one) for one in assessment.actions],
+        "todo": made.said(todo(digest, texts)),
+        "has_action": bool(assessment.due) or assessment.is_waiting,
         "happened": made.said(happened),
-        "still_open": made.said(still_open(digest, said)),
+        "still_open": made.said(still_open(digest, texts)),
         "sections": [made.section(section) for section in (listed if form.tags else ())],
-        "routine": made.said(first_screen.routine(digest, said, happened)),
-        "facts": [made.fact(one) for one in found.facts[: form.others]],
-        "losses": [made.loss(one) for one in (found.losses if form is WHOLE else ())],
-        "alternative": None if found.alternative is None else made.plain(found.alternative),
+        "routine": made.said(first_screen.routine(digest, texts, happened)),
+        "facts": [made.fact(one) for one in assessment.facts[: form.others]],
+        "losses": [made.loss(one) for one in (assessment.losses if form is WHOLE else ())],
+        "alternative": None if assessment.alternative is None else made.plain(assessment.alternative),
         "spans": [made.span(span) for span in digest.spans[:_MOST_SPANS]],
         "more_spans": max(0, len(digest.spans) - _MOST_SPANS),
         "more_sources": max(0, len({span.source for span in digest.spans}) - 1),  # one has a span for each base
         "tags": [made.tag(tag) for tag in digest.tags[: form.tags]],
         "more_tags": max(0, len(digest.tags) - form.tags),
-        "environment": None if found.environment is None else coverage_data(found.environment, form.rows, clean),
+        "environment": None
+        if assessment.environment is None
+        else coverage_data(assessment.environment, form.rows, clean),
         "pinned": [pinned_data(pinned, clean) for pinned in digest.pinned[:_MOST_SPANS]],
         "silenced": [made.plain(silence) for silence in digest.silenced[:_MOST_SPANS]],
         "steps": made.steps(),
@@ -149,52 +151,52 @@ class _Maker:
             "notes": self.lines(tuple(note.said(self._words) for note in span.notes), "and {} more"),
         }
 
-    def said(self, found: Sequence[str]) -> list[str]:
+    def said(self, sentences: Sequence[str]) -> list[str]:
         """Return as many sentences as fit; long ones are shortened, but not for programs."""
         most = max(self._form.others, _FEWEST_SAID) if self._form.tags else 1
-        texts = map(safe, found[:most])
+        texts = map(safe, sentences[:most])
         if self._form is WHOLE:
             return list(texts)
         return [shortened(text, _LONGEST_LINE) for text in texts]
 
-    def action(self, one: Action) -> Data:
+    def action(self, task: Action) -> Data:
         """Return an action as plain data."""
         return {
-            "verb": one.verb.value,
-            "because": one.because.value,
-            "source": self._name(one.source),
-            "tag": self._name(one.tag),
-            "name": self._name(one.name),
-            "names": [self._name(name) for name in one.names[: self._form.rows]],
-            "count": one.count,
-            "since": one.since or None,
+            "verb": task.verb.value,
+            "because": task.because.value,
+            "source": self._name(task.source),
+            "tag": self._name(task.tag),
+            "name": self._name(task.name),
+            "names": [self._name(name) for name in task.names[: self._form.rows]],
+            "count": task.count,
+            "since": task.since or None,
         }
 
-    def fact(self, one: Fact) -> Data:
+    def fact(self, event: Fact) -> Data:
         """Return a fact as plain data; it refers to its statement by the id."""
         return {
-            "kind": str(one.kind),
-            "rank": one.rank.name.lower().replace("_", "-"),
-            "class": one.worst.value if one.worst else None,
-            "statement": one.statement.id if one.statement else None,
-            "tags": [{"source": self._name(tag.source), "tag": self._name(tag.tag)} for tag in one.tags],
-            "packages": len(one.packages),
+            "kind": str(event.kind),
+            "rank": event.rank.name.lower().replace("_", "-"),
+            "class": event.worst.value if event.worst else None,
+            "statement": event.statement.id if event.statement else None,
+            "tags": [{"source": self._name(tag.source), "tag": self._name(tag.tag)} for tag in event.tags],
+            "packages": len(event.packages),
         }
 
-    def loss(self, one: AssessedLoss) -> Data:
+    def loss(self, assessed: AssessedLoss) -> Data:
         """Return a lost place or machine as plain data, with what is left there."""
-        lost = one.lost
+        lost = assessed.lost
         assert lost.loss is not None
         return {
-            "source": self._name(one.tag.source),
-            "tag": self._name(one.tag.tag),
+            "source": self._name(assessed.tag.source),
+            "tag": self._name(assessed.tag.tag),
             "package": self._name(lost.package),
             "stack": self._name(lost.place.stack),
             "target": self._name(lost.place.target),
             "system": self._name(f"{lost.machine.platform}-{lost.machine.os}") if lost.machine else None,
             "class": lost.loss.loss_class.value,
             "reason": reason_of(lost.loss, self._words),
-            "statement": one.statement.id,
+            "statement": assessed.statement.id,
         }
 
     def section(self, section: Section) -> Data:
@@ -232,16 +234,16 @@ class _Maker:
 
         It is omitted if something is more urgent, or if a shell could misread a name.
         """
-        found = self._digest.assessment
+        assessment = self._digest.assessment
         is_pressing = any(
-            one.verb in (Verb.WAIT, Verb.STAY) or one.because is Because.PIN_GONE for one in found.actions
+            one.verb in (Verb.WAIT, Verb.STAY) or one.because is Because.PIN_GONE for one in assessment.actions
         )
         examples = [one for tag in self._digest.tags for one in self._examples(tag)]
         platforms = {platform_of(one) for one in examples}
         is_harmless = all(
             is_plain(word) for one in examples for word in (one.package, one.version, target_of(one) or "any")
         )
-        if is_pressing or (found.environment and found.actions) or len(platforms) != 1 or not is_harmless:
+        if is_pressing or (assessment.environment and assessment.actions) or len(platforms) != 1 or not is_harmless:
             return {"install": None, "install_more": 0}
         examples = _of_one_machine(examples, *platforms)
         targets = {one: f" target={target_of(one)}" if target_of(one) else "" for one in examples}
@@ -325,15 +327,15 @@ class _Maker:
 
 def _of_one_machine(examples: Sequence[Example], platform: str) -> list[Example]:
     """Return the largest group of examples that one machine can install."""
-    found: list[Example] = []
+    best: list[Example] = []
     for own in dict.fromkeys(each for one in examples for each in one.machines if each.platform == platform):
         fitting = [
             one
             for one in examples
             if any((m.platform, m.os) == (own.platform, own.os) and runs(own.target, m.target) for m in one.machines)
         ]
-        found = max(found, fitting, key=len)
-    return found
+        best = max(best, fitting, key=len)
+    return best
 
 
 def cleaner(longest: int) -> Clean:
@@ -467,13 +469,13 @@ def _example(change: PackageChange) -> Ranked | None:
 
     New packages rank before new versions, then those with more new specs come first.
     """
-    came = {signature: count for signature, count in change.added_hashes.counts.items() if signature.stacks}
-    version = newest({version for signature in came for version in signature.versions} or {""})
+    added = {signature: count for signature, count in change.added_hashes.counts.items() if signature.stacks}
+    version = newest({version for signature in added for version in signature.versions} or {""})
     had = change.before["versions"]
     if not version or (had and not is_newer(version, newest(had))):
         return None
     # Of a version that is newer than all that were there, every build is new.
-    builds = {signature: count for signature, count in came.items() if version in signature.versions}
+    builds = {signature: count for signature, count in added.items() if version in signature.versions}
     example = Example(
         package=change.package,
         version=version,

@@ -140,10 +140,10 @@ class _Renderer:
         """
         digest, names, head = self._digest, self._names, self._head
         table = None if shortness or not self._attach else _table(digest, readers=len(self._to))
-        html, told = self._mail(shortness, table)
-        page, whole = self._page() if Form.PAGE in self._wanted and not shortness else ("", told)
-        lasting = whole if self._is_archived else told
-        jobs = {"txt": lasting, Form.MARKDOWN: lasting, Form.FEED: told}
+        html, shown = self._mail(shortness, table)
+        page, whole = self._page() if Form.PAGE in self._wanted and not shortness else ("", shown)
+        lasting = whole if self._is_archived else shown
+        jobs = {"txt": lasting, Form.MARKDOWN: lasting, Form.FEED: shown}
         jobs = {form: context for form, context in jobs.items() if form == "txt" or form in self._wanted}
         made = dict(zip(jobs, names.render(*jobs.items()), strict=True))
         return RenderedDigest(
@@ -198,23 +198,23 @@ class _Renderer:
     def _mail(self, shortness: int, table: Attachment | None) -> tuple[str, Context]:
         """Return the HTML of the mail, with as much as fits, and the data that it shows."""
         budget = self._max_html // 2 if shortness else self._max_html
-        html, told = "", Context()
+        html, shown = "", Context()
         forms = (replace(form, rows=min(form.rows, self._digest.rows)) for form in _STEPS[_BEGIN[min(shortness, 2)] :])
         for form in dict.fromkeys(forms):
-            told = self._context(form, attachment=table.name if table else None)
-            html = compact(self._names.render(("html", told))[0])
+            shown = self._context(form, attachment=table.name if table else None)
+            html = compact(self._names.render(("html", shown))[0])
             if len(html.encode()) <= budget:
                 break
-        return html, told
+        return html, shown
 
     def _page(self) -> tuple[str, Context]:
         """Return the page for the archive and the data that it shows: everything, or as much as a browser can show."""
-        page, told = "", Context()
+        page, context = "", Context()
         for form in _PAGES:
             shown = _shown(_uncut(self._digest), form, self._names.words)
-            told = {**self._head, **shown, "script_hash": _SCRIPT_HASH}
+            context = {**self._head, **shown, "script_hash": _SCRIPT_HASH}
             try:
-                page = compact(self._names.render(("page.html", told))[0])
+                page = compact(self._names.render(("page.html", context))[0])
             except TemplateError:
                 if form is _PAGES[-1]:
                     raise
@@ -222,7 +222,7 @@ class _Renderer:
             if len(page.encode()) <= _MOST_PAGE:
                 break
         script = page.rpartition("<script>")[2].partition("</script>")[0]
-        return page.replace(_SCRIPT_HASH, script_hash(script), 1), told
+        return page.replace(_SCRIPT_HASH, script_hash(script), 1), context
 
 
 def _uncut(digest: Digest) -> Digest:

@@ -113,14 +113,14 @@ class Clause:
 
     def _items(self, *, says_staying: bool, says_where: bool = False) -> list[str]:
         item = self._words.text(self.path, "item")
-        found: dict[str, None] = {}
-        for one in self.facts:
-            for package in one.packages:
+        items: dict[str, None] = {}
+        for fact in self.facts:
+            for package in fact.packages:
                 values = {"package": safe(package)[:_LONGEST_NAME]}
-                if one.statement is not None and one.statement.lines:
-                    lines = one.statement.lines
+                if fact.statement is not None and fact.statement.lines:
+                    lines = fact.statement.lines
                     line = next((each for each in lines if each.package == package), lines[0])
-                    values["after"] = safe(", ".join((one.statement.after or line.story.versions)[-1:]))
+                    values["after"] = safe(", ".join((fact.statement.after or line.story.versions)[-1:]))
                     if line.story.kind in BY_VERSION:
                         stays = staying(line) if says_staying else ""
                         where = self._targets(line)
@@ -129,8 +129,8 @@ class Clause:
                         values["change"] = f"{replacement(line)}{where} {stays}"
                         is_fall = any(falls(*pair) for pair in line.story.pairs)
                         values["older"] = self._words.text(self.path, "mistake" if is_fall else "older")
-                found[" ".join(fill(item, 2, values).split())] = None
-        return list(found)
+                items[" ".join(fill(item, 2, values).split())] = None
+        return list(items)
 
     def _targets(self, line: Line) -> str:
         """Return the targets of a change if usual machines cannot run them, ` for aarch64`; else ""."""
@@ -149,13 +149,13 @@ class Clause:
     def _listed(self, variants: Sequence[Sequence[str]]) -> list[str]:
         """Return wordings that name fewer and fewer of the items and count the rest."""
         n = len(self.items)
-        found = []
+        wordings = []
         for count in range(min(n, _MOST_ITEMS), 0, -1):
             more = self.more(n - count) if n > count else ""
             for items in variants:
                 said = self._words.forms(self.path, "subject", n, items=", ".join(items[:count]), where=self.where)
-                found += ["; ".join(filter(None, (one, more))) for one in said]
-        return list(dict.fromkeys((*found, self.counted)))
+                wordings += ["; ".join(filter(None, (one, more))) for one in said]
+        return list(dict.fromkeys((*wordings, self.counted)))
 
     @property
     def counted(self) -> str:
@@ -183,10 +183,10 @@ class Clause:
         """Return wordings that name a new snapshot and say what it lacks."""
         (tag,) = self.first.tags
         is_best = self._digest is not None and any(pin.best == tag.tag for pin in self._digest.pinned)
-        said = self._words.forms("snapshot", "best" if is_best else "subject", tag=safe(tag.tag))
+        wordings = self._words.forms("snapshot", "best" if is_best else "subject", tag=safe(tag.tag))
         lost = lost_packages(tag.statements)
         if not lost:
-            return said
+            return wordings
         is_pinned = self._digest is not None and is_pinned_base(self._digest, tag.base)
         values = {
             "packages": number(len(lost), "package"),
@@ -197,7 +197,7 @@ class Clause:
             self._words.forms("snapshot", key, len(lost), **values)
             for key in (("moving", "moving") if is_pinned else ("lacks", "it_lacks"))
         )
-        return [*(f"{said[0]}: {one}" for one in own), *lacks]
+        return [*(f"{wordings[0]}: {one}" for one in own), *lacks]
 
     @property
     def said(self) -> str:
@@ -236,12 +236,12 @@ class Clause:
     def where(self) -> str:
         """The stacks or machines that lost packages, in words."""
         statements = [one.statement for one in self.facts if one.statement]
-        found = [lost for one in statements for lost in one.losses if _is_of(lost, self.first.worst)]
+        losses = [lost for one in statements for lost in one.losses if _is_of(lost, self.first.worst)]
         if self.kind == StatementKind.MACHINE_LOST:
-            systems = sorted({lost.machine.os for lost in found if lost.machine})
+            systems = sorted({lost.machine.os for lost in losses if lost.machine})
             if systems:
                 return ", ".join(map(safe, systems[:2])) if len(systems) <= 2 else number(len(systems), "system")
-        stacks = {lost.place.stack for lost in found} or {place.stack for one in statements for place in one.places}
+        stacks = {lost.place.stack for lost in losses} or {place.stack for one in statements for place in one.places}
         if len(stacks) == 1:
             return stack_name(*stacks)[:_LONGEST_NAME]
         return number(len(stacks), "stack")
@@ -314,13 +314,13 @@ class Clause:
     @property
     def _n(self) -> int:
         """The number that decides between singular and plural in a sentence."""
-        one = self.first.statement
-        if one is None:
+        statement = self.first.statement
+        if statement is None:
             return 2
-        if one.kind is StatementKind.REBUILD_WAVE:
-            return 1 if len(one.packages) >= NEARLY_ALL * one.of_packages else 2
-        if one.kind in _OF_BUILDS:
-            return max(one.counts.vanished, one.counts.new)
+        if statement.kind is StatementKind.REBUILD_WAVE:
+            return 1 if len(statement.packages) >= NEARLY_ALL * statement.of_packages else 2
+        if statement.kind in _OF_BUILDS:
+            return max(statement.counts.vanished, statement.counts.new)
         return len(self.first.packages)
 
     def _still(self, one: Statement) -> str:
@@ -330,21 +330,21 @@ class Clause:
         where = f" in {stacks_named(one.stacks)}" if len(one.stacks) == 1 else ""
         return f"; {and_more(one.exceptions, self._words)} {word} {old_values(one)}{where}"
 
-    def _turnover(self, found: Turnover) -> dict[str, object]:
-        words, before = self._words, max(1, found.before)
-        percent = f"{found.gone / before:.0%}"
-        shares = {name: getattr(found, name) / before for name in ("rebuilt", "pruned", "others")}
-        said = {name: f"{share:.0%}" for name, share in shares.items() if share >= 0.005}
-        parts = [words.say("turnover", name, percent=part) for name, part in said.items() if len(said) > 1]
-        is_most = found.gone / before >= NEARLY_ALL
-        much = "all" if found.gone == found.before else "most" if is_most else "some"
+    def _turnover(self, turnover: Turnover) -> dict[str, object]:
+        words, before = self._words, max(1, turnover.before)
+        percent = f"{turnover.gone / before:.0%}"
+        shares = {name: getattr(turnover, name) / before for name in ("rebuilt", "pruned", "others")}
+        by_name = {name: f"{share:.0%}" for name, share in shares.items() if share >= 0.005}
+        parts = [words.say("turnover", name, percent=part) for name, part in by_name.items() if len(by_name) > 1]
+        is_most = turnover.gone / before >= NEARLY_ALL
+        much = "all" if turnover.gone == turnover.before else "most" if is_most else "some"
         is_explained = any(each.causes for tag in self.first.tags for each in tag.statements)
-        is_rebuilt = 2 * found.rebuilt > found.gone
+        is_rebuilt = 2 * turnover.rebuilt > turnover.gone
         since = day_of(self.first.tags[0].since) if self.first.tags and self.first.tags[0].since else ""
         return {
             "share": {"all": "all", "most": "nearly all", "some": percent}[much],
             "hashes": words.say("turnover", much, percent=percent),
-            "became": words.text("turnover", f"{next(iter(said))}_alone" if len(said) == 1 else "several"),
+            "became": words.text("turnover", f"{next(iter(by_name))}_alone" if len(by_name) == 1 else "several"),
             "fates": f" ({', '.join(parts)})" if parts else "",
             "of": f"of {since} " if since else "",
             "because": words.text("other", "not_recorded") if is_rebuilt and not is_explained else "",
@@ -400,10 +400,10 @@ def lacking_only_for(statements: Iterable[Statement], words: Words) -> str:
 def clauses_of(digest: Digest | None, facts: Iterable[Fact], words: Words) -> list[Clause]:
     """Group facts of one kind and class into clauses, keeping their order."""
     groups: dict[object, list[Fact]] = {}
-    for number_, one in enumerate(facts):
-        is_listed = bool(words.text(f"{one.kind}.{one.worst or ''}".rstrip("."), "item"))
-        key = (one.rank, one.kind, one.worst) if is_listed else number_
-        groups.setdefault(key, []).append(one)
+    for number_, fact in enumerate(facts):
+        is_listed = bool(words.text(f"{fact.kind}.{fact.worst or ''}".rstrip("."), "item"))
+        key = (fact.rank, fact.kind, fact.worst) if is_listed else number_
+        groups.setdefault(key, []).append(fact)
     return [Clause(group, words, digest) for group in groups.values()]
 
 
@@ -415,27 +415,27 @@ def clauses_of_statements(statements: Iterable[Statement]) -> list[Clause]:
 
 def title(digest: Digest, words: Words) -> str:
     """Return the subject in ASCII: the first fact, the second if it fits, and the number of the commonest others."""
-    told = told_in_subject(digest.assessment)
+    facts = told_in_subject(digest.assessment)
     prefix = subject_prefix(digest.subscription, is_urgent=digest.is_urgent)
     room = WIDEST - len(prefix)
-    found = clauses_of(digest, told, words)
-    said = _pruned(digest, words)
-    if said:  # then upgrades, for which nothing is to be done, are not next
-        found.sort(key=lambda one: one.kind != StatementKind.TURNOVER)
-    rest = list(found)
-    if not found:
-        return as_subject(said or _nothing(digest, words), prefix)
-    most = 3 if found[0].kind == "snapshot" else 2
-    for clause, following in zip_longest(found[:most], found[1:most]):
-        if said and clause.is_list and all(item in said for item in clause.items):
+    clauses = clauses_of(digest, facts, words)
+    text = _pruned(digest, words)
+    if text:  # then upgrades, for which nothing is to be done, are not next
+        clauses.sort(key=lambda one: one.kind != StatementKind.TURNOVER)
+    rest = list(clauses)
+    if not clauses:
+        return as_subject(text or _nothing(digest, words), prefix)
+    most = 3 if clauses[0].kind == "snapshot" else 2
+    for clause, following in zip_longest(clauses[:most], clauses[1:most]):
+        if text and clause.is_list and all(item in text for item in clause.items):
             rest.remove(clause)  # of binaries of the environment it is said already
             continue
-        between = "; " if said else ""
-        if said and clause in found[1:2] and found[0].kind == "snapshot" and ":" not in said:
+        between = "; " if text else ""
+        if text and clause in clauses[1:2] and clauses[0].kind == "snapshot" and ":" not in text:
             between = ": "
-        left = room - len(said) - len(between)
+        left = room - len(text) - len(between)
         forms = [form for form in clause.forms if len(form) <= left]
-        if not said and clause.kind == "snapshot":
+        if not text and clause.kind == "snapshot":
             forms = [form for form in forms if form.startswith(clause.forms[0].partition(":")[0])]
         if not forms:
             break
@@ -443,36 +443,36 @@ def title(digest: Digest, words: Words) -> str:
         least = len("; ") + len(following.forms[-1]) if following else 0
         spare = clause.forms[: clause.forms.index(forms[0]) + 2]
         fitting = next((form for form in spare if form in forms and len(form) + least <= left), forms[0])
-        said += between + fitting
+        text += between + fitting
         rest.remove(clause)
-    if not said:
-        return as_subject(found[0].forms[-1], prefix)
-    rest = [one for one in rest if not (one.is_list and all(item in said for item in one.items))]
-    if rest and len(rest) < len(found):
+    if not text:
+        return as_subject(clauses[0].forms[-1], prefix)
+    rest = [one for one in rest if not (one.is_list and all(item in text for item in one.items))]
+    if rest and len(rest) < len(clauses):
         commonest = max(rest, key=lambda one: len(one.items) if one.is_list else 0)
         counted = f"; {commonest.counted}" if commonest.is_list else ""
-        said += counted if len(said) + len(counted) <= room else ""
-    return _ascii(said)
+        text += counted if len(text) + len(counted) <= room else ""
+    return _ascii(text)
 
 
 def _pruned(digest: Digest, words: Words) -> str:
     """Return words about pruned builds that readers were asked to copy, or ""."""
-    found = next((one for one in digest.assessment.due if one.because is Because.PRUNED), None)
-    if found is None:
+    action = next((one for one in digest.assessment.due if one.because is Because.PRUNED), None)
+    if action is None:
         return ""
-    machine = words.say("todo", "for_machine", machine=safe_name(found.machine)) if found.machine else ""
-    said = words.say("todo", "pruned_subject", versions=and_more(found.versions, words), for_machines=machine)
+    machine = words.say("todo", "for_machine", machine=safe_name(action.machine)) if action.machine else ""
+    said = words.say("todo", "pruned_subject", versions=and_more(action.versions, words), for_machines=machine)
     return safe(said)[:_LONGEST_NAME]
 
 
-def told_in_subject(found: Assessment) -> list[Fact]:
+def told_in_subject(assessment: Assessment) -> list[Fact]:
     """Return the facts for a subject; harmless and routine ones only if there are no others."""
-    loud = [one for one in found.facts if one.rank < Rank.HARMLESS]
-    new = [tag for one in found.facts if one.kind == "snapshot" for tag in one.tags]
+    loud = [one for one in assessment.facts if one.rank < Rank.HARMLESS]
+    new = [tag for one in assessment.facts if one.kind == "snapshot" for tag in one.tags]
     has_wave = any(one.kind == StatementKind.REBUILD_WAVE for one in loud)
     return [
         one
-        for one in loud or found.facts
+        for one in loud or assessment.facts
         # What a new snapshot lacks is counted behind its name, and what was rebuilt is gone.
         if not (one.kind != "snapshot" and one.worst is LossClass.GONE and one.tags and set(one.tags) <= set(new))
         and not (one.kind == StatementKind.PACKAGE_REMOVED and one.tags and set(one.tags) <= set(new))
@@ -487,12 +487,12 @@ def _nothing(digest: Digest, words: Words) -> str:
     if unread:
         key = "unread" if len(unread) == 1 else "unread_many"
         return words.say("other", key, len(unread), name=unread[0][:_LONGEST_NAME])
-    found = digest.assessment
-    if found.still_open and found.level is not Level.ALARM:
-        first = found.still_open[0]
+    assessment = digest.assessment
+    if assessment.still_open and assessment.level is not Level.ALARM:
+        first = assessment.still_open[0]
         return words.say("other", "open", what=words.say("todo.verbs", first.verb, tag=safe(first.tag)))
-    if found.environment is not None:
-        after = found.environment.change.after
+    if assessment.environment is not None:
+        after = assessment.environment.change.after
         binaries = number(len(after.needs), "binary", "binaries")
         return words.forms("environment", "as_before", binaries=binaries, there=f"{after.met:,}")[0]
     return words.text("other", "none")

@@ -87,19 +87,19 @@ def coverage_json(coverage: Coverage, against: str) -> bytes:
 
 def remark(covered: Resolution) -> str:
     """Return what the cache has instead of a binary, and what a prune leaves; "" if the binary itself is there."""
-    said = []
+    parts = []
     if covered.nearest is Nearest.NONE:
-        said += [f"the newest there is {covered.suggestion}"] if covered.suggestion else []
-        said += [f"this version only for {first_of(covered.elsewhere, _MOST_NAMED)}"] if covered.elsewhere else []
-        said = said or ["there is none"]
+        parts += [f"the newest there is {covered.suggestion}"] if covered.suggestion else []
+        parts += [f"this version only for {first_of(covered.elsewhere, _MOST_NAMED)}"] if covered.elsewhere else []
+        parts = parts or ["there is none"]
     elif covered.nearest is not Nearest.SAME:
         more = f" and {len(covered.others) - 1:,} more" if len(covered.others) > 1 else ""
         differs = f", with {', '.join(covered.differs)}" if covered.differs else ""
         reasons = first_of(reasons_in_words(cause for cause, _ in covered.causes), rest=" and {} more reasons")
-        said = [f"there is /{covered.others[0][:7]}{differs}{more} {reasons}".rstrip()]
+        parts = [f"there is /{covered.others[0][:7]}{differs}{more} {reasons}".rstrip()]
     if covered.after_prune is not None:
-        said.append(f"after a prune {_LEFT[covered.after_prune]}")
-    return "; ".join(said)
+        parts.append(f"after a prune {_LEFT[covered.after_prune]}")
+    return "; ".join(parts)
 
 
 def named(listed: Sequence[Resolution]) -> str:
@@ -143,9 +143,9 @@ Clean = Callable[[str], str]
 _MOST_BINARIES = 4
 
 
-def headlines_of(found: Assessment, words: Words) -> Sequence[str]:
+def headlines_of(assessment: Assessment, words: Words) -> Sequence[str]:
     """Return wordings for a subject on the changes for an environment, the longest first."""
-    own = found.environment
+    own = assessment.environment
     if own is None or not own.is_news:
         return ()
     change = own.change
@@ -156,7 +156,7 @@ def headlines_of(found: Assessment, words: Words) -> Sequence[str]:
     hashes = change.after.environment.hashes
     counts["binaries"] = number(total, "binary", "binaries") if hashes else number(total, "spec")
     if new[LossClass.GONE]:
-        kept = {*found.required.values()}
+        kept = {*assessment.required.values()}
         key = "gone_kept" if len(kept) == 1 and "" not in kept else "gone"
         some = _some(own, (LossClass.GONE,), counts, words, "_packages" if key == "gone_kept" else "")
         others = sum(map(len, new.values())) - len(new[LossClass.GONE])
@@ -189,7 +189,7 @@ def headlines_of(found: Assessment, words: Words) -> Sequence[str]:
         key, classes = keys.get(causes.pop(), "going") if len(causes) == 1 else "going", (LossClass.GOING,)
     else:
         key, n = ("came", len(change.came)) if change.came else ("restored", len(change.restored))
-    tag = next((one.tag for one in found.actions if one.because is Because.ENVIRONMENT_LAST_OTHER), "")
+    tag = next((one.tag for one in assessment.actions if one.because is Because.ENVIRONMENT_LAST_OTHER), "")
     counts["tag"] = safe(tag)
     return [*whole, *words.forms("environment", key, n, some=_some(own, classes, counts, words), **counts)]
 
@@ -214,18 +214,18 @@ def _changes(own: EnvironmentState, words: Words) -> str:
     return ", ".join((*said, *more))
 
 
-def binaries_said(found: Sequence[Resolution], words: Words, copied: Mapping[str, str], own: Set[str]) -> str:
+def binaries_said(binaries: Sequence[Resolution], words: Words, copied: Mapping[str, str], own: Set[str]) -> str:
     """Return what became of the first binaries, `py-torch 2.8.0 is gone, 2.9.0 is there`, and count the others.
 
     `copied` has the day on which readers were asked to copy each package; `own` are the keys of the binaries that they
     could copy as their lock file names them.
     """
-    told = "; ".join(
+    text = "; ".join(
         _binary_said(one, words, copied.get(one.need.package, ""), is_own=key_of(one) in own)
-        for one in found[:_MOST_BINARIES]
+        for one in binaries[:_MOST_BINARIES]
     )
-    more = len(found) - _MOST_BINARIES
-    return f"{told}; {words.say('other', 'more', more)}" if more > 0 else told
+    more = len(binaries) - _MOST_BINARIES
+    return f"{text}; {words.say('other', 'more', more)}" if more > 0 else text
 
 
 def _binary_said(covered: Resolution, words: Words, day: str, *, is_own: bool) -> str:

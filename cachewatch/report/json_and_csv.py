@@ -112,12 +112,12 @@ Owners = Mapping[tuple[str, Place], str]  # ids of statements, by package and pl
 
 def owners_of(statements: Iterable[Statement]) -> Owners:
     """Return the id of the statement that explains each lost, upgraded and downgraded place."""
-    found: dict[tuple[str, Place], str] = {}
-    for one in statements:
-        found |= {(lost.package, lost.place): one.id for lost in one.losses if not lost.machine}
-        for line in one.lines if one.kind in BY_VERSION else ():
-            found |= {(line.package, place): one.id for place in line.story.places}
-    return found
+    owners: dict[tuple[str, Place], str] = {}
+    for statement in statements:
+        owners |= {(lost.package, lost.place): statement.id for lost in statement.losses if not lost.machine}
+        for line in statement.lines if statement.kind in BY_VERSION else ():
+            owners |= {(line.package, place): statement.id for place in line.story.places}
+    return owners
 
 
 def with_owners(package: bytes, owners: Owners, whole: str | None) -> bytes:

@@ -35,13 +35,13 @@ _MOST_REASONS = 3
 _SHARED = frozenset({What.COMPILER, What.OS, What.TARGET, What.NAMESPACE, What.EXTERNAL})
 
 
-def _alike(found: Iterable[_T], cause_of: Callable[[_T], Cause]) -> list[list[_T]]:
+def _alike(items: Iterable[_T], cause_of: Callable[[_T], Cause]) -> list[list[_T]]:
     """Group equal changes of several packages; versions, recipes and edges are compared within a package only."""
     groups: defaultdict[tuple[What, str, str, str], list[_T]] = defaultdict(list)
-    for one in found:
-        cause = cause_of(one)
+    for item in items:
+        cause = cause_of(item)
         package = "" if cause.what in _SHARED else cause.package
-        groups[cause.what, package, _text(cause.before), _text(cause.after)].append(one)
+        groups[cause.what, package, _text(cause.before), _text(cause.after)].append(item)
     return list(groups.values())
 
 
@@ -93,12 +93,12 @@ class Reason(Struct, frozen=True):
 
 def reasons_of(counted: Iterable[CauseCount], own: Words | None = None) -> list[Reason]:
     """Return causes in words, most specs first; equal changes of several packages are one reason."""
-    found = []
+    reasons = []
     for group in _alike(counted, lambda one: one.cause):
         causes = tuple(one.cause for one in group)
         packages = tuple(sorted({package for one in group for package in one.packages}))
-        found.append(Reason(because(causes, own), causes, sum(one.specs for one in group), packages))
-    return sorted(found, key=lambda one: -one.specs)
+        reasons.append(Reason(because(causes, own), causes, sum(one.specs for one in group), packages))
+    return sorted(reasons, key=lambda one: -one.specs)
 
 
 def reasons_in_words(causes: Iterable[Cause]) -> list[str]:
@@ -112,21 +112,21 @@ def reasons(statement: Statement, own: Words) -> str:
 
     "1,405 because of openssl 3.4.0 -> 3.4.1, 498 because the recipe of python changed, 17 for other reasons".
     """
-    found = reasons_of(statement.causes, own)
-    told = found[:_MOST_REASONS]
-    others = statement.counts.new - sum(one.specs for one in told)
-    if len(found) == 1 and others <= 0:
-        return found[0].words
-    rest = [f"{others:,} for other reasons"] if found and others > 0 else []
-    return ", ".join([*(f"{one.specs:,} {one.words}" for one in told), *rest])
+    all_reasons = reasons_of(statement.causes, own)
+    shown = all_reasons[:_MOST_REASONS]
+    others = statement.counts.new - sum(one.specs for one in shown)
+    if len(all_reasons) == 1 and others <= 0:
+        return all_reasons[0].words
+    rest = [f"{others:,} for other reasons"] if all_reasons and others > 0 else []
+    return ", ".join([*(f"{one.specs:,} {one.words}" for one in shown), *rest])
 
 
 def reason_lines(statement: Statement, most: int) -> list[str]:
     """Return a line for each of the first `most` reasons, with the packages that were rebuilt."""
-    told = reasons_of(statement.causes)[:most]
-    lines = [f"{number(one.specs, 'spec')} {one.words}: {names(one.packages)}" for one in told]
-    rest = statement.counts.new - sum(one.specs for one in told)
-    if told and rest > 0:
+    shown = reasons_of(statement.causes)[:most]
+    lines = [f"{number(one.specs, 'spec')} {one.words}: {names(one.packages)}" for one in shown]
+    rest = statement.counts.new - sum(one.specs for one in shown)
+    if shown and rest > 0:
         lines.append(f"{number(rest, 'spec')} for other reasons")
     stories = [line.story for line in statement.lines if line.story.kind is StatementKind.REBUILT]
     if any(story.after == (NO_COMPILER,) for story in stories):
@@ -144,7 +144,7 @@ def attributed(found: Sequence[Explanation]) -> Sequence[Attributed]:
 def grouped(explained: Sequence[Explanation]) -> list[dict[str, Any]]:
     """Return the causes as data for templates: each with its specs and packages, most specs first."""
     package_of = {one.spec.hash: one.spec.name for one in explained}
-    found = [
+    rows = [
         {
             "count": sum(len(one.attributed) for one in group),
             "cause": in_words([one.cause for one in group]),
@@ -152,27 +152,27 @@ def grouped(explained: Sequence[Explanation]) -> list[dict[str, Any]]:
         }
         for group in _alike(attributed(explained), lambda one: one.cause)
     ]
-    return sorted((one for one in found if one["count"]), key=lambda one: -one["count"])
+    return sorted((one for one in rows if one["count"]), key=lambda one: -one["count"])
 
 
 def attributed_lines(explained: Sequence[Explanation], what: str) -> Iterator[str]:
     """Yield the number of specs, then each cause with the number of specs that it accounts for."""
     yield f"{number(len(explained), 'spec')} {what}:"
-    found = grouped(explained)
-    for one in found[:MOST_CAUSES]:
+    groups = grouped(explained)
+    for one in groups[:MOST_CAUSES]:
         yield f"  {one['count']:>6,}  {one['cause']}"
         yield f"          {listed(one['packages'])}"
-    if rest := sum(one["count"] for one in found[MOST_CAUSES:]):
-        yield f"  {rest:>6,}  for {number(len(found) - MOST_CAUSES, 'other reason')} (--format json has all)"
+    if rest := sum(one["count"] for one in groups[MOST_CAUSES:]):
+        yield f"  {rest:>6,}  for {number(len(groups) - MOST_CAUSES, 'other reason')} (--format json has all)"
 
 
-def heading_and_causes(found: Sequence[Explanation]) -> Iterator[str]:
+def heading_and_causes(specs: Sequence[Explanation]) -> Iterator[str]:
     """Yield the section of a report that says why specs were rebuilt."""
     yield "WHY"
-    if not found:
+    if not specs:
         yield "  no specs were rebuilt"
         return
-    yield from attributed_lines(found, "with another hash than the older specs that share most dependencies with them")
+    yield from attributed_lines(specs, "with another hash than the older specs that share most dependencies with them")
 
 
 def short(node: GraphNode) -> str:
@@ -222,7 +222,10 @@ def explained_json(package: str, found: Sequence[Explanation], *, is_recorded: b
 def _explanation_json(one: Explanation) -> dict[str, Any]:
     predecessor = None
     if one.predecessor is not None:
-        predecessor = _node_json(one.predecessor) | {"beside": one.is_beside, "paired": one.is_paired}
+        predecessor = _node_json(one.predecessor) | {
+            "beside": one.is_beside,
+            "paired": one.is_paired,
+        }
     return {"spec": _node_json(one.spec), "predecessor": predecessor, "causes": causes_json(one.paths)}
 
 
@@ -244,11 +247,11 @@ def lock_json(change: LockChange) -> bytes:
     )
 
 
-def attributed_json(found: Sequence[Explanation]) -> list[dict[str, Any]]:
+def attributed_json(explained: Sequence[Explanation]) -> list[dict[str, Any]]:
     """Return causes as data for JSON, with the hashes of all specs that have them; `attributed` counts a spec once."""
     return [
         cause_json(one.cause) | {"specs": len(one.hashes), "attributed": len(one.attributed), "hashes": one.hashes}
-        for one in attributed(found)
+        for one in attributed(explained)
     ]
 
 

@@ -248,10 +248,10 @@ def _describe(name: str, error: Exception) -> str:
 
 def write_markdown(changesets: Iterable[Changeset], *, asked: Requested) -> Iterator[bytes]:
     """Yield a report on each tag as Markdown."""
-    for told in told_reports(changesets, asked):
-        yield render("changes.md.j2", tags=told.name, reports=told.reports, shown=told.shown).encode()
-        if told.causes is not None:
-            yield render("causes.md.j2", causes=grouped(told.causes)).encode()
+    for group in told_reports(changesets, asked):
+        yield render("changes.md.j2", tags=group.name, reports=group.reports, shown=group.shown).encode()
+        if group.causes is not None:
+            yield render("causes.md.j2", causes=grouped(group.causes)).encode()
 
 
 MOST_ROWS = 1000  # of a section: browsers take no pleasure in more
@@ -267,12 +267,12 @@ def script_hash(script: str) -> str:
 
 def write_page(changesets: Iterable[Changeset], *, asked: Requested) -> Iterator[bytes]:
     """Yield one HTML page about all tags."""
-    found = told_reports(changesets, asked)
-    count = sum(len(told.reports) for told in found)
+    groups = told_reports(changesets, asked)
+    count = sum(len(told.reports) for told in groups)
     page = render(
         "page.html.j2",
-        title=f"What changed in {found[0].name if len(found) == 1 else number(count, 'tag')}",
-        tags=found,
+        title=f"What changed in {groups[0].name if len(groups) == 1 else number(count, 'tag')}",
+        tags=groups,
         script_hash=script_hash("\n" + render("_page.js.j2")),
     )
     yield page.encode()

@@ -47,30 +47,33 @@ _CONCRETIZED = (Because.ENVIRONMENT_LAST_OTHER, Because.OTHER, *LOCK_FILES)
 
 def todo(digest: Digest, words: Words) -> list[str]:
     """Return the actions that this digest is the first to ask for, as sentences; or that there is nothing to do."""
-    found = digest.assessment
-    said = list(dict.fromkeys(_sentence(group, digest, words) for group in _by_command(found.due)))
+    advice = digest.assessment
+    lines = list(dict.fromkeys(_sentence(group, digest, words) for group in _by_command(advice.due)))
     new = _newest_snapshots(digest)
-    if said and found.alternative and any(one.because in ENVIRONMENT for one in found.due):
-        other = found.alternative
-        said.append(words.say("todo", "alternative", tag=safe(other.tag), has=f"{other.has:,}", of=f"{other.of:,}"))
+    if lines and advice.alternative and any(one.because in ENVIRONMENT for one in advice.due):
+        other = advice.alternative
+        lines.append(words.say("todo", "alternative", tag=safe(other.tag), has=f"{other.has:,}", of=f"{other.of:,}"))
     keeping = _keeping(digest) if _went(digest) else {}
-    said += (
+    lines += (
         words.say("todo", "kept", len(names), tag=tag, names=and_more(names, words)) for tag, names in keeping.items()
     )
-    built = [spec.removesuffix(":") for spec, tag in found.required.items() if not tag] if keeping else []
-    said += [words.say("todo", "built", len(built), names=and_more(built, words))] if built else []
-    if found.is_waiting:
-        first = found.actions[0]
+    built = [spec.removesuffix(":") for spec, tag in advice.required.items() if not tag] if keeping else []
+    lines += [words.say("todo", "built", len(built), names=and_more(built, words))] if built else []
+    if advice.is_waiting:
+        first = advice.actions[0]
         if first.since:
-            return [_sentence([first], digest, words, "still-"), *said]
-        paused = words.text("todo", "paused_open" if found.still_open else "paused")
-        return [" ".join((said[0], paused)) if any(one.since for one in found.paused) else said[0], *said[1:]]
-    over = words.text("todo", "over_open" if found.still_open else "over") if found.is_wait_over else ""
-    if not (said or over) and any(one.verb is Verb.MOVE for one in found.still_open):
+            return [_sentence([first], digest, words, "still-"), *lines]
+        paused = words.text("todo", "paused_open" if advice.still_open else "paused")
+        return [
+            " ".join((lines[0], paused)) if any(one.since for one in advice.paused) else lines[0],
+            *lines[1:],
+        ]
+    over = words.text("todo", "over_open" if advice.still_open else "over") if advice.is_wait_over else ""
+    if not (lines or over) and any(one.verb is Verb.MOVE for one in advice.still_open):
         over = words.text("todo", "now_due")
-    unless = "" if said else _unless(digest, words, "unless_over" if over else "unless")
+    unless = "" if lines else _unless(digest, words, "unless_over" if over else "unless")
     removed = _removed_snapshots(digest)
-    is_alone = not (said or over or unless)
+    is_alone = not (lines or over or unless)
     values = {
         "tag": " or ".join(safe(tag) for _, tag in new) or words.text("todo", "newer_one"),
         "names": and_more(removed, words),
@@ -80,11 +83,11 @@ def todo(digest: Digest, words: Words) -> list[str]:
     moves = [] if is_alone or not (new or removed) else [words.say("todo", key, len(removed), **values)]
     if is_alone and (new or removed):
         unless = words.say("todo", f"unless_{key}", len(removed), **values)
-    if not said:
-        nothing = words.text("todo", "nothing_new" if found.actions else "nothing").rstrip(".")
-        said = [unless] if over else [f"{nothing}{unless}."]
-    said += moves
-    return [" ".join(filter(None, (over, *said[:1]))), *said[1:]]
+    if not lines:
+        nothing = words.text("todo", "nothing_new" if advice.actions else "nothing").rstrip(".")
+        lines = [unless] if over else [f"{nothing}{unless}."]
+    lines += moves
+    return [" ".join(filter(None, (over, *lines[:1]))), *lines[1:]]
 
 
 def _went(digest: Digest) -> bool:
@@ -94,11 +97,11 @@ def _went(digest: Digest) -> bool:
 
 def _keeping(digest: Digest) -> dict[str, list[str]]:
     """Return the snapshots that still have required packages, each with these."""
-    found: dict[str, list[str]] = {}
+    kept: dict[str, list[str]] = {}
     for spec, tag in digest.assessment.required.items():
         if tag and is_plain(tag) and not digest.assessment.is_waiting:
-            found.setdefault(tag, []).append(spec.removesuffix(":"))
-    return found
+            kept.setdefault(tag, []).append(spec.removesuffix(":"))
+    return kept
 
 
 def _new_snapshots(digest: Digest) -> list[ComparedTag]:
@@ -201,14 +204,14 @@ def advice(digest: Digest, words: Words) -> str:
 def still_open(digest: Digest, words: Words) -> list[str]:
     """Return the actions that earlier digests asked for, with their first day: requirements first, then the oldest."""
     asked = [one for one in digest.assessment.still_open if one.verb is not Verb.WAIT]
-    said: dict[str, list[str]] = {}
+    groups_said: dict[str, list[str]] = {}
     groups = [
         (group[0].because in _CONCRETIZED or group[0].verb is Verb.RECONCRETIZE, min(one.since for one in group), group)
         for group in _by_command(asked)
     ]
     for _, since, group in sorted(groups, key=itemgetter(0, 1)):
-        said.setdefault(day_of(since), []).append(_sentence(group, digest, words, "open-").rstrip("."))
-    return [words.say("todo", "since", day=day, what="; ".join(what) + ".") for day, what in said.items()]
+        groups_said.setdefault(day_of(since), []).append(_sentence(group, digest, words, "open-").rstrip("."))
+    return [words.say("todo", "since", day=day, what="; ".join(what) + ".") for day, what in groups_said.items()]
 
 
 def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str = "") -> str:
@@ -238,7 +241,7 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
         is_few = count <= MOST_NAMES or because is Because.ENVIRONMENT_GOING
         is_unsure = any(one.lacks_compiler for one in own)
         is_equal = not is_unsure and all(one.left is Nearest.EQUAL for one in own)
-        said = "environment-same" if is_unsure and because is Because.ENVIRONMENT_EQUAL else because
+        form = "environment-same" if is_unsure and because is Because.ENVIRONMENT_EQUAL else because
         values = {
             "names": and_more(names, words),
             "named": f" ({and_more(list(dict.fromkeys(one.need.package for one in own)), words)})" if is_few else "",
@@ -246,13 +249,13 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
             "in_tag": words.say("todo", "in_tag", tag=safe(group[0].tag)) if group[0].tag else "",
             "then": words.text("todo", "then_equal" if is_equal else "then_same"),
         }
-        parts.append(words.say("todo", said, count, **values))
+        parts.append(words.say("todo", form, count, **values))
     fallen = [one.need.package for one in found_own if falls(one.need.version, one.suggestion)]
     last = Because.ENVIRONMENT_LAST_OTHER
     key = f"{prefix}{'copy-other' if group[0].because is last else group[0].verb}"
-    found = digest.assessment
+    assessment = digest.assessment
     if key == "open-reconcretize" and (
-        found.required or any(one.verb in (Verb.RECONCRETIZE, Verb.COPY) for one in found.due)
+        assessment.required or any(one.verb in (Verb.RECONCRETIZE, Verb.COPY) for one in assessment.due)
     ):
         key = "open-too"
     return words.say(
@@ -260,7 +263,7 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
         key,
         sum(one.count for one in group),
         parts="; ".join(parts),
-        other="other " if found.actions[0].verb is Verb.BUILD else "",
+        other="other " if assessment.actions[0].verb is Verb.BUILD else "",
         required=_required(digest, words),
         all=f"{len(digest.environment.after.needs):,}" if digest.environment is not None else "",
         unknown=words.text("todo", "unknown") if is_unknown else "",
@@ -268,58 +271,60 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
     )
 
 
-def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
-    key = one.because.value
-    lacking = _lacking(one, digest)
-    if lacking is not None and (one.because is Because.GONE or one.worst is LossClass.GONE):
+def _action(action: Action, digest: Digest, words: Words, prefix: str = "") -> str:
+    key = action.because.value
+    lacking = _lacking(action, digest)
+    if lacking is not None and (action.because is Because.GONE or action.worst is LossClass.GONE):
         names = lacked(lacking.statements, words)
-        return words.say("todo", "snapshot-gone", base=safe(lacking.base), tag=safe(one.tag), names=names)
-    if one.because is Because.GONE and one.is_everywhere:
+        return words.say("todo", "snapshot-gone", base=safe(lacking.base), tag=safe(action.tag), names=names)
+    if action.because is Because.GONE and action.is_everywhere:
         key = "gone-removed"
-    newer = {line.package for line, tag in lines_of(digest, StatementKind.UPGRADED) if tag.report.tag == one.tag}
-    if one.because is Because.PIN_GONE and one.names:
-        key = "pin-gone-best" if any(pin.best == one.tag for pin in digest.pinned) else "pin-gone-lacks"
-    if one.because is Because.STACK_REMOVED and one.worst is not LossClass.GONE:
-        key = f"stack-removed-{one.worst}"
+    newer = {line.package for line, tag in lines_of(digest, StatementKind.UPGRADED) if tag.report.tag == action.tag}
+    if action.because is Because.PIN_GONE and action.names:
+        key = "pin-gone-best" if any(pin.best == action.tag for pin in digest.pinned) else "pin-gone-lacks"
+    if action.because is Because.STACK_REMOVED and action.worst is not LossClass.GONE:
+        key = f"stack-removed-{action.worst}"
     required = {spec.partition("@")[0]: spec.removesuffix(":") for spec in digest.assessment.required}
-    is_older = one.because is Because.DOWNGRADED  # of which another version may have to do
-    versions = [required[name] for name in one.names if name in required] if is_older else one.versions
+    is_older = action.because is Because.DOWNGRADED  # of which another version may have to do
+    versions = [required[name] for name in action.names if name in required] if is_older else action.versions
     no_longer = [fact.statement for fact in digest.assessment.facts if fact.kind == StatementKind.NO_LONGER]
     return words.say(
         "todo",
         f"{prefix}{key}" if words.text("todo", f"{prefix}{key}") else key,
-        one.count if one.names else 1,
-        name=safe_name(one.name),
-        tag=safe_name(one.tag),
-        day=day_of(one.name),
-        since=day_of(one.since),
-        names=and_more(one.names, words, _MOST_OPEN if prefix and one.is_copy else MOST_NAMES),
+        action.count if action.names else 1,
+        name=safe_name(action.name),
+        tag=safe_name(action.tag),
+        day=day_of(action.name),
+        since=day_of(action.since),
+        names=and_more(action.names, words, _MOST_OPEN if prefix and action.is_copy else MOST_NAMES),
         lacked=lacked(next((pin.statements or () for pin in digest.pinned if pin.best), ()), words)
-        or and_more(one.names, words),
-        or_with=_or_with(one, digest, words),
-        to=words.say("todo", "to", tag=safe_name(one.tag)) if one.tag else "",
-        newest=and_more(one.others, words),
+        or and_more(action.names, words),
+        or_with=_or_with(action, digest, words),
+        to=words.say("todo", "to", tag=safe_name(action.tag)) if action.tag else "",
+        newest=and_more(action.others, words),
         newer=words.say("todo", "in_newer", len(newer)) if newer else "",
-        without=words.say("todo", "without", names=and_more(one.names, words)) if one.names else "",
-        others=words.say("todo", "in_another_way", one.count, names=and_more(one.names, words))
-        if one.names
-        else words.say("todo", "or_to", names=and_more(one.others, words))
-        if one.others
+        without=words.say("todo", "without", names=and_more(action.names, words)) if action.names else "",
+        others=words.say("todo", "in_another_way", action.count, names=and_more(action.names, words))
+        if action.names
+        else words.say("todo", "or_to", names=and_more(action.others, words))
+        if action.others
         else "",
-        for_machines=words.say("todo", "for_machine", machine=safe_name(one.machine)) if one.machine else "",
-        versions=and_more(versions or one.names, words),
+        for_machines=words.say("todo", "for_machine", machine=safe_name(action.machine)) if action.machine else "",
+        versions=and_more(versions or action.names, words),
         after=words.text("todo", "after_open") if digest.assessment.still_open else "",
-        left=words.say("todo", "left", n=len(one.others), of=len(one.others) + one.count) if one.others else "",
+        left=words.say("todo", "left", n=len(action.others), of=len(action.others) + action.count)
+        if action.others
+        else "",
         change=", ".join(sorted({change_of_values(each) for each in no_longer if each})),
-        mistake=words.text("todo", "mistake") if _is_fall(one, digest) else "",
-        act=words.say("todo", "act", names=and_more(one.names, words)) if _is_fall(one, digest) else "",
+        mistake=words.text("todo", "mistake") if _is_fall(action, digest) else "",
+        act=words.say("todo", "act", names=and_more(action.names, words)) if _is_fall(action, digest) else "",
     )
 
 
-def _lacking(one: Action, digest: Digest) -> ComparedTag | None:
+def _lacking(action: Action, digest: Digest) -> ComparedTag | None:
     """Return the new snapshot that lacks something and that an action is about; None if there is none."""
     compared = (tag for fact in digest.assessment.facts for tag in fact.tags if tag.base)
-    return next((tag for tag in compared if (tag.tag, tag.source) == (one.tag, one.source)), None)
+    return next((tag for tag in compared if (tag.tag, tag.source) == (action.tag, action.source)), None)
 
 
 def lacked(statements: Sequence[Statement], words: Words) -> str:
@@ -327,14 +332,14 @@ def lacked(statements: Sequence[Statement], words: Words) -> str:
     whole = removed_packages(statements)
     lost = sorted(lost_packages(statements), key=lambda name: name not in whole)
     older = [line for one in statements if one.kind is StatementKind.DOWNGRADED for line in one.lines]
-    said = [f"{and_more(lost, words)}{lacking_only_for(statements, words)}"] if lost else []
-    said += [
+    parts = [f"{and_more(lost, words)}{lacking_only_for(statements, words)}"] if lost else []
+    parts += [
         words.say("todo", "only_older", name=safe_name(line.package), version=safe_name(line.story.pairs[-1][1]))
         for line in older[:MOST_NAMES]
         if line.story.pairs
     ]
-    said += [words.say("other", "more", len(older) - MOST_NAMES)] if len(older) > MOST_NAMES else []
-    return ", ".join(said)
+    parts += [words.say("other", "more", len(older) - MOST_NAMES)] if len(older) > MOST_NAMES else []
+    return ", ".join(parts)
 
 
 def _is_fall(action: Action, digest: Digest) -> bool:
@@ -359,10 +364,10 @@ def _or_with(task: Action, digest: Digest, words: Words, most: int = _MOST_OPEN)
     return words.say("todo", "or_with", names=and_more(old, words, most)) if old else ""
 
 
-def _compilers(found: Iterable[Resolution]) -> str:
+def _compilers(binaries: Iterable[Resolution]) -> str:
     """Return the other compilers of equal builds, in words: ` (24 with gcc@13.3.0)`."""
     start = "compiler "
-    others = Counter(text.removeprefix(start) for one in found for text in one.differs if text.startswith(start))
+    others = Counter(text.removeprefix(start) for one in binaries for text in one.differs if text.startswith(start))
     named = ", ".join(f"{count:,} with {safe(name)}" for name, count in others.most_common(MOST_NAMES))
     return f" ({named})" if named else ""
 
@@ -372,48 +377,48 @@ def steps(digest: Digest, words: Words) -> list[str]:
 
     There are none if a shell could misread a name, or if an earlier digest already asked to re-concretize.
     """
-    found = digest.assessment
-    required = [one.partition("@")[::2] for one in (*found.required, *_copied(digest))]
-    moves = [(one.source, one.tag, one.name) for one in found.actions if one.verb is Verb.MOVE and one.tag]
+    advice = digest.assessment
+    required = [one.partition("@")[::2] for one in (*advice.required, *_copied(digest))]
+    moves = [(one.source, one.tag, one.name) for one in advice.actions if one.verb is Verb.MOVE and one.tag]
     moves += [(source, tag, "") for source, tag in _newest_snapshots(digest)]
-    settled = [one for one in found.actions if one.verb is Verb.RECONCRETIZE or one.because in _CONCRETIZED]
-    copies = [one for one in found.actions if one.verb is Verb.COPY or one.is_copy]
-    is_due = found.is_wait_over or any(not one.since for one in settled)
+    settled = [one for one in advice.actions if one.verb is Verb.RECONCRETIZE or one.because in _CONCRETIZED]
+    copies = [one for one in advice.actions if one.verb is Verb.COPY or one.is_copy]
+    is_due = advice.is_wait_over or any(not one.since for one in settled)
     is_asked = is_due or bool(copies) or digest.environment is not None or _went(digest)
-    concretizes = not found.is_waiting and (bool(moves) or (bool(settled) and is_asked))
+    concretizes = not advice.is_waiting and (bool(moves) or (bool(settled) and is_asked))
     shell = [word.removesuffix(":") for pair in required for word in pair] + [tag for _, tag, _ in moves]
     if not (copies or moves or (concretizes and (required or is_due))) or not all(map(is_plain, shell)):
         return []
-    said: list[str] = []
+    lines: list[str] = []
     for source, tag, old in moves:
-        said += _comment(words.say("todo", "old_mirror" if old else "if_older", tag=tag))
-        said += [_add_mirror(digest, source, tag), f"spack -e . mirror remove {old or blank('OLD_NAME')}"]
+        lines += _comment(words.say("todo", "old_mirror" if old else "if_older", tag=tag))
+        lines += [_add_mirror(digest, source, tag), f"spack -e . mirror remove {old or blank('OLD_NAME')}"]
     keeping = _keeping(digest) if concretizes else {}
-    said += _requiring(digest, words, {tag for _, tag, old in moves if old}) if concretizes else ()
-    is_for_some = any(line.startswith("# if you use ") for line in said)
+    lines += _requiring(digest, words, {tag for _, tag, old in moves if old}) if concretizes else ()
+    is_for_some = any(line.startswith("# if you use ") for line in lines)
     condition = _if_lock(settled, digest, words, is_for_some=is_for_some)
     if concretizes:
-        said += _requiring_copied(digest, words)
-        said += _comment(condition)
-        said += _comment(words.text("todo", "from_source")) if found.required else []
-        said += _comment(words.text("todo", "reused")) if any(one.because in _OLD for one in found.actions) else []
-        said.append("spack -e . concretize --force && spack -e . install")
+        lines += _requiring_copied(digest, words)
+        lines += _comment(condition)
+        lines += _comment(words.text("todo", "from_source")) if advice.required else []
+        lines += _comment(words.text("todo", "reused")) if any(one.because in _OLD for one in advice.actions) else []
+        lines.append("spack -e . concretize --force && spack -e . install")
     if copies or keeping or any(pin.best for pin in digest.pinned):
         names = [spec.partition("@")[0] for kept in keeping.values() for spec in kept]
         users = [and_more(names, words)] if names else []
         users += [_users(one, words) for one in copies if one.is_copy]
         key = "copy_if" if users and digest.environment is None else "copy_all"
-        said += _comment(words.say("todo", key, users=" or ".join(users)))
-        is_installed = found.is_waiting or (concretizes and not condition)
-        said += [f"spack -e . mirror add --unsigned own {blank('OWN')}"]
-        said += [f"{'' if is_installed else 'spack -e . install && '}spack -e . buildcache push --update-index own"]
+        lines += _comment(words.say("todo", key, users=" or ".join(users)))
+        is_installed = advice.is_waiting or (concretizes and not condition)
+        lines += [f"spack -e . mirror add --unsigned own {blank('OWN')}"]
+        lines += [f"{'' if is_installed else 'spack -e . install && '}spack -e . buildcache push --update-index own"]
     tag = next(iter((*(tag for _, tag, _ in moves), *keeping)), "")
-    if sum(not line.startswith("#") for line in said) > 1:
-        parts = [part for line in said for part in line.split(" && ")]  # `set -e` goes on where the first of two fails
+    if sum(not line.startswith("#") for line in lines) > 1:
+        parts = [part for line in lines for part in line.split(" && ")]  # `set -e` goes on where the first of two fails
         blanks = [name for name in ("OLD_NAME", "URL", "OWN") if any(blank(name) in line for line in parts)]
-        said = [f"{name}=  # {words.say('todo.blanks', name, tag=tag)}" for name in blanks]
-        said += [f"(set -e  # {words.text('todo', 'block')}", *parts, ")"]
-    return said
+        lines = [f"{name}=  # {words.say('todo.blanks', name, tag=tag)}" for name in blanks]
+        lines += [f"(set -e  # {words.text('todo', 'block')}", *parts, ")"]
+    return lines
 
 
 def blank(name: str) -> str:
@@ -431,10 +436,10 @@ def _copied(digest: Digest) -> list[str]:
 
 def _requiring_copied(digest: Digest, words: Words) -> Iterator[str]:
     """Yield commands that require the packages to copy; otherwise Spack may choose other builds."""
-    for one in digest.assessment.actions:
-        if one.is_copy and one.versions:
-            yield from _comment(words.say("todo", "if_used", users=_users(one, words)))
-            yield from _requirements(one.versions, words)
+    for action in digest.assessment.actions:
+        if action.is_copy and action.versions:
+            yield from _comment(words.say("todo", "if_used", users=_users(action, words)))
+            yield from _requirements(action.versions, words)
     if digest.environment is not None:
         yield from _requirements(_copied(digest), words)
 
@@ -450,12 +455,12 @@ def _requirements(specs: Sequence[str], words: Words) -> Iterator[str]:
 
 def _requiring(digest: Digest, words: Words, added: Collection[str]) -> Iterator[str]:
     """Yield commands that add snapshots which have required versions, unless they are `added`, and require these."""
-    found = digest.assessment
+    assessment = digest.assessment
     users = {}
-    for spec in found.required:
+    for spec in assessment.required:
         exact = spec.removesuffix(":")
         package = exact.partition("@")[0]
-        machine = next((one.machine for one in found.actions if one.machine and package in one.names), "")
+        machine = next((one.machine for one in assessment.actions if one.machine and package in one.names), "")
         on = words.say("todo", "on_machine", machine=safe_name(machine)) if machine else ""
         users[exact] = f"{package}{on}"
     last = ""
@@ -466,14 +471,14 @@ def _requiring(digest: Digest, words: Words, added: Collection[str]) -> Iterator
         if tag not in added:
             yield from _comment(words.say("todo", key, len(names), tag=tag, users=last, names=packages))
             yield _add_mirror(digest, "", tag)
-    for spec in list(found.required)[:_MOST_REQUIRED]:
+    for spec in list(assessment.required)[:_MOST_REQUIRED]:
         user = users[spec.removesuffix(":")]
         if digest.environment is None and user != last:
             yield from _comment(words.say("todo", "if_used", users=user))
         last = user
         yield from _requirements([spec], words)
-    if len(found.required) > _MOST_REQUIRED:
-        yield from _comment(words.say("todo", "more_required", len(found.required) - _MOST_REQUIRED))
+    if len(assessment.required) > _MOST_REQUIRED:
+        yield from _comment(words.say("todo", "more_required", len(assessment.required) - _MOST_REQUIRED))
 
 
 def _if_lock(settled: Sequence[Action], digest: Digest, words: Words, *, is_for_some: bool) -> str:
@@ -504,10 +509,10 @@ def _if_lock(settled: Sequence[Action], digest: Digest, words: Words, *, is_for_
     return words.say("todo", "if_lock", added=added, cases=", or ".join(cases))
 
 
-def _users(one: Action, words: Words) -> str:
+def _users(action: Action, words: Words) -> str:
     """Return who should copy packages: the users of these packages on a machine."""
-    on = words.say("todo", "on_machine", machine=safe_name(one.machine)) if one.machine else ""
-    return words.say("todo", "users", len(one.names), names=and_more(one.names, words), on_machine=on)
+    on = words.say("todo", "on_machine", machine=safe_name(action.machine)) if action.machine else ""
+    return words.say("todo", "users", len(action.names), names=and_more(action.names, words), on_machine=on)
 
 
 def _comment(text: str) -> list[str]:

@@ -82,10 +82,10 @@ def words(folder: Path | None = None) -> Words:
     """Return our words, replaced by those in `folder` where it has any. Raises TemplateError if these are invalid."""
     if folder is None:
         return _ours()
-    found = entries(NAME, folder)
-    _check_fields(found, folder)
-    own = Words(found)
-    for kind in found["sections"]:
+    own_entries = entries(NAME, folder)
+    _check_fields(own_entries, folder)
+    own = Words(own_entries)
+    for kind in own_entries["sections"]:
         if own.find(kind, "heading") != _ours().find(kind, "heading"):
             raise TemplateError(f"{folder}/{NAME}: [{kind}] heading: a digest has the heading `{kind}` of [sections]")
     return own
@@ -109,12 +109,12 @@ def _ours() -> Words:
     return Words(entries(NAME))
 
 
-def _check_fields(found: Entry, folder: Path) -> None:
+def _check_fields(own: Entry, folder: Path) -> None:
     """Raise TemplateError if a text has a placeholder that no text of ours under the same key has."""
     known: defaultdict[tuple[str, str], set[str]] = defaultdict(lambda: {"n"})
     for path, key, text in _texts(_ours().all):
         known[path[0], key] |= _fields(text)
-    for path, key, text in _texts(found):
+    for path, key, text in _texts(own):
         for field in _fields(text) - known[path[0], key]:
             table, name = f"[{'.'.join(path)}]", f"{{{field}}}"
             lines = read_inside(folder, NAME, most=_LONGEST).decode().splitlines()

@@ -172,11 +172,11 @@ def shared_kind(folder: Path, mounts: Path | None = None) -> str:
         text = (mounts or MOUNTS).read_text("utf-8", "surrogateescape")
     except OSError:
         return ""  # not Linux
-    for found in filter(None, map(_LINE.match, text.splitlines())):
-        point = Path(re.sub(r"\\([0-7]{3})", lambda escaped: chr(int(escaped[1], 8)), found[1]))
+    for mount in filter(None, map(_LINE.match, text.splitlines())):
+        point = Path(re.sub(r"\\([0-7]{3})", lambda escaped: chr(int(escaped[1], 8)), mount[1]))
         # Of several file systems mounted at one path, the last one hides the others.
         if folder.is_relative_to(point) and point.is_relative_to(best):
-            best, kind = point, found[2]
+            best, kind = point, mount[2]
     return kind if _SHARED.fullmatch(kind) else ""
 
 
@@ -207,10 +207,10 @@ def shipped_template(name: str) -> str | None:
 def shipped_schemas() -> Mapping[str, Traversable]:
     """Return our and the extensions' JSON Schemas of command output, by name."""
     folders = [shipped_folder() / "config", *(files(package) / "schemas" for package in extensions().loaded.values())]
-    found = sorted(
+    schemas = sorted(
         (file for folder in folders if folder.is_dir() for file in folder.iterdir()), key=lambda file: file.name
     )
-    return {file.name.removesuffix(_SCHEMA): file for file in found if file.name.endswith(_SCHEMA)}
+    return {file.name.removesuffix(_SCHEMA): file for file in schemas if file.name.endswith(_SCHEMA)}
 
 
 def demo_documents() -> dict[str, bytes]:

@@ -281,12 +281,12 @@ class Isolated(Isolation):
             waiting: list[Sequence[Item]] = [batch]
             while waiting:
                 part = waiting.pop()
-                found = WorkerEnded(refusal) if refusal else self._tried(work, part, about)
-                if isinstance(found, WorkFailed) and len(part) > 1:
+                result = WorkerEnded(refusal) if refusal else self._tried(work, part, about)
+                if isinstance(result, WorkFailed) and len(part) > 1:
                     half = len(part) // 2
                     waiting += (part[half:], part[:half])
                 else:
-                    yield part, found
+                    yield part, result
 
     def _is_odd(self, piece: Piece) -> bool:
         return piece.size > _ALONE_BYTES or bool(self._refusal(piece))

@@ -70,7 +70,7 @@ def queue_within(connection: Connection, context: Context, notice: OperatorNotic
     now, config = context.clock(), context.config  # one of them, though a reload may bring another
     topic = _topic(notice.key) if isinstance(notice, Alert) else notice.topic
     whom, is_stored = config.operators, False
-    said = Notice(
+    message = Notice(
         key=hashlib.sha256(f"{topic}\n{notice.title}\n{to_text(now)}".encode()).hexdigest(),
         created=now,
         title=notice.title,
@@ -82,10 +82,10 @@ def queue_within(connection: Connection, context: Context, notice: OperatorNotic
         operator=", ".join(whom.to),
     )
     try:
-        rendered = render_notice(said, to=whom.to, templates_dir=config.templates_dir)
+        rendered = render_notice(message, to=whom.to, templates_dir=config.templates_dir)
     except TemplateError as error:
         context.log.error("template.failed", error=str(error))
-        rendered = render_notice(said, to=whom.to)
+        rendered = render_notice(message, to=whom.to)
     for name in [name for name in whom.channels if name not in notice.avoid] or whom.channels:
         channel = config.channels[name]
         try:

@@ -154,7 +154,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         """
         steps, wanted = Steps(self.repository, gap.base, self.newest), self.wants_package()
         compare = partial(self._compared_range, gap, steps, self._new_snapshots(gap, pinned))
-        documents = {tag: found for tag in sorted(gap.tags) if (found := self.returns.documents(tag, wanted))}
+        documents = {tag: returned for tag in sorted(gap.tags) if (returned := self.returns.documents(tag, wanted))}
         bases: Bases = {
             tag: self.returns.bases({name: those for name, those in found.items() if name not in had})
             for tag, found in documents.items()
@@ -163,7 +163,9 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         bases = _joined(bases, self.documents.bases(gap.tags))
         news = compare(bases)
         builds = {
-            tag: found for each in news if (found := self.returns.builds(each.tag)) and (tag := each.name) in gap.tags
+            tag: returned
+            for each in news
+            if (returned := self.returns.builds(each.tag)) and (tag := each.name) in gap.tags
         }
         if builds:
             bases = _joined({tag: self.returns.bases(found) for tag, found in builds.items()}, bases)
@@ -220,7 +222,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         pin = "" if seen is not None and seen.is_told_gone else pin
         if pin in has or (pin in had and pin not in gone):
             known[pin] = self.newest.commit if pin in has else gap.base.commit
-        found: dict[str, NewSnapshot] = {}
+        snapshots: dict[str, NewSnapshot] = {}
         new = [tag for tag in gap.tags if tag in has and tag not in had and tag_names.is_snapshot(tag)]
         for name in sorted({series_or_tag(tag) for tag in new}):
             *others, newest = sorted((tag for tag in new if series_or_tag(tag) == name), key=version_key)
@@ -231,8 +233,8 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
                 at = replace(resolve(self.repository, known[base]), tag=base)
                 best = pinned.best if pinned is not None and pinned.is_gone and pinned.tag == base else ""
                 named = tuple(tag for tag in others if tag != best)
-                found[best or newest] = NewSnapshot(base=at, others=named, unnamed=(newest,) if best else ())
-        return found
+                snapshots[best or newest] = NewSnapshot(base=at, others=named, unnamed=(newest,) if best else ())
+        return snapshots
 
     def _with_missing(self, news: TagNews, wanted: Callable[[str], bool], learned: list[Fact]) -> TagNews:
         """Add to the news of a new snapshot the packages that earlier snapshots lacked and it still lacks."""
@@ -248,33 +250,33 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     def _departed(self, news: Iterable[TagNews], gap: PendingRange, steps: Steps, bases: Bases) -> Iterator[Departure]:
         """Yield what was removed from the tags of a range, and tags that were removed as a whole."""
         departures = Departures(self.repository, self.source.name, self.newest)
-        found: list[Departure] = []
+        departed: list[Departure] = []
         for each in news:
             if self.ranges.places.get(each.name) is not None:
-                found += departures.of_tag(each.tag, steps, gap.base)
+                departed += departures.of_tag(each.tag, steps, gap.base)
         going_on = {series_or_tag(tag) for tag, revision in self.ranges.places.items() if revision is not None}
         for tag in sorted(gap.tags):
             if tag in self.ranges.places and self.ranges.places[tag] is None and series_or_tag(tag) not in going_on:
-                found.append(departures.of_lost_tag(tag, steps))
-        for one in found:
+                departed.append(departures.of_lost_tag(tag, steps))
+        for one in departed:
             tag = one.first.tag
-            told = {"": one.last if one.last.tag != tag else Point(gap.base.commit, tag)}  # or of an earlier snapshot
-            told |= {
+            points = {"": one.last if one.last.tag != tag else Point(gap.base.commit, tag)}  # or of an earlier snapshot
+            points |= {
                 package: Point(base.commit, base.tag or tag)
                 for package, base in bases.get(tag, {}).items()
                 if package in one.packages
             }
-            yield replace(one, told=tuple((self.stream.name, *of) for of in told.items()))
+            yield replace(one, told=tuple((self.stream.name, *of) for of in points.items()))
 
     def _returned(
         self, back: Mapping[str, Mapping[str, Sequence[Departure]]], news: Iterable[TagNews]
     ) -> Iterator[tuple[str, Statement]]:
         """Yield statements about packages that are back, each with its tag."""
         by_tag = {each.name: each.tag for each in news}
-        for tag, found in back.items():
+        for tag, packages in back.items():
             statements = all_statements(by_tag[tag]) if tag in by_tag else ()
             changed = {package for one in statements for package in one.packages}
-            for one in returned(found, changed, self.stream.name):
+            for one in returned(packages, changed, self.stream.name):
                 yield tag, one
 
     def _announced_prune(self, news: TagNews) -> Iterator[Statement]:

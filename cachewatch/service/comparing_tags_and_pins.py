@@ -128,10 +128,10 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         compare = self.comparisons.compared_alone if bases else self.comparisons.changeset
         pairs = tuple(replace(pair, is_new_tag=pair.is_new_tag or is_new) for pair in comparison.pairs)
         for pair in pairs:
-            one = replace(comparison, pairs=(pair,))
+            single = replace(comparison, pairs=(pair,))
             if steps is not None and pair.before.tag == pair.after.tag:
-                one = self._judged_by_steps(one, steps)
-            news.append(self._tag_news(one, selection, room, compare))
+                single = self._judged_by_steps(single, steps)
+            news.append(self._tag_news(single, selection, room, compare))
             table = news[-1].tag.table
             # If a table was too large, the others are left out, too: all are sent, or none.
             room = room - len(table.content) if room is not None and table.is_complete else None
@@ -159,13 +159,13 @@ class OpenSource(Struct, frozen=True, kw_only=True):
                 trees=self.comparisons.trees(self.source.name),
             )
             make_collector = partial(DigestCollector, _wants_nothing, has_table=False)
-            found = self.comparisons.changeset(
+            changeset = self.comparisons.changeset(
                 self.source.name, comparison, Selection(), make_collector, self.context.go_on
             )
-            list(found.collected())
+            list(changeset.collected())
         except SourceError:
             return False  # the revisions between are not in this clone
-        return bool(found.report.suspicion)
+        return bool(changeset.report.suspicion)
 
     def _with_stays(self, news: Sequence[TagNews], pairs: Sequence[TagPair]) -> tuple[TagNews, ...]:
         """Add how long removed versions had been there, if there is a history index; to the first lines only."""
@@ -221,16 +221,16 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         # Each batch has a collector of its own.
         make_collector = partial(silencing.body, partial(DigestCollector, has_table=room is not None))
         changeset = compare(self.source.name, comparison, selection, make_collector, self.context.go_on)
-        heard = silencing.heard(changeset, hidden)
+        reported = silencing.heard(changeset, hidden)
         tag = read_tag_digest(
-            heard, source=self.source.name, wants=silencing.wants, wants_line=silencing.wants_line, room=room
+            reported, source=self.source.name, wants=silencing.wants, wants_line=silencing.wants_line, room=room
         )
         tag = replace(self._with_causes(tag, pair, selection), silenced=silencing.packages)
         if pair.is_new_tag and not any(one.kind is StatementKind.TAG_ADDED for one in all_statements(tag)):
             tag = with_statements(tag, [tag_added(name)], silencing.wants)
         is_hidden = not self.silencing(name, lambda _: True).wants({Kind.SUSPICIOUS})
-        is_touched = any(heard.report.own_kinds)  # whether it is reported or not
-        return TagNews(tag, name, heard.report.suspicion if is_touched and not is_hidden else "", hidden)
+        is_touched = any(reported.report.own_kinds)  # whether it is reported or not
+        return TagNews(tag, name, reported.report.suspicion if is_touched and not is_hidden else "", hidden)
 
     def _with_causes(self, tag: TagDigest, pair: TagPair, selection: Selection) -> TagDigest:
         """Return `tag` with the causes of rebuilt specs, if the source records dependency graphs."""
@@ -335,23 +335,23 @@ class OpenSource(Struct, frozen=True, kw_only=True):
                 lost |= {need: older.get(need.package, "") for need in own}
         needs = sorted(lost, key=lambda need: need.sort_key)[:_MOST_KEPT]
         # For all streams of a pass, most of which lost the same; None where no snapshot has it.
-        found: dict[tuple[Need, str], Home | None] = self.comparisons.recall(
+        homes: dict[tuple[Need, str], Home | None] = self.comparisons.recall(
             ("kept", self.source.name, self.newest.commit), dict
         )
-        if unknown := tuple(need for need in needs if (need, lost[need]) not in found):
-            found |= dict.fromkeys(((need, lost[need]) for need in unknown), None)
+        if unknown := tuple(need for need in needs if (need, lost[need]) not in homes):
+            homes |= dict.fromkeys(((need, lost[need]) for need in unknown), None)
             snapshots = filter(tag_names.is_snapshot, tags_of(self.repository, self.newest).ids)
             for tag in sorted(snapshots, key=version_key)[-_MOST_SNAPSHOTS:]:
                 needed, there = Environment(name="", needs=unknown), replace(self.newest, tag=tag)
                 _, has = cover_both(self.repository, needed, [], [there], isolation=self.isolation)
-                for each in has.needs:
-                    key = each.need, lost[each.need]
-                    had = found[key]
-                    if each.nearest is not Nearest.NONE:
-                        found[key] = Home(tag, each.need.version)
-                    elif is_newer(each.suggestion, key[1]) and not (had and had.version == each.need.version):
-                        found[key] = Home(tag, each.suggestion)
-        return {need: home for need in needs if (home := found[need, lost[need]])}
+                for covered in has.needs:
+                    key = covered.need, lost[covered.need]
+                    had = homes[key]
+                    if covered.nearest is not Nearest.NONE:
+                        homes[key] = Home(tag, covered.need.version)
+                    elif is_newer(covered.suggestion, key[1]) and not (had and had.version == covered.need.version):
+                        homes[key] = Home(tag, covered.suggestion)
+        return {need: home for need in needs if (home := homes[need, lost[need]])}
 
     def alternative(self) -> Alternative | None:
         """Return the snapshot with most binaries of the environment, or None if the source has no history index."""
@@ -381,18 +381,18 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             return None
         seen = self.state.remembered.pin(self.source.name, tag)
         bases = [gap.base for gap in self.ranges.ranges]
-        found, known = _find_pin(self.repository, (self.source.name, tag), self.newest, bases, seen)
-        if found is None or known is None or (found.is_gone and known.is_told_gone):
+        pin, known = _find_pin(self.repository, (self.source.name, tag), self.newest, bases, seen)
+        if pin is None or known is None or (pin.is_gone and known.is_told_gone):
             return None
-        learned.append(replace(known, is_told_gone=found.is_gone))
-        if not found.newest or not is_there(self.repository, known.revision):
-            return found
+        learned.append(replace(known, is_told_gone=pin.is_gone))
+        if not pin.newest or not is_there(self.repository, known.revision):
+            return pin
         before = replace(resolve(self.repository, known.revision), tag=tag)
-        first = self._with_move(found, before, found.newest)
-        if not found.is_gone or not lost_by_moving(first)[0]:
+        first = self._with_move(pin, before, pin.newest)
+        if not pin.is_gone or not lost_by_moving(first)[0]:
             return first
         # The newest of the other snapshots to which a move loses nothing.
-        older = (name for name in found.others if not lost_by_moving(self._with_move(found, before, name))[0])
+        older = (name for name in pin.others if not lost_by_moving(self._with_move(pin, before, name))[0])
         return replace(first, best=next(older, ""))
 
     def _with_move(self, pin: Pinned, before: Revision, to: str) -> Pinned:
@@ -431,17 +431,17 @@ def _find_pin(
     """
     source, tag = place
     now = _series(repository, newest, tag)
-    told = {base.commit: _series(repository, base, tag) for base in bases}
+    snapshots = {base.commit: _series(repository, base, tag) for base in bases}
     last = now[-1] if now else ""
     if tag not in now:
-        had = next((commit for commit, names in told.items() if tag in names), None)
+        had = next((commit for commit, names in snapshots.items() if tag in names), None)
         known = seen or (SeenPin(source=source, tag=tag, revision=had) if had else None)
         newer = [name for name in reversed(now[:-1]) if version_key(name) > version_key(tag)]
         gone = Pinned(tag=tag, source=source, is_gone=True, newest=last, others=tuple(newer), is_news=True)
         return (gone if known else None), known
     pin = _placed(source, tag, now)
-    earlier = [_placed(source, tag, names) for names in told.values() if tag in names]
-    is_newer = last != tag and any(last not in names for names in told.values())
+    earlier = [_placed(source, tag, names) for names in snapshots.values() if tag in names]
+    is_newer = last != tag and any(last not in names for names in snapshots.values())
     is_ending = pin.is_ending and not all(one.is_ending for one in earlier)
     return replace(pin, is_news=is_newer or is_ending), SeenPin(source=source, tag=tag, revision=newest.commit)
 

@@ -83,10 +83,10 @@ def compare_and_keep(file: Path, is_pruned: bool, contents: Sequence[Read]) -> K
     """
     tally, problems = Tally(), Problems(frozenset())
     pairs = {pair.package: pair for pair, *_ in contents}
-    found = list(compare_contents(contents, tally, problems, is_pruned=is_pruned))
+    changes = list(compare_contents(contents, tally, problems, is_pruned=is_pruned))
     try:
         with file.open("ab") as end:
-            packages = tuple(_keep(end, file, pairs[change.package], (change, items)) for change, items in found)
+            packages = tuple(_keep(end, file, pairs[change.package], (change, items)) for change, items in changes)
             is_complete = end.tell() <= MOST_ON_DISK
     except OSError:
         packages, is_complete = (), False  # a full disk: slower, and nothing is lost
@@ -113,11 +113,11 @@ def select_kept(
     return Batch(tally, (), collector.take())
 
 
-def _keep(end: BinaryIO, file: Path, documents: DocumentPair, found: Found) -> KeptPackage:
-    content = pickle.dumps(found, pickle.HIGHEST_PROTOCOL)
+def _keep(end: BinaryIO, file: Path, documents: DocumentPair, change: Found) -> KeptPackage:
+    content = pickle.dumps(change, pickle.HIGHEST_PROTOCOL)
     kept = KeptPackage(documents, end.tell(), len(content))
     end.write(content)
-    _MEMORY.keep((file, kept.position), kept.length, found)
+    _MEMORY.keep((file, kept.position), kept.length, change)
     return kept
 
 
@@ -157,10 +157,10 @@ class Memory:
         self._size = 0
         self._found: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
 
-    def keep(self, name: Hashable, size: int, found: object) -> None:
-        """Keep `found` under `name`, unless it is too large; the least recently used values are dropped if needed."""
+    def keep(self, name: Hashable, size: int, value: object) -> None:
+        """Keep `value` under `name`, unless it is too large; the least recently used values are dropped if needed."""
         if size <= self._largest:
-            self._found[name] = found, size
+            self._found[name] = value, size
             self._size += size
             while self._size > self._most:
                 _, (_, dropped) = self._found.popitem(last=False)
@@ -212,12 +212,12 @@ class ComparedTags:
         work = partial(compare_and_keep, self._file, tag_names.is_mutable(pair.after.tag))
         batches: list[KeptBatch] = []
         contents = read(pair.difference.all_documents, comparison.readers)
-        for pairs, found in self._isolation.each(work, contents, about_pair):
+        for pairs, kept in self._isolation.each(work, contents, about_pair):
             go_on()
-            if isinstance(found, WorkFailed):
-                batches.append(self._refused(pairs[0], found))
-            elif found.is_complete:
-                batches.append(found)
+            if isinstance(kept, WorkFailed):
+                batches.append(self._refused(pairs[0], kept))
+            elif kept.is_complete:
+                batches.append(kept)
             else:
                 return None
         tally = Tally()
@@ -341,14 +341,14 @@ class Comparisons:
         go_on: Callable[[], None],
     ) -> Changeset:
         """Compare like `changeset`, but only for this selection and without sharing the result."""
-        (found,) = changesets(
+        (changeset,) = changesets(
             comparison,
             selection,
             make_collector,
             progress=lambda _: go_on(),
             isolation=self.isolation(source),
         )
-        return found
+        return changeset
 
     def trees(self, source: str) -> CompareTrees:
         """Return a function that compares trees in the repository of a source, and caches the results."""

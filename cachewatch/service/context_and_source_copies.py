@@ -177,12 +177,12 @@ class RecordedFolder(RecordedSource):
             raise SourceError(f"{self._address}: there is no such folder")
         found = record_folder(self._address, self._folder, self._layout)
         faults = [each for each in found if each.is_loss]
-        said = [f"{each.path}: {each.message}." for each in faults[:_MOST_FAULTS]]
+        messages = [f"{each.path}: {each.message}." for each in faults[:_MOST_FAULTS]]
         if len(faults) > _MOST_FAULTS:
-            said.append(f"And {len(faults) - _MOST_FAULTS:,} more.")
+            messages.append(f"And {len(faults) - _MOST_FAULTS:,} more.")
         with closing(self.open()) as repository:
             newest = resolve(repository, "HEAD")
-        return News(revision=newest.commit, time=newest.time, warnings=(), problem=" ".join(said))
+        return News(revision=newest.commit, time=newest.time, warnings=(), problem=" ".join(messages))
 
 
 def copy_for_now(folder: Path, copy: Path) -> None:

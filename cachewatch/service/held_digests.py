@@ -45,10 +45,10 @@ def _suspicions(part: SourceDiff) -> Iterator[Hold]:
     if part.vanished and part.advance is not None:
         said = f"all watched tags are gone ({', '.join(part.vanished)})"
         yield Hold(event=HoldEvent(part.advance.source, "", HoldKind.SUSPICIOUS), said=said)
-    for each in part.news:
-        if each.suspicion:
-            event = HoldEvent(each.tag.source, each.name, HoldKind.SUSPICIOUS)
-            yield Hold(event=event, said=each.suspicion, content=tuple(_content(each)))
+    for news in part.news:
+        if news.suspicion:
+            event = HoldEvent(news.tag.source, news.name, HoldKind.SUSPICIOUS)
+            yield Hold(event=event, said=news.suspicion, content=tuple(_content(news)))
 
 
 def _large(parts: list[SourceDiff], limit: int) -> Iterator[Hold]:
@@ -57,14 +57,14 @@ def _large(parts: list[SourceDiff], limit: int) -> Iterator[Hold]:
     changed = sum(_changed(each.tag) for each in news)
     if changed <= limit:
         return
-    said = f"{changed:,} changed specs, more than hold_above: {limit:,}"
+    reason = f"{changed:,} changed specs, more than hold_above: {limit:,}"
     large = [each for each in news if _changed(each.tag) > limit]
     for each in large:
         event = HoldEvent(each.tag.source, each.name, HoldKind.LARGE)
-        yield Hold(event=event, said=said, content=tuple(_content(each)))
+        yield Hold(event=event, said=reason, content=tuple(_content(each)))
     if not large:
         for source in sorted({each.tag.source for each in news if _changed(each.tag)}):
-            yield Hold(event=HoldEvent(source, "", HoldKind.LARGE), said=said)
+            yield Hold(event=HoldEvent(source, "", HoldKind.LARGE), said=reason)
 
 
 def _changed(tag: TagDigest) -> int:
@@ -129,9 +129,9 @@ def place(source: str, tag: str) -> str:
     return f"{tag} of {source}" if tag else source
 
 
-def _question(config: Config, key: AlertKey, found: list[Held]) -> Alert:
-    digests, first = [digest for digest, _ in found], found[0][1]
-    said = ", ".join(dict.fromkeys(hold.said for _, hold in found))
+def _question(config: Config, key: AlertKey, held: list[Held]) -> Alert:
+    digests, first = [digest for digest, _ in held], held[0][1]
+    reason = ", ".join(dict.fromkeys(hold.said for _, hold in held))
     names = ", ".join(_name(config, digest) for digest in digests[:_NAMED])
     others = f" and {len(digests) - _NAMED} more, which `cachewatch status` lists" if len(digests) > _NAMED else ""
     advice = "Check whether upstream published everything, then release or drop what is held."
@@ -139,10 +139,10 @@ def _question(config: Config, key: AlertKey, found: list[Held]) -> Alert:
         key=key,
         title=f"{_TITLES[first.event.kind]} in {place(first.event.source, first.event.tag)}",
         lines=(
-            f"{said}; held for {names}{others}.",
-            *max((hold.content for _, hold in found), key=lambda content: sum(map(len, content))),
+            f"{reason}; held for {names}{others}.",
+            *max((hold.content for _, hold in held), key=lambda content: sum(map(len, content))),
             f"{advice} {_ADVICE}",
-            _deadline(config, found),
+            _deadline(config, held),
         ),
         commands=tuple(_commands(config, digests[:_NAMED])),
     )

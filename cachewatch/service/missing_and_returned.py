@@ -118,11 +118,11 @@ class Departures:
                 at = self._point(self._newest, before.tag), self._point(self._newest, after.tag)
                 yield from self._of_snapshot(digest, *at)
             return
-        found = list(self._of_tag(digest, after.tag or "", steps, base))
+        gone = list(self._of_tag(digest, after.tag or "", steps, base))
         if any(one.kind is StatementKind.SUSPICIOUS for one in all_statements(digest)):
-            worst = max(found, key=lambda one: len(one.packages), default=None)
-            found = [replace(one, is_suspicious=worst is not None and one.first == worst.first) for one in found]
-        yield from found
+            worst = max(gone, key=lambda one: len(one.packages), default=None)
+            gone = [replace(one, is_suspicious=worst is not None and one.first == worst.first) for one in gone]
+        yield from gone
 
     def _of_tag(self, digest: TagDigest, tag: str, steps: Steps, base: Revision) -> Iterator[Departure]:
         statements = list(all_statements(digest))
@@ -141,19 +141,21 @@ class Departures:
             name = next(iter(packages)) if len(packages) == 1 else ""
             points = self._point(last, tag), self._point(first, tag)
             yield self._departure(DepartureKind.PACKAGE, name, *points, packages)
-        for one in statements:
-            if one.kind is StatementKind.STACK_REMOVED and one.packages:
-                last, first = steps.last_with(partial(self._has_stack, tag, one.name, one.packages[:_SAMPLES]))
+        for statement in statements:
+            if statement.kind is StatementKind.STACK_REMOVED and statement.packages:
+                last, first = steps.last_with(
+                    partial(self._has_stack, tag, statement.name, statement.packages[:_SAMPLES])
+                )
                 points = self._point(last, tag), self._point(first, tag)
-                yield self._departure(DepartureKind.STACK, one.name, *points, one.packages)
-            elif one.kind is StatementKind.PLACE_LOST:
+                yield self._departure(DepartureKind.STACK, statement.name, *points, statement.packages)
+            elif statement.kind is StatementKind.PLACE_LOST:
                 # Trees do not show which of several revisions of a document still had the place.
-                lost = {package: had.get(package) for package in one.packages}
+                lost = {package: had.get(package) for package in statement.packages}
                 last, first = steps.last_with(
                     lambda at: all(steps.packages(at, tag).get(name) == tree for name, tree in lost.items())  # noqa: B023
                 )
                 points = self._point(last, tag), self._point(first, tag)
-                yield self._departure(DepartureKind.PLACE, one.name, *points, one.packages)
+                yield self._departure(DepartureKind.PLACE, statement.name, *points, statement.packages)
 
     def of_lost_tag(self, tag: str, steps: Steps) -> Departure:
         """Return the removal of a whole tag."""
@@ -162,11 +164,11 @@ class Departures:
         return self._departure(DepartureKind.TAG, tag, self._point(last, tag), self._point(first, tag), packages)
 
     def _of_snapshot(self, digest: TagDigest, last: Point, first: Point) -> Iterator[Departure]:
-        for one in all_statements(digest):
-            if one.kind is StatementKind.PACKAGE_REMOVED:
-                yield self._departure(DepartureKind.PACKAGE, one.name, last, first, one.packages)
-            elif one.kind is StatementKind.STACK_REMOVED:
-                yield self._departure(DepartureKind.STACK, one.name, last, first, one.packages)
+        for statement in all_statements(digest):
+            if statement.kind is StatementKind.PACKAGE_REMOVED:
+                yield self._departure(DepartureKind.PACKAGE, statement.name, last, first, statement.packages)
+            elif statement.kind is StatementKind.STACK_REMOVED:
+                yield self._departure(DepartureKind.STACK, statement.name, last, first, statement.packages)
 
     def _departure(
         self, kind: DepartureKind, name: str, last: Point, first: Point, packages: Iterable[str]
@@ -220,13 +222,13 @@ class Returns:
         """Return the packages whose documents are back in a tag, each with its removals, earliest first."""
         departures = [one for one in self._departures(tag) if one.kind not in _IN_DOCUMENTS]
         has = packages_of(self._repository, self._newest, tag) if departures else {}
-        found: defaultdict[str, list[Departure]] = defaultdict(list)
-        for one in departures:
-            lacked = self._lacked(one.first)
-            for package in one.missing(self._stream):
+        back: defaultdict[str, list[Departure]] = defaultdict(list)
+        for departure in departures:
+            lacked = self._lacked(departure.first)
+            for package in departure.missing(self._stream):
                 if package in has and package not in lacked and wanted(package):
-                    found[package].insert(0, one)
-        return found
+                    back[package].insert(0, departure)
+        return back
 
     def builds(self, digest: TagDigest) -> Mapping[str, list[Departure]]:
         """Return the packages that stacks build again or that another stream reported as back, with their removals."""
@@ -234,24 +236,24 @@ class Returns:
         for line in (line for one in all_statements(digest) for line in one.lines):
             new = line.story.places if line.story.kind is StatementKind.PLACE_GAINED else ()
             joined[line.package] |= line.joined | {name for place in new for name in (place.stack, name_of(place))}
-        found: defaultdict[str, list[Departure]] = defaultdict(list)
-        for one in self._departures(digest.report.after.tag or ""):
-            seen = {package for stream, those in one.back if stream != self._stream for package in those}
-            lacked = self._lacked(one.first)
-            for package in one.missing(self._stream):
+        back: defaultdict[str, list[Departure]] = defaultdict(list)
+        for departure in self._departures(digest.report.after.tag or ""):
+            seen = {package for stream, those in departure.back if stream != self._stream for package in those}
+            lacked = self._lacked(departure.first)
+            for package in departure.missing(self._stream):
                 names = joined.get(package, set())
-                is_built = one.name in names if one.kind in _IN_DOCUMENTS else names and package in lacked
+                is_built = departure.name in names if departure.kind in _IN_DOCUMENTS else names and package in lacked
                 if package in seen or is_built:
-                    found[package].insert(0, one)
-        return found
+                    back[package].insert(0, departure)
+        return back
 
-    def bases(self, found: Mapping[str, Sequence[Departure]]) -> Mapping[str, Revision]:
+    def bases(self, back: Mapping[str, Sequence[Departure]]) -> Mapping[str, Revision]:
         """Return the revision with which to compare each returned package: the last one that had it.
 
         If a digest reported an earlier state, it is that one: the package may have changed before its removal.
         """
         bases = {}
-        for package, departures in found.items():
+        for package, departures in back.items():
             known = (one for one in departures if any(stream == self._stream for stream, *_ in one.told))
             departure = next(known, None)
             if departure is None:
@@ -296,11 +298,11 @@ class Returns:
         return packages_of(self._repository, revision, point.tag).keys()
 
 
-def returned(found: Mapping[str, Sequence[Departure]], changed: Set[str], stream: str) -> Iterator[Statement]:
+def returned(back_by_package: Mapping[str, Sequence[Departure]], changed: Set[str], stream: str) -> Iterator[Statement]:
     """Yield a statement for each removal that is undone, at least in part; `changed` are packages that also differ."""
     back: defaultdict[str, list[str]] = defaultdict(list)
     departures = {}
-    for package, (departure, *_) in found.items():
+    for package, (departure, *_) in back_by_package.items():
         departures[departure.key] = departure
         back[departure.key].append(package)
     for key, packages in sorted(back.items()):
@@ -316,11 +318,11 @@ def returned(found: Mapping[str, Sequence[Departure]], changed: Set[str], stream
         )
 
 
-def learned_back(found: Mapping[str, Sequence[Departure]], stream: str) -> Iterator[Departure]:
+def learned_back(packages: Mapping[str, Sequence[Departure]], stream: str) -> Iterator[Departure]:
     """Yield the removals with the packages that `stream` now reports as back, to be remembered."""
     back: defaultdict[str, set[str]] = defaultdict(set)
     departures = {}
-    for package, those in found.items():
+    for package, those in packages.items():
         for departure in those:
             departures[departure.key] = departure
             back[departure.key].add(package)

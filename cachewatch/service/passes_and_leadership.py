@@ -145,15 +145,15 @@ def run_pass(context: Context) -> Result:
 def _log_what_waits(connection: Connection, context: Context, begun: datetime) -> None:
     """Log the deliveries that wait for a channel that failed before this pass, and when they are retried."""
     for name in context.config.channels:
-        found = health.channel(connection, name)
+        state = health.channel(connection, name)
         waiting = deliveries.find(connection, states=deliveries.OPEN, channel=name)
-        if waiting and found.blocked_until is not None and found.error_at is not None and found.error_at < begun:
+        if waiting and state.blocked_until is not None and state.error_at is not None and state.error_at < begun:
             context.log.error(
                 "channel.waiting",
                 channel=name,
                 ids=", ".join(str(each.id) for each in waiting[:_MOST_LOGGED]),
-                next_attempt=minute(found.blocked_until, context.config.timezone),
-                error=found.error,
+                next_attempt=minute(state.blocked_until, context.config.timezone),
+                error=state.error,
                 advice=f"cachewatch deliveries retry {waiting[0].id}",
             )
 
@@ -314,8 +314,8 @@ def ping(config: Config, log: Log, *, is_whole: bool) -> None:
         parts = parts._replace(path=f"{parts.path.rstrip('/')}/fail")
     try:
         status = post(urlunsplit(parts), b"", seconds=_SECONDS).status
-        said = f"the server answered {status}" if status >= 300 else ""
+        problem = f"the server answered {status}" if status >= 300 else ""
     except CachewatchError as error:
-        said = without_secret_url(str(error), url.reveal())
-    if said:
-        log.warning("ping.failed", error=said)
+        problem = without_secret_url(str(error), url.reveal())
+    if problem:
+        log.warning("ping.failed", error=problem)

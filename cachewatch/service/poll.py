@@ -56,22 +56,22 @@ def follow_poll(context: Context, source: Source, *, may_be_open: bool = True) -
 
 
 def _failed(context: Context, source: Source, error: Exception) -> None:
-    now, said, name = context.clock(), error_message(error), source.name
+    now, reason, name = context.clock(), error_message(error), source.name
     with context.database.write() as connection:
         before = health.source(connection, name)
-        found = replace(before, polled_at=now, failures=before.failures + 1, error=said)
-        health.put_health(connection, found)
+        after = replace(before, polled_at=now, failures=before.failures + 1, error=reason)
+        health.put_health(connection, after)
         health.count(connection, Counter.of("poll_failures_total", source=name))
-        if found.failures >= context.config.operators.after_failures:
-            often = f"It {in_a_row(found.failures)}."
-            lines = (said, often, "Stored data is kept, and the source is polled again as configured.")
+        if after.failures >= context.config.operators.after_failures:
+            often = f"It {in_a_row(after.failures)}."
+            lines = (reason, often, "Stored data is kept, and the source is polled again as configured.")
             key = AlertKey(AlertKind.SOURCE_FAILED, name)
             alerts.open_within(
                 connection, context, Alert(key=key, title=f"the source {name} cannot be read", lines=lines)
             )
-        alerts.review(connection, context, source, found)
-    log = context.log.bind(source=name, failures=found.failures)
-    log.error("source.failed", error=said, traceback=traceback_of(error))
+        alerts.review(connection, context, source, after)
+    log = context.log.bind(source=name, failures=after.failures)
+    log.error("source.failed", error=reason, traceback=traceback_of(error))
 
 
 def _succeeded(context: Context, source: Source, news: News) -> None:
@@ -79,7 +79,7 @@ def _succeeded(context: Context, source: Source, news: News) -> None:
     with context.database.write() as connection:
         before = health.source(connection, name)
         is_new = news.revision != before.revision
-        found = SourceHealth(
+        after = SourceHealth(
             name=name,
             polled_at=now,
             succeeded_at=now,
@@ -87,7 +87,7 @@ def _succeeded(context: Context, source: Source, news: News) -> None:
             revision_time=news.time,
             changed_at=now if is_new else before.changed_at,
         )
-        health.put_health(connection, found)
+        health.put_health(connection, after)
         key = AlertKey(AlertKind.SOURCE_FAILED, name)
         alerts.resolve_within(connection, context, key, f"the source {name} can be read again")
         for warning in news.warnings:
@@ -95,18 +95,18 @@ def _succeeded(context: Context, source: Source, news: News) -> None:
             notice = OperatorNotice(topic=f"source {name}", title=title, lines=(warning,))
             alerts.notify_within(connection, context, notice)
         skipped, empty = f"a part of the source {name} was skipped", f"the source {name} has no documents"
-        for kind, said, title, solved in (
+        for kind, reason, title, solved in (
             (AlertKind.SOURCE_INCOMPLETE, news.problem, skipped, "is complete again"),
             (AlertKind.SOURCE_EMPTY, news.no_documents, empty, "has documents again"),
         ):
-            if said:
+            if reason:
                 event = f"source.{kind.removeprefix('source-')}"
-                context.log_within(connection).warning(event, source=name, said=said)
-                alert = Alert(key=AlertKey(kind, name), title=title, lines=(said,))
+                context.log_within(connection).warning(event, source=name, said=reason)
+                alert = Alert(key=AlertKey(kind, name), title=title, lines=(reason,))
                 alerts.open_within(connection, context, alert)
             else:
                 alerts.resolve_within(connection, context, AlertKey(kind, name), f"the source {name} {solved}")
-        alerts.review(connection, context, source, found)
+        alerts.review(connection, context, source, after)
     context.log.info("source.polled", source=name, revision=news.revision[:12], is_new=is_new)
 
 

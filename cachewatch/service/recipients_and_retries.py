@@ -56,14 +56,14 @@ def last_addresses(config: Config, suppressed: Collection[tuple[str, str]]) -> d
     These are all addresses of operators, and the addresses of a subscription that has no other in that channel.
     """
     by_name = {(channel, target.lower()): (channel, target) for channel, target in suppressed}
-    found = {}
+    last = {}
     for name in (*config.subscriptions, OPERATORS) if suppressed else ():
         for channels, recipients in _ways_of(config, name):
             for channel in channels:
                 named = [(channel, address_of(to).lower()) for to in recipients if _has_addresses(config, channel)]
                 if name == OPERATORS or all(each in by_name for each in named):
-                    found.update({by_name[each]: name for each in named if each in by_name})
-    return found
+                    last.update({by_name[each]: name for each in named if each in by_name})
+    return last
 
 
 def is_used(config: Config, channel: str) -> bool:
@@ -82,10 +82,10 @@ def _ways_of(config: Config, subscription: str) -> Iterator[Way]:
         yield config.operators.channels, config.operators.to
         return
     known = config.subscriptions.get(subscription)
-    for each in [known] if known else config.subscriptions.values():
-        yield each.channels, each.to
-        if each.urgent is not None:
-            yield each.urgent.channels, each.urgent.to or each.to
+    for own in [known] if known else config.subscriptions.values():
+        yield own.channels, own.to
+        if own.urgent is not None:
+            yield own.urgent.channels, own.urgent.to or own.to
 
 
 def _reaches(config: Config, ways: Iterable[Way], channel: str, target: str) -> bool:
@@ -147,7 +147,7 @@ _REFUSING_FOR = timedelta(days=3)
 _RETRIED_AFTER = timedelta(days=7)
 
 
-def note_refusal(connection: Connection, context: Context, delivery: Delivery, said: str) -> bool:
+def note_refusal(connection: Connection, context: Context, delivery: Delivery, reply: str) -> bool:
     """Suppress an address that has refused digests for days; return whether it is suppressed."""
     name, target, now = delivery.channel, delivery.target, context.clock()
     if deliveries.is_suppressed(connection, name, target):
@@ -157,22 +157,22 @@ def note_refusal(connection: Connection, context: Context, delivery: Delivery, s
     is_lasting = len(refusals) >= _REFUSALS and now - min(refusals) >= _REFUSING_FOR
     if not is_lasting or is_operator(context.config, name, target):
         return False
-    deliveries.suppress_address(connection, name, target, said, now)
+    deliveries.suppress_address(connection, name, target, reply, now)
     # What waits for it is kept with what follows, so that all of it goes out in its order.
     for each in deliveries.find(connection, states=deliveries.WAITING, channel=name, target=target):
-        deliveries.settle(connection, each, DeliveryState.SUPPRESSED, now=now, said=said)
+        deliveries.settle(connection, each, DeliveryState.SUPPRESSED, now=now, said=reply)
     alerts.resolve_within(connection, context, AlertKey(AlertKind.DELIVERY_FAILED, name, target), "")
-    alerts.open_within(connection, context, alert(name, target, said))
+    alerts.open_within(connection, context, alert(name, target, reply))
     return True
 
 
-def alert(channel: str, target: str, said: str) -> Alert:
+def alert(channel: str, target: str, reply: str) -> Alert:
     """Return the alert about a suppressed address."""
     return Alert(
         key=AlertKey(AlertKind.ADDRESS_SUPPRESSED, channel, target),
         title=f"{target} receives no more digests",
         lines=(
-            f"It has refused every digest through {channel} for days: {said}",
+            f"It has refused every digest through {channel} for days: {reply}",
             "New digests for it are kept. One of them is tried once a week; when it is taken, or you restore the address, all are sent.",
         ),
         commands=(f"cachewatch deliveries restore {channel} {target}", "cachewatch deliveries list --dead"),

@@ -126,40 +126,40 @@ def _release_claims(context: Context, name: str, later: datetime) -> None:
     host, now = f"{socket.gethostname()}/", context.clock()
     is_alone = not context.database.is_shared and not shared_kind(context.folder)
     with context.database.write() as connection:
-        found = deliveries.find(connection, states=(DeliveryState.SENDING,), channel=name)
-        for each in found:
+        claimed = deliveries.find(connection, states=(DeliveryState.SENDING,), channel=name)
+        for each in claimed:
             is_ours = is_alone or (each.claimed_by or "").startswith(host)
             deliveries.requeue(connection, each.id, now if is_ours else later, now)
-    context.log.warning("deliveries.interrupted", channel=name, count=len(found))
+    context.log.warning("deliveries.interrupted", channel=name, count=len(claimed))
 
 
 def _sent_before(context: Context, name: str, target: str, most: int) -> list[Message]:
     """Return messages that were sent to `target`, newest first; a date in the future is replaced by the one before."""
     with context.database.read() as connection:
         newest_first = deliveries.sent_history(connection, name, target, most)
-    now, before, found = context.clock(), datetime.fromtimestamp(0, UTC), []
+    now, before, messages = context.clock(), datetime.fromtimestamp(0, UTC), []
     for message in reversed(newest_first):
         before = message.created if message.created <= now else before
-        found.append(replace(message, created=before))
-    return found[::-1]
+        messages.append(replace(message, created=before))
+    return messages[::-1]
 
 
 def _deliver_each(context: Context, name: str, transport: Transport, *, is_last: bool) -> int:
     run, dead = _Run(context, name, is_last=is_last), 0
-    found = _next(context, name)
-    while found is not None:
-        delivery, message = found
+    claimed = _next(context, name)
+    while claimed is not None:
+        delivery, message = claimed
         if message is None:
-            said = "its stored bytes are damaged; `cachewatch state check` looks for more, and a backup has what was stored"
+            reason = "its stored bytes are damaged; `cachewatch state check` looks for more, and a backup has what was stored"
             with context.database.write() as connection:
-                if deliveries.settle(connection, delivery, DeliveryState.DEAD, now=context.clock(), said=said):
-                    damaged = DeliveryResult(DeliveryOutcome.DEAD, said)
-                    _note_target(connection, context, delivery, _Outcome(DeliveryState.DEAD, said), damaged)
-            context.log_of(delivery).error("delivery.dead", said=said)
+                if deliveries.settle(connection, delivery, DeliveryState.DEAD, now=context.clock(), said=reason):
+                    damaged = DeliveryResult(DeliveryOutcome.DEAD, reason)
+                    _note_target(connection, context, delivery, _Outcome(DeliveryState.DEAD, reason), damaged)
+            context.log_of(delivery).error("delivery.dead", said=reason)
             dead += 1
-            found = _next(context, name)
+            claimed = _next(context, name)
         else:
-            found = run.take(delivery, _attempt(transport, message))
+            claimed = run.take(delivery, _attempt(transport, message))
     return dead + run.end()
 
 
@@ -281,11 +281,11 @@ def _is_dropped(connection: Connection, context: Context, delivery: Delivery) ->
     if context.database.is_shared:
         return False
     subscription = digests.subscription_of(connection, delivery.digest)
-    said = why_not(context.config, subscription, delivery.channel, delivery.target)
-    if said:
-        deliveries.settle(connection, delivery, DeliveryState.DROPPED, now=context.clock(), said=said, counts=False)
-        context.log_within(connection, delivery).warning("delivery.dropped", said=said)
-    return bool(said)
+    reason = why_not(context.config, subscription, delivery.channel, delivery.target)
+    if reason:
+        deliveries.settle(connection, delivery, DeliveryState.DROPPED, now=context.clock(), said=reason, counts=False)
+        context.log_within(connection, delivery).warning("delivery.dropped", said=reason)
+    return bool(reason)
 
 
 def _attempt(transport: Transport, message: Message) -> DeliveryResult:
@@ -410,20 +410,20 @@ def _shortened(connection: Connection, context: Context, delivery: Delivery, ans
 
 
 def _note_channel(
-    connection: Connection, context: Context, delivery: Delivery, answer: DeliveryResult, said: str
+    connection: Connection, context: Context, delivery: Delivery, answer: DeliveryResult, reason: str
 ) -> None:
     now, channel_health = context.clock(), health.channel(connection, delivery.channel)
     if answer.outcome is DeliveryOutcome.SENT:
         channel_health = replace(channel_health, blocked_until=None, failures=0, sent_at=now)
     elif not (answer.is_channel or answer.is_lost):
-        channel_health = replace(channel_health, blocked_until=None, failures=0, error=said, error_at=now)
+        channel_health = replace(channel_health, blocked_until=None, failures=0, error=reason, error_at=now)
     elif not channel_health.is_blocked(now):  # or it is noted already
         failures = channel_health.failures + 1
         # If the server cannot be reached, the other deliveries wait too, and use up no attempts.
         rest = now + pause(failures, answer.retry_after) if answer.is_channel else None
-        channel_health = replace(channel_health, blocked_until=rest, failures=failures, error=said, error_at=now)
+        channel_health = replace(channel_health, blocked_until=rest, failures=failures, error=reason, error_at=now)
         if failures >= _AWAY:
-            alerts.open_within(connection, context, _channel_alert(delivery.channel, said))
+            alerts.open_within(connection, context, _channel_alert(delivery.channel, reason))
     health.put_health(connection, channel_health)
 
 
@@ -447,19 +447,19 @@ def _note_target(
         alerts.open_within(connection, context, Alert(key=key, title=title, lines=lines, commands=commands))
 
 
-def _block(context: Context, name: str, said: str, traceback: str | None = None) -> None:
+def _block(context: Context, name: str, reason: str, traceback: str | None = None) -> None:
     """Pause a whole channel; the waiting deliveries lose no attempts."""
     now = context.clock()
     with context.database.write() as connection:
         before, rest = health.channel(connection, name), now + BLOCKED
-        after = replace(before, blocked_until=rest, failures=before.failures + 1, error=said, error_at=now)
+        after = replace(before, blocked_until=rest, failures=before.failures + 1, error=reason, error_at=now)
         health.put_health(connection, after)
-        alerts.open_within(connection, context, _channel_alert(name, said))
-    context.log.error("channel.blocked", channel=name, error=said, traceback=traceback)
+        alerts.open_within(connection, context, _channel_alert(name, reason))
+    context.log.error("channel.blocked", channel=name, error=reason, traceback=traceback)
 
 
-def _channel_alert(name: str, said: str = "") -> Alert:
-    """Return the alert that a channel does not work; without `said`, that it is no longer configured."""
+def _channel_alert(name: str, reason: str = "") -> Alert:
+    """Return the alert that a channel does not work; without `reason`, that it is no longer configured."""
     kept = "Waiting deliveries are kept and tried again later, or at once after a reload or a restart."
     unknown = "Deliveries wait for it: configure it again to send them, or drop them."
     commands = (
@@ -468,9 +468,9 @@ def _channel_alert(name: str, said: str = "") -> Alert:
     )
     return Alert(
         key=AlertKey(AlertKind.CHANNEL_DOWN, name),
-        title=f"the channel {name} {'does not work' if said else 'is no longer configured'}",
-        lines=(said, kept) if said else (unknown,),
-        commands=() if said else commands,
+        title=f"the channel {name} {'does not work' if reason else 'is no longer configured'}",
+        lines=(reason, kept) if reason else (unknown,),
+        commands=() if reason else commands,
         avoid=(name,),
     )
 

@@ -136,7 +136,10 @@ class UnreadDocuments:
                     since=after.revision or "",
                     reason=each.reason,
                 )
-                yield each.package, replace(known.get(each.package, new), reason=each.reason, blob=each.blob)
+                yield (
+                    each.package,
+                    replace(known.get(each.package, new), reason=each.reason, blob=each.blob),
+                )
 
 
 def tags_to_read(tags: Collection[str]) -> Collection[str]:
@@ -150,16 +153,16 @@ def find_unreadable(repository: Repository, revision: Revision, isolation: Isola
     tree = tags_of(repository, revision).ids.get(tag)
     there = compare_trees(repository, (tag, tag), None, tree).chosen(lambda _: True)
     reader = GitReader(repository)
-    found = {each.package: each for each in there.unreadable}
+    faults = {each.package: each for each in there.unreadable}
     for pairs, done in isolation.each(_unread_among, read(there.documents, Readers(reader, reader)), about_pair):
         if isinstance(done, WorkFailed):
             ((pair, *_),) = pairs
             blob = pair.after.name if pair.after is not None and isinstance(done, WorkerEnded) else None
             if not isinstance(done, OutOfTime):
-                found[pair.package] = Unreadable(package=pair.package, reason=str(done), after=True, blob=blob)
+                faults[pair.package] = Unreadable(package=pair.package, reason=str(done), after=True, blob=blob)
         else:
-            found |= {each.package: each for each in done}
-    return found
+            faults |= {each.package: each for each in done}
+    return faults
 
 
 def _unread_among(contents: Sequence[Read]) -> tuple[Unreadable, ...]:
@@ -170,20 +173,24 @@ def _unread_among(contents: Sequence[Read]) -> tuple[Unreadable, ...]:
 
 
 def unread_at_begin(
-    repository: Repository, first: Revision, newest: Revision, found: Iterable[Unreadable], isolation: Isolation
+    repository: Repository,
+    first: Revision,
+    newest: Revision,
+    found: Iterable[Unreadable],
+    isolation: Isolation,
 ) -> Iterator[Unread]:
     """Yield what a stream that begins at `first` stores about the documents that are unreadable in `newest`."""
-    for each in found:
+    for document in found:
         base = None
         with suppress(SourceError):  # the history may not be in this clone
-            base = last_readable(repository, first, each.package, newest.commit, isolation)
+            base = last_readable(repository, first, document.package, newest.commit, isolation)
         yield Unread(
-            package=each.package,
+            package=document.package,
             base=(base or first).commit,
             base_tag=first.tag or "",
             since=newest.commit,
-            reason=each.reason,
-            blob=each.blob,
+            reason=document.reason,
+            blob=document.blob,
         )
 
 

@@ -138,10 +138,10 @@ def _with_note(listing: Listing, path: str, message: str) -> Listing:
 
 def _file_of(repository: Repository, name: str) -> Listing | None:
     """Return a listing of the one document that `name` (REVISION:PATH) means; None if there is no such file."""
-    found = file_of(repository, name)
-    if found is None:
+    file = file_of(repository, name)
+    if file is None:
         return None
-    revision, path, content = found
+    revision, path, content = file
     package, tag = folders.identified(path, content.content)
     blob = Blob(content.id, len(content.content), folder=path)
     return Listing(
@@ -162,11 +162,11 @@ def _list_revision(repository: Repository, name: str, others: list[Listing], wan
     else:
         tags = wanted or [like]
     # All packages are listed, because changes of the whole tag are derived from all of them.
-    found = [list_revision(repository, replace(revision, tag=tag), lambda _: True, wanted_tag) for tag in tags]
+    listings = [list_revision(repository, replace(revision, tag=tag), lambda _: True, wanted_tag) for tag in tags]
     if left and not (other.is_one_document or other.is_one_tag):
         named = f"{', '.join(tag_names.in_order(left)[:5])}{', ...' if len(left) > 5 else ''}"
-        found[0] = _with_note(found[0], name, f"not compared: {named}, of which {other.side.name} has nothing")
-    return [replace(listing, is_one_tag=len(tags) == 1) for listing in found]
+        listings[0] = _with_note(listings[0], name, f"not compared: {named}, of which {other.side.name} has nothing")
+    return [replace(listing, is_one_tag=len(tags) == 1) for listing in listings]
 
 
 def _match(old: list[Listing], new: list[Listing], wanted_tag: Choice) -> list[tuple[Listing, Listing]]:
@@ -259,11 +259,11 @@ _RANGE = re.compile(r"(.*?)(\.{2,})(.*)", re.DOTALL)
 
 def split_range(text: str) -> tuple[str, str] | None:
     """Return both revisions of a range `A..B`; None for other names. Raises UsageError for `A...B` and for paths."""
-    found = _RANGE.fullmatch(text)
+    match = _RANGE.fullmatch(text)
     # Paths and searches for words (:/words) may have dots; names of revisions cannot.
-    if found is None or re.search(r"(^|/)\.\.(/|$)", text) or text.startswith(":/") or os.path.exists(text):  # noqa: PTH110  a name that is too long for a file is no error
+    if match is None or re.search(r"(^|/)\.\.(/|$)", text) or text.startswith(":/") or os.path.exists(text):  # noqa: PTH110  a name that is too long for a file is no error
         return None
-    before, dots, after = found.groups()
+    before, dots, after = match.groups()
     if is_documents(before) or is_documents(after):
         raise UsageError(f"{text}: of paths, write `cachewatch diff {before or NEWEST} {after or NEWEST}`")
     if dots != "..":

@@ -176,18 +176,18 @@ def _list_catalogue(name: str) -> list[Listing]:
     """List the documents in `_cache/` if `name` is that folder, contains it or is a tag in it; else nothing."""
     whole = os.path.abspath(name)  # noqa: PTH100  a link may be called as it likes
     if os.path.basename(os.path.dirname(whole)) == CATALOGUE:  # noqa: PTH119, PTH120
-        found = [_list_tag(name, name, os.path.basename(whole), is_one_tag=True)]  # noqa: PTH119
-        return [listing for listing in found if listing.blobs]
+        listings = [_list_tag(name, name, os.path.basename(whole), is_one_tag=True)]  # noqa: PTH119
+        return [listing for listing in listings if listing.blobs]
     root = name if os.path.basename(whole) == CATALOGUE else os.path.join(name, CATALOGUE)  # noqa: PTH118, PTH119
     if not Path(root).is_dir():
         return []
     tags = [tag for tag in _entries(root) if is_name(os.fsencode(tag.name)) and tag.is_dir()]
-    found = [_list_tag(name, tag.path, tag.name) for tag in tags]
-    found = [listing for listing in found if listing.blobs]
-    if found:
+    listings = [_list_tag(name, tag.path, tag.name) for tag in tags]
+    listings = [listing for listing in listings if listing.blobs]
+    if listings:
         ignored = tuple(_ignored(name, {name, root, *(tag.path for tag in tags)}))
-        found[0] = replace(found[0], diagnostics=(*found[0].diagnostics, *ignored))
-    return found
+        listings[0] = replace(listings[0], diagnostics=(*listings[0].diagnostics, *ignored))
+    return listings
 
 
 def _list_tag(name: str, folder: str, tag: str, *, is_one_tag: bool = False) -> Listing:
@@ -220,37 +220,37 @@ def _list_anywhere(name: str, layout: Layout) -> list[Listing]:
 
     def claims(paths: Sequence[str]) -> "Iterator[Claim | None]":
         for path in paths:
-            found = _claim(root + path)
-            if found is None:
+            claim = _claim(root + path)
+            if claim is None:
                 other_files.append(path)
-            elif isinstance(found, str):
-                unread[path] = found
-            yield None if isinstance(found, str) else found
+            elif isinstance(claim, str):
+                unread[path] = claim
+            yield None if isinstance(claim, str) else claim
 
     entries = sorted(_walk(root, unread))
-    found = recognize(layout, ((path, path) for path in entries), claims)
+    known = recognize(layout, ((path, path) for path in entries), claims)
     refused = {
         root + paths[0]: why_contested(paths, root)
-        for packages in found.contested.values()
+        for packages in known.contested.values()
         for paths in packages.values()
     }
     blobs: dict[str, dict[str, Blob]] = {}
-    for tag, packages in found.documents.items():
+    for tag, packages in known.documents.items():
         blobs[tag] = {package: Blob(root + path, _size(root + path)) for package, (path, _) in packages.items()}
-    for tag, contested in found.contested.items():
+    for tag, contested in known.contested.items():
         blobs.setdefault(tag, {}).update((package, Blob(root + paths[0])) for package, paths in contested.items())
     if not blobs:
-        refused_names = {each.path: f"is {each.message}" for each in found.diagnostics}
+        refused_names = {each.path: f"is {each.message}" for each in known.diagnostics}
         raise _nothing(name, layout, unread | refused_names, other_files or entries)
-    replaced = {path for packages in found.replaced.values() for path, _ in packages.values()}
+    replaced = {path for packages in known.replaced.values() for path, _ in packages.values()}
     reader = FileReader(refused | {root + path: why for path, why in unread.items()})
     diagnostics = (
-        *(replace(each, path=root + each.path) for each in found.diagnostics),
+        *(replace(each, path=root + each.path) for each in known.diagnostics),
         *(Diagnostic(root + path, DiagnosticKind.UNREADABLE, why) for path, why in sorted(unread.items())),
         *(Diagnostic(root + path, DiagnosticKind.UNREADABLE, NO_DOCUMENT) for path in sorted(replaced - unread.keys())),
-        *_renamed(name, found.documents),
+        *_renamed(name, known.documents),
     )
-    contested_files = (path for packages in found.contested.values() for paths in packages.values() for path in paths)
+    contested_files = (path for packages in known.contested.values() for paths in packages.values() for path in paths)
     others = {**dict.fromkeys((*other_files, *contested_files), ""), **unread}
     listings = [Listing(Side(name=name, tag=tag), blobs[tag], reader, (), others=others) for tag in sorted(blobs)]
     return [replace(listings[0], diagnostics=diagnostics), *listings[1:]]
@@ -318,12 +318,12 @@ def _nothing(name: str, layout: Layout, unread: Mapping[str, str], there: Sequen
         return UsageError(
             f"{name}: is a git repository; name its revisions: `cachewatch diff HEAD~1 HEAD --repo {name}`"
         )
-    found = f"only {_counted(there)}" if there else "nothing"
+    content = f"only {_counted(there)}" if there else "nothing"
     if closed:
-        found += f"; {_counted(closed)} cannot be read"
+        content += f"; {_counted(closed)} cannot be read"
     meant = f"; if you mean a branch or tag of git, write refs/heads/{name} or refs/tags/{name}"
     return UsageError(
-        f"{name}: there are no documents; looked for {layout.wanted}; found {found}"
+        f"{name}: there are no documents; looked for {layout.wanted}; found {content}"
         f"{meant if _MAY_BE_REVISION.fullmatch(name) else ''}"
     )
 
@@ -368,15 +368,15 @@ def _walk(root: str, unread: dict[str, str]) -> Iterator[str]:
         inside = waiting.pop()
         try:
             about = Path(root + inside).stat()
-            found = [] if (about.st_dev, about.st_ino) in seen else _entries(root + inside)
+            listed = [] if (about.st_dev, about.st_ino) in seen else _entries(root + inside)
         except OSError as error:
             unread[inside] = _why_unread(error)
             continue
         seen.add((about.st_dev, about.st_ino))  # links may lead in circles
-        entries += len(found)
+        entries += len(listed)
         if entries > MAX_ENTRIES:
             raise _too_many(root)
-        for entry in found:
+        for entry in listed:
             if entry.name == ".git":
                 continue
             if _is_folder(entry):
@@ -388,10 +388,10 @@ def _walk(root: str, unread: dict[str, str]) -> Iterator[str]:
 def _entries(folder: str) -> list[os.DirEntry[str]]:
     """Return the entries of a folder, sorted by name. Raises UsageError if there are too many."""
     with os.scandir(folder) as entries:
-        found = sorted(islice(entries, MAX_ENTRIES + 1), key=attrgetter("name"))
-    if len(found) > MAX_ENTRIES:
+        listed = sorted(islice(entries, MAX_ENTRIES + 1), key=attrgetter("name"))
+    if len(listed) > MAX_ENTRIES:
         raise _too_many(folder)
-    return found
+    return listed
 
 
 def _too_many(folder: str) -> UsageError:
@@ -438,11 +438,11 @@ def record_folder(name: str, repository: Path, layout: Layout = ANYWHERE) -> tup
     listings = list_path(name, layout)
     blobs = [blob for listing in listings for blob in listing.blobs.values()]
     reader, others = listings[0].reader, listings[0].others
-    found = [each for listing in listings for each in listing.diagnostics]
-    reported = {each.path for each in found}
+    diagnostics = [each for listing in listings for each in listing.diagnostics]
+    reported = {each.path for each in diagnostics}
     root = f"{name.rstrip('/')}/"
     unnamed = (root + path for path, why in others.items() if not why and root + path not in reported)
-    found += no_documents(path for path in unnamed if _claim(path) is None)
+    diagnostics += no_documents(path for path in unnamed if _claim(path) is None)
     with open_recording(repository) as recording:
         before = recording.files()
         present: set[str] = set()
@@ -455,9 +455,9 @@ def record_folder(name: str, repository: Path, layout: Layout = ANYWHERE) -> tup
             if isinstance(content, bytes) and not problem:
                 _put(recording, before, path, content)
             elif blob.name not in reported:
-                found.append(Diagnostic(blob.name, DiagnosticKind.UNREADABLE, problem))
-        if not before and present <= {each.path.removeprefix(root) for each in found}:
-            unread = {each.path.removeprefix(root): each.message.removeprefix(f"{each.path} ") for each in found}
+                diagnostics.append(Diagnostic(blob.name, DiagnosticKind.UNREADABLE, problem))
+        if not before and present <= {each.path.removeprefix(root) for each in diagnostics}:
+            unread = {each.path.removeprefix(root): each.message.removeprefix(f"{each.path} ") for each in diagnostics}
             raise _nothing(name, layout, unread, ())
         with suppress(OSError):  # the file of stacks only helps to name them
             _put(recording, before, TAGS_FILE, read_beginning(f"{name}/{TAGS_FILE}", _LARGEST_TAGS))
@@ -468,12 +468,12 @@ def record_folder(name: str, repository: Path, layout: Layout = ANYWHERE) -> tup
                 message = (
                     "what was recorded of it stays: now it is no document, or not the only one of its package and tag"
                 )
-                found.append(Diagnostic(root + path, DiagnosticKind.UNREADABLE, message))
+                diagnostics.append(Diagnostic(root + path, DiagnosticKind.UNREADABLE, message))
         changed = {path for blob in blobs for path in (Path(blob.name), Path(blob.name).parent, Path(name))}
         newest = max([0.0, *(path.stat().st_mtime for path in changed if path.exists())])
         moment = min(datetime.fromtimestamp(newest, UTC), datetime.now(UTC))
         recording.commit(f"Record {name}\n".encode("utf-8", "replace").decode(), moment)
-    return tuple(found)
+    return tuple(diagnostics)
 
 
 def _put(recording: Recording, before: Mapping[str, str], path: str, content: bytes) -> None:

@@ -16,11 +16,11 @@ from cachewatch.store.schema import cursors, digests, holds, put, read_row, reme
 
 def remembered_by(connection: Connection, subscription: str) -> Remembered:
     """Return the facts that a subscription remembers, without damaged ones."""
-    found = []
+    facts = []
     for row in connection.execute(select(remembered).filter_by(subscription=subscription).order_by(remembered.c.key)):
         with suppress(msgspec.DecodeError):
-            found.append(msgspec.msgpack.decode(row.content, type=Fact))
-    return Remembered(tuple(found))
+            facts.append(msgspec.msgpack.decode(row.content, type=Fact))
+    return Remembered(tuple(facts))
 
 
 def _remember(connection: Connection, advance: "Advance", now: datetime) -> None:
@@ -99,11 +99,11 @@ def position_of(connection: Connection, subscription: str, stream: str, source: 
     if begun is None:
         return None
     rows = connection.execute(select(cursors).filter_by(**where))
-    found: dict[str, tuple[Unread, ...]] = {}
+    documents: dict[str, tuple[Unread, ...]] = {}
     for row in connection.execute(select(unread).filter_by(**where).order_by(unread.c.tag, unread.c.package)):
-        found[row.tag] = (*found.get(row.tag, ()), read_row(Unread, row))
+        documents[row.tag] = (*documents.get(row.tag, ()), read_row(Unread, row))
     known = {row.tag: Cursor(row.revision, row.vanished_at) for row in rows}
-    return Position(revision=begun.revision, cursors=known, unread=found)
+    return Position(revision=begun.revision, cursors=known, unread=documents)
 
 
 def compared_revisions(connection: Connection) -> Mapping[tuple[str, str, str], str]:
@@ -117,24 +117,24 @@ def advance(connection: Connection, advances: Iterable[Advance], now: datetime) 
 
     A stream without a position begins with this one.
     """
-    for each in advances:
-        where = {"subscription": each.subscription, "stream": each.stream, "source": each.source}
-        put(connection, streams, where, {"revision": each.revision, "begun_at": now}, only_new=("begun_at",))
-        for step in each.tags:
+    for move in advances:
+        where = {"subscription": move.subscription, "stream": move.stream, "source": move.source}
+        put(connection, streams, where, {"revision": move.revision, "begun_at": now}, only_new=("begun_at",))
+        for step in move.tags:
             place = {**where, "tag": step.tag}
             if step.revision is not None:
                 put(connection, cursors, place, {"revision": step.revision, "moved_at": now, "vanished_at": None})
             else:  # the revision is kept: if the tag returns, it is compared with what was reported last
                 connection.execute(update(cursors).filter_by(**place).values(vanished_at=now))
         had_unread = {row.tag for row in connection.execute(select(unread).filter_by(**where))}
-        for step in each.tags:
+        for step in move.tags:
             if step.revision is not None and (step.unread or step.tag in had_unread):
                 _note_unread(connection, {**where, "tag": step.tag}, step.unread, now)
             elif step.tag in had_unread:
                 # The rows are kept in case the tag returns; until then nobody has to repair its documents.
                 gone = update(unread).filter_by(**where, tag=step.tag, readable_at=None)
                 connection.execute(gone.values(readable_at=now))
-        _remember(connection, each, now)
+        _remember(connection, move, now)
 
 
 def _note_unread(connection: Connection, where: Mapping[str, str], found: tuple[Unread, ...], now: datetime) -> None:
@@ -154,11 +154,11 @@ def _note_unread(connection: Connection, where: Mapping[str, str], found: tuple[
 
 def unreadable(connection: Connection) -> Mapping[tuple[str, str], Mapping[str, str]]:
     """Return why documents are unreadable at present, by (source, tag) and then by package."""
-    found: defaultdict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    reasons: defaultdict[tuple[str, str], dict[str, str]] = defaultdict(dict)
     query = select(unread).filter_by(readable_at=None).order_by(unread.c.source, unread.c.tag)
     for row in connection.execute(query):
-        found[row.source, row.tag][row.package] = row.reason
-    return found
+        reasons[row.source, row.tag][row.package] = row.reason
+    return reasons
 
 
 def blobs_not_to_read(connection: Connection, source: str) -> Mapping[str, str]:

@@ -104,7 +104,7 @@ def _message_of(row: Row[Any]) -> Message:
             payload += zlib.decompress(row.content or b"")
     except (zlib.error, TypeError) as error:
         raise DamagedRow(f"delivery {row.id}: its stored bytes are damaged ({error})") from error
-    found = Message(
+    message = Message(
         key=row.digest,
         target=row.target,
         payload=payload,
@@ -112,9 +112,9 @@ def _message_of(row: Row[Any]) -> Message:
         message_id=row.message_id,
         created=row.created,
     )
-    if row.payload and row.checksum != _checksum(found):
+    if row.payload and row.checksum != _checksum(message):
         raise DamagedRow(f"delivery {row.id}: its stored bytes are damaged (they have another checksum)")
-    return found
+    return message
 
 
 class DeliveryState(StrEnum):
@@ -345,11 +345,11 @@ def sent_history(connection: Connection, channel: str, target: str, most: int) -
         .order_by(deliveries.c.id.desc())
         .limit(most)
     )
-    found = []
+    messages = []
     for row in connection.execute(query).all():
         with suppress(DamagedRow):
-            found.append(_message_of(row))
-    return found
+            messages.append(_message_of(row))
+    return messages
 
 
 def history(connection: Connection, number: int) -> list[tuple[datetime, str, str]]:

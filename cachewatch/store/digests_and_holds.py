@@ -116,10 +116,10 @@ def find(connection: Connection, key: str) -> DigestSummary | None:
 
 def get(connection: Connection, key: str) -> DigestRecord | None:
     """Return the digest of `find` with its content. Raises DamagedRow if it is damaged."""
-    found = find(connection, key)
-    if found is None:
+    summary = find(connection, key)
+    if summary is None:
         return None
-    return _stored(connection.execute(select(digests).where(digests.c.key == found.key)).one())
+    return _stored(connection.execute(select(digests).where(digests.c.key == summary.key)).one())
 
 
 def advances(connection: Connection, key: str) -> tuple[Advance, ...]:
@@ -141,12 +141,12 @@ def has_any(connection: Connection, subscription: str, stream: str) -> bool:
 
 def revisions_held(connection: Connection, source: str) -> frozenset[str]:
     """Return the revisions of `source` that cursors will need if a held digest is released."""
-    found: set[str] = set()
+    revisions: set[str] = set()
     for record in all_held(connection):
         with suppress(DamagedRow):  # it is marked as damaged later, and made again
             those = (each for each in advances(connection, record.key) if each.source == source)
-            found.update(revision for each in those for revision in each.revisions)
-    return frozenset(found)
+            revisions.update(revision for each in those for revision in each.revisions)
+    return frozenset(revisions)
 
 
 def settle(connection: Connection, key: str, state: DigestState, reason: str, now: datetime) -> None:
@@ -171,11 +171,11 @@ def archive(connection: Connection) -> list[DigestRecord]:
         .where(digests.c.state.in_((DigestState.READY, DigestState.RELEASED)))
         .order_by(digests.c.created.desc(), digests.c.key)
     )
-    found = []
+    records = []
     for row in connection.execute(query):
         with suppress(DamagedRow):
-            found.append(_stored(row))
-    return found
+            records.append(_stored(row))
+    return records
 
 
 def forget_digests(connection: Connection, before: datetime) -> int:
@@ -267,18 +267,18 @@ class HeldDigest(DigestSummary, frozen=True, kw_only=True):
     holds: tuple[Hold, ...]
 
 
-def store_holds(connection: Connection, subscription: str, stream: str, found: Iterable[Hold], now: datetime) -> None:
+def store_holds(connection: Connection, subscription: str, stream: str, new: Iterable[Hold], now: datetime) -> None:
     """Store the events for which the digest of a stream is held; stored events keep their times."""
     known = holds_of(connection, subscription, stream)
     delete_holds(connection, subscription, stream)
-    for each in found:
+    for hold in new:
         values = {
             "subscription": subscription,
             "stream": stream,
-            **asdict(each.event),
-            "said": each.said,
-            "content": "\n".join(each.content),
-            "counted_from": first_held(known, each.event) or each.counted_from or now,
+            **asdict(hold.event),
+            "said": hold.said,
+            "content": "\n".join(hold.content),
+            "counted_from": first_held(known, hold.event) or hold.counted_from or now,
         }
         insert_new(connection, holds, values)
 

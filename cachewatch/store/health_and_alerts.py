@@ -189,10 +189,10 @@ def all_resolved(connection: Connection) -> list[OpenAlert]:
 
 def remove(connection: Connection, key: AlertKey) -> OpenAlert | None:
     """Delete an alert, and return it; None if there was none."""
-    found = get(connection, key)
-    if found is not None:
+    alert = get(connection, key)
+    if alert is not None:
         connection.execute(delete(alerts).filter_by(**asdict(key)))
-    return found
+    return alert
 
 
 def unread_by(connection: Connection, source: str, tag: str) -> set[tuple[str, str]]:

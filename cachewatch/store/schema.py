@@ -353,8 +353,8 @@ BYTES = 16
 
 def checksum_of(parts: Iterable[bytes | memoryview]) -> bytes:
     """Return one checksum of several values in order."""
-    found = blake2b(digest_size=BYTES)
+    digest = blake2b(digest_size=BYTES)
     for part in parts:
-        found.update(len(part).to_bytes(8))
-        found.update(part)
-    return found.digest()
+        digest.update(len(part).to_bytes(8))
+        digest.update(part)
+    return digest.digest()

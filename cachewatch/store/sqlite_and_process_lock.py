@@ -150,14 +150,14 @@ class SqliteDatabase(Database):
             raise StateError(f"{self.path}: damaged ({found}); move it away and restore a backup: nothing was changed")
 
     def _advise(self, error: DatabaseError) -> str:
-        said = str(error.orig or error)
+        message = str(error.orig or error)
         code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF  # the higher bits only detail it
         with suppress(OSError):
             disk = os.statvfs(self.path.parent)
             if code == sqlite3.SQLITE_IOERR and disk.f_bavail * disk.f_frsize < _SCARCE_BYTES:
                 code = sqlite3.SQLITE_FULL  # SQLite reports another error when its -shm file cannot grow
         advice = _ADVICE.get(code)
-        return f"{said}; {advice}" if advice else said
+        return f"{message}; {advice}" if advice else message
 
 
 class SqliteToRead(SqliteDatabase):
@@ -213,10 +213,10 @@ def _flush(path: Path) -> None:
 def _identity(path: Path) -> tuple[int, int] | None:
     """Return device and inode, which identify the file; None if it is missing."""
     try:
-        found = path.stat()
+        about = path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return found.st_dev, found.st_ino
+    return about.st_dev, about.st_ino
 
 
 def has_file(folder: Path) -> bool:
@@ -232,10 +232,10 @@ def _check_exists(path: Path) -> None:
         raise StateError(f"{path}: {_advice_for_missing(path.parent, 'there is no state yet')}")
 
 
-def _advice_for_missing(folder: Path, said: str) -> str:
+def _advice_for_missing(folder: Path, problem: str) -> str:
     """Return advice for a missing state in `folder`; clones in it show that there once was a state."""
     if not any(folder.glob("sources/*.git")):
-        return f"{said}; run `cachewatch once` first"
+        return f"{problem}; run `cachewatch once` first"
     return (
         "the state is lost, but its clones are there; restore a backup of it, or run `cachewatch once` to begin anew, "
         "which may report again what was reported"
@@ -288,10 +288,10 @@ def has_state(state: StatePlace) -> bool:
 
 
 def _in_database(address: PostgresAddress) -> Any:
-    found = extensions().hook.open_state(address=address)
-    if found is None:
+    state = extensions().hook.open_state(address=address)
+    if state is None:
         raise StateError(lacking(f"a state at {address.url}", "shared_state"))
-    return found
+    return state
 
 
 _SIGNATURE = 100  # bytes of the line that the holder writes into the lock file

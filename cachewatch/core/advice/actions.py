@@ -70,30 +70,30 @@ def replaced_versions(statements: Iterable[Statement]) -> Iterator[str]:
             yield from (f"{line.package} {version}" for version in line.story.replaced if version in gone)
 
 
-def _is_open(task: Action, found: Resolution | None) -> bool:
+def _is_open(task: Action, left: Resolution | None) -> bool:
     """Tell whether an action is still needed for a build, given what its tag has of it; None means nothing new."""
-    if found is None or found.loss_class is LossClass.GOING:
+    if left is None or left.loss_class is LossClass.GOING:
         return True
     if task.because is Because.DOWNGRADED:
-        return found.loss_class is LossClass.GONE and bool(found.suggestion)
-    return found.loss_class is LossClass.GONE and not task.is_copy
+        return left.loss_class is LossClass.GONE and bool(left.suggestion)
+    return left.loss_class is LossClass.GONE and not task.is_copy
 
 
 def pruned_as_announced(tasks: Iterable[Action], known: Known) -> Iterator[Action]:
     """Yield an action for the builds that readers were asked to copy and that have been pruned since."""
-    for one in joined(task for task in tasks if task.is_copy):
-        left = still_to_do(one, known)
-        standing = {need: known.left.get((one.source, one.tag, need)) for need in one.needs}
-        went = tuple(
+    for copied in joined(task for task in tasks if task.is_copy):
+        left = still_to_do(copied, known)
+        standing = {need: known.left.get((copied.source, copied.tag, need)) for need in copied.needs}
+        pruned = tuple(
             need for need, found in standing.items() if found and found.loss_class in (LossClass.GONE, LossClass.OTHER)
         )
-        machines = {", ".join((*([] if n.platform in ("", "linux") else [n.os]), n.target)) for n in went}
-        if went:
+        machines = {", ".join((*([] if n.platform in ("", "linux") else [n.os]), n.target)) for n in pruned}
+        if pruned:
             yield replace(
-                one.only({need.package for need in went}),
+                copied.only({need.package for need in pruned}),
                 because=Because.PRUNED,
-                name=one.since,
-                needs=went,
+                name=copied.since,
+                needs=pruned,
                 machine=machines.pop() if len(machines) == 1 else "",
                 others=left.names,
                 since="",
@@ -102,12 +102,12 @@ def pruned_as_announced(tasks: Iterable[Action], known: Known) -> Iterator[Actio
 
 def not_asked_yet(looks: Iterable[Action], tasks: Iterable[Action]) -> Iterator[Action]:
     """Yield the actions of `looks` without packages that `tasks` cover for the same cause in another tag."""
-    told = {(one.because, one.source, name): one.tag for one in tasks for name in one.names}
-    for one in looks:
-        kept = one.because is Because.GONE and is_snapshot(one.tag)  # to be said of each snapshot
-        names = [n for n in one.names if kept or told.get((one.because, one.source, n), one.tag) == one.tag]
-        if names or not one.names:
-            yield one.only(names) if len(names) < len(one.names) else one
+    tag_of = {(one.because, one.source, name): one.tag for one in tasks for name in one.names}
+    for look in looks:
+        kept = look.because is Because.GONE and is_snapshot(look.tag)  # to be said of each snapshot
+        names = [n for n in look.names if kept or tag_of.get((look.because, look.source, n), look.tag) == look.tag]
+        if names or not look.names:
+            yield look.only(names) if len(names) < len(look.names) else look
 
 
 def joined(tasks: Iterable[Action]) -> Iterator[Action]:
@@ -142,12 +142,12 @@ def while_waiting(
     """
     now: list[Action] = []
     later: list[Action] = []
-    for one in actions:
-        if not one.is_copy:
-            (later if _can_wait(one, places) else now).append(one)
+    for action in actions:
+        if not action.is_copy:
+            (later if _can_wait(action, places) else now).append(action)
             continue
         there, lacking = (
-            one.only([n for n in one.names if (n in missing) is is_missing]) for is_missing in (False, True)
+            action.only([n for n in action.names if (n in missing) is is_missing]) for is_missing in (False, True)
         )
         now += [there] if there.names else []
         later += [lacking] if lacking.names else []
@@ -167,14 +167,14 @@ def environment_actions(own: EnvironmentState | None, tags: Sequence[ComparedTag
         return
     tag = tags[0] if len(tags) == 1 else None
     for because, verb in ENVIRONMENT.items():
-        if found := own.for_cause(because, is_new=is_new):
+        if binaries := own.for_cause(because, is_new=is_new):
             yield Action(
                 verb=verb,
                 because=because,
                 source=tag.source if tag else "",
                 tag=tag.tag if tag else "",
-                names=tuple(dict.fromkeys(one.need.package for one in found)),
-                count=len(found),
+                names=tuple(dict.fromkeys(one.need.package for one in binaries)),
+                count=len(binaries),
             )
 
 
@@ -226,23 +226,23 @@ def is_compared_with(fact: Fact, pins: Iterable[Pinned]) -> bool:
 
 def things_to_look_after(facts: Sequence[Fact], *, has_environment: bool) -> Iterator[Action]:
     """Yield actions for readers who have no environment, from the facts that concern everybody."""
-    found: dict[tuple[Because, str, str, bool, LossClass | None], list[Fact]] = {}
-    for one in facts:
-        statement = one.statement
-        if statement is None or one.rank in (Rank.SUSPICION, Rank.PRUNE):
+    groups: dict[tuple[Because, str, str, bool, LossClass | None], list[Fact]] = {}
+    for fact in facts:
+        statement = fact.statement
+        if statement is None or fact.rank in (Rank.SUSPICION, Rank.PRUNE):
             continue
-        because = _because(one)
+        because = _because(fact)
         if because is None or (has_environment and because not in (Because.CONFIRMED, Because.TAG_REMOVED)):
             continue
-        tag = one.tags[0]
+        tag = fact.tags[0]
         if because is Because.DOWNGRADED and tag.base:
             because = Because.GONE  # who moves there has it in an older version only
         name = statement.name if because in (Because.STACK_REMOVED, Because.TAG_REMOVED) else ""
         if because in LOCK_FILES:
             name = tag.day
-        worst = one.worst if because is Because.STACK_REMOVED else None
-        found.setdefault((because, tag.source, name, bool(tag.base), worst), []).append(one)
-    for (because, _, name, _, worst), group in found.items():
+        worst = fact.worst if because is Because.STACK_REMOVED else None
+        groups.setdefault((because, tag.source, name, bool(tag.base), worst), []).append(fact)
+    for (because, _, name, _, worst), group in groups.items():
         names = tuple(dict.fromkeys(package for one in group for package in one.packages))
         if worst is not None and group[0].statement is not None:
             gone = {package for one in facts if one.kind == "package-removed" for package in one.packages}
@@ -265,16 +265,16 @@ def needs_of(
     because: Because, worst: LossClass | None, names: Collection[str], statements: Iterable[Statement]
 ) -> Iterator[Need]:
     """Yield the builds that were lost or downgraded; where a package has no known build, a need without version."""
-    found: dict[Need, None] = {}
-    for one in statements:
-        for line in one.lines if because is Because.DOWNGRADED else ():
+    needs: dict[Need, None] = {}
+    for statement in statements:
+        for line in statement.lines if because is Because.DOWNGRADED else ():
             had = newest({before for before, _ in line.story.pairs if before} or {""})
             targets = {place.target for place in line.story.places}
-            found |= dict.fromkeys(Need(package=line.package, version=had, target=each) for each in sorted(targets))
-        for lost in one.losses:
+            needs |= dict.fromkeys(Need(package=line.package, version=had, target=each) for each in sorted(targets))
+        for lost in statement.losses:
             if lost.loss is None or lost.loss.loss_class != (worst or because) or lost.package not in names:
                 continue
-            found |= dict.fromkeys(
+            needs |= dict.fromkeys(
                 Need(
                     package=lost.package,
                     version=newest(spec.signature.versions or {""}),
@@ -286,19 +286,19 @@ def needs_of(
                 )
                 for spec in lost.loss.builds
             )
-    yield from found
+    yield from needs
     if because is Because.GONE:
-        known = {need.package for need in found}
+        known = {need.package for need in needs}
         yield from (Need(package=name, version="") for name in names if name not in known)
 
 
 def _versions(because: Because, names: Collection[str], facts: Iterable[Fact]) -> Iterator[str]:
     """Yield the newest version that each package had before, in Spack's syntax: openmpi@5.8.0."""
     had: dict[str, set[str]] = {}
-    for one in (fact.statement for fact in facts if fact.statement is not None):
-        for line in one.lines if because is Because.DOWNGRADED else ():
+    for statement in (fact.statement for fact in facts if fact.statement is not None):
+        for line in statement.lines if because is Because.DOWNGRADED else ():
             had.setdefault(line.package, set()).update(before for before, _ in line.story.pairs if before)
-        for lost in one.losses:
+        for lost in statement.losses:
             had.setdefault(lost.package, set()).update(lost.versions)
     yield from (f"{name}@{newest(had[name])}" for name in names if had.get(name))
 

@@ -192,12 +192,12 @@ def compare_coverage(before: Coverage, after: Coverage) -> CoverageChange:
     )
 
 
-def better(one: Resolution | None, other: Resolution) -> Resolution:
-    """Return how a need is provided if both caches can be used. `one` and `other` are its states in each of them."""
-    if one is None:
+def better(mine: Resolution | None, other: Resolution) -> Resolution:
+    """Return how a need is provided if both caches can be used. `mine` and `other` are its states in each of them."""
+    if mine is None:
         return other
-    best, rest = sorted((one, other), key=lambda covered: (_place(covered.nearest), len(covered.differs)))
-    left = min(one.left, other.left, key=_place)
+    best, rest = sorted((mine, other), key=lambda covered: (_place(covered.nearest), len(covered.differs)))
+    left = min(mine.left, other.left, key=_place)
     after_prune = None if left is best.nearest else left
     if best.nearest is not rest.nearest:
         return replace(best, after_prune=after_prune)
@@ -233,14 +233,14 @@ def _worst_first(found: Iterable[Resolution]) -> tuple[Resolution, ...]:
 
 
 def _covered(need: Need, specs: Mapping[str, Signature], *, is_pruned: bool) -> Resolution:
-    found = _found(need, specs, is_pruned=is_pruned)
-    if not is_pruned or found.nearest is Nearest.NONE or not any(spec.is_unreferenced for spec in set(specs.values())):
-        return found
+    best = _found(need, specs, is_pruned=is_pruned)
+    if not is_pruned or best.nearest is Nearest.NONE or not any(spec.is_unreferenced for spec in set(specs.values())):
+        return best
     built = {spec_hash: spec for spec_hash, spec in specs.items() if not spec.is_unreferenced}
     left = _found(need, built, is_pruned=True)
-    if left.nearest is found.nearest:
-        return found
-    return replace(found, after_prune=left.nearest, versions=left.versions)
+    if left.nearest is best.nearest:
+        return best
+    return replace(best, after_prune=left.nearest, versions=left.versions)
 
 
 def _found(need: Need, specs: Mapping[str, Signature], *, is_pruned: bool) -> Resolution:
@@ -297,14 +297,14 @@ def is_runnable(need: Need, spec: Signature | Machine) -> bool:
 
 def _differences(need: Need, spec: Signature) -> tuple[str, ...]:
     """Return the attributes in which a build differs from a need; an unknown attribute does not count."""
-    found = []
+    differences = []
     if need.target not in ("", spec.target):
-        found.append(f"target {spec.target}")
+        differences.append(f"target {spec.target}")
     if _has_another_compiler(need, spec):
-        found.append(f"compiler {spec.compiler}")
+        differences.append(f"compiler {spec.compiler}")
     if need.variants is not None and (others := _other_variants(need.variants, spec.variants)):
-        found.append(f"variants {' '.join(others)}")
-    return tuple(found)
+        differences.append(f"variants {' '.join(others)}")
+    return tuple(differences)
 
 
 def _has_another_compiler(need: Need, spec: Signature) -> bool:

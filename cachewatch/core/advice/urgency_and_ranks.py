@@ -98,10 +98,10 @@ def assess(
         replace(pin, statements=compared.get((pin.source, pin.tag))) if pin.statements is None else pin for pin in pins
     ]
     suspicious = {
-        (tag.source, tag.tag): one.packages
+        (tag.source, tag.tag): statement.packages
         for tag in tags
-        for one in tag.statements
-        if one.kind is StatementKind.SUSPICIOUS and (tag.source, tag.tag) not in known.confirmed
+        for statement in tag.statements
+        if statement.kind is StatementKind.SUSPICIOUS and (tag.source, tag.tag) not in known.confirmed
     }
     waiting = frozenset(package for found in (*suspicious.values(), *known.waiting.values()) for package in found)
     own = None if environment is None else state_of(environment, known.met, waiting)
@@ -149,10 +149,10 @@ def assess(
         ),
         facts=tuple(facts),
         losses=tuple(
-            AssessedLoss(tag=tag, statement=one, lost=lost)
+            AssessedLoss(tag=tag, statement=statement, lost=lost)
             for tag in tags
-            for one in tag.statements
-            for lost in one.losses
+            for statement in tag.statements
+            for lost in statement.losses
             if lost.loss is not None
         ),
         environment=own,
@@ -196,22 +196,22 @@ def _required(actions: Iterable[Action], own: EnvironmentState | None, kept: Map
     for each in own.of(LossClass.GONE) if own is not None else ():
         spec = f"{each.need.package}@{each.need.version}{':' if each.suggestion else ''}"
         needed.setdefault(spec, []).append(each.need)
-    for one in actions if own is None else ():
-        is_gone = one.because is Because.PRUNED or (one.because is Because.GONE and one.is_everywhere)
-        if (is_gone or one.because is Because.DOWNGRADED) and not is_snapshot(one.tag):
-            for version in one.versions:
+    for action in actions if own is None else ():
+        is_gone = action.because is Because.PRUNED or (action.because is Because.GONE and action.is_everywhere)
+        if (is_gone or action.because is Because.DOWNGRADED) and not is_snapshot(action.tag):
+            for version in action.versions:
                 spec = version if is_gone else f"{version}:"
-                needed.setdefault(spec, []).extend(one.only([version.partition("@")[0]]).needs)
-    found: dict[str, str] = {}
+                needed.setdefault(spec, []).extend(action.only([version.partition("@")[0]]).needs)
+    required: dict[str, str] = {}
     for spec, needs in needed.items():
         homes = [kept[need] for need in needs if need in kept]
         if not homes or len(homes) < len(needs):
-            found[spec] = ""
+            required[spec] = ""
             continue
         name, _, version = spec.partition("@")
         oldest = min((home.version for home in homes), key=version_key)
-        found[f"{name}@{oldest}:" if version.endswith(":") else spec] = min(home.tag for home in homes)
-    return found
+        required[f"{name}@{oldest}:" if version.endswith(":") else spec] = min(home.tag for home in homes)
+    return required
 
 
 def _order(action: Action) -> tuple[object, ...]:
@@ -234,7 +234,14 @@ def _facts(tags: Sequence[ComparedTag], known: Known, gone: Set[str], *, has_env
                 continue
             if has_environment and one.kind is StatementKind.TURNOVER:
                 continue  # its binaries are reported one by one
-            key = (one.kind, one.name, one.before, one.after, one.packages, bool(tag.base))
+            key = (
+                one.kind,
+                one.name,
+                one.before,
+                one.after,
+                one.packages,
+                bool(tag.base),
+            )
             same.setdefault(key, (one, []))[1].append(tag)
     for one, found in same.values():
         rank = _rank(one, found, known, has_environment=has_environment)
@@ -242,26 +249,26 @@ def _facts(tags: Sequence[ComparedTag], known: Known, gone: Set[str], *, has_env
 
 
 def _kind_of(one: Statement, tag: ComparedTag) -> str:
-    """Return the kind of a statement; "missing" if it was missing before, "snapshot-named" for another new snapshot."""
+    """Return the kind of a one; "missing" if it was missing before, "snapshot-named" for another new snapshot."""
     if one.kind is StatementKind.PACKAGE_REMOVED and not one.name:
         return "missing"
     return "snapshot-named" if one.kind is StatementKind.TAG_ADDED and one.name != tag.tag else one.kind
 
 
-def _rank(one: Statement, tags: Sequence[ComparedTag], known: Known, *, has_environment: bool) -> Rank:
+def _rank(statement: Statement, tags: Sequence[ComparedTag], known: Known, *, has_environment: bool) -> Rank:
     """Return the rank of a statement by its kind and worst loss. For an environment, losses of places do not count."""
-    rank = _RANKS.get(one.kind, Rank.REST)
-    if one.kind is StatementKind.SUSPICIOUS:
+    rank = _RANKS.get(statement.kind, Rank.REST)
+    if statement.kind is StatementKind.SUSPICIOUS:
         return Rank.GONE if all((tag.source, tag.tag) in known.confirmed for tag in tags) else rank
-    if one.kind in (StatementKind.TAG_REMOVED, StatementKind.TAG_ADDED):
+    if statement.kind in (StatementKind.TAG_REMOVED, StatementKind.TAG_ADDED):
         # The deletion of an old snapshot is routine.
         of_snapshot = {StatementKind.TAG_REMOVED: Rank.PRUNE, StatementKind.TAG_ADDED: Rank.SNAPSHOT}
-        return of_snapshot[one.kind] if is_snapshot(one.name) else rank
+        return of_snapshot[statement.kind] if is_snapshot(statement.name) else rank
     if has_environment:
         is_loss = rank in (Rank.GONE, Rank.HARMLESS, Rank.DOWNGRADED)
-        return Rank.REST if is_loss and one.worst not in (LossClass.KEPT, LossClass.EQUAL) else rank
-    if one.worst in MISSED:
-        rank = min(rank, Rank.GONE if one.worst is LossClass.GONE else Rank.MISSED)
+        return Rank.REST if is_loss and statement.worst not in (LossClass.KEPT, LossClass.EQUAL) else rank
+    if statement.worst in MISSED:
+        rank = min(rank, Rank.GONE if statement.worst is LossClass.GONE else Rank.MISSED)
     # What a new snapshot lacks is not an alarm.
     return max(rank, Rank.MISSED) if tags[0].base else rank
 
@@ -284,13 +291,13 @@ def state_of(
     had_build = {key_of(one) for one in (*change.newly_lost, *change.newly_going)}
     by_class: dict[LossClass, list[Resolution]] = {}
     not_here = []
-    for one in change.after.needs:
-        if not one.is_met and one.need.package in waiting:
+    for covered in change.after.needs:
+        if not covered.is_met and covered.need.package in waiting:
             continue
-        if one.is_met or key_of(one) in was_there or key_of(one) in had_build:
-            by_class.setdefault(one.loss_class, []).append(one)
+        if covered.is_met or key_of(covered) in was_there or key_of(covered) in had_build:
+            by_class.setdefault(covered.loss_class, []).append(covered)
         else:
-            not_here.append(one)
+            not_here.append(covered)
     gone = {key_of(one) for one in change.before.needs if one.loss_class is LossClass.GONE}
     worse = (one for one in by_class.get(LossClass.GONE, ()) if key_of(one) not in gone)  # they had a newer version
     became = (*change.removed, *change.newly_lost, *change.newly_going, *worse)

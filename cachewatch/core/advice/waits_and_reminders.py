@@ -192,10 +192,10 @@ class Remembered(Struct, frozen=True):
     def confirmed(self) -> frozenset[tuple[str, str]]:
         """The pairs of source and tag whose last suspicious removal was confirmed by operators."""
         last: dict[tuple[str, str], Departure] = {}
-        for one in self.facts:
-            if isinstance(one, Departure) and one.is_suspicious:
-                place = one.source, one.tag
-                last[place] = max(last.get(place, one), one, key=lambda found: found.first.day)
+        for fact in self.facts:
+            if isinstance(fact, Departure) and fact.is_suspicious:
+                place = fact.source, fact.tag
+                last[place] = max(last.get(place, fact), fact, key=lambda found: found.first.day)
         return frozenset(place for place, one in last.items() if one.is_confirmed)
 
     @property
@@ -232,10 +232,10 @@ class Remembered(Struct, frozen=True):
     def of_lock(self, stream: str, lock: str) -> "Remembered":
         """Return the facts without actions of other streams, or about binaries of another lock file."""
         kept = (
-            one
-            for one in self.facts
-            if not isinstance(one, OpenAction)
-            or (one.stream == stream and (one.lock == lock or one.verb not in OF_LOCK_FILE))
+            fact
+            for fact in self.facts
+            if not isinstance(fact, OpenAction)
+            or (fact.stream == stream and (fact.lock == lock or fact.verb not in OF_LOCK_FILE))
         )
         return Remembered(tuple(kept))
 

@@ -243,11 +243,11 @@ class Image(WebMirror):
 
     def _token(self, challenge: str) -> str:
         scheme, _, rest = challenge[:_LARGEST_CHALLENGE].partition(" ")
-        said = dict(_CHALLENGE.findall(rest))
-        if scheme.lower() != "bearer" or "realm" not in said:
+        parameters = dict(_CHALLENGE.findall(rest))
+        if scheme.lower() != "bearer" or "realm" not in parameters:
             raise SourceError(f"{self.where}: the registry wants credentials; give it a file with a token or a login")
-        realm = urljoin(self._base, said["realm"])
-        query = {name: said[name] for name in ("service", "scope") if name in said}
+        realm = urljoin(self._base, parameters["realm"])
+        query = {name: parameters[name] for name in ("service", "scope") if name in parameters}
         url = f"{realm}{'&' if urlsplit(realm).query else '?'}{urlencode(query)}"
         # As every client of registries does, credentials go to whom the registry names, but never in the clear
         # to another server.
@@ -255,10 +255,10 @@ class Image(WebMirror):
         headers = self._own if is_safe else {}
         answer = self._client.get(url, headers=headers, size=_LARGEST_MANIFEST, named_by=self._base)
         try:
-            found = _decode_token(answer.body)
+            granted = _decode_token(answer.body)
         except (msgspec.MsgspecError, RecursionError) as error:
             raise SourceError(f"{self.where}: the registry's token cannot be read") from error
-        if not (token := found.token or found.access_token) or not token.isascii() or not token.isprintable():
+        if not (token := granted.token or granted.access_token) or not token.isascii() or not token.isprintable():
             raise SourceError(f"{self.where}: the registry gave no token")
         return token
 
@@ -430,10 +430,10 @@ def fetch_blob(mirror: CacheMirror, path: str, checksum: str, compression: str =
     file = mirror.get(path)
     if file is None:
         raise SourceError(f"{where}: is not there, though it is listed; it may be half published")
-    content, found = file.content, hashlib.sha256(file.content).hexdigest()
-    if found != checksum:
+    content, checksum_found = file.content, hashlib.sha256(file.content).hexdigest()
+    if checksum_found != checksum:
         raise SourceError(
-            f"{where}: is damaged or cut off: its sha256 is {found[:12]}..., not {checksum[:12]}... ({len(content):,} bytes)"
+            f"{where}: is damaged or cut off: its sha256 is {checksum_found[:12]}..., not {checksum[:12]}... ({len(content):,} bytes)"
         )
     compression = compression or ("gzip" if content.startswith(_GZIP) else "none")
     if compression == "none":
@@ -458,22 +458,22 @@ def out_of_memory(where: str) -> TooLarge:
 def fetch_v2_at(mirror: CacheMirror, path: str, known: Validator) -> IndexFile | None:
     """Return the index of layout 2 at `path`, or None if it still has the validator `known`."""
     known = known if known.layout == "v2" else Validator()
-    said = ""
+    stated = ""
     if (listed := mirror.get(f"{path}.hash", size=_LARGEST_MANIFEST)) is not None:
-        said = listed.content.decode("ascii", "replace").strip().lower()
-        if _SHA256.fullmatch(said) is None:
+        stated = listed.content.decode("ascii", "replace").strip().lower()
+        if _SHA256.fullmatch(stated) is None:
             raise SourceError(f"{mirror.where}/{path}.hash: does not hold a sha256")
-    if said and said == known.digest:
+    if stated and stated == known.digest:
         return None
-    file = mirror.get(path, etag="" if said else known.etag)
+    file = mirror.get(path, etag="" if stated else known.etag)
     if file is None:
         raise _NotThere(f"{mirror.where}/{path}: is not there, though it is listed; it may be half published")
     if file.is_unchanged:
         return None
     digest = hashlib.sha256(file.content).hexdigest()
-    if not said and digest == known.digest:
+    if not stated and digest == known.digest:
         return None
-    if said not in ("", digest):  # both files are written one after the other
+    if stated not in ("", digest):  # both files are written one after the other
         raise SourceError(
             f"{mirror.where}/{path}: does not have the sha256 that {path}.hash says; it may be half published"
         )

@@ -106,10 +106,10 @@ def record(
     with CacheSource(cache, wants_graph=True) as source, open_recording(repository) as recording:
         known = _known(recording, cache.address)
         work = _Work(recording, is_confirmed=is_confirmed)
-        for found in source.read(known):
-            tell(f"comparing {found.tag or cache.address} with what was recorded")
-            work.take(found)
-            tell(f"reading {cache.address} after {found.tag or 'the list'}")
+        for published in source.read(known):
+            tell(f"comparing {published.tag or cache.address} with what was recorded")
+            work.take(published)
+            tell(f"reading {cache.address} after {published.tag or 'the list'}")
         tell(f"writing the revision of {repository}")
         before = recording.head
         commit = work.commit(cache.address, now or datetime.now(UTC))
@@ -136,24 +136,24 @@ class _Work:
         self.diagnostics: list[Diagnostic] = []
         self.fresh: dict[str, Validator] = {}
 
-    def take(self, found: Published | Failed) -> None:
+    def take(self, published: Published | Failed) -> None:
         """Compare one tag with the newest revision, and write the documents that differ."""
-        if isinstance(found, Failed):
-            self.failed.append(found)
+        if isinstance(published, Failed):
+            self.failed.append(published)
             return
-        self.diagnostics += found.diagnostics
-        if found.tag:
-            before = self._recording.package_files(found.tag)
-            documents, counts = before.get(DOCUMENT, {}), found.specs.count()
-            if not self._is_confirmed and (reason := self._suspicion(found, counts, documents)):
-                self.held.append(HeldTag(found.tag, reason))
+        self.diagnostics += published.diagnostics
+        if published.tag:
+            before = self._recording.package_files(published.tag)
+            documents, counts = before.get(DOCUMENT, {}), published.specs.count()
+            if not self._is_confirmed and (reason := self._suspicion(published, counts, documents)):
+                self.held.append(HeldTag(published.tag, reason))
                 return
-            new, changed, removed = self._write(found, documents, before.get(PACKAGE_GRAPH, {}))
-            packages = len(found.specs.packages)
-            self.counts.append(TagCounts(found.tag, counts[UNION_STACK], packages, new, changed, removed))
-            self._stacks[found.tag] = frozenset(found.stacks)
-        if found.tag or not (self.held or self.failed):
-            self.fresh |= found.fresh
+            new, changed, removed = self._write(published, documents, before.get(PACKAGE_GRAPH, {}))
+            packages = len(published.specs.packages)
+            self.counts.append(TagCounts(published.tag, counts[UNION_STACK], packages, new, changed, removed))
+            self._stacks[published.tag] = frozenset(published.stacks)
+        if published.tag or not (self.held or self.failed):
+            self.fresh |= published.fresh
 
     def commit(self, address: str, now: datetime) -> str | None:
         """Commit the revision and return its hash, or None if nothing differs from the newest revision."""
@@ -170,25 +170,25 @@ class _Work:
         message = "\n".join((subject, "", *details, "", f"CacheSource: {address}", ""))
         return self._recording.commit(message, now)
 
-    def _write(self, found: Published, documents: Mapping[str, str], graphs: Mapping[str, str]) -> tuple[int, int, int]:
+    def _write(self, state: Published, documents: Mapping[str, str], graphs: Mapping[str, str]) -> tuple[int, int, int]:
         """Write the files of a tag that differ from the newest revision, and remove those of removed packages.
 
         `documents` and `graphs` are the object ids of the files in the newest revision by package. Returns the numbers
         of new, changed and removed documents.
         """
         new = changed = 0
-        for package in found.specs.packages:
-            specs = found.specs.read(package)
-            content = write_document(package, found.tag, specs.listed)
-            if self._put(found.tag, package, DOCUMENT, content, documents):
+        for package in state.specs.packages:
+            specs = state.specs.read(package)
+            content = write_document(package, state.tag, specs.listed)
+            if self._put(state.tag, package, DOCUMENT, content, documents):
                 changed += package in documents
                 new += package not in documents
-            self._put(found.tag, package, PACKAGE_GRAPH, write_package_graph(specs.graph), graphs)
-        vanished = documents.keys() - {*found.specs.packages}
-        for name, gone in ((DOCUMENT, vanished), (PACKAGE_GRAPH, graphs.keys() - {*found.specs.packages})):
+            self._put(state.tag, package, PACKAGE_GRAPH, write_package_graph(specs.graph), graphs)
+        vanished = documents.keys() - {*state.specs.packages}
+        for name, gone in ((DOCUMENT, vanished), (PACKAGE_GRAPH, graphs.keys() - {*state.specs.packages})):
             for package in gone:
-                self._recording.remove(f"{CATALOGUE}/{found.tag}/{package}/{name}")
-        path, content = f"{CATALOGUE}/{found.tag}/{TAG_GRAPH}", write_tag_graph(found.other_nodes)
+                self._recording.remove(f"{CATALOGUE}/{state.tag}/{package}/{name}")
+        path, content = f"{CATALOGUE}/{state.tag}/{TAG_GRAPH}", write_tag_graph(state.other_nodes)
         if content != self._recording.file(path):
             self._recording.write(path, content)
         return new, changed, len(vanished)
@@ -200,13 +200,13 @@ class _Work:
         self._recording.write(f"{CATALOGUE}/{tag}/{package}/{name}", content)
         return True
 
-    def _suspicion(self, found: Published, has: Mapping[str, int], before: Mapping[str, str]) -> str:
+    def _suspicion(self, published: Published, has: Mapping[str, int], before: Mapping[str, str]) -> str:
         """Return why the published contents of a tag are suspicious, or "".
 
         `has` are its numbers of specs by stack; `before` has the object ids of its documents in the newest revision.
         """
         if not has[UNION_STACK]:
-            is_unread = any(diagnostic.is_loss for diagnostic in found.diagnostics)
+            is_unread = any(diagnostic.is_loss for diagnostic in published.diagnostics)
             unread = "none of its records can be read, maybe because its form is newer"
             return unread if is_unread else "the index is empty"
         had: Counter[str] = Counter()
@@ -252,15 +252,15 @@ class RecordedHistory(RecordedSource):
     def update(self) -> News:
         """Record the current contents of the cache if they changed; return the newest revision and all warnings."""
         done = record(self._cache, self._folder)
-        said = [f"{held.tag} is held back: {held.reason}." for held in done.held]
-        said += [f"{failed.tag} was not recorded: {failed.message}." for failed in done.failed]
+        remarks = [f"{held.tag} is held back: {held.reason}." for held in done.held]
+        remarks += [f"{failed.tag} was not recorded: {failed.message}." for failed in done.failed]
         with closing(self.open()) as repository:
             try:
                 newest = resolve(repository, "HEAD")
             except UnknownRevision as error:
-                raise SourceError(" ".join(said) or f"{self._address}: nothing was recorded yet") from error
+                raise SourceError(" ".join(remarks) or f"{self._address}: nothing was recorded yet") from error
         warnings = tuple(f"{diagnostic.path}: {diagnostic.message}." for diagnostic in done.diagnostics)
-        return News(revision=newest.commit, time=newest.time, warnings=warnings, problem=" ".join(said))
+        return News(revision=newest.commit, time=newest.time, warnings=warnings, problem=" ".join(remarks))
 
 
 def holdings(
@@ -283,16 +283,16 @@ def holdings(
         login_file=login_file,
     )
     with CacheSource(cache) as source:
-        for found in source.read({}):
-            if isinstance(found, Failed):
-                raise SourceError(f"{found.tag}: {found.message}")
-            if found.tag == wanted:
+        for state in source.read({}):
+            if isinstance(state, Failed):
+                raise SourceError(f"{state.tag}: {state.message}")
+            if state.tag == wanted:
                 held = {
-                    package: {spec.binary.hash: _signature(spec) for spec in found.specs.read(package).listed}
-                    for package in found.specs.packages
+                    package: {spec.binary.hash: _signature(spec) for spec in state.specs.read(package).listed}
+                    for package in state.specs.packages
                     if package in packages
                 }
-                return CacheContents(held, f"{address} as it is now", tag_names.is_mutable(wanted), found.diagnostics)
+                return CacheContents(held, f"{address} as it is now", tag_names.is_mutable(wanted), state.diagnostics)
     raise UsageError(f"{address}: has no tag {wanted}")
 
 

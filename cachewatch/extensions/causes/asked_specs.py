@@ -108,10 +108,10 @@ class RecordedGraph:
     def document(self, package: str) -> Document | None:
         """Return the document of a package, or None. Raises DocumentError if it is unreadable."""
         if package not in self._documents:
-            found = document_in(self._repository, self.commit, self.tag, package)
-            if isinstance(found, str):
-                raise DocumentError(f"{package}: {found}")
-            content = self._file(found.name) if found else None
+            blob = document_in(self._repository, self.commit, self.tag, package)
+            if isinstance(blob, str):
+                raise DocumentError(f"{package}: {blob}")
+            content = self._file(blob.name) if blob else None
             try:
                 self._documents[package] = None if content is None else parse(content, f"{package}/{DOCUMENT}")
             except DocumentError as error:
@@ -239,21 +239,21 @@ class GraphStep:
         change = compare(package, old, new) if old is not None and new is not None else None
         if change is None or old is None or new is None:
             return {}
-        vanished, came = _by_signature(old.specs, new.specs), _by_signature(new.specs, old.specs)
-        found: defaultdict[str, set[str]] = defaultdict(set)
+        vanished, added = _by_signature(old.specs, new.specs), _by_signature(new.specs, old.specs)
+        replaced: defaultdict[str, set[str]] = defaultdict(set)
         for match in change.matches:
-            for spec_hash in came.get(match.after, ()):
-                found[spec_hash] |= vanished.get(match.before, set())
-        return found
+            for spec_hash in added.get(match.after, ()):
+                replaced[spec_hash] |= vanished.get(match.before, set())
+        return replaced
 
 
 def _by_signature(specs: Specs, others: Specs) -> Mapping[Signature, set[str]]:
     """Return the hashes that only `specs` has, not `others`, by signature."""
-    found: defaultdict[Signature, set[str]] = defaultdict(set)
+    hashes: defaultdict[Signature, set[str]] = defaultdict(set)
     for spec_hash, signature in specs.items():
         if spec_hash not in others.hashes:
-            found[signature].add(spec_hash)
-    return found
+            hashes[signature].add(spec_hash)
+    return hashes
 
 
 _HASH = re.compile(r"/?(?P<hash>[a-z0-9]{7,64})")
@@ -280,11 +280,11 @@ def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, 
     after = resolve(repository, between[1] if between else rev)
     tag = after.tag or tag
     graph = RecordedGraph(repository, after.commit, tag)
-    found = _meaning(graph, text)
-    if found is None and between is None and (last := _last_seen(repository, after, tag, text)) is not None:
+    meaning = _meaning(graph, text)
+    if meaning is None and between is None and (last := _last_seen(repository, after, tag, text)) is not None:
         after, graph = last, RecordedGraph(repository, last.commit, tag)
-        found = _meaning(graph, text)
-    if found is None:
+        meaning = _meaning(graph, text)
+    if meaning is None:
         tree_of(repository, after, tag)
         graph.require()
         name, at, versions = text.partition("@")
@@ -295,7 +295,7 @@ def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, 
             f"name a package, package@version or a hash of at least {_SHORTEST_HASH} characters"
             " (cachewatch show PACKAGE lists what there is)"
         )
-    package, hashes = found
+    package, hashes = meaning
     if between:
         return SpecQuestion(package=package, hashes=hashes, before=resolve(repository, between[0]), after=after)
     before, after = _birth(repository, after, tag, package, hashes)
@@ -311,7 +311,7 @@ def explain_two(
 
     Raises UsageError if a hash is unknown or ambiguous.
     """
-    found = []
+    places = []
     for text in texts:
         graph = RecordedGraph(repository, revision.commit, tag)
         package, hashes = (_meaning(graph, text) if _HASH.fullmatch(text) else None) or ("", None)
@@ -323,21 +323,21 @@ def explain_two(
                 raise UsageError(f"{text}: write at least {_SHORTEST_HASH} characters of the hash")
             said = "several specs have hashes" if hashes else "no spec has, or had, a hash"
             raise UsageError(f"{text}: in {tag}, {said} that begins so")
-        found += [(graph, graph.nodes(package)[each]) for each in hashes]
-    (before, old), (after, new) = found
+        places += [(graph, graph.nodes(package)[each]) for each in hashes]
+    (before, old), (after, new) = places
     if old.name != new.name:
         raise UsageError(f"{texts[0]} is of the package {old.name}, {texts[1]} of {new.name}; name two of one package")
     step = GraphStep(before, after)
     compilers = [node.compiler or NO_COMPILER for node in (old, new)]
     compiled = Cause(package=new.name, what=What.COMPILER, before=compilers[0], after=compilers[1])
-    one = Explanation(
+    explanation = Explanation(
         spec=new,
         predecessor=old,
         is_beside=before.commit == after.commit,
         is_paired=(old.os, old.target) == (new.os, new.target),
         causes=(*attribute_causes(old, new), *([compiled] if compilers[0] != compilers[1] else []), NOT_RECORDED),
     )
-    return step, step.with_paths(one)
+    return step, step.with_paths(explanation)
 
 
 def _last_seen(repository: Repository, until: Revision, tag: str, text: str) -> Revision | None:
@@ -364,13 +364,13 @@ def _meaning(graph: RecordedGraph, text: str) -> tuple[str, frozenset[str] | Non
         if versions is None:
             return package, None
         chosen = Versions([versions])
-        if not (found := frozenset(h for h, node in graph.nodes(package).items() if chosen(node.version))):
+        if not (hashes := frozenset(h for h, node in graph.nodes(package).items() if chosen(node.version))):
             raise UsageError(f"{package}@{versions}: has no specs; `cachewatch show {package}` lists its versions")
-        return package, found
+        return package, hashes
     if (asked := _HASH.fullmatch(text)) is not None:
         for package in sorted(graph.folders):
-            if found := frozenset(h for h in graph.hashes(package) if h.startswith(asked["hash"])):
-                return package, found
+            if hashes := frozenset(h for h in graph.hashes(package) if h.startswith(asked["hash"])):
+                return package, hashes
     return None
 
 

@@ -76,8 +76,8 @@ class WhyReport(Struct, frozen=True, kw_only=True):
     more: tuple[str, ...] = ()
 
 
-def package_report(package: str, before: Side | None, after: Side, found: Sequence[Explanation]) -> WhyReport:
-    """Return the report on the rebuilt specs of one package, explained in `found`.
+def package_report(package: str, before: Side | None, after: Side, explanations: Sequence[Explanation]) -> WhyReport:
+    """Return the report on the rebuilt specs of one package, explained in `explanations`.
 
     `before` is None if the first revision already had the package.
     """
@@ -86,32 +86,32 @@ def package_report(package: str, before: Side | None, after: Side, found: Sequen
         return WhyReport(
             heading=f"{name}: was there in the first recorded revision; there is no predecessor to compare with."
         )
-    explained = tuple(one for one in found if one.predecessor is not None)
-    rest, new = len(explained) - _MOST_SPECS, len(found) - len(explained)
+    explained = tuple(one for one in explanations if one.predecessor is not None)
+    rest, new = len(explained) - _MOST_SPECS, len(explanations) - len(explained)
     more = [f"... and {rest:,} more specs (--format json has all)"] if rest > 0 else []
     more += [f"{number(new, 'new spec')}: the package had none before"] if new else []
     return WhyReport(
         heading=_heading(package, before, after),
-        notes=() if found else ("no new specs between these revisions",),
+        notes=() if explanations else ("no new specs between these revisions",),
         explained=explained[:_MOST_SPECS],
         more=tuple(more),
     )
 
 
-def revisions_report(before: Side, after: Side, found: Sequence[Explanation]) -> WhyReport:
+def revisions_report(before: Side, after: Side, explained: Sequence[Explanation]) -> WhyReport:
     """Return the report on the causes of all rebuilds between two revisions, with notes about other new specs."""
     rebuilt, groups = [], defaultdict[str, list[Explanation]](list)
-    for one in found:
-        if one.is_match and one.causes and not _own_causes(one):
-            rebuilt.append(one)
+    for spec in explained:
+        if spec.is_match and spec.causes and not _own_causes(spec):
+            rebuilt.append(spec)
         else:  # such as another version, or a new package
-            groups[_difference(one)].append(one)
+            groups[_difference(spec)].append(spec)
     ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
     rest = [one for _, some in ordered[_MOST_DIFFERENCES:] for one in some]
-    told = [*ordered[:_MOST_DIFFERENCES], *([("with other differences", rest)] if rest else [])]
+    shown = [*ordered[:_MOST_DIFFERENCES], *([("with other differences", rest)] if rest else [])]
     notes = [
         f"{number(len(some), 'new spec')}, {difference}: {listed(sorted({safe(one.spec.name) for one in some}))}"
-        for difference, some in told
+        for difference, some in shown
     ]
     if not rebuilt:
         names = " ".join((side.revision or "")[:SHORT] for side in (before, after))
@@ -124,14 +124,14 @@ def revisions_report(before: Side, after: Side, found: Sequence[Explanation]) ->
     )
 
 
-def two_report(names: tuple[str, str], sides: Sequence[Side], found: Sequence[Explanation]) -> WhyReport:
+def two_report(names: tuple[str, str], sides: Sequence[Side], explained_all: Sequence[Explanation]) -> WhyReport:
     """Return the report on specs of the second of two tags that differ from those of the first."""
-    explained = tuple(one for one in found if one.predecessor is not None)
-    others = sorted({safe(one.spec.name) for one in found if one.predecessor is None})
+    explained = tuple(one for one in explained_all if one.predecessor is not None)
+    others = sorted({safe(one.spec.name) for one in explained_all if one.predecessor is None})
     notes = [] if explained else ["the specs of all packages that both have are equal"]
     if others:
         notes.append(
-            f"{number(len(found) - len(explained), 'spec')} of packages that only {safe(names[1])} has: {listed(others)}"
+            f"{number(len(explained_all) - len(explained), 'spec')} of packages that only {safe(names[1])} has: {listed(others)}"
         )
     return WhyReport(
         heading=_heading(" -> ".join(names), *sides),
@@ -141,27 +141,27 @@ def two_report(names: tuple[str, str], sides: Sequence[Side], found: Sequence[Ex
     )
 
 
-def specs_report(step: GraphStep, found: Explanation) -> WhyReport:
+def specs_report(step: GraphStep, explanation: Explanation) -> WhyReport:
     """Return the report on the differences between two specs that were named by hash."""
-    assert found.predecessor is not None
+    assert explanation.predecessor is not None
     sides, stacks = [], []
-    for graph, spec in ((step.before, found.predecessor), (step.after, found.spec)):
+    for graph, spec in ((step.before, explanation.predecessor), (step.after, explanation.spec)):
         document = graph.document(spec.name)
         signature = dict(document.specs.items())[spec.hash] if document else None
         sides.append(f"{short(spec)} in {safe(graph.tag)} at {graph.commit[:SHORT]}")
         stacks.append(listed([*map(safe, signature.stacks if signature else ())] or ["none"]))
-    said = " -> ".join(dict.fromkeys(stacks))
-    is_same = set(found.paths) == {NOT_RECORDED}
+    stacks_text = " -> ".join(dict.fromkeys(stacks))
+    is_same = set(explanation.paths) == {NOT_RECORDED}
     but = "hash" if stacks[0] == stacks[1] else "hash and the stacks"
     same = [f"the documents say the same of both, except for the {but}"] if is_same else []
-    notes = (*same, *cause_lines(found.paths), f"stacks {said}")
+    notes = (*same, *cause_lines(explanation.paths), f"stacks {stacks_text}")
     return WhyReport(heading=" -> ".join(sides), notes=tuple(f"  {line}" for line in notes))
 
 
-def _difference(one: Explanation) -> str:
-    if one.predecessor is None:
+def _difference(explanation: Explanation) -> str:
+    if explanation.predecessor is None:
         return "of packages that were not there before"
-    own = _own_causes(one)
+    own = _own_causes(explanation)
     if not own:
         return "without a graph to compare, or in other stacks than any older one"
     told = ", ".join(f"{cause.what} {change_in_words(cause)}" for cause in sorted(own, key=lambda c: c.sort_key))
@@ -224,13 +224,13 @@ def report_markdown(report: WhyReport) -> bytes:
     ).encode()
 
 
-def _predecessor(one: Explanation, *, is_first: bool) -> str:
+def _predecessor(explanation: Explanation, *, is_first: bool) -> str:
     """Return words for the predecessor of a spec; the first time (`is_first`), they explain the term."""
-    assert one.predecessor is not None
-    where = ", which is still there" if one.is_beside else ""
-    unlike = "" if one.is_paired else ", for another operating system or target"
+    assert explanation.predecessor is not None
+    where = ", which is still there" if explanation.is_beside else ""
+    unlike = "" if explanation.is_paired else ", for another operating system or target"
     meaning = " (the older spec that shares most dependencies)" if is_first else ""
-    return f"nearest predecessor {short(one.predecessor)}{where}{unlike}{meaning}"
+    return f"nearest predecessor {short(explanation.predecessor)}{where}{unlike}{meaning}"
 
 
 def _own_causes(one: Explanation) -> list[Cause]:
@@ -249,29 +249,29 @@ _NO_STACK = "(no stack)"
 _MOST_PACKAGES = 40
 
 
-def impact_json(asked: str, found: Impact) -> bytes:
+def impact_json(asked: str, impact: Impact) -> bytes:
     """Return the dependents of a package as a JSON object; `asked` is the package as the user named it."""
     values = {
         "schema": SCHEMA,
         "asked": asked,
-        "hashes": found.asked,
-        "specs": found.specs,
-        "of_specs": found.of_specs,
-        "stacks": [{"stack": s or None, "specs": n, "packages": p} for s, (n, p) in found.stacks.items()],
-        "packages": [{"name": p, "specs": n, "direct": p in found.direct} for p, n in found.packages.items()],
+        "hashes": impact.asked,
+        "specs": impact.specs,
+        "of_specs": impact.of_specs,
+        "stacks": [{"stack": s or None, "specs": n, "packages": p} for s, (n, p) in impact.stacks.items()],
+        "packages": [{"name": p, "specs": n, "direct": p in impact.direct} for p, n in impact.packages.items()],
     }
     return encode(values) + b"\n"
 
 
-def impact_tables(asked: str, where: str, found: Impact) -> list[Table]:
+def impact_tables(asked: str, where: str, impact: Impact) -> list[Table]:
     """Return the dependents of a package as two tables for people: by stack and by package."""
-    packages = number(len(found.packages), "package")
-    summary = f"{number(found.specs, 'dependent spec')} of {packages} (of {found.of_specs:,} specs in the tag)"
+    packages = number(len(impact.packages), "package")
+    summary = f"{number(impact.specs, 'dependent spec')} of {packages} (of {impact.of_specs:,} specs in the tag)"
     before = f"{asked} in {where}: {summary}"
-    if not found.specs:
+    if not impact.specs:
         return [Table((), (), (before,))]
-    stacks = [(stack or _NO_STACK, *counts) for stack, counts in found.stacks.items()]
-    rows = [(name, specs, "yes" if name in found.direct else "no") for name, specs in found.packages.items()]
+    stacks = [(stack or _NO_STACK, *counts) for stack, counts in impact.stacks.items()]
+    rows = [(name, specs, "yes" if name in impact.direct else "no") for name, specs in impact.packages.items()]
     rest = len(rows) - _MOST_PACKAGES
     more = (f"... and {number(rest, 'more package')} (--format json has all)",) if rest > 0 else ()
     return [
@@ -367,10 +367,10 @@ def _of_spec(repository: Repository, asked: SpecQuestion, tag: str) -> _Answer:
     if asked.before is None:
         return partial(explained_json, package, [], is_recorded=False), package_report(package, None, after.side(), [])
     step = GraphStep.between(repository, *((each.commit, each.tag or tag) for each in (asked.before, after)))
-    found = list(step.explain(asked))
-    _require_graphs(step, found)
-    report = package_report(package, asked.before.side(), after.side(), found)
-    return partial(explained_json, package, found, is_recorded=step.is_recorded), report
+    explained = list(step.explain(asked))
+    _require_graphs(step, explained)
+    report = package_report(package, asked.before.side(), after.side(), explained)
+    return partial(explained_json, package, explained, is_recorded=step.is_recorded), report
 
 
 def _require_graphs(step: GraphStep, found: Sequence[Explanation]) -> None:
@@ -384,10 +384,10 @@ def _of_two(repository: Repository, texts: tuple[str, str], rev: str, tag: str) 
     revision = resolve(repository, rev)
     tag = revision.tag or tag
     tree_of(repository, revision, tag)
-    step, found = explain_two(repository, revision, tag, texts)
+    step, explanation = explain_two(repository, revision, tag, texts)
     _require_graphs(step, ())
-    values = partial(explained_json, found.spec.name, [found], is_recorded=step.is_recorded)
-    return values, specs_report(step, found)
+    values = partial(explained_json, explanation.spec.name, [explanation], is_recorded=step.is_recorded)
+    return values, specs_report(step, explanation)
 
 
 def _of_all(repository: Repository, names: tuple[str, str], tag: str) -> _Answer:
@@ -397,16 +397,16 @@ def _of_all(repository: Repository, names: tuple[str, str], tag: str) -> _Answer
         if each.tag is not None or each is newer:  # a tag may be new
             tree_of(repository, each, each.tag or tag)
     step = GraphStep.between(repository, before, after)
-    found = list(step.explain_packages(lambda _: True))
-    _require_graphs(step, found)
+    explained = list(step.explain_packages(lambda _: True))
+    _require_graphs(step, explained)
     sides = [each.side(each.tag or tag) for each in (older, newer)]
     if before[1] != after[1]:
-        told = [one for one in found if one.predecessor is not None]
-        report = two_report((before[1], after[1]), sides, found)
+        counted = [one for one in explained if one.predecessor is not None]
+        report = two_report((before[1], after[1]), sides, explained)
     else:
-        told = [one for one in found if one.is_match]
-        report = revisions_report(sides[0], sides[1], found)
-    return partial(night_json, told, is_recorded=step.is_recorded), report
+        counted = [one for one in explained if one.is_match]
+        report = revisions_report(sides[0], sides[1], explained)
+    return partial(night_json, counted, is_recorded=step.is_recorded), report
 
 
 @examples(
@@ -428,13 +428,13 @@ def impact(*, package: str, rev: str, tag: str, repo: str | None, format_: str, 
     with closing(ProgressLine()) as line, closing(open_catalogue(repo, line)) as repository:
         revision = resolve(repository, rev)
         tree_of(repository, revision, tag)
-        found = recorded_impact(RecordedGraph(repository, revision.commit, tag), package)
+        dependents = recorded_impact(RecordedGraph(repository, revision.commit, tag), package)
     where = f"{tag} at {revision.commit[:7]}"
     if format_ == "json":
-        write([impact_json(package, found)], output)
+        write([impact_json(package, dependents)], output)
         return
     parts = [
         b"".join(write_table(table, format_, palette(output), width()))
-        for table in impact_tables(package, where, found)
+        for table in impact_tables(package, where, dependents)
     ]
     write([b"\n".join(parts)], output, is_for_people=format_ == "text")

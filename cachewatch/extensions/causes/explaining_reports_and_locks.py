@@ -61,10 +61,10 @@ class RepositoryCauses:
         return graph if graph.is_recorded else None
 
     def of_changesets(
-        self, found: Iterable[Changeset], selection: Selection, warn: Callable[[str], None]
+        self, changesets: Iterable[Changeset], selection: Selection, warn: Callable[[str], None]
     ) -> Iterator[Changeset]:
         """Yield changesets that can explain their rebuilds; `warn` gets errors about unreadable graphs."""
-        for changeset in found:
+        for changeset in changesets:
             changeset.explain = partial(
                 _explain, self._repository, (changeset.before, changeset.after), selection, warn
             )
@@ -86,11 +86,11 @@ class RepositoryCauses:
         def find() -> tuple[RebuiltSpecs, ...]:
             size = sum(documents.size for documents in pair.difference.all_documents)
             about = Piece("dependency graph", (*states[0], *states[1]), _FILES * size)
-            found = _apart(isolation, partial(_find_rebuilt, self._repository.git_dir, *states), about)
-            if isinstance(found, WorkFailed):
-                log.warning("causes.unknown", tag=new_tag, error=str(found))
+            rebuilt = _apart(isolation, partial(_find_rebuilt, self._repository.git_dir, *states), about)
+            if isinstance(rebuilt, WorkFailed):
+                log.warning("causes.unknown", tag=new_tag, error=str(rebuilt))
                 return ()
-            return found
+            return rebuilt
 
         rebuilt = remember((self._repository.git_dir, states), find)
 
@@ -127,13 +127,13 @@ class RepositoryCauses:
         if not replaced:
             return coverage
         find = partial(_find_of_environment, self._repository.git_dir, tags, lock, folders, replaced)
-        found = _apart(isolation, find, Piece("dependency graph", tags[0], 0))
-        if isinstance(found, WorkFailed):
-            warn(str(found))
+        reasons = _apart(isolation, find, Piece("dependency graph", tags[0], 0))
+        if isinstance(reasons, WorkFailed):
+            warn(str(reasons))
             return coverage
 
         def with_those(one: Resolution) -> Resolution:
-            causes = found.get(one.need.hash, {}) if one.nearest is Nearest.EQUAL else {}
+            causes = reasons.get(one.need.hash, {}) if one.nearest is Nearest.EQUAL else {}
             return replace(one, causes=tuple(sorted(causes.items(), key=lambda each: each[0].sort_key)))
 
         return replace(coverage, needs=tuple(map(with_those, coverage.needs)))
@@ -142,10 +142,10 @@ class RepositoryCauses:
 def _apart(isolation: Isolation, work: Callable[[], Result], about: Piece) -> Result | WorkFailed:
     """Return the result of `work` in a process of its own, or the error if it failed."""
     try:
-        ((_, found),) = isolation.each(_call, [work], lambda _: about)
+        ((_, result),) = isolation.each(_call, [work], lambda _: about)
     except CachewatchError as error:
         return WorkFailed(str(error))
-    return found
+    return result
 
 
 def _call(work: Sequence[Callable[[], Result]]) -> Result:
@@ -162,11 +162,11 @@ def rebuilt_in(step: GraphStep) -> tuple[RebuiltSpecs, ...]:
 
     Unreadable packages are left out.
     """
-    found: list[RebuiltSpecs] = []
+    rebuilt: list[RebuiltSpecs] = []
     for package in step.packages if step.is_recorded else ():
         with suppress(DocumentError):
-            found += _of_package(step, package)
-    return tuple(found)
+            rebuilt += _of_package(step, package)
+    return tuple(rebuilt)
 
 
 def _of_package(step: GraphStep, package: str) -> Iterator[RebuiltSpecs]:
@@ -174,10 +174,10 @@ def _of_package(step: GraphStep, package: str) -> Iterator[RebuiltSpecs]:
     if old is None or new is None:
         return
     alike: defaultdict[Signature, list[Explanation]] = defaultdict(list)
-    for one in step.explain_all(package):
-        signature = new.specs[one.spec.hash]
-        if signature in old.specs.counts and one.predecessor is not None:
-            alike[signature].append(one)
+    for explanation in step.explain_all(package):
+        signature = new.specs[explanation.spec.hash]
+        if signature in old.specs.counts and explanation.predecessor is not None:
+            alike[signature].append(explanation)
     vanished = Counter(signature for spec_hash, signature in old.specs.items() if spec_hash not in new.specs.hashes)
     for signature, found in alike.items():
         in_place = vanished[signature]
@@ -202,10 +202,10 @@ def find_chains(step: GraphStep, package: str) -> tuple[Chain, ...]:
     counts = Counter(cause for one in explained for cause in one.causes)
     chosen = sorted(counts, key=lambda cause: (-counts[cause], cause.sort_key))[:_MOST_CHAINS]
     paths: dict[Cause, tuple[str, ...]] = {}
-    for one in explained:
-        wanted = [cause for cause in chosen if cause in one.causes and cause not in paths]
+    for explanation in explained:
+        wanted = [cause for cause in chosen if cause in explanation.causes and cause not in paths]
         if wanted:
-            found = step.with_paths(one).paths
+            found = step.with_paths(explanation).paths
             paths |= {cause: found[cause] for cause in wanted}
     return tuple(Chain(cause, paths[cause], counts[cause]) for cause in chosen)
 
@@ -217,13 +217,13 @@ def _explain(
     if not (before.revision and after.revision and before.tag and after.tag):
         return ()
     step = GraphStep.between(repository, (before.revision, before.tag), (after.revision, after.tag))
-    found = [one for one in step.explain_packages(selection.packages) if one.is_match and one.causes]
+    explained = [one for one in step.explain_packages(selection.packages) if one.is_match and one.causes]
     for what in step.unreadable:
         warn(what)
-    documents = {one.spec.name: step.after.document(one.spec.name) for one in found}
+    documents = {one.spec.name: step.after.document(one.spec.name) for one in explained}
     return tuple(
         one
-        for one in found
+        for one in explained
         if (document := documents[one.spec.name]) is not None and selection.chooses(document.specs[one.spec.hash])
     )
 
@@ -245,14 +245,14 @@ def _find_of_environment(
             return {}
         lock = Nodes(open_lock_graph(lock_file, folders).nodes)
         walks = [(graph, Walk(lock, graph)) for graph in graphs]
-        found: dict[str, Causes] = {}
+        causes: dict[str, Causes] = {}
         for package, old, new in replaced:
             for graph, walk in walks:
                 with suppress(DocumentError):
                     if graph.find(package, new) is not None:
-                        found[old] = walk.paths(package, old, new)
+                        causes[old] = walk.paths(package, old, new)
                         break
-        return found
+        return causes
 
 
 def compare_locks(before: Path, after: Path) -> LockChange:
@@ -264,10 +264,10 @@ def compare_locks(before: Path, after: Path) -> LockChange:
     for name in packages_after.keys() & packages_before.keys():
         nodes = PackageNodes(packages_before[name], packages_after[name], {})
         for spec_hash in nodes.new:
-            found = explain_spec(nodes, spec_hash, walk)
-            assert found.predecessor is not None  # the package had specs
-            paths = walk.paths(name, found.predecessor.hash, spec_hash)
-            explained.append(replace(found, paths=paths))
+            explanation = explain_spec(nodes, spec_hash, walk)
+            assert explanation.predecessor is not None  # the package had specs
+            paths = walk.paths(name, explanation.predecessor.hash, spec_hash)
+            explained.append(replace(explanation, paths=paths))
     roots = frozenset(new.roots)
     explained.sort(key=lambda one: (one.spec.hash not in roots, one.spec.name, one.spec.hash))
     return LockChange(
@@ -285,11 +285,11 @@ def compare_locks(before: Path, after: Path) -> LockChange:
 
 
 def _by_package(lock: LockGraph) -> Mapping[str, Mapping[str, GraphNode]]:
-    found: defaultdict[str, dict[str, GraphNode]] = defaultdict(dict)
+    packages: defaultdict[str, dict[str, GraphNode]] = defaultdict(dict)
     for spec_hash, node in lock.nodes.items():
         if not node.is_external:
-            found[node.name][spec_hash] = node
-    return found
+            packages[node.name][spec_hash] = node
+    return packages
 
 
 def _of_others(packages: Mapping[str, Mapping[str, GraphNode]], others: Mapping[str, object]) -> tuple[GraphNode, ...]:

@@ -171,11 +171,11 @@ def _compiler_changes(old: _GraphSpec, new: _GraphSpec) -> list[Cause]:
     changed: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     if "" in had or "" in has:
         # Old Spack names a compiler even for what is not compiled, such as bundles; newer Spack names none for these.
-        one, other = (
+        old_compiler, other = (
             next((side[language] for language in ("", *LANGUAGES) if language in side), "") for side in (had, has)
         )
-        if one and other:
-            changed[one, other] = []
+        if old_compiler and other:
+            changed[old_compiler, other] = []
     else:
         for language in LANGUAGES:
             changed[had.get(language, ""), has.get(language, "")].append(language)
@@ -210,12 +210,12 @@ class Walk:
     def fewest(self, package: str, before: Iterable[str], after: str) -> str:
         """Return the hash in `before` whose spec has the fewest causes to differ from `after`; the first of equals."""
         best, fewest = "", (0, False)
-        for each in before:
-            found = self._find(self._pair(package, each, after))
+        for candidate in before:
+            found = self._find(self._pair(package, candidate, after))
             # Another version of Spack is a weaker difference than any other.
             count = MOST_CAUSES + 1 if found == _TOO_MANY else len(found - _SPACK), SPACK in found
             if not best or count < fewest:
-                best, fewest = each, count
+                best, fewest = candidate, count
             if not fewest[0]:  # no other one is nearer
                 break
         return best
@@ -242,10 +242,10 @@ class Walk:
                 own = _SPACK if self._found[pair] == _SPACK else compared.own
                 paths |= {cause: tuple(path_to(pair))[::-1] for cause in own & left}
                 left -= own
-                for each in compared.below:
-                    if each not in above:
-                        above[each] = pair
-                        below.append(each)
+                for inner in compared.below:
+                    if inner not in above:
+                        above[inner] = pair
+                        below.append(inner)
             level = below
         return paths
 
@@ -295,16 +295,16 @@ class Walk:
         path = [(asked, iter(compared[asked].below))]
         while path:
             pair, below = path[-1]
-            for each in below:
-                if each in self._found:
+            for inner in below:
+                if inner in self._found:
                     continue
-                if each not in order:
-                    order[each] = earliest[each] = len(order)
-                    compared[each] = self._compare(each)
-                    is_open.append(each)
-                    path.append((each, iter(compared[each].below)))
+                if inner not in order:
+                    order[inner] = earliest[inner] = len(order)
+                    compared[inner] = self._compare(inner)
+                    is_open.append(inner)
+                    path.append((inner, iter(compared[inner].below)))
                     break
-                earliest[pair] = min(earliest[pair], order[each])
+                earliest[pair] = min(earliest[pair], order[inner])
             else:
                 path.pop()
                 if path:
@@ -318,13 +318,15 @@ class Walk:
 
     def _close(self, component: Mapping[SpecPair, _Compared]) -> None:
         """Store the causes of pairs that reach each other; usually it is a single pair."""
-        found: set[Cause] = set()
+        all_causes: set[Cause] = set()
         for own, below in component.values():
-            found |= own
+            all_causes |= own
             for each in below:
-                found |= self._found.get(each, frozenset())
+                all_causes |= self._found.get(each, frozenset())
         # If the hash differs but nothing that is recorded, here or below, another version of Spack wrote it.
-        causes = _TOO_MANY if TOO_MANY in found or len(found) > MOST_CAUSES else frozenset(found) or _SPACK
+        causes = (
+            _TOO_MANY if TOO_MANY in all_causes or len(all_causes) > MOST_CAUSES else frozenset(all_causes) or _SPACK
+        )
         self._found |= dict.fromkeys(component, causes)
 
 
@@ -366,11 +368,11 @@ def explain_spec(package: PackageNodes, spec_hash: str, walk: Walk) -> Explanati
                 near = [each for each, node in old if ((node.os, node.target) == (new.os, new.target)) is is_paired]
                 yield near, Explanation(spec=new, is_beside=is_beside, is_paired=is_paired, is_match=False)
 
-    for hashes, found in candidates():
+    for hashes, explanation in candidates():
         if hashes:
             nearest = _nearest(package, new, hashes, walk)
             causes = walk.causes(new.name, nearest, spec_hash)
-            return replace(found, predecessor=package.before[nearest], causes=causes)
+            return replace(explanation, predecessor=package.before[nearest], causes=causes)
     return Explanation(spec=new)
 
 

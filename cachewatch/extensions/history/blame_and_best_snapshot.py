@@ -87,14 +87,14 @@ def find_blame(index: Index, beginning: str, tags: Sequence[str] = ()) -> Blame:
     Raises UsageError if no hash, or several, begin with it.
     """
     beginning = beginning.lower().removeprefix("/")
-    found = _rows(index, beginning)
+    by_hash = _rows(index, beginning)
     for name in tags:
         index.known_id("tag", name)  # it is a mistake if there is none
     if tags:
-        found = {h: kept for h, rows in found.items() if (kept := [row for row in rows if row.tag in tags])}
-    if len(found) != 1:
-        raise UsageError(_not_one(index, beginning, found, tags))
-    ((spec_hash, rows),) = found.items()
+        by_hash = {h: kept for h, rows in by_hash.items() if (kept := [row for row in rows if row.tag in tags])}
+    if len(by_hash) != 1:
+        raise UsageError(_not_one(index, beginning, by_hash, tags))
+    ((spec_hash, rows),) = by_hash.items()
     return _blame(index, spec_hash, rows)
 
 
@@ -103,29 +103,29 @@ def _rows(index: Index, beginning: str) -> dict[str, list[_IndexRow]]:
     if len(beginning) < _FEWEST_LETTERS:
         raise UsageError(f"/{beginning}: write at least {_FEWEST_LETTERS} letters of the hash; 7 are usually enough")
     low, high = prefix_range(beginning)
-    found: defaultdict[str, list[_IndexRow]] = defaultdict(list)
+    by_hash: defaultdict[str, list[_IndexRow]] = defaultdict(list)
     values = {"low": low, "high": high, "unusual": UNUSUAL, "open": index.newest + 1}
     for *row, hashes in index.rows(_BLAME, values):
         for spec_hash in unpack(hashes):
             if spec_hash.startswith(beginning):
-                found[spec_hash].append(_IndexRow(*row))
-    return found
+                by_hash[spec_hash].append(_IndexRow(*row))
+    return by_hash
 
 
-def _not_one(index: Index, beginning: str, found: dict[str, list[_IndexRow]], tags: Sequence[str]) -> str:
-    if not found:
+def _not_one(index: Index, beginning: str, rows: dict[str, list[_IndexRow]], tags: Sequence[str]) -> str:
+    if not rows:
         where = " or ".join(tags) or "the history index"
         up_to = f"up to {index.indexed.revision[:10]}"
         return (
             f"/{beginning}: no hash of {where} begins with it, {up_to}; `cachewatch log {beginning}` tells of a package"
         )
     lines = []
-    for spec_hash in sorted(found)[:_MOST_NAMED]:
-        row = found[spec_hash][-1]
+    for spec_hash in sorted(rows)[:_MOST_NAMED]:
+        row = rows[spec_hash][-1]
         spec = index.signature(row.build, row.stacks)
         lines.append(f"  /{spec_hash}  {row.package} {', '.join(spec.versions)}  {spec.target}")
-    more = f"\n  and {len(found) - _MOST_NAMED:,} more" if len(found) > _MOST_NAMED else ""
-    return f"/{beginning}: {len(found):,} hashes begin with it; write more of the hash:\n{chr(10).join(lines)}{more}"
+    more = f"\n  and {len(rows) - _MOST_NAMED:,} more" if len(rows) > _MOST_NAMED else ""
+    return f"/{beginning}: {len(rows):,} hashes begin with it; write more of the hash:\n{chr(10).join(lines)}{more}"
 
 
 def _blame(index: Index, spec_hash: str, rows: Sequence[_IndexRow]) -> Blame:
@@ -315,11 +315,11 @@ def find_best(
         for tag, first, last, held in index.rows(_HOLDERS, values):
             if stored in members(held) and (takes_tag is None or takes_tag(tag)):
                 spans[tag][spec_hash].append((first, last))
-    found = [_best(index, tag, of_tag, frozenset(hashes)) for tag, of_tag in spans.items()]
+    snapshots = [_best(index, tag, of_tag, frozenset(hashes)) for tag, of_tag in spans.items()]
     mutable = tag_names.is_mutable
-    found.sort(key=lambda s: (-s.found, not s.is_current, mutable(s.tag), -index.number_of(s.revision), s.tag))
-    left = found[most:] if most else []
-    return BestSnapshots(indexed=index.indexed, snapshots=tuple(found[:most]), others=len(left))
+    snapshots.sort(key=lambda s: (-s.found, not s.is_current, mutable(s.tag), -index.number_of(s.revision), s.tag))
+    left = snapshots[most:] if most else []
+    return BestSnapshots(indexed=index.indexed, snapshots=tuple(snapshots[:most]), others=len(left))
 
 
 def _best(index: Index, tag: str, spans: dict[str, list[Span]], wanted: frozenset[str]) -> Snapshot:

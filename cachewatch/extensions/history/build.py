@@ -269,15 +269,15 @@ class _IndexBuild:
     def _index(self, commits: Sequence[str]) -> None:
         """Index all documents of the revisions `commits`."""
         indexed = self._indexed()
-        found = find_versions(self._repository, commits, indexed + 1)
-        changed = {(tag, version.revision) for (tag, _), versions in found.items() for version in versions}
+        by_document = find_versions(self._repository, commits, indexed + 1)
+        changed = {(tag, version.revision) for (tag, _), versions in by_document.items() for version in versions}
         steps = find_steps(self._repository, commits, sorted(changed))
         done = {name for (name,) in self._connection.execute("SELECT name FROM unit")}
         # The documents of a package, one in each tag, have much in common that is then decoded once.
-        keys = sorted(found, key=lambda key: key[::-1])
-        tasks = [task for key in keys if (task := _task(self._connection, *key, found[key])).name not in done]
+        keys = sorted(by_document, key=lambda key: key[::-1])
+        tasks = [task for key in keys if (task := _task(self._connection, *key, by_document[key])).name not in done]
         asked = [step for step in steps if step.is_recorded and step.name not in done]
-        total = sum(map(len, found.values())) + sum(step.is_recorded for step in steps)
+        total = sum(map(len, by_document.values())) + sum(step.is_recorded for step in steps)
         self._progress.begin(total, total - sum(map(_size, tasks)) - len(asked))
         documents_of = (v.blob for task in tasks for v in task.versions if v.blob)
         self._repository.obtain(chain(documents_of, blobs_of(self._repository, asked)), self._progress.fetch)

@@ -200,10 +200,10 @@ def _pin(answer: BestSnapshots, mirror: str, *, is_chosen: bool) -> str:
 
     The tag must never change, judged by its name, unless the user chose it (`is_chosen`).
     """
-    for one in answer.snapshots:
-        if one.is_current and (is_chosen or not tag_names.is_mutable(one.tag)):
-            url = mirror.replace("{tag}", one.tag)
-            return f"spack mirror add {quote(one.tag)} {quote(url)}  # {one.found} of {one.of} binaries"
+    for snapshot in answer.snapshots:
+        if snapshot.is_current and (is_chosen or not tag_names.is_mutable(snapshot.tag)):
+            url = mirror.replace("{tag}", snapshot.tag)
+            return f"spack mirror add {quote(snapshot.tag)} {quote(url)}  # {snapshot.found} of {snapshot.of} binaries"
     best = answer.snapshots[0]
     had = f"{best.tag} {'has' if best.is_current else 'had'} {best.found} of {best.of} at {best.revision[:10]}"
     if is_chosen:
@@ -282,23 +282,23 @@ def status(*, repo: str | None, db: Path | None, format_: str) -> int:
     """
     with closing(_open_with_history(repo)) as repository:
         path = index_path(db, repository.shared_git_dir)
-        found = read_status(repository, path)
-    if found is None:
+        index_status = read_status(repository, path)
+    if index_status is None:
         raise NoHistoryIndex(f"{path}: there is no history index; run `cachewatch history build` first")
     if format_ == "json":
-        write_json("history-status", found)
+        write_json("history-status", index_status)
     else:
-        behind = f"{number(found.behind, 'revision')} behind" if found.behind else ""
+        behind = f"{number(index_status.behind, 'revision')} behind" if index_status.behind else ""
         lines = [
-            f"index     {safe(found.path)}, {found.bytes / 2**20:,.1f} MiB",
-            f"state     {behind or ('not up to date' if found.rewritten else 'up to date')}",
+            f"index     {safe(index_status.path)}, {index_status.bytes / 2**20:,.1f} MiB",
+            f"state     {behind or ('not up to date' if index_status.rewritten else 'up to date')}",
         ]
-        if found.rewritten:
-            verb = "was" if found.rewritten == 1 else "were"
-            removed = f"{number(found.rewritten, 'indexed revision')} {verb} removed by a force-push"
+        if index_status.rewritten:
+            verb = "was" if index_status.rewritten == 1 else "were"
+            removed = f"{number(index_status.rewritten, 'indexed revision')} {verb} removed by a force-push"
             lines.append(f"          {removed}; the next update indexes all revisions anew")
-        write_lines([*lines, found.indexed.as_last if found.indexed else "not complete yet"])
-    return 1 if found.behind or found.rewritten else 0
+        write_lines([*lines, index_status.indexed.as_last if index_status.indexed else "not complete yet"])
+    return 1 if index_status.behind or index_status.rewritten else 0
 
 
 @examples("cachewatch history drop", "cachewatch history drop --db /srv/history.db")
@@ -330,11 +330,11 @@ def _index(repository: Repository, path: Path, line: ProgressLine, engine: Engin
 def _done(done: IndexUpdate) -> str:
     if not done.revisions and not done.versions and not done.rewritten:
         return "up to date."
-    said = f"indexed {number(done.revisions, 'revision')}, {number(done.versions, 'version')} of documents"
+    text = f"indexed {number(done.revisions, 'revision')}, {number(done.versions, 'version')} of documents"
     if not done.rewritten:
-        return f"{said}."
+        return f"{text}."
     verb = "is" if done.rewritten == 1 else "are"
-    return f"{said}; all anew, because {number(done.rewritten, 'indexed revision')} {verb} no longer in the history."
+    return f"{text}; all anew, because {number(done.rewritten, 'indexed revision')} {verb} no longer in the history."
 
 
 @examples(

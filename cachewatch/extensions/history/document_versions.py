@@ -78,13 +78,13 @@ class _Uncertain(Exception):
 def first_parents(repository: Repository, end: str = "HEAD") -> list[ChainRevision]:
     """Return the first-parent chain that ends with the revision `end`, oldest first."""
     printed = repository.run(["rev-list", "--first-parent", "--reverse", "--timestamp", end, "--"]).decode()
-    found = []
+    chain = []
     for line in printed.splitlines():
         seconds, _, commit = line.partition(" ")
         # SQLite has 64 bits, and a forged commit may have more.
         is_time = seconds.isdigit() and int(seconds).bit_length() < 64
-        found.append(ChainRevision(commit, int(seconds) if is_time else None))
-    return found
+        chain.append(ChainRevision(commit, int(seconds) if is_time else None))
+    return chain
 
 
 def find_versions(
@@ -92,17 +92,17 @@ def find_versions(
 ) -> Mapping[tuple[str, str], tuple[Version, ...]]:
     """Return the versions of each document (tag and package) in `commits`, beginning with number `start`."""
     try:
-        found = _find(repository, commits, start)
+        versions_of = _find(repository, commits, start)
     except _Uncertain:
-        found = {
+        versions_of = {
             key: [version for version in versions if version.revision >= start]
             for key, versions in _find(repository, commits, 0).items()
         }
-    return {key: tuple(versions) for key, versions in sorted(found.items()) if versions}
+    return {key: tuple(versions) for key, versions in sorted(versions_of.items()) if versions}
 
 
 def _find(repository: Repository, commits: Sequence[str], start: int) -> Mapping[tuple[str, str], list[Version]]:
-    found: defaultdict[tuple[str, str], list[Version]] = defaultdict(list)
+    by_document: defaultdict[tuple[str, str], list[Version]] = defaultdict(list)
     tags, packages = _FolderNames(start), _FolderNames(start)
     for pairs in _in_runs(_catalogues(repository, commits, start), _REVISIONS_AT_ONCE):
         trees: list[_Pair[tuple[int, str]]] = []
@@ -113,19 +113,19 @@ def _find(repository: Repository, commits: Sequence[str], start: int) -> Mapping
         for (number, tag), package, entry in _changes(repository, trees):
             folder = packages.pair((number, tag, package), (tag, package), entry)
             if folder is None:
-                found[tag, package].append(Version(number, None, REPLACED))
+                by_document[tag, package].append(Version(number, None, REPLACED))
             else:
                 folders.append(folder)
         for run in _in_runs(folders, _TREES_AT_ONCE):
             for (number, tag, package), name, entry in _changes(repository, run):
                 if name == DOCUMENT and entry.after_mode == _NOTHING:
-                    found[tag, package].append(Version(number, None))
+                    by_document[tag, package].append(Version(number, None))
                 elif name == DOCUMENT:
                     problem = problem_of(repository, (entry.after_mode, bytes.fromhex(entry.after)))
-                    found[tag, package].append(Version(number, None if problem else entry.after, problem))
-    for versions in found.values():
+                    by_document[tag, package].append(Version(number, None if problem else entry.after, problem))
+    for versions in by_document.values():
         versions.sort(key=lambda version: version.revision)
-    return found
+    return by_document
 
 
 def _catalogues(repository: Repository, commits: Sequence[str], start: int) -> list[_Pair[tuple[int]]]:
@@ -181,12 +181,12 @@ def _changes(repository: Repository, pairs: Sequence[_Pair[Key]]) -> Iterator[tu
     for place, entry in _diff_trees(repository, [(before, after) for _, before, after in pairs]):
         if is_name(entry.name):
             entries[place, entry.name].append(entry)
-    for (place, name), found in entries.items():
-        change = found[0]
-        if len(found) > 1:
+    for (place, name), changes in entries.items():
+        change = changes[0]
+        if len(changes) > 1:
             # If a folder replaces a link, or the other way round, git reports one as removed and the other as added.
-            went, came = sorted(found, key=lambda each: bool(each.after))[:2]
-            is_one = len(found) == 2 and not went.after and not came.before
+            went, came = sorted(changes, key=lambda each: bool(each.after))[:2]
+            is_one = len(changes) == 2 and not went.after and not came.before
             change = came._replace(before_mode=went.before_mode, before=went.before)
             change = change if is_one else TreeChange(name, TWICE, TWICE, "", "")
         yield pairs[place][0], name.decode(), change

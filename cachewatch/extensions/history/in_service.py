@@ -113,16 +113,19 @@ def _stay(index: Index, line: Line, before: Side, after: Side) -> Stay | None:
         is_there = (stack, target) in places if places else not stacks or stack in stacks
         return is_there and (versions is None or version_identity(version) in versions)
 
-    found = find_presence(index, line.package, before.tag, number, chooses)
-    if found is None:
+    presence = find_presence(index, line.package, before.tag, number, chooses)
+    if presence is None:
         return None
-    first = index.point(found.first)
-    is_over = found.last is not None and end is not None and found.last <= end
+    first = index.point(presence.first)
+    is_over = presence.last is not None and end is not None and presence.last <= end
     if first.time is None or (end is not None and not is_over):
         return None
-    days = days_between(first, index.point(found.last if is_over and found.last is not None else number))
+    days = days_between(first, index.point(presence.last if is_over and presence.last is not None else number))
     return Stay(
-        day=first.time[:10], or_before=found.is_baseline, days=days if days and days > 0 else None, is_least=not is_over
+        day=first.time[:10],
+        or_before=presence.is_baseline,
+        days=days if days and days > 0 else None,
+        is_least=not is_over,
     )
 
 

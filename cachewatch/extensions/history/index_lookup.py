@@ -110,11 +110,11 @@ class Index:
 
     def point(self, number: int) -> IndexPoint:
         """Return the revision with this number."""
-        found = self._points.get(number)
-        if found is None:
+        known = self._points.get(number)
+        if known is None:
             ((commit, moment),) = self.rows('SELECT "commit", time FROM revision WHERE n = ?', (number,))
-            found = self._points[number] = self._point(commit, moment)
-        return found
+            known = self._points[number] = self._point(commit, moment)
+        return known
 
     def _point(self, commit: str, moment: int | None) -> IndexPoint:
         if not _COMMIT.fullmatch(str(commit)):
@@ -138,21 +138,21 @@ class Index:
 
     def signature(self, build: int, stacks: int) -> Signature:
         """Return the signature of specs from the ids of their build and their set of stacks."""
-        found = self._signatures.get((build, stacks))
-        if found is None:
+        known = self._signatures.get((build, stacks))
+        if known is None:
             query = """SELECT versions, compiler, os, platform, target, variants, names
                 FROM build JOIN stacks WHERE build.id = ? AND stacks.id = ?"""
             (row,) = self.rows(query, (build, stacks))
-            found = self._signatures[build, stacks] = signature_of(row)
-        return found
+            known = self._signatures[build, stacks] = signature_of(row)
+        return known
 
     def stacks(self, stacks: int) -> tuple[str, ...]:
         """Return the names of the set of stacks with this id."""
-        found = self._stacks.get(stacks)
-        if found is None:
+        names_of_set = self._stacks.get(stacks)
+        if names_of_set is None:
             ((names,),) = self.rows("SELECT names FROM stacks WHERE id = ?", (stacks,))
-            found = self._stacks[stacks] = names_of(names)
-        return found
+            names_of_set = self._stacks[stacks] = names_of(names)
+        return names_of_set
 
     def number_of(self, name: str, *, may_precede: bool = False) -> int:
         """Return the number of the revision that `name` means: a commit, a date, `HEAD` or `HEAD~3`.
@@ -186,10 +186,10 @@ class Index:
 
     def _of_commit(self, beginning: str) -> int:
         query = 'SELECT n FROM revision WHERE "commit" >= ? AND "commit" < ? AND n <= ? LIMIT 2'
-        found = [number for (number,) in self.rows(query, (beginning, f"{beginning}g", self.newest))]
-        if len(found) == 1:
-            return int(found[0])
-        if found:
+        numbers = [number for (number,) in self.rows(query, (beginning, f"{beginning}g", self.newest))]
+        if len(numbers) == 1:
+            return int(numbers[0])
+        if numbers:
             raise UnknownRevision(f"{beginning}: several revisions begin so; write more of it")
         if _YEAR.fullmatch(beginning):
             raise UnknownRevision(f"{beginning} is no date; write YYYY-MM-DD")

@@ -200,13 +200,13 @@ def find_presence(
 
 def joined(spans: Iterable[Span]) -> list[Span]:
     """Merge spans that overlap or adjoin."""
-    found: list[Span] = []
+    merged: list[Span] = []
     for first, last in sorted(spans):
-        if found and first <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], last))
+        if merged and first <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], last))
         else:
-            found.append((first, last))
-    return found
+            merged.append((first, last))
+    return merged
 
 
 class UnreadVersion(Struct, frozen=True):
@@ -261,12 +261,12 @@ def _revisions(index: Index, values: Mapping[str, int | None]) -> set[int]:
             for column in ("first", "last")
         ]
         baseline = baseline_of(index, values["package"], values["tag"] or 0)
-    found = {number for query in queries for (number,) in index.rows(query, values)} - {0, baseline}
+    numbers = {number for query in queries for (number,) in index.rows(query, values)} - {0, baseline}
     unread = (
         "SELECT DISTINCT revision FROM diagnostic WHERE tag = :tag AND revision > :since AND revision <= :until"
         " AND (:package IS NULL OR package = :package)"
     )
-    return found | {number for (number,) in index.rows(unread, values)}
+    return numbers | {number for (number,) in index.rows(unread, values)}
 
 
 def facts_of(index: Index, tag: str, number: int, selection: Selection) -> tuple[tuple[str, ...], list[dict[str, Any]]]:
@@ -303,11 +303,11 @@ def log_table(answer: RevisionLog, *, is_for_people: bool) -> Table:
         (f"{answer.earlier:,} earlier revisions with changes; --most N shows more",) if answer.earlier else ()
     )
     rows: list[Row] = []
-    for one in answer.revisions:
-        unread = [f"{document.package} is unreadable: {document.message}" for document in one.unreadable]
-        for place, fact in enumerate((*one.facts, *unread)):
+    for revision in answer.revisions:
+        unread = [f"{document.package} is unreadable: {document.message}" for document in revision.unreadable]
+        for place, fact in enumerate((*revision.facts, *unread)):
             is_told = place and is_for_people
-            rows.append((" ", " ", fact) if is_told else ((one.time or "")[:10], one.revision[:10], fact))
+            rows.append((" ", " ", fact) if is_told else ((revision.time or "")[:10], revision.revision[:10], fact))
     more += () if rows else (f"no changes of {answer.tag} in that range",)
     return Table(
         ("date", "revision", "what happened"), rows, after=("",) * bool(rows) + (*more, answer.indexed.as_last)

@@ -156,16 +156,16 @@ class TagStates:
         `stacks_of` returns the stacks of the tag that a revision declares, or None if it declares none.
         """
         count = self.count()
-        found = list(compared(self.advance(), self._tag))
+        changes = list(compared(self.advance(), self._tag))
         tally = Tally(selected=None if selection.packages.is_open and selection.takes_all_specs else [])
-        for document, change in found:
+        for document, change in changes:
             if not document.is_baseline:
                 values = values_of(change)
                 items = items_of(change, values=values)
                 tally.seen.add(change, items, values)
                 if selection.packages(document.package):
                     select_package(change, items, selection, tally, NoCollector())
-        removed = sum(document.after is None for document, _ in found)
+        removed = sum(document.after is None for document, _ in changes)
         packages = PackageCounts(
             before=count,
             after=self.count(),
@@ -182,13 +182,13 @@ class TagStates:
             packages,
             whole=None,
             declared=(declared[0], declared[1]),
-            survey=partial(self._survey, {document.package for document, _ in found}),
+            survey=partial(self._survey, {document.package for document, _ in changes}),
             is_pruned=is_mutable(self._tag),
         )
         if tally.selected is not None:
             judgement = counted(tally.seen.items, judgement, self._tag)
         before, after = (Side(name=p.revision, revision=p.revision, tag=self._tag, time=p.time) for p in points)
-        return found, Report(
+        return changes, Report(
             before=before,
             after=after,
             revisions_between=1,
@@ -208,10 +208,10 @@ class TagStates:
     def _parts(self, column: str) -> Mapping[str, list[tuple[int, int, bytes | str]]]:
         """Return the intervals that begin (`column` "first") or end ("last") in the current revision, by package."""
         query = f"SELECT package, build, stacks, hashes FROM interval WHERE {column} = :number AND +tag = :tag"  # noqa: S608
-        found: defaultdict[str, list[tuple[int, int, bytes | str]]] = defaultdict(list)
+        parts: defaultdict[str, list[tuple[int, int, bytes | str]]] = defaultdict(list)
         for package, *part in self._index.rows(query, {**self._values, "number": self.number}):
-            found[self._names[package]].append(tuple(part))
-        return found
+            parts[self._names[package]].append(tuple(part))
+        return parts
 
     def _change(
         self,

@@ -136,23 +136,23 @@ def difference(before: BySpec, after: BySpec, *, is_compiler_unknown: bool) -> V
 def count_step(
     package: str,
     version: Version,
-    found: VersionDifference,
+    differing: VersionDifference,
     before: Side,
     after: Side,
     *,
     is_compiler_unknown: bool,
 ) -> tuple[StepCounts, list[StackTally]]:
     """Return how many specs a version added, removed and rebuilt, in all and by set of stacks."""
-    went, came = Counter(found.went.values()), Counter(found.came.values())
-    versions = {version for signature in (*went, *came) for version in signature.versions}
+    gone, new = Counter(differing.went.values()), Counter(differing.came.values())
+    versions = {version for signature in (*gone, *new) for version in signature.versions}
     # Some may be equal for Spack but spelled differently (1.2 and 1-2).
     if is_compiler_unknown or len({version_identity(version) for version in versions}) < len(versions):
         rebuilt = _compared(package, before, after)
     else:
-        rebuilt = {signature: min(count, came[signature]) for signature, count in went.items() if signature in came}
-    counts = len(found.came), len(found.went), sum(rebuilt.values())
+        rebuilt = {signature: min(count, new[signature]) for signature, count in gone.items() if signature in new}
+    counts = len(differing.came), len(differing.went), sum(rebuilt.values())
     step = StepCounts(version.revision, *counts, is_compiler_unknown, is_there=version.blob is not None)
-    return step, list(_tallies(version.revision, found, went, came, rebuilt))
+    return step, list(_tallies(version.revision, differing, gone, new, rebuilt))
 
 
 def _compared(package: str, before: Side, after: Side) -> Counts:
@@ -179,14 +179,14 @@ def document_of(package: str, specs: BySpec, form: CompilerForm = CompilerForm.N
 
 
 def _tallies(
-    revision: int, found: VersionDifference, went: Counts, came: Counts, rebuilt: Counts
+    revision: int, differing: VersionDifference, gone: Counts, new: Counts, rebuilt: Counts
 ) -> Iterator[StackTally]:
     """Yield the counts by set of stacks; the empty set stands for specs that no stack builds."""
     by_stacks: defaultdict[tuple[str, ...], list[int]] = defaultdict(lambda: [0, 0, 0])
-    for place, counts in enumerate((came, went, rebuilt)):
+    for place, counts in enumerate((new, gone, rebuilt)):
         for signature, count in counts.items():
             by_stacks[signature.stacks][place] += count
-    for before, after in found.changed.values():
+    for before, after in differing.changed.values():
         for place, (some, others) in enumerate(((after.stacks, before.stacks), (before.stacks, after.stacks))):
             joined = tuple(stack for stack in some if stack not in others)
             if joined or (not some and others):
@@ -250,29 +250,29 @@ class Follower:
         is_there, was_there = version.blob is not None, self._document is not None and self._document.blob is not None
         is_baseline = is_there and (self._is_unread or version.revision == 0)
         is_compiler_unknown = was_there and is_there and self._form is not form
-        found = difference(self._specs, specs, is_compiler_unknown=is_compiler_unknown)
-        if (found or is_there != was_there) and not is_baseline:
+        differing = difference(self._specs, specs, is_compiler_unknown=is_compiler_unknown)
+        if (differing or is_there != was_there) and not is_baseline:
             before, after = (self._specs, self._form), (specs, form)
             step, tallies = count_step(
-                self._task.package, version, found, before, after, is_compiler_unknown=is_compiler_unknown
+                self._task.package, version, differing, before, after, is_compiler_unknown=is_compiler_unknown
             )
             if step.added or step.removed or is_compiler_unknown or is_there != was_there:
                 self._steps.append(step)
             self._tallies += tallies
-        self._move(version.revision, found)
+        self._move(version.revision, differing)
         self._specs, self._form = specs, form
         baseline = self._document.baseline if self._document else version.revision if is_baseline else None
         self._document = KnownDocument(version.blob, version.revision, baseline, form)
         self._is_unread = False
 
-    def _move(self, revision: int, found: VersionDifference) -> None:
+    def _move(self, revision: int, differing: VersionDifference) -> None:
         """End the intervals of removed specs and begin those of added ones; both for changed specs."""
-        for one, signature in found.went.items():
-            self._ended[signature, self._first.pop(one), revision].append(one)
-        for one, (before, _) in found.changed.items():
-            self._ended[before, self._first[one], revision].append(one)
-            self._first[one] = revision
-        self._first.update(dict.fromkeys(found.came, revision))
+        for spec_hash, signature in differing.went.items():
+            self._ended[signature, self._first.pop(spec_hash), revision].append(spec_hash)
+        for spec_hash, (before, _) in differing.changed.items():
+            self._ended[before, self._first[spec_hash], revision].append(spec_hash)
+            self._first[spec_hash] = revision
+        self._first.update(dict.fromkeys(differing.came, revision))
 
     def _intervals(self) -> Iterator[Interval]:
         for one, signature in self._specs.items():

@@ -47,9 +47,9 @@ class Writer:
 
     def store(self, documents: Iterable[tuple[Task, IndexedDocument]]) -> None:
         """Write the results for documents and mark these as done; signatures get ids in sorted order."""
-        found = list(documents)
+        results = list(documents)
         places = {}
-        for signature in sorted({interval.signature for _, one in found for interval in one.intervals}):
+        for signature in sorted({interval.signature for _, one in results for interval in one.intervals}):
             texts = {name: getattr(signature, name) for name in ("compiler", "os", "platform", "target")}
             lists = {name: json.dumps(getattr(signature, name)) for name in ("versions", "variants")}
             places[signature] = self._id("build", **lists, **texts), self._stacks(signature.stacks)
@@ -58,19 +58,19 @@ class Writer:
         rows: dict[str, list[tuple[object, ...]]] = {name: [] for name in ("document", "diagnostic", "step")}
         intervals: list[tuple[object, ...]] = []
         tallies: defaultdict[tuple[int, int, int], list[int]] = defaultdict(lambda: [0, 0, 0])
-        for task, one in found:
+        for task, result in results:
             key = self._id("tag", name=task.tag), self._id("package", name=task.package)
-            if (d := one.document) is not None:
+            if (d := result.document) is not None:
                 rows["document"].append((*key, d.blob, d.revision, d.baseline, d.compiler_form))
-            rows["diagnostic"] += [(*key, *each) for each in one.diagnostics]
-            rows["step"] += [(*key, *astuple(step)) for step in one.steps]
-            for i in self._new_intervals(task, one.intervals):
+            rows["diagnostic"] += [(*key, *each) for each in result.diagnostics]
+            rows["step"] += [(*key, *astuple(step)) for step in result.steps]
+            for i in self._new_intervals(task, result.intervals):
                 number = start + len(intervals)
                 intervals.append((number, *key, *places[i.signature], i.first, i.last, i.size, i.hashes))
                 if self._has_specs:
                     found_by = [(prefix, number) for prefix in prefixes(i.hashes)]
                     self._connection.executemany("INSERT INTO spec VALUES (?, ?)", found_by)
-            for tally in one.tallies:
+            for tally in result.tallies:
                 counts = tallies[key[0], self._stacks(tally.stacks), tally.revision]
                 for place, count in enumerate((tally.added, tally.removed, tally.rebuilt)):
                     counts[place] += count
@@ -79,16 +79,16 @@ class Writer:
                 marks = ", ".join("?" * len(some[0]))
                 self._connection.executemany(f"INSERT OR REPLACE INTO {name} VALUES ({marks})", some)  # noqa: S608
         self._connection.executemany(_TALLY, [(*place, *counts) for place, counts in sorted(tallies.items())])
-        self._connection.executemany("INSERT INTO unit VALUES (?)", [(task.name,) for task, _ in found])
+        self._connection.executemany("INSERT INTO unit VALUES (?)", [(task.name,) for task, _ in results])
 
     def store_causes(self, steps: Iterable[tuple[TagStep, Iterable[CountedCause]]]) -> None:
         """Write the causes of rebuilds in several steps, and mark these as done."""
-        found = list(steps)
-        for step, causes in found:
+        results = list(steps)
+        for step, causes in results:
             tag = self._id("tag", name=step.tag)
             rows = [(tag, step.revision, *astuple(cause)) for cause in causes]
             self._connection.executemany("INSERT INTO cause VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
-        self._connection.executemany("INSERT OR IGNORE INTO unit VALUES (?)", [(step.name,) for step, _ in found])
+        self._connection.executemany("INSERT OR IGNORE INTO unit VALUES (?)", [(step.name,) for step, _ in results])
 
     def add_steps(self, steps: Iterable[TagStep]) -> None:
         """Write which revisions changed tags, and whether they have dependency graphs."""

@@ -44,7 +44,7 @@ _ADVICE = {
 def advise(error: DatabaseError) -> str:
     """Return the server's message in one line, with advice."""
     text, code = str(error.orig or error), getattr(error.orig, "sqlstate", None) or ""
-    said = (text.strip().splitlines() or [type(error).__name__])[0]
+    message = (text.strip().splitlines() or [type(error).__name__])[0]
     advice = next((_ADVICE[code[:length]] for length in (5, 3, 2) if code[:length] in _ADVICE), "")
     if not advice:  # the driver has no code for a connection that was not made
         if "certificate" in text:
@@ -55,7 +55,7 @@ def advise(error: DatabaseError) -> str:
             advice = _ADVICE["3D"]
         elif error.connection_invalidated or "connection" in text:
             advice = _UNREACHABLE
-    return f"{said}; {advice}" if advice else said
+    return f"{message}; {advice}" if advice else message
 
 
 # The keys of the two advisory locks: of the session that leads, two numbers; of a transaction that writes, one.

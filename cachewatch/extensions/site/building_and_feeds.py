@@ -66,7 +66,7 @@ _UNKNOWN = datetime.fromtimestamp(0, UTC)
 
 def tag_feed(past: TagHistory, stories: Sequence[RevisionStory], title: str) -> View:
     """Return the feed of the newest revisions that changed anything in the tag."""
-    told = [n for n, story in enumerate(stories) if story.facts][::-1][:_MOST_ENTRIES]
+    numbers = [n for n, story in enumerate(stories) if story.facts][::-1][:_MOST_ENTRIES]
     entries = [
         FeedEntry(
             id=_id("revision", past.tag, past.revisions[n].revision),
@@ -75,7 +75,7 @@ def tag_feed(past: TagHistory, stories: Sequence[RevisionStory], title: str) -> 
             link=revision_path(past.revisions[n].revision),
             sections=tuple(_section(block) for block in stories[n].sections),
         )
-        for n in told
+        for n in numbers
     ]
     return _feed(("tag", past.tag), f"{title}: {shown(past.tag)}", "index.html", entries, past.revisions)
 
@@ -90,30 +90,33 @@ def _section(block: Block) -> tuple[str, tuple[str, ...], str]:
     return heading, tuple(texts), block.more
 
 
-def page_feed(kind: str, name: str, told: View, revisions: Revisions) -> View:
+def page_feed(kind: str, name: str, values: View, revisions: Revisions) -> View:
     """Return the feed of a package or stack (`kind`): added and removed versions, but no mere rebuilds.
 
-    `told` has the values of its page.
+    `values` has the values of its page.
     """
     home = f"{file_name(name)}.html"
-    happened: list[Happening] = [one for one in told["happenings"] if one.came or one.went]
+    happened: list[Happening] = [one for one in values["happenings"] if one.came or one.went]
     entries = []
-    for one in happened[:_MOST_ENTRIES]:
+    for event in happened[:_MOST_ENTRIES]:
         sides = [
             (word, tuple(markup(link.text) for link in links), f"and {more:,} more" if more else "")
-            for word, links, more in (("added", one.came, one.more_came), ("removed", one.went, one.more_went))
+            for word, links, more in (
+                ("added", event.came, event.more_came),
+                ("removed", event.went, event.more_went),
+            )
             if links
         ]
         entries.append(
             FeedEntry(
-                id=_id(kind, name, one.moment.commit),
-                title=f"{told['name']}: " + "; ".join(f"{word} {_title(texts, ', ')}" for word, texts, _ in sides),
-                updated=timestamp(one.moment.time or _UNKNOWN),
+                id=_id(kind, name, event.moment.commit),
+                title=f"{values['name']}: " + "; ".join(f"{word} {_title(texts, ', ')}" for word, texts, _ in sides),
+                updated=timestamp(event.moment.time or _UNKNOWN),
                 link=home,
                 sections=tuple((word.capitalize(), texts, more) for word, texts, more in sides),
             )
         )
-    return _feed((kind, name), f"{told['name']} in {told['tag']}", home, entries, revisions)
+    return _feed((kind, name), f"{values['name']} in {values['tag']}", home, entries, revisions)
 
 
 def _feed(name: Sequence[str], title: str, home: str, entries: Sequence[FeedEntry], revisions: Revisions) -> View:
@@ -167,10 +170,10 @@ def digest_pages(digests: Sequence[ArchivedDigest]) -> Iterator[tuple[str, bytes
     by_subscription: defaultdict[str, list[ArchivedDigest]] = defaultdict(list)
     for digest in digests:
         by_subscription[digest.subscription].append(digest)
-    for found in by_subscription.values():
-        paths = [page("digest", digest.key) for digest in found]
+    for own in by_subscription.values():
+        paths = [page("digest", digest.key) for digest in own]
         names = [None, *(path.removeprefix("digest/") for path in paths), None]
-        for place, digest in enumerate(found):
+        for place, digest in enumerate(own):
             # The newest comes first.
             linked = with_neighbours(digest.html, previous=names[place + 2], following=names[place])
             yield paths[place], linked.encode()
@@ -230,14 +233,14 @@ class Folder:
         self.path = path
         self._pages: dict[str, str] = {}
         self._written = 0
-        found = self._load("pages.json", msgspec.json.Decoder(_Manifest).decode)
-        self._before = found.pages if found else {}
-        if found is not None and found.edition != _EDITION:
+        manifest = self._load("pages.json", msgspec.json.Decoder(_Manifest).decode)
+        self._before = manifest.pages if manifest else {}
+        if manifest is not None and manifest.edition != _EDITION:
             # Still ours: its pages are replaced, and its remembered contents are not used.
-            self._before = dict.fromkeys(found.pages, "")
+            self._before = dict.fromkeys(manifest.pages, "")
             self._remove(f"{_OWN}/history.msgpack")
         try:
-            is_foreign = found is None and path.exists() and any(path.iterdir())
+            is_foreign = manifest is None and path.exists() and any(path.iterdir())
         except OSError as error:
             raise UsageError(f"{path}: cannot be used: {error.strerror}") from error
         if is_foreign:
@@ -360,12 +363,12 @@ def _pages(
 ) -> Iterator[_Page]:
     past, stories = catalogue.past, catalogue.stories
     totals, revisions = totals_of(past), past.revisions
-    told = shown(past.tag)
+    name = shown(past.tag)
     yield _Page("index.html", "index", {"view": index_page(catalogue, totals)})
-    yield _Page("packages.html", "packages", {"packages": package_rows(catalogue), "tag": told})
-    yield _Page("stacks.html", "stacks", {"plot": stacks_plot(totals, revisions, stories), "tag": told})
-    yield _Page("tags.html", "tags", {"tags": tag_rows(catalogue), "told": told})
-    yield _Page("revisions.html", "revisions", {"rows": revision_list(past, stories, totals), "tag": told})
+    yield _Page("packages.html", "packages", {"packages": package_rows(catalogue), "tag": name})
+    yield _Page("stacks.html", "stacks", {"plot": stacks_plot(totals, revisions, stories), "tag": name})
+    yield _Page("tags.html", "tags", {"tags": tag_rows(catalogue), "told": name})
+    yield _Page("revisions.html", "revisions", {"rows": revision_list(past, stories, totals), "tag": name})
     yield _Page("feed.atom", "feed", tag_feed(past, stories, title))
     if digests:
         yield _Page("digests.html", "digests", {"view": digests_page(digests)})
@@ -402,11 +405,11 @@ def _package_pages(catalogue: SiteContents, sources: Sources) -> Iterator[_Page]
 def _render(pages: Sequence[_Page], title: str, jobs: int, *, has_digests: bool) -> Iterator[list[tuple[str, bytes]]]:
     def make(run: Sequence[_Page]) -> list[tuple[str, bytes]]:
         made = []
-        for one in run:
-            name = TEMPLATE if one.template == "feed" else f"site/{one.template}.html.j2"
-            up = "../" * one.path.count("/")
-            text = render(name, title=title, up=up, here=one.template, has_digests=has_digests, **one.values)
-            made.append((one.path, text.encode()))
+        for item in run:
+            name = TEMPLATE if item.template == "feed" else f"site/{item.template}.html.j2"
+            up = "../" * item.path.count("/")
+            text = render(name, title=title, up=up, here=item.template, has_digests=has_digests, **item.values)
+            made.append((item.path, text.encode()))
         return made
 
     runs = [pages[start : start + _PAGES_AT_ONCE] for start in range(0, len(pages), _PAGES_AT_ONCE)]

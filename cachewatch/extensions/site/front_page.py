@@ -96,12 +96,12 @@ def unusual_card(catalogue: SiteContents, totals: Totals) -> View:
 
 def _fallen(totals: Totals) -> Mapping[str, int]:
     """Return the stacks with less than half of their usual number of specs, and that number (the median)."""
-    found = {}
+    fallen = {}
     for stack, counts in totals.stacks.items():
         usual = round(median([count for count in counts if count] or [0]))
         if usual >= _FEW_SPECS and 2 * counts[-1] < usual:
-            found[stack] = usual
-    return found
+            fallen[stack] = usual
+    return fallen
 
 
 def _stacks(fallen: Mapping[str, int], totals: Totals, revisions: Revisions) -> Iterator[CardLine]:
@@ -147,23 +147,23 @@ def versions_card(catalogue: SiteContents) -> View:
     """Return the card of packages that were upgraded or are new in the last seven days."""
     lines: list[CardLine] = []
     newest = catalogue.past.revisions[-1]
-    for one in _of_last_week(catalogue):
-        after = shown(one.after, 40)
-        text = f"{shown(one.before, 40)} -> {after} {one.where}" if one.before else f"{after}, new package"
-        lines.append(CardLine(text.rstrip(), package_link(one.package, ""), Tone.NEWS.value))
+    for new in _of_last_week(catalogue):
+        after = shown(new.after, 40)
+        text = f"{shown(new.before, 40)} -> {after} {new.where}" if new.before else f"{after}, new package"
+        lines.append(CardLine(text.rstrip(), package_link(new.package, ""), Tone.NEWS.value))
     title = f"New versions in the {f'week to {newest.calendar_day}' if newest.time else 'last week'}"
     return _card(title, lines, _MOST_VERSIONS, "No package has a new version.", Link("All revisions", "revisions.html"))
 
 
 def _of_last_week(catalogue: SiteContents) -> Sequence[NewVersion]:
     newest = catalogue.past.revisions[-1].time
-    found: dict[str, NewVersion] = {}
+    versions: dict[str, NewVersion] = {}
     for story, revision in zip(catalogue.stories, catalogue.past.revisions, strict=True):
         if newest is None or revision.time is None or newest - revision.time < _WEEK:
             for one in story.versions:
-                first = found.pop(one.package, one)
-                found[one.package] = NewVersion(one.package, first.before, one.after, one.where)
-    return list(reversed(found.values()))
+                first = versions.pop(one.package, one)
+                versions[one.package] = NewVersion(one.package, first.before, one.after, one.where)
+    return list(reversed(versions.values()))
 
 
 # The axis of all revisions ends with the newest, whose changes need a little room to be seen.

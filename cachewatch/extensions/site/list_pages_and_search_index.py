@@ -69,15 +69,15 @@ def revision_pages(past: TagHistory, stories: Sequence[RevisionStory]) -> Iterat
         found = past.revisions[n]
         return Link(found.day or found.commit, _UP + revision_path(found.revision))
 
-    told = [n for n, story in enumerate(stories) if story.facts]
-    for place, n in enumerate(told):
+    numbers = [n for n, story in enumerate(stories) if story.facts]
+    for place, n in enumerate(numbers):
         view = {
             "tag": shown(past.tag),
             "commit": past.revisions[n].revision,
             "moment": past.revisions[n],
             "before": past.revisions[n - 1],
-            "earlier": neighbour(told[place - 1]) if place else None,
-            "later": neighbour(told[place + 1]) if place + 1 < len(told) else None,
+            "earlier": neighbour(numbers[place - 1]) if place else None,
+            "later": neighbour(numbers[place + 1]) if place + 1 < len(numbers) else None,
             "total": stories[n].total,
             "sections": [_section(section, packages) for section in stories[n].sections],
         }
@@ -142,11 +142,11 @@ def index_file(packages: Sequence[str], catalogue: SiteContents, totals: Totals)
 def hash_files(packages: Sequence[str], catalogue: SiteContents) -> Iterator[tuple[str, bytes]]:
     """Yield path and content of a script for each first letter of hashes; it lists hashes by number of package."""
     presents = presents_of(catalogue)
-    found: defaultdict[str, dict[int, str]] = defaultdict(dict)
+    by_letter: defaultdict[str, dict[int, str]] = defaultdict(dict)
     for place, package in enumerate(packages):
         for letter, hashes in _by_letter(presents.get(package, Present())).items():
-            found[letter][place] = "".join(sorted(hashes))
-    for letter, by_number in sorted(found.items()):
+            by_letter[letter][place] = "".join(sorted(hashes))
+    for letter, by_number in sorted(by_letter.items()):
         yield f"assets/hashes-{letter}.js", b'cachewatch.hashes("%s",' % letter.encode() + _json(by_number) + b");\n"
 
 
@@ -156,13 +156,13 @@ def presents_of(catalogue: SiteContents) -> dict[str, Present]:
 
 
 def _by_letter(present: Present) -> Mapping[str, list[str]]:
-    found: defaultdict[str, list[str]] = defaultdict(list)
+    hashes: defaultdict[str, list[str]] = defaultdict(list)
     for build in present.builds:
         for spec_hash in build.hashes:
             short = spec_hash[:_LETTERS].lower()
             if len(short) == _LETTERS and _HASH_LETTERS.issuperset(short):
-                found[short[0]].append(short[1:])
-    return found
+                hashes[short[0]].append(short[1:])
+    return hashes
 
 
 def _named(name: str) -> str | list[str]:
@@ -228,12 +228,12 @@ def _stack_page(  # noqa: PLR0917
         Happening(
             moment=revisions[revision],
             specs=f"{specs[revision]:,}",
-            came=tuple(came[:_MOST_NAMED]),
-            went=tuple(went[:_MOST_NAMED]),
-            more_came=max(0, len(came) - _MOST_NAMED),
-            more_went=max(0, len(went) - _MOST_NAMED),
+            came=tuple(added[:_MOST_NAMED]),
+            went=tuple(removed[:_MOST_NAMED]),
+            more_came=max(0, len(added) - _MOST_NAMED),
+            more_went=max(0, len(removed) - _MOST_NAMED),
         )
-        for revision, (came, went) in sorted(events.items(), reverse=True)
+        for revision, (added, removed) in sorted(events.items(), reverse=True)
     ]
     targets = sorted({target for present in members.values() for target in present.targets})
     lead = f"It builds for {', '.join(shown(t, 40) for t in targets[:6])}{', ...' if len(targets) > 6 else ''}."

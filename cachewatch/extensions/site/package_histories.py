@@ -372,11 +372,11 @@ def story_of(report: Report) -> RevisionStory:
     if not report.statements:
         return RevisionStory()
     asked = Requested(most=_MOST_ENTRIES, wants=lambda _: True, names_packages=True)
-    told = tell(report, asked)
+    blocks_and_total = tell(report, asked)
     return RevisionStory(
         facts=tuple(_facts(report.statements))[:_MOST_FACTS],
-        total=told.total,
-        sections=tuple(_section(block) for block in told.blocks),
+        total=blocks_and_total.total,
+        sections=tuple(_section(block) for block in blocks_and_total.blocks),
         marks=tuple(Mark(one.kind, _bounded(name_of(one))) for one in report.statements if one.kind in _MARKED),
         versions=tuple(_versions(report.statements)),
     )

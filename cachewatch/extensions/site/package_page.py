@@ -296,12 +296,12 @@ def _lanes(stays: Sequence[StackStay], places: Mapping[int, float], revisions: R
 
 
 def _lane_title(stack: str, stays: Sequence[StackStay], revisions: Revisions) -> str:
-    said = []
+    texts = []
     for stay in stays[-8:]:
         began = f"{stay.came.day}{'' if stay.is_dated else ' or before'}"
         ended = f" to {revisions[stay.last].day}" if stay.last is not None else ""
-        said.append(f"{shown(stay.version, 24)} {'from' if ended else 'since'} {began}{ended}")
-    return f"{shown(stack)}: {', '.join(said)}"
+        texts.append(f"{shown(stay.version, 24)} {'from' if ended else 'since'} {began}{ended}")
+    return f"{shown(stack)}: {', '.join(texts)}"
 
 
 def _stay_rows(stays: Sequence[StackStay], revisions: Revisions) -> list[View]:

@@ -273,13 +273,13 @@ _MOST_MARKS = 12
 
 def marks_of(stories: Sequence[RevisionStory], places: Sequence[float], revisions: Revisions) -> tuple[PlotMark, ...]:
     """Return marks for events of the whole tag at their positions on the axis; only the newest if there are many."""
-    found = []
+    marks = []
     for story, place, moment in zip(stories, places, revisions, strict=True):
         for mark in story.marks:
             letter, word = words().text(mark.kind, "letter"), words().text(mark.kind, "mark")
             said = f"{word} {shown(mark.name)}".strip()
-            found.append(PlotMark(place, severity_of(mark.kind).value, letter, f"{said}, {moment.calendar_day}"))
-    return tuple(found[-_MOST_MARKS:])
+            marks.append(PlotMark(place, severity_of(mark.kind).value, letter, f"{said}, {moment.calendar_day}"))
+    return tuple(marks[-_MOST_MARKS:])
 
 
 def package_row(package: str, present: Present, *, up: str = "", day: str = "", note: str = "") -> View:

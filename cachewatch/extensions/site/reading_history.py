@@ -108,18 +108,18 @@ def plan(
     """
     # A folder without any folders is a package of 2022, and no tag.
     trees = {tag: tree for tag, tree in tags_of(repository, until).ids.items() if folders(repository, tree).ids}
-    found = [tag for tag in tag_names.in_order(trees) if wanted_tag(tag)]
+    tags = [tag for tag in tag_names.in_order(trees) if wanted_tag(tag)]
     if not trees:
         raise UnknownRevision(f"{repository.path}: {nothing_found(repository, until.commit, until.name)}")
-    if not found:
+    if not tags:
         there = tag_names.in_order(trees)
         raise UnknownRevision(
             f"{repository.path}: {until.name!r} has no such tag; there are {', '.join(there[:8])}{', ...' if there[8:] else ''}"
         )
-    told = "develop" if "develop" in found else found[0]
+    main = "develop" if "develop" in tags else tags[0]
     count = ["rev-list", "--first-parent", "--count", until.commit]
     later = int(repository.run([*count, f"^{since.commit}"] if since else count))
-    return Plan(until, later + (since is not None), [told, *(tag for tag in found if tag != told)], packages)
+    return Plan(until, later + (since is not None), [main, *(tag for tag in tags if tag != main)], packages)
 
 
 def read(repository: Repository, index: Index, planned: Plan, known: SiteContents | None, *, jobs: int) -> SiteContents:
@@ -233,19 +233,19 @@ class _Reading:
             yield from told
 
     def _revision(self, states: TagStates, number: int, repository: Repository) -> _Told:
-        found: Iterable[tuple[DocumentChange, PackageChange]]
+        changes: Iterable[tuple[DocumentChange, PackageChange]]
         if number == self._begin:
-            found, report = compared(states.begin(), self._tag), None
+            changes, report = compared(states.begin(), self._tag), None
         else:
-            found, report = states.tell_next(
+            changes, report = states.tell_next(
                 stacks_of=lambda commit: stacks_of(repository, Revision(commit, commit, None, None)).get(self._tag)
             )
         steps = [
             (
-                one.package,
-                step_of(number - self._begin, change, is_gone=one.after is None, is_baseline=one.is_baseline),
+                document.package,
+                step_of(number - self._begin, change, is_gone=document.after is None, is_baseline=document.is_baseline),
             )
-            for one, change in found
+            for document, change in changes
         ]
         return steps, report
 
@@ -283,16 +283,16 @@ class _Reading:
         baseline = baseline_of(self._index, *ids)
         stays = [(span, *key) for key, found in spans.items() for span in joined(found)]
         for (first, end), stack, version in sorted(stays, key=lambda one: (max(one[0][0], self._begin), *one[1:])):
-            lead, came = leads[version], self._chain[first]
+            lead, start = leads[version], self._chain[first]
             began = None if lead == baseline else self._chain[lead].time
-            lag = None if began is None or came.time is None else max(0.0, (came.time - began).total_seconds() / _DAY)
+            lag = None if began is None or start.time is None else max(0.0, (start.time - began).total_seconds() / _DAY)
             if end > self._begin:
                 yield StackStay(
                     stack,
                     version,
                     max(0, first - self._begin),
                     end - self._begin if end <= self._until else None,
-                    came,
+                    start,
                     is_dated=first != baseline,
                     lag=lag,
                     is_first=first == lead,
