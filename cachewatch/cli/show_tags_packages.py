@@ -57,12 +57,11 @@ from cachewatch.git.tags_and_documents import (
     no_documents,
     read_documents,
     read_package,
-    replaced_documents,
     stacks_of,
     tags_of,
 )
 from cachewatch.git.trees import folders as folders_of
-from cachewatch.git.trees import nothing_found
+from cachewatch.git.trees import nothing_found, unread_documents
 from cachewatch.hooks import extensions
 from cachewatch.report import tables_and_listings as tables
 from cachewatch.report.diff_blocks_and_colours import Palette, fitted
@@ -390,24 +389,25 @@ def tags(*, patterns: tuple[str, ...], rev: str, repo: str | None, **form: Any) 
 
     Each with its number of packages, and of the stacks that the file of tags
     names; `cachewatch stacks` counts those of documents. !GLOB excludes. Exits
-    with 4 if a file is none that lies where a document should; of a file that
-    is only called like one, there is a warning. Others are not read.
+    with 4 if a document is empty, or is none where one should be; such are not
+    counted. Whether others can be read, `cachewatch packages --tag TAG` says.
     """
     with closing(ProgressLine()) as line, closing(open_catalogue(repo, line)) as repository:
         revision = resolve(repository, rev)
-        faults = [
-            *diagnostics_of(repository, revision),
-            *replaced_documents(repository, revision),
-            *no_documents(repository, revision),
-        ]
         trees = tags_of(repository, revision).ids
         if not trees:
             raise UnknownRevision(nothing_found(repository, revision.commit, rev))
+        unread = {tag: unread_documents(repository, tag, tree) for tag, tree in trees.items()}
+        faults = [
+            *diagnostics_of(repository, revision),
+            *(each for of_tag in unread.values() for each in of_tag.values()),
+            *no_documents(repository, revision),
+        ]
         declared = stacks_of(repository, revision)
         found = [
             tables.ListedTag(
                 tag,
-                len(folders_of(repository, trees[tag]).ids),
+                len(folders_of(repository, trees[tag]).ids) - len(unread[tag]),
                 tuple(sorted(declared[tag])) if tag in declared else None,
             )
             for tag in _chosen("tag", tag_names.in_order(trees), patterns)
@@ -430,7 +430,7 @@ def stacks(*, patterns: tuple[str, ...], rev: str, tag: str, repo: str | None, *
     counts: dict[str, list[tuple[str, int, str]]] = defaultdict(list)
     faults: list[Diagnostic] = []
     with closing(ProgressLine("reading")) as line, closing(open_catalogue(repo, line)) as repository:
-        for document in _documents(_list(repository, f"{rev}:{tag}", Globs()), line, faults):
+        for document in _documents(_list(repository, f"{rev}:{tag}", Globs(), faults), line, faults):
             faults += document.diagnostics
             for signature, count in document.specs.counts.items():
                 for stack in signature.stacks:
@@ -458,13 +458,13 @@ def packages(*, patterns: tuple[str, ...], rev: str, tag: str, repo: str | None,
     """List the packages of a tag, with their specs, versions and stacks.
 
     The versions begin with the newest. !GLOB excludes. Exits with 4 if a
-    document could not be read; of a file that is only called like one, there is
-    a warning.
+    document is empty or could not be read; of another file that is only called
+    like one, there is a warning.
     """
     found: list[tables.ListedPackage] = []
     faults: list[Diagnostic] = []
     with closing(ProgressLine("reading")) as line, closing(open_catalogue(repo, line)) as repository:
-        listing = _list(repository, f"{rev}:{tag}", Globs(patterns))
+        listing = _list(repository, f"{rev}:{tag}", Globs(patterns), faults)
         for document in _documents(listing, line, faults):
             faults += document.diagnostics
             signatures = document.specs.counts
@@ -482,10 +482,16 @@ def packages(*, patterns: tuple[str, ...], rev: str, tag: str, repo: str | None,
     return _warn_and_end(faults)
 
 
-def _list(repository: Repository, name: str, wanted: Globs) -> Listing:
-    """List the documents of packages that match `wanted` in a revision. Raises UsageError if none match."""
-    listing = list_revision(repository, _resolved(repository, name), wanted)
+def _list(repository: Repository, name: str, wanted: Globs, faults: list[Diagnostic]) -> Listing:
+    """List the documents of packages that match `wanted` in a revision. Raises UsageError if none match.
+
+    Files that have the name of documents but are none are added to `faults`.
+    """
+    revision = resolve(repository, name)
+    listing = list_revision(repository, revision, wanted)
+    faults += no_documents(repository, revision)
     if not listing.blobs and not wanted.is_open:
+        warn_of(faults)
         everything = list_revision(repository, resolve(repository, name), lambda _: True).blobs
         raise UsageError(nothing_named("package", wanted.patterns, sorted(everything)))
     return listing

@@ -27,6 +27,7 @@ from cachewatch.errors import UnreadableDocument
 
 # The largest real document has 333 kB. Beyond this something else was committed.
 MAX_BYTES = 32 * 2**20
+EMPTY = "is empty"  # why an empty document cannot be read
 # A document in another form than the generator's takes up to 200 times its size in memory while it is read.
 MAX_PATIENT_BYTES = 2**20
 MAX_EVENTS = 100_000  # of YAML: each mapping, list and value is one or two
@@ -150,7 +151,7 @@ def front_lines(data: bytes) -> list[str]:
     if any(line.startswith(_MARKERS) for line in lines):
         raise UnreadableDocument("holds the markers of an unresolved merge conflict")
     if not text or text.isspace():
-        raise UnreadableDocument("is empty")
+        raise UnreadableDocument(EMPTY)
     if lines[0].rstrip() != "---":
         raise UnreadableDocument("does not begin with the line --- that opens a document")
     for number, line in enumerate(lines[1:], 1):

@@ -15,9 +15,7 @@ from cachewatch.core.model import (
     DiagnosticKind,
 )
 from cachewatch.core.names_and_layouts import Layout, is_name
-from cachewatch.documents.front_matter_and_limits import (
-    load_yaml,
-)
+from cachewatch.documents.front_matter_and_limits import EMPTY, load_yaml
 from cachewatch.errors import DocumentError
 
 _BOM = b"\xef\xbb\xbf"
@@ -141,12 +139,17 @@ def _without(package: str, path: str) -> str:
     return re.sub(rf"(?<![A-Za-z0-9]){re.escape(package)}(?![A-Za-z0-9])", "*", path)
 
 
-def no_documents(paths: Iterable[str]) -> tuple[Diagnostic, ...]:
-    """Return a note about files that are named like packages but are no documents; README.md and the like are fine."""
-    found = sorted(path for path in paths if PurePosixPath(path).stem.islower())
+def no_documents(files: Iterable[tuple[str, bool]]) -> tuple[Diagnostic, ...]:
+    """Return what is wrong with files that are named like packages but are no documents; README.md and the like are fine.
+
+    `files` are pairs of the path and whether the file is empty: that is an unreadable document, others are a note.
+    """
+    named = sorted((path, is_empty) for path, is_empty in files if PurePosixPath(path).stem.islower())
+    empty = [Diagnostic(path, DiagnosticKind.UNREADABLE, EMPTY) for path, is_empty in named if is_empty]
+    found = [path for path, is_empty in named if not is_empty]
     are = f"this and {len(found) - 1:,} more are no documents" if found[1:] else "is no document"
     message = f"{are}: {NO_DOCUMENT}"
-    return tuple(Diagnostic(path, DiagnosticKind.INCONSISTENT, message, is_loss=False) for path in found[:1])
+    return (*empty, *(Diagnostic(path, DiagnosticKind.INCONSISTENT, message, is_loss=False) for path in found[:1]))
 
 
 def _value(front: bytes, key: bytes) -> object:

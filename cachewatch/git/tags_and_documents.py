@@ -19,7 +19,6 @@ from cachewatch.core.model import Diagnostic, DiagnosticKind, Document, Side, Un
 from cachewatch.core.names_and_layouts import DEFAULT_TAG, DOCUMENT, TAGS_FILE, Wanted, did_you_mean
 from cachewatch.documents.front_matter_and_limits import MAX_BYTES, read_tags_file
 from cachewatch.documents.parsing_and_diagnostics import TOO_LARGE, parse
-from cachewatch.documents.recognizing_documents import NO_DOCUMENT
 from cachewatch.errors import DocumentError, SourceError, UnknownRevision, UnreadableDocument, UsageError
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, count_between, resolve
@@ -240,15 +239,8 @@ def diagnostics_of(repository: Repository, revision: Revision) -> tuple[Diagnost
     return locations_of(repository.layout).diagnostics.get(revision.commit, ())
 
 
-def replaced_documents(repository: Repository, revision: Revision) -> tuple[Diagnostic, ...]:
-    """Return diagnostics about files that are no documents but lie where documents belong; others are not read."""
-    catalogue_of(repository, revision.commit)
-    paths = locations_of(repository.layout).replaced.get(revision.commit, frozenset())
-    return tuple(Diagnostic(path, DiagnosticKind.UNREADABLE, NO_DOCUMENT) for path in sorted(paths))
-
-
 def no_documents(repository: Repository, revision: Revision) -> tuple[Diagnostic, ...]:
-    """Return a note about files that have the name of documents but are none."""
+    """Return diagnostics about files that have the name of documents but are none: empty ones, and a note on others."""
     catalogue_of(repository, revision.commit)
     return locations_of(repository.layout).no_documents(repository, revision.commit)
 

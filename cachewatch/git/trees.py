@@ -21,7 +21,15 @@ from cachewatch.core.changesets import USUAL_BYTES, Blob, Difference, DocumentPa
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Unreadable
 from cachewatch.core.names_and_layouts import CATALOGUE, DOCUMENT, Layout, Wanted, is_name, not_compared, why_contested
-from cachewatch.documents.recognizing_documents import MOST_BYTES, Claim, claim_of, no_documents, recognize
+from cachewatch.documents.front_matter_and_limits import EMPTY
+from cachewatch.documents.recognizing_documents import (
+    MOST_BYTES,
+    NO_DOCUMENT,
+    Claim,
+    claim_of,
+    no_documents,
+    recognize,
+)
 from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git.local_repository import Repository
 
@@ -29,6 +37,10 @@ FOLDER, FILES = b"40000", (b"100644", b"100755", b"100664")
 ODD = (b"120000", b"160000")  # links and modules
 # These replace the mode of an entry that its tree lists twice, and of a document that several files claim to be.
 TWICE, CONTESTED = b"twice", b"contested"
+# The ids that git gives to an empty file.
+EMPTY_FILES = frozenset(
+    hashlib.new(name, b"blob 0\0", usedforsecurity=False).hexdigest() for name in ("sha1", "sha256")
+)
 REPLACED = "its folder is a link or a module, or is listed twice"
 MAX_ENTRIES = 200_000
 
@@ -135,6 +147,14 @@ class DocumentLocations:
             return None
         return found.id if self.layout.pattern or self._has_document(repository, bytes.fromhex(found.id), 2) else None
 
+    def is_made(self, package: str) -> bool:
+        """Tell whether the tree of a package, given by its id, was made in memory."""
+        return package in self._packages
+
+    def is_no_document(self, key: str) -> bool:
+        """Tell whether the file with the id `key` was read and is no document."""
+        return self._claims.get(key, self) is None
+
     def path(self, repository: Repository, commit: str, key: str) -> str | None:
         """Return the path of the document with the id `key` in `commit`; None if it lies in a stored catalogue tree."""
         if self.stored(repository, commit):
@@ -147,7 +167,7 @@ class DocumentLocations:
             return ()
         replaced = self.replaced[commit]
         files = ((path, key) for path, key in self.files(repository, commit) if path not in replaced)
-        return no_documents(path for path, key in files if self._claims.get(key, self) is None)
+        return no_documents((path, key in EMPTY_FILES) for path, key in files if self.is_no_document(key))
 
     def files(self, repository: Repository, commit: str) -> Iterator[tuple[str, str]]:
         """Yield path and id of each file of `commit` that may be a document by its path."""
@@ -562,6 +582,26 @@ def listing(repository: Repository, name: str) -> Listing:
     if len(entries) > MAX_ENTRIES:
         raise too_many(repository)
     return entries
+
+
+def unread_documents(repository: Repository, tag: str, tree: str) -> dict[str, Diagnostic]:
+    """Return those documents in the tree of a tag that cannot be read, by package, as far as that is known unread.
+
+    It is known of empty files, of what lies where a document belongs and is none, and of several files for one package.
+    """
+    locations, folder = locations_of(repository.layout), folder_of(repository, tag)
+    empty_files = (bytes.fromhex(key) for key in EMPTY_FILES if len(key) == len(tree))
+    empty = {_id_of(FILES[0] + b" " + DOCUMENT.encode() + b"\0" + key, tree) for key in empty_files}
+    packages = folders(repository, tree).ids
+    perhaps = {package: key for package, key in packages.items() if key in empty or locations.is_made(key)}
+    found = {}
+    for package, entry in zip(perhaps, _document_entries(repository, iter(perhaps.values())), strict=True):
+        key = entry[1].hex() if entry else ""
+        none = EMPTY if key in EMPTY_FILES else NO_DOCUMENT if locations.is_no_document(key) else ""
+        reason, blob = problem_of(repository, entry) or none, _blob(repository, folder, package, entry)
+        if reason and blob:
+            found[package] = Diagnostic(blob.path, DiagnosticKind.UNREADABLE, reason)
+    return found
 
 
 def _document_entries(repository: Repository, trees: Iterator[str | None]) -> Iterator[TreeEntry | None]:

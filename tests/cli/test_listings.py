@@ -120,7 +120,7 @@ def test_what_cannot_be_read(tmp_path: Path, run: Run) -> None:
 @pytest.mark.parametrize("is_folder", [False, True])
 def test_what_is_no_document_any_more(tmp_path: Path, run: Run, is_folder: bool) -> None:
     """Where documents may be anywhere, a file that is called as one and is none is named; README.md is not."""
-    files = {"zlib.md": document([record(1)]), "hdf5.md": b"garbage", "README.md": b"# These", "xz.md": b""}
+    files = {"zlib.md": document([record(1)]), "hdf5.md": b"garbage", "README.md": b"# These", "xz.md": b"none"}
     if is_folder:
         (tmp_path / "r").mkdir()
         for name, content in files.items():
@@ -132,6 +132,22 @@ def test_what_is_no_document_any_more(tmp_path: Path, run: Run, is_folder: bool)
             "hdf5.md: inconsistent: this and 1 more are no documents: no front matter with spec_details\n"
         )
         assert result.exit_code == 0
+
+
+@pytest.mark.parametrize("layout", ["{}.md", "_cache/develop/{}/specs.md", "docs/develop/{}.md"])
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_an_empty_document_counts_nowhere(tmp_path: Path, run: Run, layout: str, is_folder: bool) -> None:
+    """Every list says that it cannot be read, and ends with 4; `tags` does not count it as a package."""
+    files = {layout.format("zlib"): document([record(1)], package="zlib"), layout.format("xz"): b""}
+    for name, content in files.items() if is_folder else ():
+        (tmp_path / "r" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "r" / name).write_bytes(content)
+    repo = tmp_path / "r" if is_folder else history(tmp_path / "r", files)
+    for command in ("packages", "stacks", "tags"):
+        result = run(command, "--repo", repo)
+        assert (result.exit_code, result.error.count(f"{layout.format('xz')}: unreadable: is empty")) == (4, 1)
+    assert result.output.splitlines()[1].split() == ["develop", "1", "-"]
+    assert run("show", "zlib", "--repo", repo).exit_code == 0
 
 
 def test_strange_names_are_harmless(tmp_path: Path, run: Run) -> None:
