@@ -43,8 +43,8 @@ def main() -> None:
     _timed("load DeepDiff", lambda: __import__("deepdiff"))()
     from cachewatch import comparison_flow as diff  # noqa: PLC0415
     from cachewatch.core.changesets import NoCollector  # noqa: PLC0415
+    from cachewatch.core.comparison.stacks_prunes_suspicion import Observation  # noqa: PLC0415
     from cachewatch.core.filters_and_default_kinds import Selection  # noqa: PLC0415
-    from cachewatch.core.stacks_prunes_suspicion import Observation  # noqa: PLC0415
     from cachewatch.documents import parsing_and_diagnostics as parsing  # noqa: PLC0415
     from cachewatch.report.diff_blocks_and_colours import Palette, Requested  # noqa: PLC0415
     from cachewatch.report.diff_formats import write_text  # noqa: PLC0415

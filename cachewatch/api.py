@@ -15,9 +15,9 @@ from msgspec import Struct
 from cachewatch.comparison_flow import changesets
 from cachewatch.core import changesets as streams
 from cachewatch.core import names_and_layouts as tag_names
-from cachewatch.core import package_changes
 from cachewatch.core.advice.environment_coverage import Coverage, Environment, cover
 from cachewatch.core.changesets import Comparison, Listing
+from cachewatch.core.comparison import package_changes
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.filters_and_default_kinds import Selection, select
 from cachewatch.core.model import Diagnostic, Document, Kind, PackageChange, PackageCounts, Side, SpecCounts

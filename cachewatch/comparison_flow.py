@@ -1,8 +1,8 @@
 """The flow of a comparison, from documents to results. Start reading here.
 
 A comparison names the documents that differ (sources). They are read, parsed (documents) and compared
-(core/package_changes) package by package, and then dropped. Two things are kept: a tally, from which the whole tag is
-judged (core/stacks_prunes_suspicion) and its statements are made (core/statements), and the parts of each package that
+(core/comparison/package_changes) package by package, and then dropped. Two things are kept: a tally, from which the whole tag is
+judged (core/comparison/stacks_prunes_suspicion) and its statements are made (core/statements), and the parts of each package that
 the collector of the output format needs (report). Nothing here prints.
 """
 
@@ -29,9 +29,12 @@ from cachewatch.core.changesets import (
     Tally,
     events_of,
 )
-from cachewatch.core.compiler_and_target_migrations import values_of
+from cachewatch.core.comparison.compiler_and_target_migrations import values_of
+from cachewatch.core.comparison.kept_and_reused_hashes import describe_not_written, describe_reused
+from cachewatch.core.comparison.package_changes import compare_all, part_of
+from cachewatch.core.comparison.package_items import items_of
+from cachewatch.core.comparison.stacks_prunes_suspicion import Judgement, judge, with_turnover
 from cachewatch.core.filters_and_default_kinds import Selection
-from cachewatch.core.kept_and_reused_hashes import describe_not_written, describe_reused
 from cachewatch.core.model import (
     Diagnostic,
     DiagnosticKind,
@@ -43,9 +46,6 @@ from cachewatch.core.model import (
     Signature,
     Unreadable,
 )
-from cachewatch.core.package_changes import compare_all, part_of
-from cachewatch.core.package_items import items_of
-from cachewatch.core.stacks_prunes_suspicion import Judgement, judge, with_turnover
 from cachewatch.core.statement_kinds import Items, Statement, StatementKind
 from cachewatch.core.statements import counted, statements_of
 from cachewatch.documents.parsing_and_diagnostics import (

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from cachewatch.core.comparison.stacks_prunes_suspicion import Observation
 from cachewatch.core.graphs_and_attribution import Explanation
 from cachewatch.core.model import (
     Delta,
@@ -26,7 +27,6 @@ from cachewatch.core.model import (
     Unreadable,
 )
 from cachewatch.core.names_and_layouts import DOCUMENT
-from cachewatch.core.stacks_prunes_suspicion import Observation
 from cachewatch.core.statement_kinds import OF_VALUES, Items, Statement, StatementKind, is_of_tag
 
 # The assumed size of a document: asking git for all sizes takes as long as reading some documents.

@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cachewatch.core.compiler_and_target_migrations import ValueChange
+from cachewatch.core.comparison.compiler_and_target_migrations import ValueChange
+from cachewatch.core.comparison.matching_and_verdicts import loss_kinds
+from cachewatch.core.comparison.stacks_prunes_suspicion import Judgement, Merge
 from cachewatch.core.graphs_and_attribution import Cause, assign
-from cachewatch.core.matching_and_verdicts import loss_kinds
 from cachewatch.core.model import Kind, Signature
-from cachewatch.core.stacks_prunes_suspicion import Judgement, Merge
 from cachewatch.core.statement_kinds import (
     LOSSES,
     OF_VALUES,

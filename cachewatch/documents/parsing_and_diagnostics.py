@@ -16,6 +16,7 @@ import msgspec
 
 from cachewatch.core import versions_spellings_targets as spack
 from cachewatch.core.changesets import Blob, Content, DocumentPair, Readers
+from cachewatch.core.comparison.package_changes import Pair
 from cachewatch.core.escaping_and_mentions import safe_name
 from cachewatch.core.model import (
     CompilerForm,
@@ -27,7 +28,6 @@ from cachewatch.core.model import (
     facts_of,
     known_hash,
 )
-from cachewatch.core.package_changes import Pair
 from cachewatch.documents.front_matter_and_limits import (
     MAX_BYTES,
     MAX_PATIENT_BYTES,

@@ -37,7 +37,7 @@ _STANDARD = range(3)
 _PRELOADED = [
     "__main__",
     "cachewatch.comparison_flow",
-    "cachewatch.core.package_changes",
+    "cachewatch.core.comparison.package_changes",
     "cachewatch.report.diff_formats",
     "cachewatch.report.template_rendering",
     "cachewatch.environments",

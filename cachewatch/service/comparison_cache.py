@@ -30,9 +30,9 @@ from cachewatch.comparison_flow import (
 )
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import Batch, Changeset, Collector, Comparison, DocumentPair, TagPair, Tally
+from cachewatch.core.comparison.stacks_prunes_suspicion import Judgement, Observation
 from cachewatch.core.filters_and_default_kinds import Selection
 from cachewatch.core.model import Diagnostic, DiagnosticKind, PackageChange, Side, Unreadable
-from cachewatch.core.stacks_prunes_suspicion import Judgement, Observation
 from cachewatch.core.statement_kinds import Items
 from cachewatch.documents.parsing_and_diagnostics import Problems, Read, about_pair, read
 from cachewatch.errors import WorkerEnded, WorkFailed

@@ -26,8 +26,8 @@ from cachewatch.core.advice.waits_and_reminders import (
     StillMissing,
     series_or_tag,
 )
+from cachewatch.core.comparison.stacks_prunes_suspicion import is_most
 from cachewatch.core.model import Kind
-from cachewatch.core.stacks_prunes_suspicion import is_most
 from cachewatch.core.statement_kinds import Counts, Statement, StatementKind, in_order, name_of
 from cachewatch.core.versions_spellings_targets import version_key
 from cachewatch.errors import SourceError, UnknownRevision

@@ -13,10 +13,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pairs import some_pair
 
-from cachewatch.core import package_changes
+from cachewatch.core.comparison import package_changes
+from cachewatch.core.comparison.package_changes import (
+    Pair,
+    SpecSide,
+    SpecSides,
+    compare,
+    compare_all,
+    report_differences,
+)
+from cachewatch.core.comparison.package_items import items_of
 from cachewatch.core.model import FACTS, Delta, Kind, MatchKind, PackageChange, Signature
-from cachewatch.core.package_changes import Pair, SpecSide, SpecSides, compare, compare_all, report_differences
-from cachewatch.core.package_items import items_of
 from cachewatch.core.statement_kinds import StatementKind
 from cachewatch.report.json_and_csv import package_json
 

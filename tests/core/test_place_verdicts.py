@@ -15,9 +15,9 @@ from helpers import Record, catalogue, history, parsed, record, two_folders
 from pairs import some_pair
 
 from cachewatch.comparison_flow import changesets
+from cachewatch.core.comparison.package_changes import Pair, compare, compare_all
 from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.core.model import NEW_CLASSES, VANISHED_CLASSES, Kind, PackageChange
-from cachewatch.core.package_changes import Pair, compare, compare_all
 from cachewatch.documents.parsing_and_diagnostics import parse
 from cachewatch.report.digest_data import DigestCollector, read_tag_digest
 from cachewatch.report.json_and_csv import package_json

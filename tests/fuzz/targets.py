@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cachewatch.config.reading import read_config
 from cachewatch.config.schedules_and_dates import Quiet, as_datetime, parse_days, parse_when, quiet_until
-from cachewatch.core.package_changes import compare
+from cachewatch.core.comparison.package_changes import compare
 from cachewatch.documents.front_matter_and_limits import read_tags_file
 from cachewatch.documents.parsing_and_diagnostics import parse
 from cachewatch.environments import read_lock, read_manifest

@@ -12,9 +12,9 @@ from station import Site
 
 from cachewatch.comparison_flow import changesets
 from cachewatch.config.subscriptions import Match, Silence
+from cachewatch.core.comparison.package_items import items_of
 from cachewatch.core.filters_and_default_kinds import DEFAULT, Globs, Selection
 from cachewatch.core.model import Kind, PackageChange
-from cachewatch.core.package_items import items_of
 from cachewatch.core.statements import Wants
 from cachewatch.service.streams_and_silences import Silencing
 from cachewatch.sources.before_and_after import open_comparison

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core.changesets import Blob
+from cachewatch.core.comparison.package_changes import compare
 from cachewatch.core.graphs_and_attribution import (
     NAME_LETTERS,
     NOT_RECORDED,
@@ -26,7 +27,6 @@ from cachewatch.core.graphs_and_attribution import (
 )
 from cachewatch.core.model import Document, Signature, Specs
 from cachewatch.core.names_and_layouts import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH, similar
-from cachewatch.core.package_changes import compare
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, Versions
 from cachewatch.documents.front_matter_and_limits import MAX_BYTES
 from cachewatch.documents.parsing_and_diagnostics import parse

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from cachewatch.core import names_and_layouts as tag_names
+from cachewatch.core.comparison.kept_and_reused_hashes import NOTHING, describe_changes, is_same_spec, not_written
 from cachewatch.core.filters_and_default_kinds import Globs, Selection
-from cachewatch.core.kept_and_reused_hashes import NOTHING, describe_changes, is_same_spec, not_written
 from cachewatch.core.model import Signature
 from cachewatch.core.names_and_layouts import in_order
 from cachewatch.errors import UsageError

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from cachewatch.core.comparison.kept_and_reused_hashes import spellings_of
 from cachewatch.core.filters_and_default_kinds import Globs, Selection
-from cachewatch.core.kept_and_reused_hashes import spellings_of
 from cachewatch.core.names_and_layouts import Wanted
 from cachewatch.core.versions_spellings_targets import version_key
 from cachewatch.extensions.history.index_lookup import Index, IndexPoint, days_between, names_of

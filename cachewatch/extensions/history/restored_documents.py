@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from cachewatch.comparison_flow import select_package, statements_on
 from cachewatch.core.changesets import NoCollector, Report, Tally
-from cachewatch.core.compiler_and_target_migrations import values_of
+from cachewatch.core.comparison.compiler_and_target_migrations import values_of
+from cachewatch.core.comparison.package_changes import Pair, compare_all
+from cachewatch.core.comparison.package_items import items_of
+from cachewatch.core.comparison.stacks_prunes_suspicion import judge
 from cachewatch.core.filters_and_default_kinds import Selection
 from cachewatch.core.model import CompilerForm, Document, PackageChange, PackageCounts, Side, Signature
 from cachewatch.core.names_and_layouts import Wanted, is_mutable
-from cachewatch.core.package_changes import Pair, compare_all
-from cachewatch.core.package_items import items_of
-from cachewatch.core.stacks_prunes_suspicion import judge
 from cachewatch.core.statements import counted
 from cachewatch.extensions.history.index_lookup import Index
 from cachewatch.extensions.history.schema_and_location import BYTES, pack, unpack

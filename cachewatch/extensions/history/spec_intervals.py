@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from cachewatch.core.kept_and_reused_hashes import not_written, reused_hashes
+from cachewatch.core.comparison.kept_and_reused_hashes import not_written, reused_hashes
+from cachewatch.core.comparison.package_changes import compare
 from cachewatch.core.model import NO_HASH, CompilerForm, Document, MatchKind, Signature, Specs, facts_of
-from cachewatch.core.package_changes import compare
 from cachewatch.core.versions_spellings_targets import version_identity
 from cachewatch.documents.front_matter_and_limits import brief
 from cachewatch.documents.parsing_and_diagnostics import TOO_LARGE, parse

@@ -13,7 +13,7 @@ from itertools import chain
 from msgspec.structs import replace
 
 from cachewatch.core import versions_spellings_targets as spack
-from cachewatch.core.matching_and_verdicts import Contents, PlaceJudgement
+from cachewatch.core.comparison.matching_and_verdicts import Contents, PlaceJudgement
 from cachewatch.core.model import (
     LOSS_ORDER,
     Loss,

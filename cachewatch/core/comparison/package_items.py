@@ -11,7 +11,7 @@ from functools import cached_property
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cachewatch.core.compiler_and_target_migrations import PackageValues, values_of
+from cachewatch.core.comparison.compiler_and_target_migrations import PackageValues, values_of
 from cachewatch.core.filters_and_default_kinds import Selection
 from cachewatch.core.model import (
     REGRADED,

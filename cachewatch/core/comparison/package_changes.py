@@ -18,10 +18,9 @@ from deepdiff.helper import notpresent
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cachewatch.core.filters_and_default_kinds import Selection
-from cachewatch.core.kept_and_reused_hashes import in_one_form
-from cachewatch.core.loss_classes import judge_losses
-from cachewatch.core.matching_and_verdicts import (
+from cachewatch.core.comparison.kept_and_reused_hashes import in_one_form
+from cachewatch.core.comparison.loss_classes import judge_losses
+from cachewatch.core.comparison.matching_and_verdicts import (
     account,
     class_of,
     count_specs,
@@ -31,6 +30,7 @@ from cachewatch.core.matching_and_verdicts import (
     place_changes,
     verdict_of,
 )
+from cachewatch.core.filters_and_default_kinds import Selection
 from cachewatch.core.model import (
     FACTS,
     NO_FACTS,

@@ -10,7 +10,7 @@ from functools import cache
 
 from msgspec import Struct, field
 
-from cachewatch.core.compiler_and_target_migrations import (
+from cachewatch.core.comparison.compiler_and_target_migrations import (
     FEW_PACKAGES,
     PackageValues,
     SeenValues,
