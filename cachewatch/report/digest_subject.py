@@ -281,6 +281,8 @@ class Clause:
             "fates": fates(one, self._words, is_of_environment=is_of_environment) + unbuilt_too,
             "own": "" if one.of is None else f"{len(packages):,}",
             "still": self._still(one),
+            "also": self._also(one),
+            "yours": self._words.text("other", "yours") if is_of_environment else "",
             "in_cache": self._words.text("other", "in_cache") if is_of_environment else "",
             "why": f"{colon} {why}" if why else "",
             "because": f" {why}" if why else self._words.text("other", "not_recorded"),
@@ -322,6 +324,18 @@ class Clause:
         if statement.kind in _OF_BUILDS:
             return max(statement.counts.vanished, statement.counts.new)
         return len(self.first.packages)
+
+    def _also(self, one: Statement) -> str:
+        """Name the packages to which the same happened in another version: they have rows of their own."""
+        names = {
+            line.package
+            for tag in self.first.tags
+            for each in tag.statements
+            for line in each.lines
+            if each.kind in BY_VERSION and set(one.after) & set(line.values)
+        }
+        named = and_more(sorted(map(safe_name, names)), self._words)
+        return self._words.say(self.path, "also", len(names), names=named) if names else ""
 
     def _still(self, one: Statement) -> str:
         if not one.exceptions:

@@ -14,7 +14,7 @@ from cachewatch.core.versions_spellings_targets import falls
 from cachewatch.report.diff_blocks_and_colours import Palette
 from cachewatch.report.json_and_csv import encode
 from cachewatch.report.rebuild_cause_words import causes_json, reasons_in_words
-from cachewatch.report.words import NEARLY_ALL, first_of, number
+from cachewatch.report.words import MOST_NAMES, NEARLY_ALL, first_of, number
 from cachewatch.report.words_file import Words
 
 SCHEMA = "cachewatch.coverage/3"
@@ -161,7 +161,15 @@ def headlines_of(assessment: Assessment, words: Words) -> Sequence[str]:
         some = _some(own, (LossClass.GONE,), counts, words, "_packages" if key == "gone_kept" else "")
         others = sum(map(len, new.values())) - len(new[LossClass.GONE])
         rest = words.say("environment", "rest", others) if others else words.text("environment", "build")
-        return words.forms("environment", key, len(new[LossClass.GONE]), rest=rest, some=some, tag=safe("".join(kept)))
+        tag = safe("".join(kept))
+        names = list(dict.fromkeys(f"{safe(o.need.package)} {safe(o.need.version)}" for o in new[LossClass.GONE]))
+        named: list[str] = []
+        if key == "gone_kept" and len(names) <= MOST_NAMES:
+            now = len(own.of(LossClass.GONE))
+            said = "named_more" if now > len(new[LossClass.GONE]) else "named"
+            gone = words.say("environment", said, names=", ".join(names), total=f"{now:,}")
+            named = words.forms("environment", "gone_named", len(names), gone=gone, tag=tag)
+        return [*named, *words.forms("environment", key, len(new[LossClass.GONE]), rest=rest, some=some, tag=tag)]
     replaced = (LossClass.OTHER, LossClass.EQUAL, LossClass.GOING)
     missed = sum(len(new[one]) for one in replaced)
     again = sum(key_of(one) in own.again for each in replaced for one in new[each])

@@ -15,8 +15,8 @@ from cachewatch.core.escaping_and_mentions import safe, safe_name, web_address
 from cachewatch.core.model import LossClass
 from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import Line, Statement, StatementKind, lost_packages, removed_packages
-from cachewatch.core.versions_spellings_targets import falls
-from cachewatch.report.digest_and_message_values import Digest
+from cachewatch.core.versions_spellings_targets import NO_COMPILER, falls
+from cachewatch.report.digest_and_message_values import Digest, TagDigest
 from cachewatch.report.digest_body_and_table import lines_of
 from cachewatch.report.digest_subject import day_of, lacking_only_for
 from cachewatch.report.environment_words import binaries_said
@@ -135,7 +135,21 @@ def _newest_snapshots(digest: Digest) -> list[tuple[str, str]]:
 def _unless(digest: Digest, words: Words, key: str) -> str:
     """Return the lock files for which there is something to do although the digest says "nothing to do"."""
     cases = _cases(digest, words) if digest.environment is None else ()
-    return words.say("todo", key, cases=", or ".join(cases)) if cases else ""
+    if not cases or key != "unless":
+        return words.say("todo", key, cases=", or ".join(cases)) if cases else ""
+    old, rebuilt = _old_and_rebuilt(digest)
+    if rebuilt and not old and len(cases) == 1:
+        return words.text("todo", "unless_rebuilt")
+    named = [old[0] if len(old) == 1 else words.text("todo", "unless_below")] if old else []
+    named += [and_more(rebuilt, words, 2 if len(rebuilt) == 2 else 1)] if rebuilt else []
+    tags = {safe(tag.report.tag) for tag in _same_tags(digest)}
+    return words.say(
+        "todo",
+        key,
+        against=words.say("todo", "unless_against", tag=min(tags)) if len(tags) == 1 else "",
+        day=_last_day(digest),
+        named=f" ({'; '.join(named)})" if named else "",
+    )
 
 
 def _cases(digest: Digest, words: Words) -> list[str]:
@@ -143,9 +157,23 @@ def _cases(digest: Digest, words: Words) -> list[str]:
     is_asked = any(one.because in LOCK_FILES for one in digest.assessment.actions)
     days = () if is_asked else _announced_days(digest)
     cases = [words.say("todo", "unless_before", day=day_of(day)) for day in days]
-    own = [tag for tag in digest.tags if tag.report.before.tag == tag.report.after.tag]
-    if old := [safe(one) for tag in own for one in replaced_versions(tag.statements)]:
-        cases.append(words.say("todo", "unless_old", len(old), names=old[0]))
+    old, rebuilt = _old_and_rebuilt(digest)
+    if old:
+        cases.append(words.say("todo", "unless_old" if len(old) == 1 else "unless_olds", names=old[0]))
+    if rebuilt:
+        case = "unless_build_too" if old else "unless_build"
+        cases.append(words.say("todo", case, packages=and_more(rebuilt, words, 2), day=_last_day(digest)))
+    return cases
+
+
+def _same_tags(digest: Digest) -> list[TagDigest]:
+    """Return the tags that are compared with themselves."""
+    return [tag for tag in digest.tags if tag.report.before.tag == tag.report.after.tag]
+
+
+def _old_and_rebuilt(digest: Digest) -> tuple[list[str], list[str]]:
+    """Return the old versions, `zlib 3.3.1`, and the packages with builds, that are gone or may be pruned."""
+    own = _same_tags(digest)
     rebuilt = {
         line.package
         for tag in own
@@ -153,11 +181,12 @@ def _cases(digest: Digest, words: Words) -> list[str]:
         for line in one.lines
         if _names_what_goes(line)
     }
-    if rebuilt:
-        case = "unless_build_too" if old else "unless_build"
-        day = max((tag.report.after.time or "")[:10] for tag in digest.tags)
-        cases.append(words.say("todo", case, packages=and_more(sorted(rebuilt), words, 2), day=day_of(day)))
-    return cases
+    return [safe(one) for tag in own for one in replaced_versions(tag.statements)], sorted(rebuilt)
+
+
+def _last_day(digest: Digest) -> str:
+    """Return the day of the newest revision, 13 September."""
+    return day_of(max((tag.report.after.time or "")[:10] for tag in digest.tags))
 
 
 def _required(digest: Digest, words: Words) -> str:
@@ -210,7 +239,9 @@ def still_open(digest: Digest, words: Words) -> list[str]:
         for group in _by_command(asked)
     ]
     for _, since, group in sorted(groups, key=itemgetter(0, 1)):
-        groups_said.setdefault(day_of(since), []).append(_sentence(group, digest, words, "open-").rstrip("."))
+        is_later = any(one.since > since for one in group)
+        day = words.say("todo", "later", day=day_of(since)) if is_later else day_of(since)
+        groups_said.setdefault(day, []).append(_sentence(group, digest, words, "open-").rstrip("."))
     return [words.say("todo", "since", day=day, what="; ".join(what) + ".") for day, what in groups_said.items()]
 
 
@@ -240,14 +271,16 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
         names = [f"{one.need.package} {one.need.version}".strip() for one in own]
         is_few = count <= MOST_NAMES or because is Because.ENVIRONMENT_GOING
         is_unsure = any(one.lacks_compiler for one in own)
-        is_equal = not is_unsure and all(one.left is Nearest.EQUAL for one in own)
+        is_same = all(one.left is Nearest.EQUAL for one in own)
+        # When they are pruned, the lock file alone says what they were built with.
+        is_equal = is_same and not any(one.need.compiler in ("", NO_COMPILER) for one in own)
         form = "environment-same" if is_unsure and because is Because.ENVIRONMENT_EQUAL else because
         values = {
             "names": and_more(names, words),
             "named": f" ({and_more(list(dict.fromkeys(one.need.package for one in own)), words)})" if is_few else "",
             "compilers": _compilers(own),
             "in_tag": words.say("todo", "in_tag", tag=safe(group[0].tag)) if group[0].tag else "",
-            "then": words.text("todo", "then_equal" if is_equal else "then_same"),
+            "then": words.text("todo", "then_equal" if is_equal else "then_same" if is_same else "then_other"),
         }
         parts.append(words.say("todo", form, count, **values))
     fallen = [one.need.package for one in found_own if falls(one.need.version, one.suggestion)]
@@ -418,6 +451,13 @@ def steps(digest: Digest, words: Words) -> list[str]:
         blanks = [name for name in ("OLD_NAME", "URL", "OWN") if any(blank(name) in line for line in parts)]
         lines = [f"{name}=  # {words.say('todo.blanks', name, tag=tag)}" for name in blanks]
         lines += [f"(set -e  # {words.text('todo', 'block')}", *parts, ")"]
+    staying = next((one.name for one in advice.actions if one.because is Because.SNAPSHOT), "")
+    if staying:
+        if not any(line.startswith("OWN=") for line in lines):
+            lines.append(f"OWN=  # {words.say('todo.blanks', 'OWN', tag=tag)}")
+        lines += [f"(set -e  # {words.say('todo', 'stay', tag=staying)}", "spack -e . install"]
+        lines += [f"spack -e . mirror add --unsigned own {blank('OWN')}"]
+        lines += ["spack -e . buildcache push --update-index own", ")"]
     return lines
 
 

@@ -313,6 +313,8 @@ def why(stream: Stream, lock_since: str = "") -> tuple[str, ...]:
     """
     match = stream.subscription.match
     lines = [f"{key} {', '.join(patterns)}" for key, patterns in _patterns(match)]
+    if match.packages and match.stacks:
+        lines = [f"only in {one}" if one.startswith("stacks ") else one for one in lines]
     if match.environment is not None:
         known = f" (unchanged since {day_of(lock_since)})" if lock_since else ""
         lines.append(f"environment {match.environment.name}{known}")

@@ -127,13 +127,13 @@ def test_lock_files_of_upgraded_stacks_are_outdated_for_everybody(tmp_path: Path
     repository = history(tmp_path / "r.git", *states)
     for selection in (Selection(), Selection(stacks=Globs(["mps"]))):
         _, body = mail(digest_of(read(repository, selection=selection)))
-        assert body.startswith("Nothing to do, unless a lock file ")
+        assert body.startswith("Nothing to do now. Before the next install, re-concretize lock files made ")
     kept = [other, record(2, versions=["1.0"], **DARWIN)]
     added = {"zlib": [*kept, record(3, versions=["1.1"], **DARWIN)]}
     assert mail(digest_of(week(tmp_path / "b", {"zlib": kept}, added)))[1].startswith("Nothing to do.")
     newer = record(3, versions=["1.1"])
     beside = week(tmp_path / "c", {"zlib": [other, newer]}, {"zlib": [newer, record(4, versions=["1.2"])]})
-    assert mail(digest_of(beside))[1].startswith("Nothing to do, unless a lock file names zlib 1.0:")
+    assert " (zlib 1.0). UPGRADED" in mail(digest_of(beside))[1]
 
 
 def test_old_versions_that_stay_in_other_stacks_are_told(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_old_versions_that_stay_in_other_stacks_are_told(tmp_path: Path) -> None
         remark = "no stack has the old version" + ", unless its row says otherwise" * (n == 1)
         assert f"UPGRADED, {remark} zlib {row}" in body
     _, body = mail(digest_of(read(history(tmp_path / "both.git", states[0], states[2]))))
-    assert body.startswith("Nothing to do, unless a lock file names zlib 1.1 or another old version below")
+    assert " (old versions below). UPGRADED" in body
     assert "1.1 -> 1.3, 1.2 -> 1.3 (1.1 stays in 2 stacks)" in body
 
 
@@ -171,10 +171,10 @@ def test_what_lock_files_name_may_be_gone_though_nothing_is_missed(tmp_path: Pat
         ("unbuilt", [old, record(3, stacks=["ml"])], unbuilt),
     ):
         body = mail(digest_of(week(tmp_path / name, {"zlib": before}, {"zlib": after}), silenced=()))[1]
-        assert body.startswith("Nothing to do, unless a lock file predates"), name
+        assert body.startswith("Nothing to do now; re-concretize older lock files before the next install."), name
         assert ("1 of these specs is built by no stack any more" in " ".join(body.split())) == (name == "unbuilt")
     shared = many(0, 6, stacks=["cuda", "e4s", "root"])
     whole = {name: [*specs, record(50 + n, stacks=["cuda", "root"])] for n, (name, specs) in enumerate(shared.items())}
     body = mail(digest_of(week(tmp_path / "stack", whole, without(whole, "cuda")), silenced=()))[1]
     assert "6 of these specs are built by no stack any more" in " ".join(body.split())
-    assert body.startswith("Nothing to do, unless a lock file predates")
+    assert body.startswith("Nothing to do now; re-concretize older lock files before the next install.")

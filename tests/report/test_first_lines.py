@@ -48,7 +48,9 @@ def test_the_end_of_a_wait_names_its_cause(tmp_path: Path) -> None:
     waited = Known(since={("public", Verb.WAIT, "suspicious develop "): "2025-05-27"})
     assert "publishing had failed" not in mail(digest_of(tag))[1]
     body = mail(digest_of(tag, known=waited))[1]
-    assert body.startswith("The wait is over. Re-concretize, too, if a lock file names zlib 1.0. What happened")
+    assert body.startswith(
+        "The wait is over. Re-concretize, too, if a lock file names zlib 1.0 (not from a snapshot). What happened"
+    )
     assert "back, unchanged since 20 May. It seems that publishing had failed." in body
 
 
@@ -224,7 +226,7 @@ def test_a_removed_snapshot_is_named_in_the_first_lines(tmp_path: Path) -> None:
     tag = week(tmp_path, {"zlib": [record(1)]}, {"zlib": [record(2)]})
     _, body = mail(digest_of(replace(tag, statements=(gone, *tag.statements))))
     removed = "develop-2026-09-06: it was removed, as old snapshots are; move to a newer one and re-concretize."
-    assert f"then re-concretize. If you use {removed}" in body
+    assert f"before the next install. If you use {removed}" in body
     assert "Tag develop-2026-09-06 was removed, with 0 packages, as old snapshots are." in body
 
 

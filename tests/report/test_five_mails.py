@@ -76,7 +76,7 @@ def test_everything_is_back(tmp_path: Path) -> None:
     assert rendered.title == "150 of 150 packages are back; zlib 1.3.1 -> 1.3.2"
     assert rendered.level == "calm"
     assert body.startswith(
-        "Nothing to do, unless a lock file names zlib 1.3.1: then re-concretize. What happened 150 of 150 packages that were missing since 27 November are back, "
+        "Nothing to do now. Before the next install, re-concretize lock files made against develop before 2 June (zlib 1.3.1). What happened 150 of 150 packages that were missing since 27 November are back, "
         "unchanged since 20 November except zlib. "
         "UPGRADED, no stack has the old version zlib 1.3.1 -> 1.3.2 e4s"
     )
