@@ -263,7 +263,7 @@ class OwnedLoss(Struct, frozen=True, kw_only=True):
     loss: Loss | None  # None if the whole tag is lost
     outside: Outside | None = None  # what the place has that is not selected
     moved_to: tuple[str, ...] = ()  # targets for which the stack has the package now and had not before
-    # The operating systems of a lost place; of Linux only if others have builds of its target.
+    # The operating systems of a lost place; of Linux only if others have builds that its target runs.
     systems: tuple[str, ...] = ()
 
     @property

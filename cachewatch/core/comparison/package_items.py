@@ -43,7 +43,7 @@ from cachewatch.core.statement_kinds import (
     StatementKind,
     Story,
 )
-from cachewatch.core.versions_spellings_targets import NO_COMPILER, newest, sorted_versions, version_key
+from cachewatch.core.versions_spellings_targets import NO_COMPILER, newest, runs, sorted_versions, version_key
 
 _PRUNABLE = (SpecClass.PRUNED, SpecClass.SURPLUS, SpecClass.RETIRED)
 # For specs of these classes, a change to another system or target in the same stacks is described instead.
@@ -359,7 +359,7 @@ class _ItemsReader:
                     loss=place.loss,
                     outside=place.outside,
                     moved_to=self._moved_to[place.place],
-                    systems=_named_systems(place, {os for target, os in built if target == place.target}),
+                    systems=_named_systems(place, {os for target, os in built if runs(place.target, target)}),
                 )
         for machine_loss in self._change.machines_lost:
             if self._sees(machine_loss.stack):
@@ -552,7 +552,7 @@ class _ItemsReader:
 
 
 def _named_systems(place: PlaceChange, built: Set[str]) -> tuple[str, ...]:
-    """Return the systems to name for a lost place; Linux only if its target is still built for another system."""
+    """Return the systems to name for a lost place; Linux only if its target runs what is `built` for another system."""
     own = {machine.os for machine in place.machines}
     is_named = place.loss is not None and place.loss.is_missed and bool(built - own - {""})
     return tuple(sorted({m.os for m in place.machines if m.os and (is_named or m.platform != "linux")}))
