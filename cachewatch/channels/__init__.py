@@ -1,4 +1,4 @@
-"""Open the configured channels, limit the time for one message, and remove secret URLs from texts.
+"""Open the configured channels, and remove secret URLs from texts.
 
 A channel's module is loaded when a channel of its type is opened: a Maildir needs no HTTP client, and a webhook no
 SMTP.
@@ -6,11 +6,10 @@ SMTP.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from typing import cast
 from urllib.parse import urlsplit
 
-from cachewatch.config.channels import ChannelConfig, EmailConfig, SendmailConfig, WebhookConfig
+from cachewatch.config.channels import ChannelConfig
 from cachewatch.hooks import extensions, load
 from cachewatch.report.digest_and_message_values import Channel, SentHistory, Transport
 
@@ -31,23 +30,6 @@ def open_channel(config: ChannelConfig) -> Channel:
     kinds = {kind.type: kind.channel for kind in extensions().channel_kinds} | CHANNELS
     channel: Channel = load(kinds[config.type])(config)
     return channel
-
-
-# Times the timeout of a mail server: a session that is lost before the end of a message, and a new one, 15 each.
-LONGEST_ATTEMPT = 30
-# For what has no deadline of its own: looking up names, network disks, plugins for chats.
-_OTHERS = timedelta(minutes=15)
-
-
-def longest_attempt(config: ChannelConfig) -> timedelta:
-    """Return the longest time that sending one message may take: the sum of all deadlines."""
-    match config:
-        case EmailConfig():
-            return LONGEST_ATTEMPT * config.smtp.timeout + _OTHERS
-        case SendmailConfig() | WebhookConfig():
-            return config.timeout + _OTHERS
-        case _:
-            return _OTHERS
 
 
 class OneByOne:

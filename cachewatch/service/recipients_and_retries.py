@@ -8,7 +8,14 @@ import random
 from collections.abc import Collection, Iterable, Iterator
 from datetime import timedelta
 
-from cachewatch.config.channels import ChannelConfig, MailConfig, MaildirConfig
+from cachewatch.config.channels import (
+    ChannelConfig,
+    EmailConfig,
+    MailConfig,
+    MaildirConfig,
+    SendmailConfig,
+    WebhookConfig,
+)
 from cachewatch.config.general_settings import Config
 from cachewatch.config.value_types_and_secrets import address_of
 from cachewatch.service import alerts_and_staleness as alerts
@@ -206,3 +213,20 @@ def _send(connection: Connection, context: Context, delivery: Delivery, said: st
     now = context.clock()
     deliveries.settle(connection, delivery, DeliveryState.QUEUED, now=now, said=said)
     deliveries.prolong(connection, delivery.id, now + retried_for(context.config, delivery.channel))
+
+
+# Times the timeout of a mail server: a session that is lost before the end of a message, and a new one, 15 each.
+LONGEST_ATTEMPT = 30
+# For what has no deadline of its own: looking up names, network disks, plugins for chats.
+_WITHOUT_DEADLINE = timedelta(minutes=15)
+
+
+def longest_attempt(config: ChannelConfig) -> timedelta:
+    """Return the longest time that sending one message may take: the sum of all deadlines."""
+    match config:
+        case EmailConfig():
+            return LONGEST_ATTEMPT * config.smtp.timeout + _WITHOUT_DEADLINE
+        case SendmailConfig() | WebhookConfig():
+            return config.timeout + _WITHOUT_DEADLINE
+        case _:
+            return _WITHOUT_DEADLINE

@@ -16,7 +16,7 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.channels import longest_attempt, open_channel
+from cachewatch.channels import open_channel
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.errors import DamagedRow, StateError
 from cachewatch.report.digest_and_message_values import DeliveryOutcome, DeliveryResult, Message, Transport
@@ -28,6 +28,7 @@ from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.recipients_and_retries import (
     BLOCKED,
     is_given_up,
+    longest_attempt,
     note_refusal,
     pause,
     restore,

@@ -14,10 +14,10 @@ from helpers import catalogue, records
 from mailservers import Post, free_port, header, post
 from station import Site
 
-from cachewatch.channels import longest_attempt
 from cachewatch.errors import StateError
 from cachewatch.service import sending_and_channel_faults
 from cachewatch.service.context_and_source_copies import Context
+from cachewatch.service.recipients_and_retries import longest_attempt
 from cachewatch.service.sending_and_channel_faults import deliver
 from cachewatch.store import deliveries
 from cachewatch.store.deliveries import Delivery, DeliveryState
