@@ -11,8 +11,8 @@ from cachewatch.core.advice.environment_coverage import Environment, Need
 from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.core.model import Signature
 from cachewatch.report.digest_and_message_values import Digest, Outage, RenderedDigest, Silenced, Span, TagDigest
-from cachewatch.report.digest_data import DigestCollector, read_tag_digest
-from cachewatch.report.digest_rendering_and_sizes import render_digest
+from cachewatch.report.digests.data_for_templates import DigestCollector, read_tag_digest
+from cachewatch.report.digests.rendering_and_sizes import render_digest
 from cachewatch.sources.before_and_after import open_comparison
 
 Packages = dict[str, list[Record]]

@@ -14,7 +14,7 @@ from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.git.tags_and_documents import compare_revisions
 from cachewatch.report.digest_and_message_values import TagDigest
-from cachewatch.report.digest_data import DigestCollector, read_tag_digest
+from cachewatch.report.digests.data_for_templates import DigestCollector, read_tag_digest
 
 PACKAGES = ("hdf5", "llvm", "openmpi", "py-numpy", "zlib", "zstd")
 UNREADABLE = b"---\nspec_details: [\n---"

@@ -18,7 +18,7 @@ from cachewatch.cli.demo import rewrite
 from cachewatch.comparison_flow import changesets
 from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.report.digest_and_message_values import Digest, Outage, Silenced, Span, TagDigest
-from cachewatch.report.digest_data import DigestCollector, read_tag_digest
+from cachewatch.report.digests.data_for_templates import DigestCollector, read_tag_digest
 from cachewatch.runtime.files_and_locks import demo_documents
 from cachewatch.sources.before_and_after import open_comparison
 

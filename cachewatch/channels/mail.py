@@ -38,7 +38,7 @@ from cachewatch.report.digest_and_message_values import (
     Message,
     RenderedDigest,
 )
-from cachewatch.report.digest_subject import subject_prefix
+from cachewatch.report.digests.subject import subject_prefix
 from cachewatch.runtime.files_and_locks import publish
 
 _FORMAT = "4"  # raise it whenever the same digest gives other bytes than before

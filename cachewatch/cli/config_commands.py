@@ -41,7 +41,7 @@ from cachewatch.git.tags_and_documents import list_revision, stacks_of, tags_of
 from cachewatch.git.trees import folders, nothing_found
 from cachewatch.operators.explaining_subscriptions import SubscriptionAnswer, explain_package, packages_now
 from cachewatch.report.digest_and_message_values import DeliveryOutcome, Notice
-from cachewatch.report.digest_rendering_and_sizes import render_digest, render_notice
+from cachewatch.report.digests.rendering_and_sizes import render_digest, render_notice
 from cachewatch.runtime.log import open_log
 from cachewatch.service.context_and_source_copies import Context, watched_copy
 from cachewatch.sources.folders_and_unreadable_files import is_plain, list_path

@@ -16,7 +16,7 @@ from cachewatch.config.reading import is_configured
 from cachewatch.core.escaping_and_mentions import safe, safe_lines
 from cachewatch.errors import TemplateError, UsageError
 from cachewatch.report.digest_and_message_values import RenderedDigest
-from cachewatch.report.digest_rendering_and_sizes import render_digest, render_notice
+from cachewatch.report.digests.rendering_and_sizes import render_digest, render_notice
 from cachewatch.report.template_rendering import source
 from cachewatch.report.words_file import entries
 

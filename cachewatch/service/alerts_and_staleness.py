@@ -19,7 +19,7 @@ from cachewatch.errors import StateError, TemplateError
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import LATEST, Revision, back_from
 from cachewatch.report.digest_and_message_values import Note, Notice
-from cachewatch.report.digest_rendering_and_sizes import render_notice
+from cachewatch.report.digests.rendering_and_sizes import render_notice
 from cachewatch.report.words_file import words
 from cachewatch.runtime.log import error_message, traceback_of
 from cachewatch.service.context_and_source_copies import Context, EndingError

@@ -43,7 +43,7 @@ from cachewatch.git.revision_names_and_times import Revision, is_there, resolve
 from cachewatch.git.tags_and_documents import Bases, compare_revisions, tags_of
 from cachewatch.hooks import extensions
 from cachewatch.report.digest_and_message_values import TagDigest
-from cachewatch.report.digest_data import DigestCollector, read_tag_digest
+from cachewatch.report.digests.data_for_templates import DigestCollector, read_tag_digest
 from cachewatch.report.json_and_csv import MOST_CSV
 from cachewatch.runtime.worker import Isolation
 from cachewatch.service.comparison_cache import Comparisons, what_is_asked

@@ -34,7 +34,7 @@ from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.environments import file_of, open_environment
 from cachewatch.errors import TemplateError, UsageError, WorkFailed
 from cachewatch.report.digest_and_message_values import MAX_HTML, Digest, Form, Message, Note, RenderedDigest, Silenced
-from cachewatch.report.digest_rendering_and_sizes import render_lengths
+from cachewatch.report.digests.rendering_and_sizes import render_lengths
 from cachewatch.runtime.log import Log
 from cachewatch.runtime.worker import Isolation, Piece
 from cachewatch.service.changes_since_last_digest import SourceDiff, open_source

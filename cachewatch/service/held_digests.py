@@ -12,7 +12,7 @@ from cachewatch.config.general_settings import Config
 from cachewatch.config.schedules_and_dates import minute
 from cachewatch.core.statement_kinds import StatementKind, is_of_tag
 from cachewatch.report.digest_and_message_values import TagDigest
-from cachewatch.report.digest_subject import clauses_of_statements
+from cachewatch.report.digests.subject import clauses_of_statements
 from cachewatch.report.words import names, number
 from cachewatch.service.alerts_and_staleness import Alert
 from cachewatch.service.changes_since_last_digest import SourceDiff

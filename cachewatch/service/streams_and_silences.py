@@ -34,7 +34,7 @@ from cachewatch.git.revision_names_and_times import Revision, is_there, resolve
 from cachewatch.git.tags_and_documents import tags_of
 from cachewatch.report.dates_and_totals import how_long
 from cachewatch.report.digest_and_message_values import Span
-from cachewatch.report.digest_subject import day_of
+from cachewatch.report.digests.subject import day_of
 from cachewatch.store import cursors_and_remembered as cursors
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health

@@ -16,7 +16,7 @@ from cachewatch.core.changesets import NoCollector
 from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.extensions.site.building_and_feeds import Folder, build
 from cachewatch.report.diff_blocks_and_colours import Requested
-from cachewatch.report.digest_rendering_and_sizes import render_digest
+from cachewatch.report.digests.rendering_and_sizes import render_digest
 from cachewatch.report.template_rendering import MOST_ROWS, write_page
 from cachewatch.sources.before_and_after import open_comparison
 

@@ -10,7 +10,7 @@ from browser.chromium import View
 from browser.conftest import Audit, Show
 from cachewatch.cli.sample_digests import sample_digest, sample_notice
 from cachewatch.report.digest_and_message_values import with_neighbours
-from cachewatch.report.digest_rendering_and_sizes import render_digest, render_notice
+from cachewatch.report.digests.rendering_and_sizes import render_digest, render_notice
 
 _PHONE = View(360, "light")
 _STRIP = "() => document.querySelectorAll('head style, head meta, img').forEach(element => element.remove())"

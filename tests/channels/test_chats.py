@@ -19,7 +19,7 @@ from cachewatch.channels.webhooks_and_chats import chat_text, chat_title, webhoo
 from cachewatch.cli.sample_digests import sample_digest, sample_notice
 from cachewatch.core.escaping_and_mentions import chat_markdown, without_links, without_mentions
 from cachewatch.report.digest_and_message_values import RenderedDigest
-from cachewatch.report.digest_rendering_and_sizes import render_digest, render_notice
+from cachewatch.report.digests.rendering_and_sizes import render_digest, render_notice
 
 CHATS = ("slack", "discord", "mattermost", "matrix")
 # Of the elements that clients of Matrix should render, as its specification lists them.

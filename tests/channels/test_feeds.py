@@ -12,7 +12,7 @@ from outgoing import Shelves, deliver, rendered
 
 from cachewatch.cli.sample_digests import sample_digest, sample_notice
 from cachewatch.config.channels import FeedConfig
-from cachewatch.report.digest_rendering_and_sizes import render_digest, render_notice
+from cachewatch.report.digests.rendering_and_sizes import render_digest, render_notice
 
 URL = "https://hpc.example.org/{subscription}.atom"
 

@@ -19,7 +19,7 @@ from cachewatch.core.comparison.package_changes import Pair, compare, compare_al
 from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.core.model import NEW_CLASSES, VANISHED_CLASSES, Kind, PackageChange
 from cachewatch.documents.parsing_and_diagnostics import parse
-from cachewatch.report.digest_data import DigestCollector, read_tag_digest
+from cachewatch.report.digests.data_for_templates import DigestCollector, read_tag_digest
 from cachewatch.report.json_and_csv import package_json
 from cachewatch.sources.before_and_after import open_comparison
 

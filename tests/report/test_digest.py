@@ -12,8 +12,8 @@ from helpers import Record, catalogue, history, records
 
 from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.core.model import Kind
-from cachewatch.report import digest_data
 from cachewatch.report.digest_and_message_values import TagDigest
+from cachewatch.report.digests import data_for_templates as digest_data
 
 Packages = Mapping[str, list[Record]]
 

@@ -18,12 +18,12 @@ from msgspec.structs import replace
 from cachewatch.channels.mail import subject
 from cachewatch.core.model import Place
 from cachewatch.core.statement_kinds import RANKS, Counts, Line, Statement, StatementKind, Story
-from cachewatch.report import digest_rendering_and_sizes as digest_rendering
 from cachewatch.report import words as statement_phrases
 from cachewatch.report.digest_and_message_values import MAX_HTML, PLACE, Digest, Notice, TagDigest
-from cachewatch.report.digest_data import package_url
-from cachewatch.report.digest_rendering_and_sizes import render_digest, render_notice
-from cachewatch.report.digest_subject import clauses_of_statements
+from cachewatch.report.digests import rendering_and_sizes as digest_rendering
+from cachewatch.report.digests.data_for_templates import package_url
+from cachewatch.report.digests.rendering_and_sizes import render_digest, render_notice
+from cachewatch.report.digests.subject import clauses_of_statements
 
 
 def test_a_letter_of_the_demo(demo_repository: Path) -> None:

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.report.dates_and_totals import accounting
-from cachewatch.report.digest_body_and_table import happened, routine
-from cachewatch.report.digest_data import view
+from cachewatch.report.digests.body_and_table import happened, routine
+from cachewatch.report.digests.data_for_templates import view
 from cachewatch.report.words_file import words
 
 

@@ -14,7 +14,7 @@ from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.core.model import Kind
 from cachewatch.core.statement_kinds import Statement, StatementKind
 from cachewatch.report.digest_and_message_values import RenderedDigest, TagDigest
-from cachewatch.report.digest_rendering_and_sizes import render_digest
+from cachewatch.report.digests.rendering_and_sizes import render_digest
 
 E4S, RADIUSS, BOTH = (["e4s", "root"], ["radiuss", "root"], ["e4s", "radiuss", "root"])
 

@@ -16,7 +16,7 @@ from conftest import Golden
 
 from cachewatch.cli.sample_digests import sample_digest, sample_notice
 from cachewatch.report.digest_and_message_values import MAX_HTML, Digest, RenderedDigest
-from cachewatch.report.digest_rendering_and_sizes import render_digest, render_notice
+from cachewatch.report.digests.rendering_and_sizes import render_digest, render_notice
 
 
 def mail_text(rendered: RenderedDigest) -> str:

@@ -14,7 +14,7 @@ from helpers import catalogue, history, record
 
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.report.digest_and_message_values import MAX_HTML, RenderedDigest
-from cachewatch.report.digest_rendering_and_sizes import render_digest
+from cachewatch.report.digests.rendering_and_sizes import render_digest
 from cachewatch.report.json_and_csv import csv_table
 
 HOSTILE = {

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from cachewatch.core.model import Kind
 from cachewatch.core.statement_kinds import Statement, StatementKind
-from cachewatch.report.digest_rendering_and_sizes import render_digest
+from cachewatch.report.digests.rendering_and_sizes import render_digest
 
 Documents = dict[str, list[Record]]
 

@@ -14,8 +14,8 @@ from cachewatch.cli.sample_digests import sample_digest, sample_notice
 from cachewatch.errors import TemplateError
 from cachewatch.report import template_rendering
 from cachewatch.report import template_rendering as templates
-from cachewatch.report.digest_data import view
-from cachewatch.report.digest_rendering_and_sizes import render_digest
+from cachewatch.report.digests.data_for_templates import view
+from cachewatch.report.digests.rendering_and_sizes import render_digest
 from cachewatch.report.template_rendering import templates_of
 from cachewatch.report.words_file import words
 from cachewatch.runtime.files_and_locks import shipped_schemas

@@ -18,7 +18,7 @@ from cachewatch.core.names_and_layouts import Wanted
 from cachewatch.core.versions_spellings_targets import version_key
 from cachewatch.extensions.history.index_lookup import Index, IndexPoint, days_between, names_of
 from cachewatch.extensions.history.restored_documents import TagStates
-from cachewatch.report.digest_subject import clauses_of_statements
+from cachewatch.report.digests.subject import clauses_of_statements
 from cachewatch.report.json_and_csv import statement_values
 from cachewatch.report.tables_and_listings import Cell, Row, Table
 from cachewatch.report.words import number

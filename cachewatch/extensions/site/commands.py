@@ -17,7 +17,7 @@ from cachewatch.extensions.site.building_and_feeds import ArchivedDigest, Folder
 from cachewatch.extensions.site.package_page import Sources
 from cachewatch.extensions.site.reading_history import plan, read
 from cachewatch.git.revision_names_and_times import resolve
-from cachewatch.report.spack_commands import public_mirror
+from cachewatch.report.digests.spack_commands import public_mirror
 
 _MOST_WARNINGS = 20
 

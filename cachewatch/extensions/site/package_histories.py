@@ -24,7 +24,7 @@ from cachewatch.core.statement_kinds import Severity, Statement, StatementKind
 from cachewatch.extensions.history.restored_documents import HeldSpecs
 from cachewatch.extensions.history.schema_and_location import unpack
 from cachewatch.report.diff_blocks_and_colours import Block, Requested, tell
-from cachewatch.report.digest_subject import clauses_of_statements
+from cachewatch.report.digests.subject import clauses_of_statements
 from cachewatch.report.words import name_of, staying, where
 
 # Stands for the stack of specs that no stack builds any more.

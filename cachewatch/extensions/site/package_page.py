@@ -40,8 +40,8 @@ from cachewatch.extensions.site.page_parts_and_plots import (
     stack_text,
 )
 from cachewatch.extensions.site.reading_history import PackageCauses
+from cachewatch.report.digests.spack_commands import install_line, is_plain
 from cachewatch.report.rebuild_cause_words import because, change_of
-from cachewatch.report.spack_commands import install_line, is_plain
 from cachewatch.report.words import number, stack_name
 
 _UP = "../"

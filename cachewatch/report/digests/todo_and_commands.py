@@ -17,10 +17,10 @@ from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import Line, Statement, StatementKind, lost_packages, removed_packages
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, falls
 from cachewatch.report.digest_and_message_values import Digest, TagDigest
-from cachewatch.report.digest_body_and_table import lines_of
-from cachewatch.report.digest_subject import day_of, lacking_only_for
+from cachewatch.report.digests.body_and_table import lines_of
+from cachewatch.report.digests.spack_commands import is_plain, public_mirror
+from cachewatch.report.digests.subject import day_of, lacking_only_for
 from cachewatch.report.environment_words import binaries_said
-from cachewatch.report.spack_commands import is_plain, public_mirror
 from cachewatch.report.words import MOST_NAMES, and_more, change_of_values
 from cachewatch.report.words_file import Words
 

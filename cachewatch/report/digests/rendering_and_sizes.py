@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.errors import TemplateError
-from cachewatch.report import digest_subject as headline
 from cachewatch.report.digest_and_message_values import (
     MAX_HTML,
     USUAL_ROWS,
@@ -23,11 +22,12 @@ from cachewatch.report.digest_and_message_values import (
     Notice,
     RenderedDigest,
 )
-from cachewatch.report.digest_data import DigestForm, cleaner, is_cut, json_view, moment, view
-from cachewatch.report.digest_subject import as_subject, subject_prefix
+from cachewatch.report.digests import subject as headline
+from cachewatch.report.digests.data_for_templates import DigestForm, cleaner, is_cut, json_view, moment, view
+from cachewatch.report.digests.subject import as_subject, subject_prefix
+from cachewatch.report.digests.todo_and_commands import advice
 from cachewatch.report.json_and_csv import COLUMNS, MOST_CSV, csv_rows, encode
 from cachewatch.report.template_rendering import Job, script_hash, source, templates_of
-from cachewatch.report.todo_and_commands import advice
 from cachewatch.report.words_file import Words, words
 
 Context = dict[str, Any]

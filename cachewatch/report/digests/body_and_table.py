@@ -25,7 +25,7 @@ from cachewatch.core.statement_kinds import (
 from cachewatch.core.versions_spellings_targets import falls, sorted_versions
 from cachewatch.report.dates_and_totals import there_since
 from cachewatch.report.digest_and_message_values import Digest, TagDigest, base_of
-from cachewatch.report.digest_subject import Clause, capitalized, clauses_of, is_pinned_base, lacking_only_for
+from cachewatch.report.digests.subject import Clause, capitalized, clauses_of, is_pinned_base, lacking_only_for
 from cachewatch.report.words import and_more, fact, number, reason_of, stacks_named, where
 from cachewatch.report.words_file import Words
 

@@ -1,0 +1,1 @@
+"""Digests: their words, their data, and their forms."""
