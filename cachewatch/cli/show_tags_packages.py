@@ -150,11 +150,11 @@ def _packages(name: str, catalogue: "_Catalogue") -> list[tables.ShownPackage]:
     if not asked.package:
         raise UsageError(f"{name!r} names no package; `cachewatch packages` lists them")
     if is_plain(asked.package):
-        found = catalogue.package(asked)
-        kept = catalogue.dependents(_chosen_specs(found, asked) if asked.conditions else found, asked)
+        shown = catalogue.package(asked)
+        kept = catalogue.dependents(_chosen_specs(shown, asked) if asked.conditions else shown, asked)
         if not kept.document.specs:
             where = f"{catalogue.until(asked)}{catalogue.elsewhere(asked)}"
-            raise UsageError(f"{name}: {_nothing_so(found.document, asked)}{where}")
+            raise UsageError(f"{name}: {_nothing_so(shown.document, asked)}{where}")
         return [kept]
     some, signatures = [], set[Signature]()
     for each in catalogue.packages(asked.package):
@@ -206,12 +206,12 @@ def _no_such_variant(signatures: Iterable[Signature], asked: SpecPattern) -> str
 
 def _values(asked: SpecCondition, signatures: Iterable[Signature]) -> str:
     """Return the values that specs have for a condition, sorted, in words."""
-    found = {value for each in signatures for value in asked.values(each)}
+    values = {value for each in signatures for value in asked.values(each)}
     if asked.what == "versions":
-        return ", ".join(sorted_versions(found))
+        return ", ".join(sorted_versions(values))
     if asked.variant:
-        found = {each for each in found if variant_name(each) == asked.variant}
-    return ", ".join(sorted(found))
+        values = {each for each in values if variant_name(each) == asked.variant}
+    return ", ".join(sorted(values))
 
 
 class _Catalogue:
@@ -225,14 +225,14 @@ class _Catalogue:
     def package(self, asked: SpecPattern) -> tables.ShownPackage:
         """Return one package, with the revision that last changed it."""
         try:
-            found = read_package(*self._open(), asked.package)
+            read = read_package(*self._open(), asked.package)
         except UnknownRevision as error:
             if is_partial():
                 raise UnreadableDocument(f"{error}, unless it is in a document that could not be read") from None
             meant = f"; for a hash, write /{asked.text}" if _PERHAPS_HASH.fullmatch(asked.text) else ""
             raise UnknownRevision(f"{error}{self.until(asked)}{self.elsewhere(asked)}{meant}") from None
-        document = _parse(found.content, found.path, asked.package)
-        return tables.ShownPackage(document, found.side, found.unchanged_since)
+        document = _parse(read.content, read.path, asked.package)
+        return tables.ShownPackage(document, read.side, read.unchanged_since)
 
     def until(self, asked: SpecPattern) -> str:
         """Return the last day on which the tag had a matching spec, as the end of a sentence; "" without an index."""
@@ -250,7 +250,7 @@ class _Catalogue:
         repository, revision = self._open()
         own = revision.tag or tag_names.DEFAULT_TAG
         tags = tag_names.in_order(tags_of(repository, revision).ids)
-        found = []
+        others = []
         # Without the tag, the error lists the tags; graphs of other tags are not read.
         for tag in tags[: _MOST_TAGS + 1] if own in tags and not asked.dependencies else ():
             if tag == own:
@@ -258,8 +258,8 @@ class _Catalogue:
             with suppress(CachewatchError):
                 document = read_package(repository, replace(revision, tag=tag), asked.package)
                 if any(asked(*each) for each in _parse(document.content, document.path).specs.items()):
-                    found.append(tag)
-        return f"; {first_of(found)} {'has' if len(found) == 1 else 'have'} it (--tag)" if found else ""
+                    others.append(tag)
+        return f"; {first_of(others)} {'has' if len(others) == 1 else 'have'} it (--tag)" if others else ""
 
     def packages(self, pattern: str) -> Iterator[tables.ShownPackage]:
         """Yield all packages whose names match `pattern`."""
@@ -271,7 +271,7 @@ class _Catalogue:
         """Return the specs whose hashes begin with one of `beginnings`. Raises UsageError if no spec does."""
         listing = list_revision(*self._open(), Globs())
         wanted = [each.encode() for each in beginnings]
-        found = [
+        matching = [
             tables.ShownSpec(document.package, spec_hash, signature, listing.side)
             for document in _documents(
                 listing, self._line, may_have=lambda content: any(map(content.__contains__, wanted))
@@ -279,12 +279,12 @@ class _Catalogue:
             for spec_hash, signature in document.specs.items()
             if spec_hash.startswith(tuple(beginnings))
         ]
-        for each in beginnings:
-            if not any(spec.hash.startswith(each) for spec in found):
+        for beginning in beginnings:
+            if not any(spec.hash.startswith(beginning) for spec in matching):
                 raise UsageError(
-                    f"/{each}: no spec in {listing.side.tag} has a hash that begins so; `cachewatch history blame /{each}` looks in the past"
+                    f"/{beginning}: no spec in {listing.side.tag} has a hash that begins so; `cachewatch history blame /{beginning}` looks in the past"
                 )
-        return found
+        return matching
 
     def dependents(self, shown: tables.ShownPackage, asked: SpecPattern) -> tables.ShownPackage:
         """Return the package with only the specs that have all dependencies that `asked` names.
@@ -327,10 +327,10 @@ class _Catalogue:
 
 
 def _tables(shown: Sequence[tables.ShownPackage], colours: Palette) -> Iterator[bytes]:
-    for number, each in enumerate(shown):
-        is_pruned = tag_names.is_mutable(each.side.tag)
+    for number, package in enumerate(shown):
+        is_pruned = tag_names.is_mutable(package.side.tag)
         yield b"\n" if number else b""
-        lines = tables.render_inventory(each, is_pruned=is_pruned, palette=colours, width=width())
+        lines = tables.render_inventory(package, is_pruned=is_pruned, palette=colours, width=width())
         yield from (f"{line}\n".encode() for line in lines)
 
 
@@ -404,7 +404,7 @@ def tags(*, patterns: tuple[str, ...], rev: str, repo: str | None, **form: Any) 
             *no_documents(repository, revision),
         ]
         declared = stacks_of(repository, revision)
-        found = [
+        rows = [
             tables.ListedTag(
                 tag,
                 len(folders_of(repository, trees[tag]).ids) - len(unread[tag]),
@@ -412,7 +412,7 @@ def tags(*, patterns: tuple[str, ...], rev: str, repo: str | None, **form: Any) 
             )
             for tag in _chosen("tag", tag_names.in_order(trees), patterns)
         ]
-    _write(found, "tags", **form)
+    _write(rows, "tags", **form)
     return _warn_and_end(faults)
 
 
@@ -437,7 +437,7 @@ def stacks(*, patterns: tuple[str, ...], rev: str, tag: str, repo: str | None, *
                     counts[stack].append((document.package, count, signature.target))
         # A stack in the list of tags is listed even if the tag has no specs of it now.
         counts |= {name: [] for name in stacks_of(repository, resolve(repository, rev)).get(tag, ()) - counts.keys()}
-    found = [
+    rows = [
         tables.ListedStack(
             name,
             packages=len({package for package, _, _ in counts[name]}),
@@ -446,7 +446,7 @@ def stacks(*, patterns: tuple[str, ...], rev: str, tag: str, repo: str | None, *
         )
         for name in _chosen("stack", sorted(counts), patterns)
     ]
-    _write(found, "stacks", **form)
+    _write(rows, "stacks", **form)
     return _warn_and_end(faults)
 
 
@@ -461,7 +461,7 @@ def packages(*, patterns: tuple[str, ...], rev: str, tag: str, repo: str | None,
     document is empty or could not be read; of another file that is only called
     like one, there is a warning.
     """
-    found: list[tables.ListedPackage] = []
+    rows: list[tables.ListedPackage] = []
     faults: list[Diagnostic] = []
     with closing(ProgressLine("reading")) as line, closing(open_catalogue(repo, line)) as repository:
         listing = _list(repository, f"{rev}:{tag}", Globs(patterns), faults)
@@ -469,7 +469,7 @@ def packages(*, patterns: tuple[str, ...], rev: str, tag: str, repo: str | None,
             faults += document.diagnostics
             signatures = document.specs.counts
             versions = sorted_versions({version for each in signatures for version in each.versions})
-            found.append(
+            rows.append(
                 tables.ListedPackage(
                     document.package,
                     specs=len(document.specs),
@@ -478,7 +478,7 @@ def packages(*, patterns: tuple[str, ...], rev: str, tag: str, repo: str | None,
                     targets=tuple(sorted({each.target for each in signatures})),
                 )
             )
-    _write(found, "packages", **form)
+    _write(rows, "packages", **form)
     return _warn_and_end(faults)
 
 
@@ -505,20 +505,20 @@ def _documents(
 ) -> Iterator[Document]:
     """Yield the documents of `listing`; unreadable ones are added to `faults`, or reported at once if that is None."""
     line.begin(sum(blob.size for blob in listing.blobs.values()))
-    for found in read_documents(listing, progress=line.advance, may_have=may_have):
-        if not isinstance(found, Diagnostic):
-            yield found
+    for document in read_documents(listing, progress=line.advance, may_have=may_have):
+        if not isinstance(document, Diagnostic):
+            yield document
         elif faults is None:
-            warn_of([found])
+            warn_of([document])
         else:
-            faults.append(found)
+            faults.append(document)
 
 
 def _chosen(what: str, names: Sequence[str], patterns: Sequence[str]) -> list[str]:
-    found = list(filter(Globs(patterns), names))
-    if not found and patterns:
+    chosen = list(filter(Globs(patterns), names))
+    if not chosen and patterns:
         raise UsageError(nothing_named(what, patterns, names))
-    return found
+    return chosen
 
 
 def nothing_named(what: str, patterns: Sequence[str], names: Sequence[str]) -> str:

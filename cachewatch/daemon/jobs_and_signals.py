@@ -97,10 +97,10 @@ def notify(*lines: str, status: str = "") -> bool:
     if not address:
         return False
     # A line break would begin another assignment.
-    said = [*lines, *([f"STATUS={' '.join(safe(status).split())}"] if status else [])]
+    assignments = [*lines, *([f"STATUS={' '.join(safe(status).split())}"] if status else [])]
     with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as client:
         client.connect("\0" + address[1:] if address.startswith("@") else address)
-        client.sendall("\n".join(said).encode())
+        client.sendall("\n".join(assignments).encode())
         return True
     return False
 
@@ -296,11 +296,11 @@ class Daemon:
         log.info("config.reloaded", sources=len(config.sources), subscriptions=len(config.subscriptions))
         notify(status="configuration reloaded")
 
-    def _refuse(self, said: str) -> None:
-        """Keep the old configuration, and open an alert with the reason `said`."""
-        self._context.log.error("config.refused", error=said)
+    def _refuse(self, reason: str) -> None:
+        """Keep the old configuration, and open an alert with the reason `reason`."""
+        self._context.log.error("config.refused", error=reason)
         notify(status="the new configuration was refused, the old one stays")
-        lines = (*said.splitlines(), "The daemon goes on with the configuration that it had.")
+        lines = (*reason.splitlines(), "The daemon goes on with the configuration that it had.")
         title, commands = "a new configuration was refused", ("cachewatch config check",)
         if self._leadership.is_ours:
             with suppress(CachewatchError):

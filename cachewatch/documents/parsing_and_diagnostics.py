@@ -263,15 +263,15 @@ class Problems:
         if package in self._others:
             return
         bad = [(side, name) for side, name in ((after, "after"), (before, "before")) if isinstance(side, Diagnostic)]
-        found = [msgspec.structs.replace(side, side=name) for side, name in reversed(bad)]
+        faults = [msgspec.structs.replace(side, side=name) for side, name in reversed(bad)]
         # What is wrong with two files is told of both; that both are of 2022, once.
-        is_alike = len(found) == 2 and found[0].message == found[1].message
-        if is_alike and (found[0].path == found[1].path or found[0].kind is DiagnosticKind.NOT_COMPARABLE):
-            found = [msgspec.structs.replace(found[1], side="both")]
+        is_alike = len(faults) == 2 and faults[0].message == faults[1].message
+        if is_alike and (faults[0].path == faults[1].path or faults[0].kind is DiagnosticKind.NOT_COMPARABLE):
+            faults = [msgspec.structs.replace(faults[1], side="both")]
         if not bad:
             old, new = (side.diagnostics if isinstance(side, Document) else () for side in (before, after))
-            found = [*new, *(diagnostic for diagnostic in old if diagnostic not in new)]
-        self.by_package += ((package, diagnostic) for diagnostic in found)
+            faults = [*new, *(diagnostic for diagnostic in old if diagnostic not in new)]
+        self.by_package += ((package, diagnostic) for diagnostic in faults)
         # It must be compared later, unless its documents were and are in the old form without hashes.
         was_comparable = isinstance(before, Document)
         unread = {name for side, name in bad if side.kind is DiagnosticKind.UNREADABLE}

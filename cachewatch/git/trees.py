@@ -142,10 +142,10 @@ class DocumentLocations:
         A `_cache/` that the layout does not name must contain a document.
         """
         folder = self.layout.catalogue
-        found = repository.objects().get(f"{commit}:{folder}") if folder else None
-        if found is None or found.type != "tree":
+        tree = repository.objects().get(f"{commit}:{folder}") if folder else None
+        if tree is None or tree.type != "tree":
             return None
-        return found.id if self.layout.pattern or self._has_document(repository, bytes.fromhex(found.id), 2) else None
+        return tree.id if self.layout.pattern or self._has_document(repository, bytes.fromhex(tree.id), 2) else None
 
     def is_made(self, package: str) -> bool:
         """Tell whether the tree of a package, given by its id, was made in memory."""

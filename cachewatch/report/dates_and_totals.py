@@ -36,21 +36,21 @@ def signed(counts: Counts) -> str:
     return ", ".join(filter(None, (changed, f"{number(counts.kept, 'spec')} kept" if counts.kept else "")))
 
 
-def _shares(found: Iterable[tuple[StatementKind, Counts]]) -> tuple[Counter[str], Counter[str], Counter[str]]:
+def _shares(counted: Iterable[tuple[StatementKind, Counts]]) -> tuple[Counter[str], Counter[str], Counter[str]]:
     """Return how many specs were added, removed, and only changed stacks, by the words for their kinds.
 
     Kept specs that entered or left the selection are counted by themselves.
     """
-    came, went, moved = Counter[str](), Counter[str](), Counter[str]()
-    for kind, counts in found:
+    added, removed, moved = Counter[str](), Counter[str](), Counter[str]()
+    for kind, counts in counted:
         if counts.total:
             share = share_of(kind)
-            came[share] += counts.new
-            came[f"kept {share}"] += counts.entered
-            went[share] += counts.vanished
-            went[f"kept {share}"] += counts.left
+            added[share] += counts.new
+            added[f"kept {share}"] += counts.entered
+            removed[share] += counts.vanished
+            removed[f"kept {share}"] += counts.left
             moved[share] += counts.stayed
-    return +came, +went, +moved  # without those of none
+    return +added, +removed, +moved  # without those of none
 
 
 def accounting(statements: Iterable[Statement]) -> str:
@@ -59,15 +59,15 @@ def accounting(statements: Iterable[Statement]) -> str:
     The largest numbers of each side are named.
     """
     statements = list(statements)
-    came, went, _ = _shares((one.kind, one.counts) for one in statements)
+    added, removed, _ = _shares((one.kind, one.counts) for one in statements)
     old = sum(one.counts.unbuilt for one in statements)
     moved = sum(one.counts.stayed for one in statements) - old
     parts = []
-    for sign, shares in (("+", came), ("-", went)):
-        told = sorted(((count, share) for share, count in shares.items()), reverse=True)
-        named = [f"{count:,} {share}" for count, share in told[:_MOST_SHARES]]
-        rest = sum(count for count, _ in told[_MOST_SHARES:])
-        parts += [f"{sign}{shares.total():,}: {', '.join(named + [f'{rest:,} others'] * bool(rest))}"] if told else []
+    for sign, shares in (("+", added), ("-", removed)):
+        rows = sorted(((count, share) for share, count in shares.items()), reverse=True)
+        named = [f"{count:,} {share}" for count, share in rows[:_MOST_SHARES]]
+        rest = sum(count for count, _ in rows[_MOST_SHARES:])
+        parts += [f"{sign}{shares.total():,}: {', '.join(named + [f'{rest:,} others'] * bool(rest))}"] if rows else []
     parts += [f"{number(old, 'old build')} that may be pruned at any time"] if old else []
     parts += [f"{number(moved, 'build')} kept, now in other stacks"] if moved else []
     return "; ".join(parts)
@@ -84,24 +84,24 @@ def total(report: Report, wants: Wants) -> str:
 
     If only some kinds are wanted, the numbers are those of their lines.
     """
-    found = [(one.kind, line) for one in report.statements for line in chosen_lines(one, wants)]
-    came, went, moved = _shares((kind, line.counts) for kind, line in found)
+    lines = [(one.kind, line) for one in report.statements for line in chosen_lines(one, wants)]
+    came, went, moved = _shares((kind, line.counts) for kind, line in lines)
     plus, minus = f"+{came.total():,}", f"-{went.total():,}"
     sides = [(f"{plus} {minus}", came)] if came == went else [(plus, came), (minus, went)]
     sides.append((f"{moved.total():,} kept with changed stacks", moved))
     shares = "; ".join(
         f"{head}: {', '.join(f'{count:,} {share}' for share, count in side.items())}" for head, side in sides if side
     )
-    told = f" ({shares})" if shares else ""
+    suffix = f" ({shares})" if shares else ""
     packages, specs = report.packages, report.specs
     if not wants(frozenset()):
-        changed = len({line.package for _, line in found})
+        changed = len({line.package for _, line in lines})
         whole = number(packages.before + packages.added, "package")
         # Of packages without changes it is not known whether they have selected specs.
         which = number(changed, "package") if report.is_part else f"{changed:,} of {whole}"
-        return f"{which} {'has' if changed == 1 else 'have'} changes of these kinds{told}"
+        return f"{which} {'has' if changed == 1 else 'have'} changes of these kinds{suffix}"
     new, gone = (
-        len({line.package for _, line in found if kind in line.kinds})
+        len({line.package for _, line in lines if kind in line.kinds})
         for kind in (Kind.PACKAGE_ADDED, Kind.PACKAGE_REMOVED)
     )
     rebuilt = f" ({packages.rebuilt_only:,} of them only rebuilt)" if packages.rebuilt_only else ""
@@ -115,21 +115,21 @@ def total(report: Report, wants: Wants) -> str:
             which = f"{count:,} more" if counted else number(count, "package")
             counted.append(f"{which} {one if count == 1 else many}")
     whose = "their specs in your selection" if report.is_part else "their specs"
-    return f"{', '.join(counted)}; {whose}: {specs.before:,} -> {specs.after:,}{told}"
+    return f"{', '.join(counted)}; {whose}: {specs.before:,} -> {specs.after:,}{suffix}"
 
 
 def nothing(report: Report) -> str:
     """Return a sentence for a report without any changes to show."""
     counts, tag = report.packages, tag_event(report)
-    told = f"{tag[0].upper()}{tag[1:]}." if tag else ""
+    sentence = f"{tag[0].upper()}{tag[1:]}." if tag else ""
     if report.statements or (not report.is_part and (counts.changed or counts.added or counts.removed)):
-        return told or "Nothing of what was asked for."
+        return sentence or "Nothing of what was asked for."
     selected = "your selection of " if report.is_part else ""
     seen = ", as far as documents could be compared" if report.losses else ""
     same = ": all documents are the same" if report.is_same and not report.losses else ""
     unread = {one.package for one in report.unreadable}
     packages = number(max(counts.before, counts.after) - len(unread), "package")
-    return f"{told} No differences in {selected}{packages}{seen}{same}.".lstrip()
+    return f"{sentence} No differences in {selected}{packages}{seen}{same}.".lstrip()
 
 
 _SHORT = 7  # of a revision

@@ -50,10 +50,10 @@ def names(found: Sequence[str], most: int = MOST_NAMES) -> str:
     return first_of([*(safe_name(name)[:_LONGEST_NAME] for name in found[:most]), *found[most:]], most)
 
 
-def and_more(found: Sequence[str], own: Words, most: int = MOST_NAMES) -> str:
+def and_more(texts: Sequence[str], own: Words, most: int = MOST_NAMES) -> str:
     """Return the first names and the number of the others, in the words `own`: `umpire, raja, chai, 7 more`."""
-    told = names(found[:most], most)
-    return f"{told}, {own.say('other', 'more', len(found) - most)}" if len(found) > most else told
+    told = names(texts[:most], most)
+    return f"{told}, {own.say('other', 'more', len(texts) - most)}" if len(texts) > most else told
 
 
 def stack_name(stack: str) -> str:
@@ -61,10 +61,10 @@ def stack_name(stack: str) -> str:
     return "stack cache" if stack == _CACHE else safe_name(stack)[:_LONGEST_NAME]
 
 
-def place_name(one: Statement) -> str:
+def place_name(statement: Statement) -> str:
     """Return the name of a lost place, `e4s (x86_64_v3)`, with its operating system if that is not Linux."""
-    stack, _, machine = one.name.rpartition(" (")
-    systems = sorted({system for lost in one.losses for system in lost.systems})
+    stack, _, machine = statement.name.rpartition(" (")
+    systems = sorted({system for lost in statement.losses for system in lost.systems})
     return f"{stack_name(stack)} ({', '.join(map(safe_name, (*systems, machine)))}"
 
 
@@ -125,12 +125,12 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
         "new" if story.versions == story.after else "some": new,
         "also": "also" if story.remaining else "",
     } | beside
-    told = next(iter(words().forms(story.kind, "fact", len(story.versions), before=before, after=after, **values)), "")
+    text = next(iter(words().forms(story.kind, "fact", len(story.versions), before=before, after=after, **values)), "")
     if story.kind is StatementKind.UNREFERENCED and before and set(story.before) <= set(story.remaining):
-        told = words().say(story.kind, "others_stay", before=before)
+        text = words().say(story.kind, "others_stay", before=before)
     if story.kind is StatementKind.RECONFIGURED and story.remaining:
-        told += f" ({_compilers(story.remaining)} {'stays' if len(story.remaining) == 1 else 'stay'})"
-    return ", ".join(filter(None, (told, moves if story.kind is not StatementKind.PLACE_LOST else "")))
+        text += f" ({_compilers(story.remaining)} {'stays' if len(story.remaining) == 1 else 'stay'})"
+    return ", ".join(filter(None, (text, moves if story.kind is not StatementKind.PLACE_LOST else "")))
 
 
 def replacement(line: Line, most: int = MOST_NAMES) -> str:
@@ -143,10 +143,10 @@ def replacement(line: Line, most: int = MOST_NAMES) -> str:
 def _beside(line: Line, most: int) -> Iterator[str]:
     """Yield the versions that were added or removed besides the newest ones: `1.3.0 added`."""
     story = line.story
-    for place, (versions, said) in enumerate(((story.before, "removed"), (story.after, "added"))):
+    for place, (versions, word) in enumerate(((story.before, "removed"), (story.after, "added"))):
         newest = {pair[place] for pair in story.pairs} or versions
         if others := [version for version in versions if version not in newest]:
-            yield f"{_versions(others, most)} {said}"
+            yield f"{_versions(others, most)} {word}"
 
 
 def staying(line: Line, most: int = MOST_NAMES) -> str:
@@ -154,14 +154,14 @@ def staying(line: Line, most: int = MOST_NAMES) -> str:
 
     Stacks that were not upgraded are counted, even if they are not selected.
     """
-    story, said = line.story, []
+    story, parts = line.story, []
     verb = "stays" if story.kind is StatementKind.UPGRADED else "was there"
     for version in sorted_versions({version for version, _ in story.stays}):
         places = {place for there, place in story.stays if there == version}
         stacks = {place.stack for place in places}
         named = stacks_named(stacks, most) if places <= story.places else number(len(stacks), "stack")
-        said.append(f"{safe_name(version)} {verb}" + ("" if places >= story.places else f" in {named}"))
-    return f"({', '.join(said)})" if said else ""
+        parts.append(f"{safe_name(version)} {verb}" + ("" if places >= story.places else f" in {named}"))
+    return f"({', '.join(parts)})" if parts else ""
 
 
 def where(line: Line, most: int = MOST_NAMES) -> str:
@@ -174,11 +174,11 @@ def where(line: Line, most: int = MOST_NAMES) -> str:
     # Stacks that are not behind and were not upgraded had the version before: they are no part of what was.
     is_counted = story.of_stacks > 1 and (story.behind or len(stacks) == story.of_stacks)
     if story.kind is StatementKind.UPGRADED and is_counted:
-        said = f"in {len(stacks)} of {story.of_stacks} stacks"
+        text = f"in {len(stacks)} of {story.of_stacks} stacks"
         if len(stacks) == 1 or MOST_NAMES < most >= len(stacks):
-            said = f"in {stacks_named(stacks, most)} ({len(stacks)} of {number(story.of_stacks, 'stack')})"
+            text = f"in {stacks_named(stacks, most)} ({len(stacks)} of {number(story.of_stacks, 'stack')})"
         behind = [stack if has in story.before else f"{stack} ({has})" for stack, has in story.behind]
-        return f"{said}; not yet in {names(behind, most)}" if behind else said
+        return f"{text}; not yet in {names(behind, most)}" if behind else text
     if story.kind is StatementKind.MOVED:
         return ""
     if story.kind in BY_VERSION:
@@ -192,43 +192,43 @@ def _moves(line: Line, most: int) -> str:
     """Return the stacks that specs left and joined, `fewer in e4s, now in radiuss`, without the places of the line."""
     told = set() if line.story.kind is StatementKind.MOVED else {place.stack for place in line.story.places}
     left, joined = line.left - told, line.joined - told
-    found = {
+    stacks_by_word = {
         "no longer in": left - line.staying,
         "fewer in": left & line.staying,
         "now in": joined - line.staying,
         "more in": joined & line.staying,
     }
-    return ", ".join(f"{said} {stacks_named(stacks, most)}" for said, stacks in found.items() if stacks)
+    return ", ".join(f"{said} {stacks_named(stacks, most)}" for said, stacks in stacks_by_word.items() if stacks)
 
 
 def _versions(versions: Sequence[str], most: int) -> str:
     """Return versions, oldest first: as many of the newest as fit into a line, and the number of the others."""
-    told: list[str] = []
+    shown: list[str] = []
     room = most * _USUAL_VERSION
     for version in map(safe_name, reversed(versions)):
         room -= len(f"{version}, ")
-        if told and room < 0:
+        if shown and room < 0:
             break
-        told.append(version)
-    rest = len(versions) - len(told)
-    return ", ".join(reversed(told)) + (f" and {rest:,} more" if rest else "")
+        shown.append(version)
+    rest = len(versions) - len(shown)
+    return ", ".join(reversed(shown)) + (f" and {rest:,} more" if rest else "")
 
 
 def _compilers(values: Sequence[str]) -> str:
     return ", ".join("no compiler" if value == NO_COMPILER else safe_name(value) for value in values)
 
 
-def change_of_values(one: Statement) -> str:
+def change_of_values(statement: Statement) -> str:
     """Return which values replaced or joined which: `gcc 11.4.0 -> 13.3.0`, `gcc 13.3.0 beside 11.4.0`, `+mpi`."""
-    before, after = " ".join(map(_value, one.before)), " ".join(map(_value, one.after))
-    if one.kind is StatementKind.NO_LONGER:
+    before, after = " ".join(map(_value, statement.before)), " ".join(map(_value, statement.after))
+    if statement.kind is StatementKind.NO_LONGER:
         return safe_name(before)
-    if one.kind is StatementKind.STACK_MERGED:
-        return f"{', '.join(map(stack_name, one.before))} -> {', '.join(map(stack_name, one.after))}"
+    if statement.kind is StatementKind.STACK_MERGED:
+        return f"{', '.join(map(stack_name, statement.before))} -> {', '.join(map(stack_name, statement.after))}"
     old, _, older = before.partition(" ")
     new, _, newer = after.partition(" ")
-    is_same = old == new and len(one.before) == len(one.after) == 1 and bool(older and newer)
-    if one.kind is StatementKind.BESIDE:
+    is_same = old == new and len(statement.before) == len(statement.after) == 1 and bool(older and newer)
+    if statement.kind is StatementKind.BESIDE:
         return safe_name(f"{after} beside {older if is_same else before}")
     return safe_name(f"{before} -> {newer if is_same else after}")
 
@@ -283,17 +283,17 @@ def reason_of(loss: Loss, own: Words | None = None) -> str:
 
 def reasons_of_versions(loss: Loss, own: Words) -> str:
     """Return what the tag has for each lost version, once if equal for all: `of 1.2.2: ...; of 1.2.1: ...`."""
-    found: dict[str, list[str]] = {}
+    by_reason: dict[str, list[str]] = {}
     for one in (loss, *loss.older):
         reason = reason_of(one, own)
         if not reason and (loss.older or one.loss_class is LossClass.GOING):
             reason = own.text("losses", f"{one.loss_class}_alone")
-        found.setdefault(reason, []).append(one.version)
-    if len(found) == 1:
-        return "" if loss.loss_class is LossClass.GONE and not loss.there else next(iter(found))
+        by_reason.setdefault(reason, []).append(one.version)
+    if len(by_reason) == 1:
+        return "" if loss.loss_class is LossClass.GONE and not loss.there else next(iter(by_reason))
     return "; ".join(
         own.say("losses", "of_version", version=", ".join(map(safe_name, reversed(versions))), reason=reason)
-        for reason, versions in found.items()
+        for reason, versions in by_reason.items()
     )
 
 
@@ -303,11 +303,11 @@ def outside(lost: OwnedLoss, own: Words) -> str:
     if there is None:
         return ""
     if there.version:
-        said = [own.say("outside", "version", version=safe_name(there.version))]
+        parts = [own.say("outside", "version", version=safe_name(there.version))]
     else:
         named = {"compilers": there.compilers, "oses": there.oses}
-        said = [own.say("outside", key, values=", ".join(map(safe_name, named[key]))) for key in named if named[key]]
-    return own.say("outside", "said", there=" ".join(said)) if said else ""
+        parts = [own.say("outside", key, values=", ".join(map(safe_name, named[key]))) for key in named if named[key]]
+    return own.say("outside", "said", there=" ".join(parts)) if parts else ""
 
 
 def _version_instead(lost: OwnedLoss) -> str:
@@ -322,25 +322,25 @@ def _version_instead(lost: OwnedLoss) -> str:
 
 def fates(one: Statement, own: Words, *, is_of_environment: bool = False) -> str:
     """Return what is left of the packages of a stack or value: `; 50 of its 60 packages have equal builds in e4s`."""
-    said: list[str] = []
+    parts: list[str] = []
     for loss_class in LossClass:
-        found = packages_of(one.losses, loss_class)
-        if not found or (one.kind is StatementKind.STACK_MERGED and loss_class is LossClass.KEPT):
+        packages = packages_of(one.losses, loss_class)
+        if not packages or (one.kind is StatementKind.STACK_MERGED and loss_class is LossClass.KEPT):
             continue
-        of = " package" + "s" * (len(found) > 1)
-        if len(found) < len(one.packages) and one.kind not in OF_VALUES:
+        of = " package" + "s" * (len(packages) > 1)
+        if len(packages) < len(one.packages) and one.kind not in OF_VALUES:
             chosen = "" if one.of is None else own.text("fates", "in_lock_file" if is_of_environment else "selected")
             of = f" of its {number(len(one.packages), 'package')}{chosen}"
         losses = [lost.loss for lost in one.losses if lost.loss and lost.loss.loss_class is loss_class]
         stacks = sorted({stack for loss in losses for stack in loss.stacks})
         named = ", ".join(map(stack_name, stacks)) if 0 < len(stacks) <= 2 else "other stacks"
-        told = own.say("fates", loss_class, len(found), of="" if said else of, stacks=named)
+        text = own.say("fates", loss_class, len(packages), of="" if parts else of, stacks=named)
         if loss_class is LossClass.GONE and one.kind not in OF_VALUES:
             whole = {line.package for line in one.lines if Kind.PACKAGE_REMOVED in line.kinds}
-            told += only_for(one.losses, {*found} - whole, own, is_part=not whole.isdisjoint(found))
-        said.append(told)
+            text += only_for(one.losses, {*packages} - whole, own, is_part=not whole.isdisjoint(packages))
+        parts.append(text)
     whom = f" for {safe_name(' '.join(one.before))}" if one.kind in OF_VALUES else ""
-    return f"; {', '.join(said)}{whom}" if said else ""
+    return f"; {', '.join(parts)}{whom}" if parts else ""
 
 
 def only_for(losses: Iterable[OwnedLoss], packages: Set[str], own: Words, *, is_part: bool) -> str:
@@ -353,10 +353,10 @@ def only_for(losses: Iterable[OwnedLoss], packages: Set[str], own: Words, *, is_
     )
 
 
-def unbuilt(one: Statement, own: Words) -> str:
+def unbuilt(statement: Statement, own: Words) -> str:
     """Return how many specs of a removed or renamed stack no stack builds; "" if `fates` already says so."""
-    is_of_stack = one.kind in (StatementKind.STACK_REMOVED, StatementKind.STACK_MERGED)
-    count = one.counts.unbuilt if is_of_stack and one.worst is not LossClass.GOING else 0
+    is_of_stack = statement.kind in (StatementKind.STACK_REMOVED, StatementKind.STACK_MERGED)
+    count = statement.counts.unbuilt if is_of_stack and statement.worst is not LossClass.GOING else 0
     return own.say("stacks", "unbuilt", count) if count else ""
 
 
@@ -366,18 +366,20 @@ def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) 
     Each package is named with the first stack and target in which it changed.
     """
     of_tag, packages, places = [], dict[str, set[Place]](), []
-    for one in statements:
-        if not any(map(wants, one.kinds)):
+    for statement in statements:
+        if not any(map(wants, statement.kinds)):
             continue
-        if not heading_of(one.kind):
-            of_tag.append(f"{words().text(entry_of(one), 'title').lower()} {name_of(one)}".strip())
-        elif one.kind in LOSSES and one.name:
-            told = {_version_instead(lost) for lost in one.losses}
-            places.append(f"{names(one.packages)} in {place_name(one)}{told.pop() if len(told) == 1 else ''}")
+        if not heading_of(statement.kind):
+            of_tag.append(f"{words().text(entry_of(statement), 'title').lower()} {name_of(statement)}".strip())
+        elif statement.kind in LOSSES and statement.name:
+            told = {_version_instead(lost) for lost in statement.losses}
+            places.append(
+                f"{names(statement.packages)} in {place_name(statement)}{told.pop() if len(told) == 1 else ''}"
+            )
         else:
-            for line in one.lines:
+            for line in statement.lines:
                 if any(map(wants, line.kinds)):
-                    own = (loss.place for loss in one.losses if loss.package == line.package)
+                    own = (loss.place for loss in statement.losses if loss.package == line.package)
                     packages.setdefault(line.package, set()).update(line.story.places or own)
     somewhere = []
     for package, lost in packages.items():

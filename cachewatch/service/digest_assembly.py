@@ -74,13 +74,13 @@ class PendingDigest(Struct, frozen=True, kw_only=True):
     @property
     def content(self) -> frozenset[Hashable]:
         """The contents as a value to compare: equal for a regular and an urgent digest that report the same."""
-        told = {
+        statements = {
             (tag.source, tag.report.after.tag, one.kind, one.name, one.before, one.after, one.packages)
             for tag in self.digest.tags
             for one in tag.statements
         }
         pins = {(pin.source, pin.tag, pin.is_gone, pin.newest) for pin in self.digest.pinned}
-        return frozenset({*told, *pins, bool(self.digest.environment)})
+        return frozenset({*statements, *pins, bool(self.digest.environment)})
 
 
 def compose(
@@ -191,7 +191,7 @@ def with_actions(draft: PendingDigest, stream: Stream, state: StreamState, *, is
 
     If the digest is not sent (`is_sent`), its actions are not remembered. Those about another lock file are forgotten.
     """
-    digest, found = draft.digest, draft.digest.assessment
+    digest, assessment = draft.digest, draft.digest.assessment
     if stream.is_urgent or draft.hold or not draft.advances:
         return draft
     today = max((span.after.time or "" for span in digest.spans), default="")[:10]
@@ -211,7 +211,7 @@ def with_actions(draft: PendingDigest, stream: Stream, state: StreamState, *, is
             if len(each.subjects) == len(each.names)
             else each,
         )
-        for each in (*found.actions, *found.paused, *found.quiet)
+        for each in (*assessment.actions, *assessment.paused, *assessment.quiet)
         if each.verb is not Verb.LOOK or (each.because in TASKS and not is_snapshot(each.tag))
         for n, subject in enumerate(each.subjects)
     ]
@@ -220,7 +220,7 @@ def with_actions(draft: PendingDigest, stream: Stream, state: StreamState, *, is
     asked = [replace(each, last_said=known[each.key].last_said) if each.key in is_task else each for each in asked]
     keys = {each.key for each in asked}
     # While readers are told to wait, what to do about missing binaries is not known.
-    settled = {key for key, each in known.items() if each.task is not None or not found.is_waiting}
+    settled = {key for key, each in known.items() if each.task is not None or not assessment.is_waiting}
     forgotten = [
         each.key
         for each in state.remembered.actions
@@ -421,10 +421,10 @@ def _render_both(
 
 def _read_environment(path: Path, folders: Sequence[Path], isolation: Isolation) -> Environment:
     """Read the environment at `path` in isolation, as `open_environment` does. Raises UsageError if it is unusable."""
-    ((_, found),) = isolation.each(partial(_open_lock, folders), [path], _about_file)
-    if isinstance(found, WorkFailed):
-        raise UsageError(f"{path}: {found}")
-    return found
+    ((_, environment),) = isolation.each(partial(_open_lock, folders), [path], _about_file)
+    if isinstance(environment, WorkFailed):
+        raise UsageError(f"{path}: {environment}")
+    return environment
 
 
 def _open_lock(folders: Sequence[Path], paths: Sequence[Path]) -> Environment:
