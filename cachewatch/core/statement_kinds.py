@@ -73,12 +73,12 @@ class Severity(StrEnum):
 
 RANKS = {kind: rank for rank, kind in enumerate(StatementKind)}
 
-Told = MatchKind | SpecClass | Verdict
+Judged = MatchKind | SpecClass | Verdict
 
 
 class _KindRow(NamedTuple):
     severity: Severity
-    of: tuple[Told, ...] = ()  # the matches, classes and verdicts for this kind, unless an earlier kind takes them
+    of: tuple[Judged, ...] = ()  # the matches, classes and verdicts for this kind, unless an earlier kind takes them
 
 
 # The properties of each kind of statement but its words (report/words.py).
@@ -116,7 +116,7 @@ _ROWS = {
     StatementKind.REBUILT: _KindRow(Severity.ROUTINE, (MatchKind.REBUILT,)),
 }
 # The kind of statement for each match, class and verdict.
-TOLD_AS: Mapping[Told, StatementKind] = {told: kind for kind, row in _ROWS.items() for told in row.of}
+STATEMENT_OF: Mapping[Judged, StatementKind] = {judged: kind for kind, row in _ROWS.items() for judged in row.of}
 
 
 # Statements on lost places and machines, and those on compilers, systems, targets or variants of many packages.

@@ -255,7 +255,7 @@ _ENDS = re.compile(r",?[ ;()]+")
 _ROUTINE_SHARE = 4  # of the lines of a section, what is routine gets one in so many
 
 
-def tell(report: Report, asked: Requested) -> Shown:
+def blocks_of(report: Report, asked: Requested) -> Shown:
     """Turn a report into the blocks that the reader asked for."""
     chosen = [
         Chosen(one, lines)
@@ -384,7 +384,7 @@ def _other_values(report: Report, chosen: Sequence[Chosen], asked: Requested) ->
     # A tag that was added or removed is about all values of its packages.
     own = [one for one in chosen if one.statement.kind not in (StatementKind.TAG_ADDED, StatementKind.TAG_REMOVED)]
     packages = {package for one in own for package in one.packages}
-    named = _told(own, asked)
+    named = _words_used(own, asked)
     entries = [
         BlockEntry(name=safe_name(package), fact=fact)
         for package, facts in report.facts.items()
@@ -401,7 +401,7 @@ def _other_values(report: Report, chosen: Sequence[Chosen], asked: Requested) ->
         )
 
 
-def _told(chosen: Sequence[Chosen], asked: Requested) -> Mapping[str, frozenset[str]]:
+def _words_used(chosen: Sequence[Chosen], asked: Requested) -> Mapping[str, frozenset[str]]:
     """Return the words that the lines use about each package."""
     texts: defaultdict[str, list[str]] = defaultdict(list)
     for block in chosen:

@@ -22,7 +22,7 @@ from cachewatch.core.model import PackageChange, PackageCounts
 from cachewatch.core.statement_kinds import Counts, Severity, Statement, StatementKind
 from cachewatch.core.statements import BY_VERSION, Wants, of_kinds
 from cachewatch.report.dates_and_totals import chosen_lines, heading, nothing, signed, tags_named, total
-from cachewatch.report.diff_blocks_and_colours import Block, Palette, Requested, Shown, fitted, tell
+from cachewatch.report.diff_blocks_and_colours import Block, Palette, Requested, Shown, blocks_of, fitted
 from cachewatch.report.json_and_csv import (
     SCHEMA,
     encode,
@@ -44,7 +44,7 @@ def read_report(changeset: Changeset, asked: Requested) -> Report:
     return replace(changeset.report.about(asked.wants), facts=facts)
 
 
-class ToldReport(Struct, frozen=True, kw_only=True):
+class ReportGroup(Struct, frozen=True, kw_only=True):
     """The reports on tags that changed alike, and the blocks that describe them all."""
 
     reports: tuple[Report, ...]
@@ -57,24 +57,24 @@ class ToldReport(Struct, frozen=True, kw_only=True):
         return tags_named(self.reports)
 
 
-def told_reports(changesets: Iterable[Changeset], asked: Requested) -> list[ToldReport]:
+def grouped_reports(changesets: Iterable[Changeset], asked: Requested) -> list[ReportGroup]:
     """Consume all changesets and return their reports; tags that changed alike share one."""
-    groups: dict[Hashable, ToldReport] = {}
+    groups: dict[Hashable, ReportGroup] = {}
     for place, changeset in enumerate(changesets):
         report = read_report(changeset, asked)
-        shown = tell(report, asked)
+        shown = blocks_of(report, asked)
         causes = None if changeset.explain is None else tuple(changeset.explain())
         # Each has its own warnings and causes.
         key = (shown, report.statements, place if report.diagnostics or causes else None)
         known = groups.get(key)
         reports = (*known.reports, report) if known else (report,)
-        groups[key] = ToldReport(reports=reports, shown=shown, causes=causes)
+        groups[key] = ReportGroup(reports=reports, shown=shown, causes=causes)
     return list(groups.values())
 
 
 def write_text(changesets: Iterable[Changeset], *, asked: Requested, width: int, palette: Palette) -> Iterator[bytes]:
     """Yield a report on each tag as text for a terminal."""
-    for place, shown in enumerate(told_reports(changesets, asked)):
+    for place, shown in enumerate(grouped_reports(changesets, asked)):
         yield b"\n\n" if place else b""
         yield _encoded(_render_text(shown.reports, shown.shown, width=width, palette=palette))
         if shown.causes is not None:

@@ -174,15 +174,15 @@ def base_of(report: Report) -> str:
 def _known(known: Known, remembered: Remembered, now: datetime) -> Known:
     """Return `known` with the earlier actions and suspicious losses that the subscription remembers."""
     since = {(one.source, Verb(one.verb), one.subject): one.since for one in remembered.actions}
-    tasks = [(replace(one.task, since=one.since), one.is_said(now)) for one in remembered.actions if one.task]
+    tasks = [(replace(one.task, since=one.since), one.is_repeated(now)) for one in remembered.actions if one.task]
     return replace(
         known,
         since={**since, **known.since},
         met=known.met | remembered.met,
         confirmed=known.confirmed | remembered.confirmed,
         waiting={(one.source, one.last.tag): one.left for one in remembered.suspicions},
-        tasks=tuple(task for task, is_said in tasks if is_said),
-        quiet=tuple(task for task, is_said in tasks if task.is_copy and not is_said),
+        tasks=tuple(task for task, is_repeated in tasks if is_repeated),
+        quiet=tuple(task for task, is_repeated in tasks if task.is_copy and not is_repeated),
     )
 
 

@@ -196,7 +196,7 @@ def headlines_of(assessment: Assessment, words: Words) -> Sequence[str]:
         }
         key, classes = keys.get(causes.pop(), "going") if len(causes) == 1 else "going", (LossClass.GOING,)
     else:
-        key, n = ("came", len(change.came)) if change.came else ("restored", len(change.restored))
+        key, n = ("came", len(change.added)) if change.added else ("restored", len(change.restored))
     tag = next((one.tag for one in assessment.actions if one.because is Because.ENVIRONMENT_LAST_OTHER), "")
     counts["tag"] = safe(tag)
     return [*whole, *words.forms("environment", key, n, some=_some(own, classes, counts, words), **counts)]
@@ -271,7 +271,7 @@ def coverage_data(own: EnvironmentState, most: int, clean: Clean) -> Data:
         "before": change.before.met,
         "after": change.after.met,
         "removed": len(change.removed),
-        "came": len(change.came),
+        "came": len(change.added),
         "now": {one.value: len(own.of(one)) for one in LossClass} | {"not_here": len(own.not_here)},
         **{one.value: _listed(own.of(one), most, clean) for one in reversed(LossClass) if one is not LossClass.KEPT},
     }

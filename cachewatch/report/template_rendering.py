@@ -27,7 +27,7 @@ from cachewatch.errors import TemplateError, WorkFailed
 from cachewatch.report import words
 from cachewatch.report.dates_and_totals import how_long
 from cachewatch.report.diff_blocks_and_colours import Requested
-from cachewatch.report.diff_formats import told_reports
+from cachewatch.report.diff_formats import grouped_reports
 from cachewatch.report.rebuild_cause_words import grouped
 from cachewatch.report.words import number
 from cachewatch.report.words_file import entries
@@ -248,7 +248,7 @@ def _describe(name: str, error: Exception) -> str:
 
 def write_markdown(changesets: Iterable[Changeset], *, asked: Requested) -> Iterator[bytes]:
     """Yield a report on each tag as Markdown."""
-    for group in told_reports(changesets, asked):
+    for group in grouped_reports(changesets, asked):
         yield render("changes.md.j2", tags=group.name, reports=group.reports, shown=group.shown).encode()
         if group.causes is not None:
             yield render("causes.md.j2", causes=grouped(group.causes)).encode()
@@ -267,7 +267,7 @@ def script_hash(script: str) -> str:
 
 def write_page(changesets: Iterable[Changeset], *, asked: Requested) -> Iterator[bytes]:
     """Yield one HTML page about all tags."""
-    groups = told_reports(changesets, asked)
+    groups = grouped_reports(changesets, asked)
     count = sum(len(told.reports) for told in groups)
     page = render(
         "page.html.j2",

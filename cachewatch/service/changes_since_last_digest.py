@@ -219,7 +219,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         known = {**gone, **{tag: gap.base.commit for tag in had if tag in self.cursors and tag not in gone}}
         pin = self.stream.subscription.match.pinned or ""
         seen = self.state.remembered.pin(self.source.name, pin)
-        pin = "" if seen is not None and seen.is_told_gone else pin
+        pin = "" if seen is not None and seen.is_reported_gone else pin
         if pin in has or (pin in had and pin not in gone):
             known[pin] = self.newest.commit if pin in has else gap.base.commit
         snapshots: dict[str, NewSnapshot] = {}

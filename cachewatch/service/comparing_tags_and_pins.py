@@ -221,7 +221,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         # Each batch has a collector of its own.
         make_collector = partial(silencing.body, partial(DigestCollector, has_table=room is not None))
         changeset = compare(self.source.name, comparison, selection, make_collector, self.context.go_on)
-        reported = silencing.heard(changeset, hidden)
+        reported = silencing.reported(changeset, hidden)
         tag = read_tag_digest(
             reported, source=self.source.name, wants=silencing.wants, wants_line=silencing.wants_line, room=room
         )
@@ -382,9 +382,9 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         seen = self.state.remembered.pin(self.source.name, tag)
         bases = [gap.base for gap in self.ranges.ranges]
         pin, known = _find_pin(self.repository, (self.source.name, tag), self.newest, bases, seen)
-        if pin is None or known is None or (pin.is_gone and known.is_told_gone):
+        if pin is None or known is None or (pin.is_gone and known.is_reported_gone):
             return None
-        learned.append(replace(known, is_told_gone=pin.is_gone))
+        learned.append(replace(known, is_reported_gone=pin.is_gone))
         if not pin.newest or not is_there(self.repository, known.revision):
             return pin
         before = replace(resolve(self.repository, known.revision), tag=tag)

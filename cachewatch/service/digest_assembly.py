@@ -203,7 +203,7 @@ def with_actions(draft: PendingDigest, stream: Stream, state: StreamState, *, is
             verb=each.verb,
             subject=subject,
             since=each.since or today,
-            last_said=digest.created,
+            last_repeated=digest.created,
             lock=_lock_of(digest.environment),
             task=None
             if each.verb is not Verb.LOOK
@@ -217,7 +217,9 @@ def with_actions(draft: PendingDigest, stream: Stream, state: StreamState, *, is
     ]
     # Since when a task is said, not when last: it is said for a month.
     is_task = {each.key for each in asked if each.task and each.task.since}
-    asked = [replace(each, last_said=known[each.key].last_said) if each.key in is_task else each for each in asked]
+    asked = [
+        replace(each, last_repeated=known[each.key].last_repeated) if each.key in is_task else each for each in asked
+    ]
     keys = {each.key for each in asked}
     # While readers are told to wait, what to do about missing binaries is not known.
     settled = {key for key, each in known.items() if each.task is not None or not assessment.is_waiting}

@@ -428,12 +428,12 @@ class Silencing:
         return _is_wanted(self._wants, kinds, self._everywhere)
 
     def body(self, make_collector: Callable[[Wants], Collector]) -> Collector:
-        """Return a collector that gets no silenced changes; read its results through `heard`."""
+        """Return a collector that gets no silenced changes; read its results through `reported`."""
         if not self._silences:
             return make_collector(self._wants)
         return _SilencedCollector(self._silences, self._wants, make_collector)
 
-    def heard(self, changeset: Changeset, hidden: Counter[str]) -> Changeset:
+    def reported(self, changeset: Changeset, hidden: Counter[str]) -> Changeset:
         """Return `changeset` with the results of collectors made by `body`; count the hidden packages in `hidden`."""
         if not self._silences:
             return changeset

@@ -79,7 +79,7 @@ class UnreadDocuments:
     def _last_readable(self, digest: TagDigest, bases: Mapping[str, Revision]) -> Iterator[tuple[str, Revision]]:
         for package in (each.package for each in digest.unreadable if each.before):
             # No later version than this: readers were told nothing of later ones.
-            revision = bases.get(package) or self._told(digest)
+            revision = bases.get(package) or self._reported(digest)
             if revision is None:
                 continue
             try:
@@ -90,7 +90,7 @@ class UnreadDocuments:
             if base is not None:
                 yield package, base
 
-    def _told(self, digest: TagDigest) -> Revision | None:
+    def _reported(self, digest: TagDigest) -> Revision | None:
         side = digest.report.before
         return replace(resolve(self._repository, side.revision), tag=side.tag) if side.revision else None
 

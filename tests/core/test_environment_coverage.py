@@ -108,12 +108,12 @@ def check_change(change: CoverageChange, before: dict[str, str], after: dict[str
     left = {h for h in before if before[h] == "same" != after[h]}
     others = {h for h in before if before[h] != "same" != after[h]}
     assert hashes(change.removed) == left
-    assert hashes(change.came) == {h for h in before if before[h] != "same" == after[h]}
+    assert hashes(change.added) == {h for h in before if before[h] != "same" == after[h]}
     for word in Nearest:
         assert hashes(c for c in change.removed if c.nearest is word) == {h for h in left if after[h] == word}
     assert hashes(change.newly_lost) == {h for h in others if before[h] != "none" == after[h]}
     assert hashes(change.restored) == {h for h in others if before[h] == "none" != after[h]}
-    assert change.before.met - len(change.removed) + len(change.came) == change.after.met
+    assert change.before.met - len(change.removed) + len(change.added) == change.after.met
     assert bool(change) == any(before[h] != after[h] and {"same", "none"} & {before[h], after[h]} for h in before)
     assert [c.nearest for c in change.removed] == sorted(
         (c.nearest for c in change.removed), key=["none", "similar", "equal"].index
@@ -281,10 +281,10 @@ def test_what_became_of_an_environment(buildcaches: Path, held: dict[tuple[str, 
     change = compare_coverage(at("2-package-added"), at("6-pruned-to-current"))
     removed = [(c.need.package, c.loss_class.value) for c in change.removed]
     assert removed == [("cw-solver", "other"), ("cw-torch", "other"), ("cw-stack", "equal"), ("cw-torch", "equal")]
-    assert (len(change.removed), change.came, bool(change)) == (4, (), True)
+    assert (len(change.removed), change.added, bool(change)) == (4, (), True)
     assert headline_of(change) == "4 of 9 binaries replaced or only in other versions: re-concretize"
     back = compare_coverage(at("6-pruned-to-current"), at("2-package-added"))
-    assert (len(back.came), back.removed) == (4, ())
+    assert (len(back.added), back.removed) == (4, ())
     assert headline_of(back) == "4 of 9 binaries added"
     assert not compare_coverage(at("8-second-compiler"), at("9-reindex-no-change"))
 

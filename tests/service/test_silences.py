@@ -69,7 +69,7 @@ def told(repository: Path, *silences: Silence, kinds: Set[Kind] = DEFAULT) -> tu
     opened = open_comparison("HEAD~1", "HEAD", repository=str(repository), wanted_tag=Globs(), wanted_package=Globs())
     with opened as comparison:
         (changeset,) = changesets(comparison, Selection(), lambda: silencing.body(Sections))
-        lines = [line for body in silencing.heard(changeset, hidden).collected() for line in body]
+        lines = [line for body in silencing.reported(changeset, hidden).collected() for line in body]
     assert changeset.report.adds_up
     return sorted(lines), dict(hidden)
 

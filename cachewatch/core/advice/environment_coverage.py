@@ -149,19 +149,19 @@ class Coverage(Struct, frozen=True):
 class CoverageChange(Struct, frozen=True):
     """The changes for the binaries of an environment between two states, the most important first in each list.
 
-    `before.met - len(removed) + len(came) == after.met`.
+    `before.met - len(removed) + len(added) == after.met`.
     """
 
     before: Coverage
     after: Coverage
     removed: tuple[Resolution, ...]  # no longer met, as in the later state
-    came: tuple[Resolution, ...]  # newly met
+    added: tuple[Resolution, ...]  # newly met
     newly_lost: tuple[Resolution, ...]  # not met before either, but then had another build
     restored: tuple[Resolution, ...]  # still not met, but now have another build
     newly_going: tuple[Resolution, ...]  # no stack builds them any more, or all that would do in their place
 
     def __bool__(self) -> bool:
-        return any((self.removed, self.came, self.newly_lost, self.restored, self.newly_going))
+        return any((self.removed, self.added, self.newly_lost, self.restored, self.newly_going))
 
 
 def cover(environment: Environment, holdings: Holdings, *, is_pruned: bool = True) -> Coverage:
@@ -185,7 +185,7 @@ def compare_coverage(before: Coverage, after: Coverage) -> CoverageChange:
         before,
         after,
         removed=_worst_first(new for old, new in pairs if old.is_met and not new.is_met),
-        came=_worst_first(new for old, new in pairs if new.is_met and not old.is_met),
+        added=_worst_first(new for old, new in pairs if new.is_met and not old.is_met),
         newly_lost=_worst_first(new for old, new in unmet if _is_lost(new) and not _is_lost(old)),
         restored=_worst_first(new for old, new in unmet if _is_lost(old) and not _is_lost(new)),
         newly_going=_worst_first(new for old, new in pairs if _is_going(new) and not _is_going(old)),

@@ -235,7 +235,7 @@ class EnvironmentState(Struct, frozen=True, kw_only=True):
     @property
     def is_news(self) -> bool:
         """Whether anything changed for the environment."""
-        return bool(self.new or self.change.came or self.change.restored)
+        return bool(self.new or self.change.added or self.change.restored)
 
     def of(self, wanted: LossClass, *, is_new: bool | None = None) -> tuple[Resolution, ...]:
         """Return the binaries of one class; True for `is_new` keeps only those that became worse, False the others."""

@@ -97,7 +97,7 @@ class OpenAction(Struct, frozen=True, kw_only=True, tag="action"):
     verb: str
     subject: str
     since: str  # the day of the revision of its cause
-    last_said: datetime
+    last_repeated: datetime
     lock: str = ""  # checksum of the environment's lock file; if it changes, somebody acted
     task: Action | None = None  # of which nobody sees whether it was done
     revision: ClassVar[str | None] = None
@@ -107,10 +107,10 @@ class OpenAction(Struct, frozen=True, kw_only=True, tag="action"):
         """The unique key among the facts of a subscription."""
         return f"action {self.stream} {self.source} {self.verb} {self.subject}"
 
-    def is_said(self, now: datetime) -> bool:
+    def is_repeated(self, now: datetime) -> bool:
         """Tell whether digests still repeat the action: for a month, or until its cause ends if it is a requirement."""
         is_lasting = self.task is not None and self.task.because is Because.DOWNGRADED
-        return is_lasting or self.last_said >= now - A_MONTH
+        return is_lasting or self.last_repeated >= now - A_MONTH
 
 
 class AnnouncedWave(Struct, frozen=True, kw_only=True, tag="wave"):
@@ -134,7 +134,7 @@ class SeenPin(Struct, frozen=True, kw_only=True, tag="pin"):
     source: str
     tag: str
     revision: str  # the last one with the snapshot
-    is_told_gone: bool = False
+    is_reported_gone: bool = False
 
     @property
     def key(self) -> str:
@@ -205,7 +205,7 @@ class Remembered(Struct, frozen=True):
 
     def repeats_advice(self, still_open: Iterable[Action], now: datetime) -> bool:
         """Tell whether open advice was last given to readers a month ago or longer, so that a digest repeats it."""
-        said = [each.last_said for each in self.actions if each.verb in _LASTING]
+        said = [each.last_repeated for each in self.actions if each.verb in _LASTING]
         return bool(said) and any(each.verb in _LASTING for each in still_open) and max(said) <= now - A_MONTH
 
     @property

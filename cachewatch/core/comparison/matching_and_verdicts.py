@@ -34,7 +34,7 @@ from cachewatch.core.model import (
     Status,
     Verdict,
 )
-from cachewatch.core.statement_kinds import TOLD_AS
+from cachewatch.core.statement_kinds import STATEMENT_OF
 from cachewatch.core.versions_spellings_targets import (
     NO_COMPILER,
     Prerelease,
@@ -277,15 +277,15 @@ class PlaceJudgement(Struct, frozen=True):
     verdict: Verdict
     before: Contents
     after: Contents
-    left: Contents
-    came: Contents
-    versions_left: Set[str]
-    versions_came: Set[str]
+    lost: Contents
+    gained: Contents
+    versions_lost: Set[str]
+    versions_gained: Set[str]
 
     @property
     def kinds(self) -> frozenset[Kind]:
         """The kinds of change that the verdict implies."""
-        kinds = {Kind(TOLD_AS[self.verdict])}
+        kinds = {Kind(STATEMENT_OF[self.verdict])}
         if self.verdict in (Verdict.NARROWED, Verdict.WIDENED):
             kinds |= {
                 kind
@@ -359,9 +359,9 @@ def _contents(
 
 def _judge(before: Contents, after: Contents) -> PlaceJudgement:
     old, new = ({combination.version for combination in side} for side in (before, after))
-    left, came = before - after, after - before
-    verdict = verdict_of(old, new, left, came)
-    return PlaceJudgement(verdict, before, after, left, came, old - new - {""}, new - old - {""})
+    lost, gained = before - after, after - before
+    verdict = verdict_of(old, new, lost, gained)
+    return PlaceJudgement(verdict, before, after, lost, gained, old - new - {""}, new - old - {""})
 
 
 def verdict_of(old: Set[str], new: Set[str], left: Contents = frozenset(), added: Contents = frozenset()) -> Verdict:
@@ -420,14 +420,14 @@ def class_of(
     if any(judgement.verdict is whole for judgement in judgements):
         return of_place
     is_vanished = whole is Verdict.LOST
-    versions = [judgement.versions_left if is_vanished else judgement.versions_came for judgement in judgements]
+    versions = [judgement.versions_lost if is_vanished else judgement.versions_gained for judgement in judgements]
     moved = [
         judgement for judgement, own in zip(judgements, versions, strict=True) if not own.isdisjoint(signature.versions)
     ]
     if moved:
         return of_regraded if any(judgement.verdict in REGRADED for judgement in moved) else of_version
     combinations = combinations_of(signature, is_compiler_unknown=is_compiler_unknown)
-    contents = (judgement.left if is_vanished else judgement.came for judgement in judgements)
+    contents = (judgement.lost if is_vanished else judgement.gained for judgement in judgements)
     return of_copies if all(own.isdisjoint(combinations) for own in contents) else of_combination
 
 

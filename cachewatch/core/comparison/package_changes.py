@@ -204,8 +204,8 @@ class _Prepared(Struct, frozen=True, kw_only=True):
     new: Specs
     had: Facts | None
     has: Facts | None
-    went: Specs
-    came: Specs
+    removed: Specs
+    added: Specs
     restacked: tuple[StackChange, ...]
     is_compiler_unknown: bool
 
@@ -213,8 +213,8 @@ class _Prepared(Struct, frozen=True, kw_only=True):
     def sides(self) -> SpecSides:
         """Return the two sides for DeepDiff."""
         return (
-            None if self.had is None else SpecSide(self.had, self.went.counts),
-            None if self.has is None else SpecSide(self.has, self.came.counts),
+            None if self.had is None else SpecSide(self.had, self.removed.counts),
+            None if self.has is None else SpecSide(self.has, self.added.counts),
         )
 
 
@@ -256,8 +256,8 @@ def _prepare(pair: Pair) -> _Prepared | None:
         new=new,
         had=_facts_in(before, old),
         has=_facts_in(after, new),
-        went=removed,
-        came=added,
+        removed=removed,
+        added=added,
         restacked=restacked,
         is_compiler_unknown=is_compiler_unknown,
     )
@@ -274,7 +274,7 @@ def _change_of(prepared: _Prepared, reported: Reported, *, is_pruned: bool) -> P
     """Return the changes of a package: those reported by DeepDiff, rebuilt specs, and kept specs in other stacks."""
     unknown = prepared.is_compiler_unknown
     vanished, new = reported.specs
-    rebuilt = {s: count for s, count in prepared.went.counts.items() if prepared.came.counts.get(s) == count}
+    rebuilt = {s: count for s, count in prepared.removed.counts.items() if prepared.added.counts.get(s) == count}
     if not (any(reported.package) or vanished or new or rebuilt or prepared.restacked):
         return None
     all_vanished, all_new = {**rebuilt, **vanished}, {**rebuilt, **new}
@@ -295,7 +295,7 @@ def _change_of(prepared: _Prepared, reported: Reported, *, is_pruned: bool) -> P
     facts = _known(deltas, prepared)
     losses, machines_lost = judge_losses(judged, prepared.old.counts, after, prepared.restacked, is_pruned=is_pruned)
     places = place_changes(judged, losses)
-    removed, gained = _some(prepared.went, all_vanished), _some(prepared.came, all_new)
+    removed, gained = _some(prepared.removed, all_vanished), _some(prepared.added, all_new)
     unreferenced = _unreferenced(prepared.new)
     newly_unreferenced = _newly_unreferenced(prepared, reported) if is_pruned else ()
     counts = count_specs(
@@ -376,7 +376,7 @@ def _newly_unreferenced(prepared: _Prepared, reported: Reported) -> tuple[Spec, 
     more = {s for s, count in new.items() if s.is_unreferenced and count > vanished[s]}
     hashes = {kept.hash for kept in prepared.restacked if kept.after.is_unreferenced}
     if more:
-        hashes |= {spec_hash for spec_hash, signature in prepared.came.items() if signature in more}
+        hashes |= {spec_hash for spec_hash, signature in prepared.added.items() if signature in more}
     return tuple(Spec(spec_hash, prepared.new[spec_hash]) for spec_hash in sorted(hashes))
 
 

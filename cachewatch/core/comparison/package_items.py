@@ -36,7 +36,7 @@ from cachewatch.core.model import (
 )
 from cachewatch.core.statement_kinds import (
     RANKS,
-    TOLD_AS,
+    STATEMENT_OF,
     Counts,
     Items,
     OwnedLoss,
@@ -111,7 +111,7 @@ class _ItemsReader:
         self._values = values
         self._regraded = self._regraded_places()
         self._sums: dict[Items, _Sum] = {}  # by what makes items equal
-        self._known_told: dict[tuple[Hashable, ...], Items] = {}
+        self._known_items: dict[tuple[Hashable, ...], Items] = {}
         self._found_others: dict[tuple[Hashable, ...], Facts] = {}
         self._found_there: dict[tuple[Hashable, ...], tuple[str, ...]] = {}
 
@@ -133,7 +133,7 @@ class _ItemsReader:
 
     def _of_match(self, match: SpecMatch) -> _EqualItems:
         before, after = match.before, match.after
-        kind = TOLD_AS[match.kind]
+        kind = STATEMENT_OF[match.kind]
         if kind is StatementKind.RECONFIGURED:
             old, has = (
                 _unlike(before, after),
@@ -162,7 +162,7 @@ class _ItemsReader:
         )
 
     def _of_vanished(self, gone: SignatureCount) -> _EqualItems:
-        kind, signature = TOLD_AS[gone.spec_class], gone.signature
+        kind, signature = STATEMENT_OF[gone.spec_class], gone.signature
         named = self._configuration(signature, is_before=True) if kind is StatementKind.NARROWED else ()
         system = self._system_change(signature, gone.counterpart, gone.spec_class)
         return _EqualItems(
@@ -182,7 +182,7 @@ class _ItemsReader:
         )
 
     def _of_new(self, new: SignatureCount) -> _EqualItems:
-        kind, signature = TOLD_AS[new.spec_class], new.signature
+        kind, signature = STATEMENT_OF[new.spec_class], new.signature
         named = self._configuration(signature, is_before=False) if kind is StatementKind.WIDENED else ()
         remaining: tuple[str, ...] = ()
         if kind is StatementKind.UNREFERENCED:
@@ -258,7 +258,7 @@ class _ItemsReader:
         )
 
     def _add(self, step: _EqualItems) -> None:
-        items = self._told(step)
+        items = self._in_places(step)
         stories = (*items.stories, step.otherwise) if not step.otherwise.is_system else (step.otherwise,)
         key = replace(
             items,
@@ -278,14 +278,14 @@ class _ItemsReader:
             if signature is not None:
                 total.kinds |= {kind for kind, values, names in changed if not values.isdisjoint(names(signature))}
 
-    def _told(self, step: _EqualItems) -> Items:
+    def _in_places(self, step: _EqualItems) -> Items:
         """Return items with what changed in their places; it is the same for all with equal versions and places."""
         key = (_built_for(step.before), _built_for(step.after), step.counts.kept)
-        if key not in self._known_told:
-            self._known_told[key] = self._tell(step)
-        return self._known_told[key]
+        if key not in self._known_items:
+            self._known_items[key] = self._described(step)
+        return self._known_items[key]
 
-    def _tell(self, step: _EqualItems) -> Items:
+    def _described(self, step: _EqualItems) -> Items:
         before, after = step.before, step.after
         old, new = (self._places(side) for side in (before, after))
         places = old | new
@@ -293,7 +293,9 @@ class _ItemsReader:
         stories = tuple(dict.fromkeys(self._stories(step, old, new)))
         kinds = {kind for place in places if place in self._judged for kind in self._judged[place].kinds}
         # A spec with neither version of an upgrade is not part of it, even in the same place.
-        kinds -= {Kind(kind) for kind in {TOLD_AS[verdict] for verdict in REGRADED} - {one.kind for one in stories}}
+        kinds -= {
+            Kind(kind) for kind in {STATEMENT_OF[verdict] for verdict in REGRADED} - {one.kind for one in stories}
+        }
         if self._change.status is not Status.CHANGED:
             kinds |= {Kind.PACKAGE_ADDED, Kind.PACKAGE_REMOVED}
         if any(map(self._moved_to.get, places)):
@@ -422,7 +424,7 @@ class _ItemsReader:
         verdict = judged.verdict
         if verdict in REGRADED:
             if lost or gained:
-                yield Story(kind=TOLD_AS[verdict], before=judged.before[-1:], after=judged.after[-1:])
+                yield Story(kind=STATEMENT_OF[verdict], before=judged.before[-1:], after=judged.after[-1:])
         elif verdict is Verdict.LOST:
             if is_old:
                 yield Story(kind=StatementKind.PLACE_LOST, before=judged.before)
@@ -461,7 +463,7 @@ class _ItemsReader:
         changes: defaultdict[StatementKind, list[PlaceChange]] = defaultdict(list)
         for judged in self._change.places:
             if judged.verdict in REGRADED and self._sees(judged.stack):
-                changes[TOLD_AS[judged.verdict]].append(judged)
+                changes[STATEMENT_OF[judged.verdict]].append(judged)
         return {kind: self._regraded_story(kind, changes[kind]) for kind in sorted(changes, key=RANKS.__getitem__)}
 
     def _regraded_story(self, kind: StatementKind, judged: Sequence[PlaceChange]) -> Story:

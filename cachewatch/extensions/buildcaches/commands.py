@@ -81,7 +81,7 @@ def record(
     if format_ == "json":
         write_json("record", done)
     elif not quiet:
-        _tell(done, into)
+        _print_summary(done, into)
     warn_of(done.diagnostics)
     for failed in done.failed:
         say(f"{failed.tag}: not recorded: {failed.message}")
@@ -91,7 +91,7 @@ def record(
     return 3 if done.held or done.failed else 4 if is_loss else 0
 
 
-def _tell(done: Recorded, into: str) -> None:
+def _print_summary(done: Recorded, into: str) -> None:
     if done.commit is None:
         if not done.held:
             click.echo(f"{safe(into)}: no changes.")

@@ -185,9 +185,9 @@ def _changes(repository: Repository, pairs: Sequence[_Pair[Key]]) -> Iterator[tu
         change = changes[0]
         if len(changes) > 1:
             # If a folder replaces a link, or the other way round, git reports one as removed and the other as added.
-            went, came = sorted(changes, key=lambda each: bool(each.after))[:2]
-            is_one = len(changes) == 2 and not went.after and not came.before
-            change = came._replace(before_mode=went.before_mode, before=went.before)
+            old, new = sorted(changes, key=lambda each: bool(each.after))[:2]
+            is_one = len(changes) == 2 and not old.after and not new.before
+            change = new._replace(before_mode=old.before_mode, before=old.before)
             change = change if is_one else TreeChange(name, TWICE, TWICE, "", "")
         yield pairs[place][0], name.decode(), change
 

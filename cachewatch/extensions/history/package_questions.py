@@ -273,7 +273,7 @@ def facts_of(index: Index, tag: str, number: int, selection: Selection) -> tuple
     """Return what revision `number` changed in the selected part of `tag`, in words and as values for JSON."""
     if not number:
         return (), []
-    _, report = TagStates(index, tag, number - 1, lambda _: True).tell_next(selection)
+    _, report = TagStates(index, tag, number - 1, lambda _: True).advance_and_compare(selection)
     clauses = clauses_of_statements(report.statements)
     return tuple(clause.line for clause in clauses), [statement_values(one) for one in report.statements]
 

@@ -146,7 +146,7 @@ class TagStates:
             for package in packages
         ]
 
-    def tell_next(
+    def advance_and_compare(
         self,
         selection: Selection = _EVERYTHING,
         stacks_of: Callable[[str], frozenset[str] | None] = lambda _: None,

@@ -109,12 +109,12 @@ class VersionDifference(Struct, frozen=True):
     A hash that means another spec than before is among the removed and the added ones.
     """
 
-    went: BySpec
-    came: BySpec
+    removed: BySpec
+    added: BySpec
     changed: Mapping[str, tuple[Signature, Signature]]  # in other stacks, or written differently
 
     def __bool__(self) -> bool:
-        return bool(self.went or self.came or self.changed)
+        return bool(self.removed or self.added or self.changed)
 
 
 def difference(before: BySpec, after: BySpec, *, is_compiler_unknown: bool) -> VersionDifference:
@@ -143,14 +143,14 @@ def count_step(
     is_compiler_unknown: bool,
 ) -> tuple[StepCounts, list[StackTally]]:
     """Return how many specs a version added, removed and rebuilt, in all and by set of stacks."""
-    gone, new = Counter(differing.went.values()), Counter(differing.came.values())
+    gone, new = Counter(differing.removed.values()), Counter(differing.added.values())
     versions = {version for signature in (*gone, *new) for version in signature.versions}
     # Some may be equal for Spack but spelled differently (1.2 and 1-2).
     if is_compiler_unknown or len({version_identity(version) for version in versions}) < len(versions):
         rebuilt = _compared(package, before, after)
     else:
         rebuilt = {signature: min(count, new[signature]) for signature, count in gone.items() if signature in new}
-    counts = len(differing.came), len(differing.went), sum(rebuilt.values())
+    counts = len(differing.added), len(differing.removed), sum(rebuilt.values())
     step = StepCounts(version.revision, *counts, is_compiler_unknown, is_there=version.blob is not None)
     return step, list(_tallies(version.revision, differing, gone, new, rebuilt))
 
@@ -267,12 +267,12 @@ class Follower:
 
     def _move(self, revision: int, differing: VersionDifference) -> None:
         """End the intervals of removed specs and begin those of added ones; both for changed specs."""
-        for spec_hash, signature in differing.went.items():
+        for spec_hash, signature in differing.removed.items():
             self._ended[signature, self._first.pop(spec_hash), revision].append(spec_hash)
         for spec_hash, (before, _) in differing.changed.items():
             self._ended[before, self._first[spec_hash], revision].append(spec_hash)
             self._first[spec_hash] = revision
-        self._first.update(dict.fromkeys(differing.came, revision))
+        self._first.update(dict.fromkeys(differing.added, revision))
 
     def _intervals(self) -> Iterator[Interval]:
         for one, signature in self._specs.items():

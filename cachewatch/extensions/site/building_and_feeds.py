@@ -96,14 +96,14 @@ def page_feed(kind: str, name: str, values: View, revisions: Revisions) -> View:
     `values` has the values of its page.
     """
     home = f"{file_name(name)}.html"
-    happened: list[Happening] = [one for one in values["happenings"] if one.came or one.went]
+    happened: list[Happening] = [one for one in values["happenings"] if one.added or one.removed]
     entries = []
     for event in happened[:_MOST_ENTRIES]:
         sides = [
             (word, tuple(markup(link.text) for link in links), f"and {more:,} more" if more else "")
             for word, links, more in (
-                ("added", event.came, event.more_came),
-                ("removed", event.went, event.more_went),
+                ("added", event.added, event.more_added),
+                ("removed", event.removed, event.more_removed),
             )
             if links
         ]

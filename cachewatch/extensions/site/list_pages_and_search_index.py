@@ -204,7 +204,7 @@ def stack_pages(past: TagHistory, totals: Totals) -> Mapping[str, View]:
             members[stack][history.package] = Present(specs=sum(found.count for found in copies), copies=copies)
         address = _UP + page("package", history.package)
         for step in history.steps:
-            for place, side in enumerate(() if step.is_baseline else (step.came, step.went)):
+            for place, side in enumerate(() if step.is_baseline else (step.added, step.removed)):
                 for stack, version in side:
                     link = Link(f"{shown(history.package)} {shown(version, 24)}", address)
                     events[stack][step.revision][place].append(link)
@@ -228,10 +228,10 @@ def _stack_page(  # noqa: PLR0917
         Happening(
             moment=revisions[revision],
             specs=f"{specs[revision]:,}",
-            came=tuple(added[:_MOST_NAMED]),
-            went=tuple(removed[:_MOST_NAMED]),
-            more_came=max(0, len(added) - _MOST_NAMED),
-            more_went=max(0, len(removed) - _MOST_NAMED),
+            added=tuple(added[:_MOST_NAMED]),
+            removed=tuple(removed[:_MOST_NAMED]),
+            more_added=max(0, len(added) - _MOST_NAMED),
+            more_removed=max(0, len(removed) - _MOST_NAMED),
         )
         for revision, (added, removed) in sorted(events.items(), reverse=True)
     ]

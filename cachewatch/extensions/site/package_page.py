@@ -298,7 +298,7 @@ def _lanes(stays: Sequence[StackStay], places: Mapping[int, float], revisions: R
 def _lane_title(stack: str, stays: Sequence[StackStay], revisions: Revisions) -> str:
     texts = []
     for stay in stays[-8:]:
-        began = f"{stay.came.day}{'' if stay.is_dated else ' or before'}"
+        began = f"{stay.since.day}{'' if stay.is_dated else ' or before'}"
         ended = f" to {revisions[stay.last].day}" if stay.last is not None else ""
         texts.append(f"{shown(stay.version, 24)} {'from' if ended else 'since'} {began}{ended}")
     return f"{shown(stack)}: {', '.join(texts)}"
@@ -311,7 +311,7 @@ def _stay_rows(stays: Sequence[StackStay], revisions: Revisions) -> list[View]:
         {
             "stack": stack_link(stay.stack, _UP),
             "version": shown(stay.version, 40),
-            "came": stay.came,
+            "since": stay.since,
             "is_dated": stay.is_dated,
             "went": None if stay.last is None else revisions[stay.last],
             "lag": "" if stay.lag is None else "first" if stay.is_first else f"{days(stay.lag)} later",
@@ -332,7 +332,7 @@ def _runs(steps: Sequence[PackageStep]) -> list[list[PackageStep]]:
 
 
 def _is_noise(step: PackageStep) -> bool:
-    return step.counts.keys() == {"rebuilt"} and not step.came and not step.went
+    return step.counts.keys() == {"rebuilt"} and not step.added and not step.removed
 
 
 def _happening(run: Sequence[PackageStep], revisions: Revisions) -> Happening:
@@ -342,8 +342,8 @@ def _happening(run: Sequence[PackageStep], revisions: Revisions) -> Happening:
         moment=revisions[step.revision],
         counts=tuple(Figure(f"{counts[kind]:,}", kind) for kind in KINDS if counts.get(kind)),
         specs=f"{step.specs:,}",
-        came=_versions(step.came),
-        went=_versions(step.went),
+        added=_versions(step.added),
+        removed=_versions(step.removed),
         note=f"in {len(run)} revisions from {revisions[run[-1].revision].day} on" if len(run) > 1 else "",
     )
 

@@ -163,10 +163,10 @@ class Happening(Struct, frozen=True):
     moment: DatedRevision
     specs: str
     counts: tuple[Figure, ...] = ()
-    came: tuple[Link, ...] = ()
-    went: tuple[Link, ...] = ()
-    more_came: int = 0
-    more_went: int = 0
+    added: tuple[Link, ...] = ()
+    removed: tuple[Link, ...] = ()
+    more_added: int = 0
+    more_removed: int = 0
     note: str = ""
 
 

@@ -128,7 +128,7 @@ def read(repository: Repository, index: Index, planned: Plan, known: SiteContent
 
 
 # The changes of one revision: a step for each changed package, and the report; None for the first revision of the site.
-_Told = tuple[list[tuple[str, PackageStep]], Report | None]
+_RevisionChanges = tuple[list[tuple[str, PackageStep]], Report | None]
 
 
 class _Reading:
@@ -155,8 +155,8 @@ class _Reading:
         stories = list(known.stories) if known else []
         steps = {one.package: list(one.steps) for one in known.past.packages} if known else {}
         causes = dict(known.causes) if known else {}
-        for number, (told, report) in enumerate(self._told(len(stories), jobs), len(stories)):
-            for package, step in told:
+        for number, (package_steps, report) in enumerate(self._changes(len(stories), jobs), len(stories)):
+            for package, step in package_steps:
                 steps.setdefault(package, []).append(step)
             explained = _with_causes(self._repository, report, number, causes) if report else None
             stories.append(story_of(explained) if explained else RevisionStory())
@@ -210,19 +210,19 @@ class _Reading:
             (changeset,) = changesets(comparison, selection, NoCollector, jobs=jobs)
             return story_of(read_report(changeset, Requested(most=0, wants=lambda _: True)))
 
-    def _told(self, start: int, jobs: int) -> Iterator[_Told]:
+    def _changes(self, start: int, jobs: int) -> Iterator[_RevisionChanges]:
         """Yield the changes by each revision, beginning with number `start` of the site."""
         numbers = range(self._begin + start, self._until + 1)
         runs = [numbers[n : n + _REVISIONS_AT_ONCE] for n in range(0, len(numbers), _REVISIONS_AT_ONCE)]
         enough = jobs if len(runs) > 1 else 1
 
-        def make_work() -> Callable[[Sequence[int]], list[_Told]]:
+        def make_work() -> Callable[[Sequence[int]], list[_RevisionChanges]]:
             index = self._index if enough == 1 else Index(self._index.path)
             index.number_of(self._chain[-1].revision)  # a force-push may have taken it out meanwhile
             repository = self._repository if enough == 1 else self._repository.reopened()
             states: list[TagStates] = []
 
-            def work(run: Sequence[int]) -> list[_Told]:
+            def work(run: Sequence[int]) -> list[_RevisionChanges]:
                 if not states or states[0].number != run[0] - 1:
                     states[:] = [TagStates(index, self._tag, max(run[0] - 1, self._begin), self._packages)]
                 return [self._revision(states[0], number, repository) for number in run]
@@ -232,12 +232,12 @@ class _Reading:
         for told in in_processes(make_work, runs, enough):
             yield from told
 
-    def _revision(self, states: TagStates, number: int, repository: Repository) -> _Told:
+    def _revision(self, states: TagStates, number: int, repository: Repository) -> _RevisionChanges:
         changes: Iterable[tuple[DocumentChange, PackageChange]]
         if number == self._begin:
             changes, report = compared(states.begin(), self._tag), None
         else:
-            changes, report = states.tell_next(
+            changes, report = states.advance_and_compare(
                 stacks_of=lambda commit: stacks_of(repository, Revision(commit, commit, None, None)).get(self._tag)
             )
         steps = [

@@ -429,7 +429,7 @@ def clauses_of_statements(statements: Iterable[Statement]) -> list[Clause]:
 
 def title(digest: Digest, words: Words) -> str:
     """Return the subject in ASCII: the first fact, the second if it fits, and the number of the commonest others."""
-    facts = told_in_subject(digest.assessment)
+    facts = facts_of_subject(digest.assessment)
     prefix = subject_prefix(digest.subscription, is_urgent=digest.is_urgent)
     room = WIDEST - len(prefix)
     clauses = clauses_of(digest, facts, words)
@@ -479,7 +479,7 @@ def _pruned(digest: Digest, words: Words) -> str:
     return safe(said)[:_LONGEST_NAME]
 
 
-def told_in_subject(assessment: Assessment) -> list[Fact]:
+def facts_of_subject(assessment: Assessment) -> list[Fact]:
     """Return the facts for a subject; harmless and routine ones only if there are no others."""
     loud = [one for one in assessment.facts if one.rank < Rank.HARMLESS]
     new = [tag for one in assessment.facts if one.kind == "snapshot" for tag in one.tags]
@@ -527,7 +527,7 @@ def subject_prefix(subscription: str, *, is_urgent: bool = False, is_notice: boo
 
 def sentence(digest: Digest, words: Words) -> str:
     """Return the heading of a digest: its first two facts."""
-    found = clauses_of(digest, told_in_subject(digest.assessment), words)[:2]
+    found = clauses_of(digest, facts_of_subject(digest.assessment), words)[:2]
     return capitalized("; ".join(one.forms[0] for one in found) or _nothing(digest, words))
 
 

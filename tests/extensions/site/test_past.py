@@ -48,9 +48,9 @@ def test_each_revision_is_told(zlib: Path) -> None:
     first, second, third = _only(past).steps
 
     assert len(past.revisions) == 4
-    assert (first.revision, first.specs, first.came) == (0, 2, (("e4s", "1.0"), ("ml", "1.0")))
+    assert (first.revision, first.specs, first.added) == (0, 2, (("e4s", "1.0"), ("ml", "1.0")))
     assert (second.revision, second.counts) == (1, {"upgraded": 1})
-    assert (second.came, second.went) == ((("e4s", "1.1"),), (("e4s", "1.0"),))
+    assert (second.added, second.removed) == ((("e4s", "1.1"),), (("e4s", "1.0"),))
     assert third.revision == 3
     assert _only(past).present.versions == {"1.1"}
     assert _stays(_only(past)) == [
@@ -121,7 +121,7 @@ def test_since_makes_a_baseline(zlib: Path) -> None:
         ("ml", "1.0", 0, 2, False),
         ("ml", "1.1", 2, None, True),
     ]
-    assert package.stays[0].came == _past(zlib).revisions[1]
+    assert package.stays[0].since == _past(zlib).revisions[1]
     assert package.stays[2].lag == 2.0
 
 
