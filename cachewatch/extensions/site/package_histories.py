@@ -23,7 +23,7 @@ from cachewatch.core.model import Kind, PackageChange, Signature
 from cachewatch.core.statement_kinds import Severity, Statement, StatementKind
 from cachewatch.extensions.history.restored_documents import HeldSpecs
 from cachewatch.extensions.history.schema_and_location import unpack
-from cachewatch.report.diff_blocks_and_colours import Block, Requested, tell
+from cachewatch.report.diff_blocks_and_colours import Block, Requested, blocks_of
 from cachewatch.report.digests.subject import clauses_of_statements
 from cachewatch.report.words import name_of, staying, where
 
@@ -109,8 +109,8 @@ class PackageStep(Struct, frozen=True, array_like=True):
     specs: int  # number afterwards
     counts: Mapping[str, int]  # the counts of SpecCounts that are not 0
     stacks: Mapping[str, int]  # change of the number of specs by stack
-    came: tuple[tuple[str, str], ...] = ()  # new pairs of stack and version
-    went: tuple[tuple[str, str], ...] = ()
+    added: tuple[tuple[str, str], ...] = ()  # new pairs of stack and version
+    removed: tuple[tuple[str, str], ...] = ()
     is_gone: bool = False  # the document was removed
     # It is the first readable version, of unknown age, or that of the first revision of the site.
     is_baseline: bool = False
@@ -123,8 +123,8 @@ class StackStay(Struct, frozen=True, array_like=True):
     version: str
     first: int  # number of the revision that added it; 0 if before the first one of the site
     last: int | None  # number of the revision that removed it; None while it is present
-    came: DatedRevision
-    is_dated: bool = True  # it was added in the revision `came`, and not perhaps before
+    since: DatedRevision
+    is_dated: bool = True  # it was added in the revision `since`, and not perhaps before
     lag: float | None = None  # days after the first stack that had the version; None if unknown
     is_first: bool = False  # no other stack had the version before
 
@@ -154,7 +154,7 @@ class TagHistory(Struct, frozen=True, kw_only=True):
 
 def lost_by(history: PackageHistory) -> Mapping[str, int]:
     """Return the stacks that no longer have the package, with the number of the revision that removed it."""
-    found = {stack: step.revision for step in history.steps for stack, _ in step.went if stack}
+    found = {stack: step.revision for step in history.steps for stack, _ in step.removed if stack}
     return {stack: revision for stack, revision in found.items() if stack not in history.present.stacks}
 
 
@@ -208,8 +208,8 @@ def step_of(number: int, change: PackageChange, *, is_gone: bool, is_baseline: b
         specs=change.counts.after,
         counts={} if is_baseline else {name: n for name in _COUNTED if (n := getattr(change.counts, name))},
         stacks=_differences(change),
-        came=tuple(sorted(new - old)),
-        went=tuple(sorted(old - new)),
+        added=tuple(sorted(new - old)),
+        removed=tuple(sorted(old - new)),
         is_gone=is_gone,
         is_baseline=is_baseline,
     )
@@ -334,7 +334,7 @@ def tone_of(kind: StatementKind, severity: Severity) -> Tone:
     return Tone.NEWS if kind in _ADDING else _TONES[severity]
 
 
-class ToldFact(Struct, frozen=True, array_like=True):
+class FactInWords(Struct, frozen=True, array_like=True):
     """One change in words, with its tone."""
 
     tone: Tone
@@ -360,7 +360,7 @@ class NewVersion(Struct, frozen=True, array_like=True):
 class RevisionStory(Struct, frozen=True, kw_only=True):
     """The changes by one revision in words: for lists (`facts`), its page (`sections`), plots and the first page."""
 
-    facts: tuple[ToldFact, ...] = ()
+    facts: tuple[FactInWords, ...] = ()
     total: str = ""
     sections: tuple[Block, ...] = ()
     marks: tuple[Mark, ...] = ()
@@ -372,7 +372,7 @@ def story_of(report: Report) -> RevisionStory:
     if not report.statements:
         return RevisionStory()
     asked = Requested(most=_MOST_ENTRIES, wants=lambda _: True, names_packages=True)
-    blocks_and_total = tell(report, asked)
+    blocks_and_total = blocks_of(report, asked)
     return RevisionStory(
         facts=tuple(_facts(report.statements))[:_MOST_FACTS],
         total=blocks_and_total.total,
@@ -382,12 +382,12 @@ def story_of(report: Report) -> RevisionStory:
     )
 
 
-def _facts(statements: Sequence[Statement]) -> Iterator[ToldFact]:
+def _facts(statements: Sequence[Statement]) -> Iterator[FactInWords]:
     """Yield the statements in words, the most important first."""
     for clause in clauses_of_statements(statements):
         tone = tone_of(clause.statement.kind, clause.statement.severity)
         is_harmless = tone is Tone.ATTENTION and clause.first.rank is Rank.HARMLESS
-        yield ToldFact(
+        yield FactInWords(
             Tone.CHANGED if is_harmless else tone,
             _bounded(clause.line),
         )
