@@ -24,7 +24,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from cachewatch.core.changesets import Changeset
 from cachewatch.core.escaping_and_mentions import code, markdown, safe
 from cachewatch.errors import TemplateError, WorkFailed
-from cachewatch.report import words
+from cachewatch.report import dates_and_totals, words
 from cachewatch.report.dates_and_totals import how_long
 from cachewatch.report.diff_blocks_and_colours import Requested
 from cachewatch.report.diff_formats import grouped_reports
@@ -148,7 +148,7 @@ Job = tuple[str, Context]  # the name of a template, and what it is given
 
 def render(name: str, **context: Any) -> str:
     """Render our own template `name`. Raises TemplateError with the template and the reason."""
-    return _render(_environment(None), name, {"words": words, **context})
+    return _render(_environment(None), name, {"words": words, "dates": dates_and_totals, **context})
 
 
 @contextmanager
