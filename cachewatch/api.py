@@ -258,10 +258,10 @@ class OpenCatalogue:
     ) -> Iterator[TagChangeset]:
         """Compare two states, and return a changeset for each tag that differs.
 
-        It has no packages if nothing in it is selected; one without packages is returned if there is no other.
-        `before` and `after` are as for `cachewatch diff`: a revision, a date, REVISION:TAG, or the path of a document
-        or a folder of documents. Without `after`, it is HEAD, or this folder of documents. The filters take globs, as
-        the options of `cachewatch diff` do.
+        If no tag with selected packages differs, one changeset without packages is returned. `before` and `after` are
+        as for `cachewatch diff`: a revision, a date, REVISION:TAG, or the path of a document or a folder of documents.
+        Without `after`, it is HEAD, or this folder of documents. The filters take globs, as the options of `cachewatch
+        diff` do.
         """
         self._check_open()
         with _own_errors():
@@ -390,8 +390,8 @@ def coverage(
 ) -> CoverageReport:
     """Return which binaries of an environment a catalogue or a live build cache has.
 
-    `environment` is a spack.lock, a spack.yaml or their folder, or one that was read before. `where` may also be what
-    `open` takes. `revision` is one of a repository, as in `OpenCatalogue.diff`; HEAD if omitted.
+    `environment` is a spack.lock, a spack.yaml, their folder, or an Environment. `where` may also be an address, as for
+    `open`. `revision` is a revision of a repository, as for `OpenCatalogue.diff`; HEAD if omitted.
     """
     if not isinstance(environment, Environment):
         path = _text(environment, "an environment", "as the path of a spack.lock or spack.yaml, or an Environment")

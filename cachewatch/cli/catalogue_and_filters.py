@@ -378,7 +378,7 @@ def check_names(filters: Mapping[str, Sequence[str]], comparison: Comparison, do
 
 
 def nothing_has(name: str, pattern: str, values: Values, where: str) -> str:
-    """Return the sentence that `pattern` matches none of `values`, with similar names; `where` says where not."""
+    """Return the sentence that `pattern` matches none of `values` in the place `where`, with similar names."""
     known = values[name] | ({value.partition("@")[0] for value in values[name]} if name == "compiler" else set())
     return f"no {'version' if name == 'versions' else name} matches {where}{did_you_mean(pattern, sorted(known), MOST_NAMES)}"
 

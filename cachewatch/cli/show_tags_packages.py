@@ -311,7 +311,7 @@ class _Catalogue:
 
     @cached_property
     def _graph(self) -> Any:
-        """The recorded dependency graph of the tag, or None; what cannot be read of it is named at the end."""
+        """The recorded dependency graph of the tag, or None; unreadable parts are reported at the end."""
         repository, revision = self._open()
         causes = extensions().hook.causes(repository=repository)
         graph = causes and causes.graph(revision.commit, revision.tag or tag_names.DEFAULT_TAG)
@@ -387,10 +387,9 @@ def _listing(names: Complete) -> Callable[[Callable[..., Any]], Callable[..., An
 def tags(*, patterns: tuple[str, ...], rev: str, repo: str | None, **form: Any) -> int:
     """List the tags of a catalogue: branches, releases and snapshots.
 
-    Each with its number of packages, and of the stacks that the file of tags
-    names; `cachewatch stacks` counts those of documents. !GLOB excludes. Exits
-    with 4 if a document is empty, or is none where one should be; such are not
-    counted. Whether others can be read, `cachewatch packages --tag TAG` says.
+    Prints the number of packages of each tag, and of the stacks that the file of tags names; `cachewatch stacks` counts
+    the stacks in documents. !GLOB excludes. Exits with 4 if a document is empty, or if another file is in its place;
+    such packages are not counted. `cachewatch packages --tag TAG` says whether the others can be read.
     """
     with closing(ProgressLine()) as line, closing(open_catalogue(repo, line)) as repository:
         revision = resolve(repository, rev)

@@ -48,7 +48,7 @@ def warn_of(faults: Iterable[Diagnostic], *, most: int | None = None, more: str 
 
 
 def warn_of_graph(what: str) -> None:
-    """Warn that a dependency graph cannot be read; `what` says why."""
+    """Warn that a dependency graph is unreadable, for the reason `what`."""
     warn(f"{what}; its specs are left out, and the causes of others end there")
 
 

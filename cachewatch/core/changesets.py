@@ -253,13 +253,13 @@ _NO_EVENTS = (StatementKind.TAG_ADDED, StatementKind.TAG_REMOVED, StatementKind.
 
 
 class Collector(Protocol):
-    """Keeps what an output format needs of each package."""
+    """Keeps the part of each package that an output format needs."""
 
     def add(self, change: PackageChange) -> None:
         """Add the changes of one package."""
 
     def take(self) -> Any:
-        """Return what was kept; called once. The result may be sent to another process."""
+        """Return the collected parts; called once. The result may be sent to another process."""
 
 
 class NoCollector:
@@ -388,7 +388,7 @@ class Changeset:
         self.explain: Callable[[], Sequence[Explanation]] | None = None  # explains rebuilt specs, if requested
 
     def collected(self) -> Iterator[Any]:
-        """Compare the packages in batches, and yield what the collector kept of each batch."""
+        """Compare the packages in batches, and yield the collected parts of each batch."""
         for batch in self._batches:
             self.tally.join(batch.tally)
             self._diagnostics += batch.diagnostics

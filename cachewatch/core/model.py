@@ -368,7 +368,7 @@ class StackVersions(Struct, frozen=True, gc=False):
 
 
 class LossClass(_Word):
-    """What a tag still has for what a place or machine lost: the first of these that applies."""
+    """The nearest build that a tag still has for a lost place or machine: the first of these that applies."""
 
     KEPT = "kept"  # the same binary, which another stack builds
     EQUAL = "equal"  # another binary of the version with the same variants that these machines run
@@ -418,7 +418,7 @@ class Machine(Struct, frozen=True, order=True):
 
 
 class Outside(Struct, frozen=True, kw_only=True):
-    """What a place that lost all selected specs of a package still has outside of the selection."""
+    """The builds outside of the selection in a place that lost all selected specs of a package."""
 
     version: str = ""  # the newest, if versions are selected
     compilers: tuple[str, ...] = ()  # that the lost specs did not have
@@ -475,7 +475,7 @@ class SignatureCount(Struct, frozen=True, gc=False):
 
 
 class SpecMatch(Struct, frozen=True, gc=False):
-    """`count` removed specs of one signature, paired with added ones; which one with which cannot be known."""
+    """`count` removed specs of one signature, paired with as many added ones; the pairs of hashes are unknown."""
 
     kind: MatchKind
     before: Signature

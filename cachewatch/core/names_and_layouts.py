@@ -186,7 +186,7 @@ def why_contested(paths: Sequence[str], root: str = "") -> str:
 
 
 def _tells_apart(one: str, other: str) -> str:
-    """Return a pattern in which the one folder that differs between two paths is the tag; "" if there is none."""
+    """Return the pattern of two paths that differ in one folder, which is the tag; "" if they differ otherwise."""
     (*folders, name), (*others, other_name) = one.split("/"), other.split("/")
     differing = [place for place, pair in enumerate(zip(folders, others, strict=False)) if pair[0] != pair[1]]
     if name != other_name or len(folders) != len(others) or len(differing) != 1:

@@ -90,7 +90,7 @@ class _Assignment:
         return _Head(story.kind, name), story
 
     def _of_tag(self, items: Items, story: Story) -> _Head | None:
-        """Return the statement about the whole tag that explains the items, or None; stacks are not considered."""
+        """Return the statement about the whole tag, but not about a stack, that explains the items, or None."""
         judgement = self._judgement
         if judgement.suspicion and story.kind in (StatementKind.PACKAGE_REMOVED, *LOSSES):
             return self._suspicious

@@ -339,7 +339,7 @@ def _lost(chosen: Chosen, asked: Requested) -> str:
 
 
 def _reasons(statement: Chosen, asked: Requested) -> str:
-    """Return what the tag still has of the lost packages, grouped by reason."""
+    """Return the builds that the tag still has of the lost packages, grouped by reason."""
     chosen, own = set(statement.packages), wording()
     by_reason: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for lost in statement.statement.losses:

@@ -143,7 +143,7 @@ def _block_lines(block: Block, width: int, palette: Palette) -> Iterator[str]:
 
 
 def _aligned(block: Block, width: int, palette: Palette) -> Iterator[str]:
-    """Yield the entries of a block in columns; what is too wide for its column goes below."""
+    """Yield the entries of a block in columns; a cell that is too wide for its column goes below."""
     columns = [(entry.name, entry.fact, entry.specs) for entry in block.entries]
     name, fact, specs = (
         max((len(text) for text in column if len(text) <= most), default=0)

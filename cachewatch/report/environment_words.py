@@ -86,7 +86,7 @@ def coverage_json(coverage: Coverage, against: str) -> bytes:
 
 
 def remark(covered: Resolution) -> str:
-    """Return what the cache has instead of a binary, and what a prune leaves; "" if the binary itself is there."""
+    """Return the nearest build to a missing binary, and the effect of a prune, in words; "" if the binary is there."""
     parts = []
     if covered.nearest is Nearest.NONE:
         parts += [f"the newest there is {covered.suggestion}"] if covered.suggestion else []
@@ -223,7 +223,7 @@ def _changes(own: EnvironmentState, words: Words) -> str:
 
 
 def binaries_said(binaries: Sequence[Resolution], words: Words, copied: Mapping[str, str], own: Set[str]) -> str:
-    """Return what became of the first binaries, `py-torch 2.8.0 is gone, 2.9.0 is there`, and count the others.
+    """Return the fate of the first binaries, `py-torch 2.8.0 is gone, 2.9.0 is there`, and count the others.
 
     `copied` has the day on which readers were asked to copy each package; `own` are the keys of the binaries that they
     could copy as their lock file names them.

@@ -46,7 +46,7 @@ def _alike(items: Iterable[_T], cause_of: Callable[[_T], Cause]) -> list[list[_T
 
 
 def in_words(causes: Sequence[Cause]) -> str:
-    """Return what differs in one package, or equally in several, with the languages of compilers."""
+    """Return the difference in one package, or in several alike, with the languages of compilers."""
     compiled = {f"{one.package} ({', '.join(one.languages)})" if one.languages else one.package for one in causes}
     return _said("said", causes[0], listed(sorted(map(safe, compiled))), len(compiled), words())
 
@@ -68,7 +68,7 @@ def change_in_words(cause: Cause) -> str:
 
 
 def change_of(cause: Cause) -> str:
-    """Return what differs in a package, without its name: `1.3 -> 1.3.1`, `recipe`."""
+    """Return the difference in a package, without its name: `1.3 -> 1.3.1`, `recipe`."""
     is_version = cause.what in (What.VERSION, What.COMPILER)
     return change_in_words(cause) if is_version else safe_name(cause.what.value.replace("-", " "))
 

@@ -251,7 +251,7 @@ def entry_of(statement: Statement) -> str:
 
 
 def name_of(statement: Statement) -> str:
-    """Return what a statement about the whole tag is about: a stack, or which value replaced which."""
+    """Return the subject of a statement about the whole tag: a stack, or the values that replaced each other."""
     if statement.turnover:
         return f"{statement.turnover.gone / max(1, statement.turnover.before):.0%} of the earlier hashes"
     if statement.kind is StatementKind.STACK_MERGED:
@@ -261,7 +261,7 @@ def name_of(statement: Statement) -> str:
 
 
 def reason_of(loss: Loss, own: Words | None = None) -> str:
-    """Return what the tag still has for a loss: `the same binary stays, e4s builds it`."""
+    """Return the builds that the tag still has after a loss, in words: `the same binary stays, e4s builds it`."""
     key = loss.loss_class.value
     if loss.loss_class is LossClass.OTHER and not loss.there:
         key = "other_variants"
@@ -282,7 +282,7 @@ def reason_of(loss: Loss, own: Words | None = None) -> str:
 
 
 def reasons_of_versions(loss: Loss, own: Words) -> str:
-    """Return what the tag has for each lost version, once if equal for all: `of 1.2.2: ...; of 1.2.1: ...`."""
+    """Return the builds left for each lost version, once if equal for all: `of 1.2.2: ...; of 1.2.1: ...`."""
     by_reason: dict[str, list[str]] = {}
     for one in (loss, *loss.older):
         reason = reason_of(one, own)
@@ -298,7 +298,7 @@ def reasons_of_versions(loss: Loss, own: Words) -> str:
 
 
 def outside(lost: OwnedLoss, own: Words) -> str:
-    """Return what a place that lost all selected builds has beside these: `; 1.1 is there (outside of the filter)`."""
+    """Return the unselected builds in a place that lost all selected ones: `; 1.1 is there (outside of the filter)`."""
     there = lost.outside
     if there is None:
         return ""
@@ -321,7 +321,7 @@ def _version_instead(lost: OwnedLoss) -> str:
 
 
 def fates(one: Statement, own: Words, *, is_of_environment: bool = False) -> str:
-    """Return what is left of the packages of a stack or value: `; 50 of its 60 packages have equal builds in e4s`."""
+    """Return the builds left of a stack's or value's packages: `; 50 of its 60 packages have equal builds in e4s`."""
     parts: list[str] = []
     for loss_class in LossClass:
         packages = packages_of(one.losses, loss_class)

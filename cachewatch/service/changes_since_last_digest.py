@@ -97,7 +97,7 @@ class NewSnapshot(Struct, frozen=True):
 
 
 class PendingSource(OpenSource, frozen=True, kw_only=True):
-    """An open source with what a stream has reported of it, to compare everything not reported yet."""
+    """An open source, to compare everything that a stream has not reported yet."""
 
     documents: UnreadDocuments
     returns: Returns
@@ -248,7 +248,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         return replace(news, tag=replace(news.tag, still_missing=missing.packages))
 
     def _departed(self, news: Iterable[TagNews], gap: PendingRange, steps: Steps, bases: Bases) -> Iterator[Departure]:
-        """Yield what was removed from the tags of a range, and tags that were removed as a whole."""
+        """Yield the removals of packages and stacks from the tags of a range, and of whole tags."""
         departures = Departures(self.repository, self.source.name, self.newest)
         departed: list[Departure] = []
         for each in news:

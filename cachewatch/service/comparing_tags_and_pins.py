@@ -148,7 +148,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return replace(comparison, revisions_between=None) if is_judged else comparison
 
     def _is_broken(self, tag: str, earlier: Revision, later: Revision) -> bool:
-        """Tell whether one revision removed more than half of what stacks build in a tag."""
+        """Tell whether one revision removed more than half of the specs that stacks build in a tag."""
         try:
             comparison = compare_revisions(
                 self.repository,
@@ -303,7 +303,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return explained
 
     def left(self, bases: Bases) -> Iterator[tuple[tuple[str, str, Need], Resolution]]:
-        """Yield what tags still have of the builds in open actions, by source, tag and build; stacks do not matter."""
+        """Yield the present state of the builds in open actions, by source, tag and build; stacks do not matter."""
         tasks = [
             one.task for one in self.state.remembered.actions if one.task is not None and one.stream == self.stream.name
         ]
@@ -371,7 +371,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return not any(tag in tags_of(self.repository, side).ids for side in sides)
 
     def pinned(self, learned: list[Fact]) -> Pinned | None:
-        """Return the state of the pinned snapshot, and what a move to the newest one would change.
+        """Return the state of the pinned snapshot, and the effect of a move to the newest one.
 
         If the snapshot is gone and that move loses something, `best` is the newest other one without a loss. That the
         snapshot is gone is returned only once; after that, and without a pin, the result is None.
@@ -396,7 +396,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return replace(first, best=next(older, ""))
 
     def _with_move(self, pin: Pinned, before: Revision, to: str) -> Pinned:
-        """Return `pin` with what moving from it, in revision `before`, to the snapshot `to` gains and loses."""
+        """Return `pin` with the gains and losses of a move from it, in revision `before`, to the snapshot `to`."""
         after = replace(self.newest, tag=to)
         if self.environment is not None:
             held = cover_both(self.repository, self.environment, [before], [after], isolation=self.isolation)

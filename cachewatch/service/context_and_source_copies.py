@@ -42,7 +42,7 @@ from cachewatch.store.transactions_and_upgrades import Connection, Database, aft
 
 
 class News(Struct, frozen=True, kw_only=True):
-    """The newest revision of a source, and what is wrong with the source, if anything."""
+    """The newest revision of a source, and problems with the source, if any."""
 
     revision: str
     time: datetime | None  # when it was published
@@ -207,7 +207,7 @@ class EndingError(Exception):
 
 
 class Context(Struct, kw_only=True):
-    """What a pass works with: configuration, state, log and clock, and whether cachewatch is ending."""
+    """The values for a pass: configuration, state, log and clock, and whether cachewatch is ending."""
 
     config: Config
     database: Database

@@ -240,7 +240,7 @@ def create_digest(context: Context, stream: Stream, comparisons: Comparisons) ->
 
 
 def decide(context: Context, stream: Stream, state: StreamState, comparisons: Comparisons) -> StreamDecision:
-    """Decide what a pass writes for a stream; this reads repositories and runs workers, but not the database.
+    """Decide on a stream: return everything to write. This reads repositories and runs workers, but not the database.
 
     A failure is part of the decision, so that the positions where the stream begins are written all the same.
     """

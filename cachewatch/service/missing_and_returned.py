@@ -111,7 +111,7 @@ class Departures:
         self._newest = newest
 
     def of_tag(self, digest: TagDigest, steps: Steps, base: Revision) -> Iterator[Departure]:
-        """Yield what was removed from a tag, or what a new snapshot lacks that the one before it has."""
+        """Yield the removals from a tag, or those from the snapshot before a new one to the new one."""
         before, after = digest.report.before, digest.report.after
         if before.tag != after.tag:
             if before.tag and after.tag and tag_names.is_snapshot(after.tag):
@@ -211,7 +211,7 @@ class Returns:
     """Finds which remembered removals of a source are undone and not yet reported as such by a stream."""
 
     def __init__(self, repository: Repository, source: str, stream: str, newest: Revision, known: Remembered) -> None:
-        """Look into the revision `newest` for what the subscription remembers as removed (`known`)."""
+        """Compare the revision `newest` with the removals that the subscription remembers (`known`)."""
         self._repository = repository
         self._source = source
         self._stream = stream

@@ -179,7 +179,7 @@ def unread_at_begin(
     found: Iterable[Unreadable],
     isolation: Isolation,
 ) -> Iterator[Unread]:
-    """Yield what a stream that begins at `first` stores about the documents that are unreadable in `newest`."""
+    """Yield the entries to store about documents unreadable in `newest`, for a stream that begins at `first`."""
     for document in found:
         base = None
         with suppress(SourceError):  # the history may not be in this clone

@@ -213,7 +213,7 @@ def _ignored(name: str, folders: Iterable[str]) -> Iterator[Diagnostic]:
 
 
 def _list_anywhere(name: str, layout: Layout) -> list[Listing]:
-    """List all documents below `name`. Raises an error, which says what was found instead, if there are none."""
+    """List all documents below `name`. Raises an error that names the files there instead, if there are none."""
     root = f"{name.rstrip('/')}/"
     unread: dict[str, str] = {}
     other_files: list[str] = []  # that could be documents and are none

@@ -71,7 +71,7 @@ def replaced_versions(statements: Iterable[Statement]) -> Iterator[str]:
 
 
 def _is_open(task: Action, left: Resolution | None) -> bool:
-    """Tell whether an action is still needed for a build, given what its tag has of it; None means nothing new."""
+    """Tell whether an action is still needed for a build; `left` is its state in the tag, None if unchanged."""
     if left is None or left.loss_class is LossClass.GOING:
         return True
     if task.because is Because.DOWNGRADED:

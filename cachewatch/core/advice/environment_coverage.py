@@ -176,7 +176,7 @@ def cover(environment: Environment, holdings: Holdings, *, is_pruned: bool = Tru
 
 
 def compare_coverage(before: Coverage, after: Coverage) -> CoverageChange:
-    """Return what changed for the binaries of one environment between two states of a cache."""
+    """Return the changes for the binaries of one environment between two states of a cache."""
     nothing = {covered.need: covered for covered in cover(after.environment, {}).needs}
     had = nothing | {covered.need: covered for covered in before.needs}
     pairs = [(had[covered.need], covered) for covered in after.needs]

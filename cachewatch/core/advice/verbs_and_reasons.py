@@ -129,7 +129,7 @@ class Home(Struct, frozen=True):
 
 
 class Known(Struct, frozen=True, kw_only=True):
-    """What is remembered of earlier digests of the same subscription."""
+    """The facts from earlier digests of the same subscription."""
 
     since: Mapping[tuple[str, Verb, str], str] = field(default_factory=dict)  # day by source, verb and name
     met: frozenset[str] = frozenset()  # hashes of the environment that were ever present

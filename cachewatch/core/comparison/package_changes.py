@@ -90,7 +90,7 @@ class Reported(Struct, frozen=True):
 
 
 def report_differences(pairs: Mapping[str, SpecSides]) -> Mapping[str, Reported]:
-    """Return what was added and removed between the two sides of each package.
+    """Return the differences between the two sides of each package.
 
     DeepDiff, which is used here and nowhere else, gets all packages in one call, because each call has a fixed cost:
 
@@ -146,7 +146,7 @@ def _read_report(
     signatures: Mapping[str, Signature],
     reported: Mapping[str, Reported],
 ) -> None:
-    """Call DeepDiff, and add what it reports to `reported`, by package."""
+    """Call DeepDiff, and add its report to `reported`, by package."""
     report = DeepDiff(before, after, view="tree", threshold_to_diff_deeper=0, ignore_private_variables=False)
     for level in chain.from_iterable(report.values()):
         package, *path = level.path(output_format="list")

@@ -255,7 +255,7 @@ def _most_first(stacks: Iterable[str], items: Iterable[Items], field_name: str) 
 
 
 def _merges(seen: Observation, lost: Iterable[str], gained: Iterable[str]) -> tuple[Merge, ...]:
-    """Return merged or renamed stacks; removed stacks that went into the same new ones are one merge."""
+    """Return merged or renamed stacks; removed stacks whose packages are in the same new stacks are one merge."""
     groups: list[tuple[set[str], set[str]]] = []
     missing: dict[str, set[str]] = {}
     for stack in sorted(lost):

@@ -363,8 +363,8 @@ def when(
 ) -> None:
     """Show since when a version is in each stack, and until when.
 
-    The lag is the time since the first stack had that version. `<=` marks what was there in the first readable
-    version of the document: it came then or before. `until` is the first revision without it.
+    The lag is the time since the first stack had that version. `<=` marks versions in the first readable version of the
+    document: they were added then or before. `until` is the first revision without it.
     """
     name, at, versions = package.partition("@")
     with open_history(asked["repo"], asked["db"]) as index:

@@ -385,7 +385,7 @@ Ranked = tuple[int, int, str, Example]
 
 
 class DigestPart(Struct, frozen=True):
-    """What a digest keeps of some packages."""
+    """The parts of some packages that a digest needs."""
 
     versions: tuple[VersionsChange, ...]
     examples: list[Ranked]
@@ -394,7 +394,7 @@ class DigestPart(Struct, frozen=True):
 
 
 class DigestCollector:
-    """A collector that keeps what a digest needs of packages besides statements."""
+    """A collector for digests: it keeps versions, examples and the table, but no statements."""
 
     def __init__(self, wants: Wants, *, has_table: bool = True) -> None:
         """Collect only changes of kinds that `wants` accepts."""
@@ -406,7 +406,7 @@ class DigestCollector:
         self._has_table = has_table
 
     def add(self, change: PackageChange) -> None:
-        """Keep what a digest needs of one package."""
+        """Keep the versions, the example and the table rows of one package."""
         if not self._wants(change.kinds):
             return
         if delta := change.facts["versions"]:
@@ -418,7 +418,7 @@ class DigestCollector:
             self._examples = _best([*self._examples, example])
 
     def take(self) -> DigestPart:
-        """Return what was collected."""
+        """Return the collected parts."""
         table = csv_table(self._csv.take())
         return DigestPart(tuple(self._versions), self._examples, tuple(self._installable), table)
 

@@ -91,7 +91,7 @@ def todo(digest: Digest, words: Words) -> list[str]:
 
 
 def _went(digest: Digest) -> bool:
-    """Tell whether readers are asked first now to require what went."""
+    """Tell whether this digest is the first to ask readers to require removed versions."""
     return any(one.because in _GONE and _lacking(one, digest) is None for one in digest.assessment.due)
 
 
@@ -355,13 +355,13 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str = "") -> s
 
 
 def _lacking(action: Action, digest: Digest) -> ComparedTag | None:
-    """Return the new snapshot that lacks something and that an action is about; None if there is none."""
+    """Return the new snapshot that an action is about because it lacks something; None for another action."""
     compared = (tag for fact in digest.assessment.facts for tag in fact.tags if tag.base)
     return next((tag for tag in compared if (tag.tag, tag.source) == (action.tag, action.source)), None)
 
 
 def lacked(statements: Sequence[Statement], words: Words) -> str:
-    """Return what a snapshot lacks, in words: packages it has for no machine first, those in older versions last."""
+    """Return the packages that a snapshot lacks, in words: first those it has nowhere, last those in older versions."""
     whole = removed_packages(statements)
     lost = sorted(lost_packages(statements), key=lambda name: name not in whole)
     older = [line for one in statements if one.kind is StatementKind.DOWNGRADED for line in one.lines]
