@@ -316,7 +316,11 @@ def why(stream: Stream, lock_since: str = "") -> tuple[str, ...]:
     if match.packages and match.stacks:
         lines = [f"only in {one}" if one.startswith("stacks ") else one for one in lines]
     if match.environment is not None:
-        known = f" (unchanged since {day_of(lock_since)})" if lock_since else ""
+        known = (
+            f" (unchanged since {day_of(lock_since)}; give cachewatch the new one when you have it)"
+            if lock_since
+            else ""
+        )
         lines.append(f"environment {match.environment.name}{known}")
     if match.pinned is not None:
         lines.append(f"pinned {match.pinned}")

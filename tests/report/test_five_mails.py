@@ -128,13 +128,13 @@ def test_a_new_snapshot_lacks_something(snapshot: TagDigest) -> None:
 
 
 def test_a_new_snapshot_lacks_nothing(snapshot: TagDigest) -> None:
-    """Who uses an older one is to move, which stands where it is said that there is nothing else to do."""
+    """Who uses an older one is to move; there is nothing else to do."""
     whole = replace(
         snapshot, statements=tuple(one for one in snapshot.statements if one.kind is StatementKind.UPGRADED)
     )
     _, body = mail(digest_of(whole, silenced=()))
     assert body.startswith(
-        "Nothing to do, unless you use an older snapshot than develop-2026-11-15: then move to it and re-concretize, as old ones are "
+        "To do If you use an older snapshot than develop-2026-11-15, move to it and re-concretize: old ones are "
         "removed without notice. What happened develop-2026-11-15 against develop-2026-09-27: py-torch 2.8.0 -> 2.9.0. "
         "Commands In the folder of your environment, in this order: "
         "OLD_NAME= # of the mirror of your older snapshot: see spack mirror list "

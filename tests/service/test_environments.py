@@ -428,4 +428,4 @@ def test_what_is_still_open_is_one_command(tmp_path: Path) -> None:
         "1 of your binaries is gone (hdf5), another build of the same version is there."
     ) in text
     assert text.count("since ") == 2  # the day, and that of the lock file
-    assert "environment spack.lock (unchanged since 2 June)" in text
+    assert "environment spack.lock (unchanged since 2 June; give cachewatch the new one when you have it)" in text

@@ -114,7 +114,7 @@ def test_what_may_be_pruned_is_to_be_copied_while_readers_wait(tmp_path: Path, m
     assert "two where" not in text
     readers.go_on()
     text = body(readers.site.told()[-1])
-    assert text.startswith("The wait is over: do now what is still open below.")
+    assert text.startswith("To do The wait is over: do now what is still open below.")
     assert "re-concretize lock files made against develop before then" in text
     assert "since 4 June: if you use two" in text
 

@@ -558,7 +558,7 @@ def test_a_wait_lasts_while_packages_are_missing(tmp_path: Path, monkeypatch: py
     readers.go_on()
     assert body(readers.site.told()[-1]).startswith("The wait is over. What happened 14")
     text = body(readers.site.told("env")[-1])
-    assert text.startswith("The wait is over: do now what is still open below.")
+    assert text.startswith("To do The wait is over: do now what is still open below.")
     assert "since 3 June: re-concretize for 1 of your 10 binaries: p014 1.0 is gone, 1.1 is there" in text
 
 
@@ -576,7 +576,7 @@ def test_what_was_asked_before_a_wait_is_due_again_after_it(tmp_path: Path, monk
     assert "Do not do now what earlier mails asked for; a mail will say when." in body(readers.site.told()[-1])
     readers.go_on()
     text = body(readers.site.told()[-1])
-    assert text.startswith("The wait is over: do now what is still open below.")
+    assert text.startswith("To do The wait is over: do now what is still open below.")
     assert "Still open since 2 June: re-concretize lock files made against develop before then." in text
     assert "spack -e . concretize --force" in text
 

@@ -66,6 +66,7 @@ def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, own: W
     made = _Maker(digest, form, clean, texts)
     assessment = digest.assessment
     listed = first_screen.sections(digest, texts)
+    asked, steps = todo(digest, texts), made.steps()
     happened = first_screen.happened(digest, texts, sum(len(section.rows) for section in listed))
     return {
         "schema": SCHEMA,
@@ -80,8 +81,10 @@ def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, own: W
         "level": assessment.level.value,
         "advice": clean(advice(digest, texts)),
         "actions": [made.action(one) for one in assessment.actions],
-        "todo": made.said(todo(digest, texts)),
-        "has_action": bool(assessment.due) or assessment.is_waiting,
+        "todo": made.said(asked),
+        "has_action": bool(assessment.due)
+        or assessment.is_waiting
+        or (bool(steps) and asked[0] != texts.text("todo", "nothing_new")),
         "happened": made.said(happened),
         "still_open": made.said(still_open(digest, texts)),
         "sections": [made.section(section) for section in (listed if form.tags else ())],
@@ -99,7 +102,7 @@ def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, own: W
         else coverage_data(assessment.environment, form.rows, clean),
         "pinned": [pinned_data(pinned, clean) for pinned in digest.pinned[:_MOST_SPANS]],
         "silenced": [made.plain(silence) for silence in digest.silenced[:_MOST_SPANS]],
-        "steps": made.steps(),
+        "steps": steps,
         **made.install(),
         "why": made.lines(digest.why, "and {} more"),
         "commands": made.lines(digest.commands, "# and {} more"),

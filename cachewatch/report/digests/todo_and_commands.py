@@ -80,10 +80,10 @@ def todo(digest: Digest, words: Words) -> list[str]:
         "gone": words.say("todo", "snapshots_gone", len(removed), names=and_more(removed, words)) if removed else "",
     }
     key = "older_snapshot" if new and not any(map(_lacks, _new_snapshots(digest))) else "removed_snapshot"
-    moves = [] if is_alone or not (new or removed) else [words.say("todo", key, len(removed), **values)]
-    if is_alone and (new or removed):
-        unless = words.say("todo", f"unless_{key}", len(removed), **values)
-    if not lines:
+    moves = [words.say("todo", key, len(removed), **values)] if new or (removed and not is_alone) else []
+    if is_alone and removed and not new:
+        unless = words.say("todo", "unless_removed_snapshot", len(removed), **values)
+    if not lines and not (is_alone and new):
         nothing = words.text("todo", "nothing_new" if advice.actions else "nothing").rstrip(".")
         lines = [unless] if over else [f"{nothing}{unless}."]
     lines += moves
