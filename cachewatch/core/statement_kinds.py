@@ -167,6 +167,7 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     # Of these specs, if `before` and `after` are systems; of a gained place, those that are new to the package.
     versions: tuple[str, ...] = ()
     # What other such specs in these stacks have on both sides: systems and targets, compilers and variants, or versions.
+    # Of a gained place, its operating systems if its stack had the package for none of them.
     remaining: tuple[str, ...] = ()
 
     @property
@@ -262,7 +263,8 @@ class OwnedLoss(Struct, frozen=True, kw_only=True):
     versions: tuple[str, ...] = ()  # lost versions, oldest first
     loss: Loss | None  # None if the whole tag is lost
     outside: Outside | None = None  # what the place has that is not selected
-    moved_to: tuple[str, ...] = ()  # targets for which the stack has the package now and had not before
+    # Targets for which the stack has the package now and had not before; of a lost machine, operating systems.
+    moved_to: tuple[str, ...] = ()
     # The operating systems of a lost place; of Linux only if others have builds that its target runs.
     systems: tuple[str, ...] = ()
 

@@ -40,6 +40,7 @@ from cachewatch.core.versions_spellings_targets import sorted_versions, version_
 _BY_PACKAGE = (StatementKind.PACKAGE_REMOVED, StatementKind.PACKAGE_ADDED)
 BY_VERSION = (StatementKind.UPGRADED, StatementKind.DOWNGRADED)
 # In these, lines are separate if the same specs also left other stacks.
+_BESIDE = (StatementKind.WIDENED, StatementKind.RETIRED, StatementKind.PLACE_GAINED)
 _BY_MOVE = (StatementKind.PLACE_GAINED, StatementKind.RETIRED, StatementKind.EXTENDED)
 _STACKS = (StatementKind.STACK_MERGED, StatementKind.STACK_REMOVED, StatementKind.STACK_ADDED)
 
@@ -328,7 +329,7 @@ def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line
         else:
             is_split = story.kind is StatementKind.MOVED or (story.kind in _BY_MOVE and items.left and items.joined)
             moves = (items.left, items.joined, items.staying) if is_split else ()
-            beside = story.remaining if story.kind in (StatementKind.WIDENED, StatementKind.RETIRED) else ()
+            beside = story.remaining if story.kind in _BESIDE else ()
             # Of a stack, apart from what other stacks build.
             is_unbuilt = head.kind in _STACKS and bool(items.counts.unbuilt)
             key = (items.package, story.kind, story.before, story.after, beside, is_unbuilt, *moves)

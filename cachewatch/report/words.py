@@ -184,7 +184,12 @@ def where(line: Line, most: int = MOST_NAMES) -> str:
     if story.kind in BY_VERSION:
         return f"in {stacks_named(stacks, most)}" if stacks else ""
     if story.places:
-        return in_places(story.places, most)
+        said = in_places(story.places, most)
+        return (
+            f"{said} ({names(story.remaining)})"
+            if story.kind is StatementKind.PLACE_GAINED and story.remaining
+            else said
+        )
     return f"in {stacks_named(line.stacks, most)}" if line.stacks else ""
 
 

@@ -93,9 +93,11 @@ class _ItemsReader:
         self._machines = {(lost.place, lost.machine.platform, lost.machine.os): lost for lost in change.machines_lost}
         self._had = {place: frozenset(judged.before) for place, judged in self._judged.items()}
         self._has = {place: frozenset(judged.after) for place, judged in self._judged.items()}
-        gained = sorted(place for place, judged in self._judged.items() if judged.verdict is Verdict.GAINED)
+        gained = sorted(
+            (judged for judged in self._judged.values() if judged.verdict is Verdict.GAINED), key=lambda one: one.place
+        )
         self._moved_to = {  # targets that the stack of a lost place gained
-            place: tuple(target for stack, target in gained if stack == place.stack)
+            place: tuple(_target_of(one, {m.os for m in judged.machines}) for one in gained if one.stack == place.stack)
             for place, judged in self._judged.items()
             if judged.verdict is Verdict.LOST
         }
@@ -352,23 +354,28 @@ class _ItemsReader:
     def _losses(self) -> Iterator[OwnedLoss]:
         """Yield the lost places of the package, and the machines lost by places that keep other builds."""
         built = {(one.target, one.os) for one in self._change.specs_after.counts if one.stacks}
-        for place in self._change.places:
-            if place.verdict is Verdict.LOST and self._sees(place.stack):
+        for judged in self._change.places:
+            if judged.verdict is Verdict.LOST and self._sees(judged.stack):
                 yield OwnedLoss(
                     package=self._change.package,
-                    place=place.place,
-                    versions=place.before,
-                    loss=place.loss,
-                    outside=place.outside,
-                    moved_to=self._moved_to[place.place],
-                    systems=_named_systems(place, {os for target, os in built if runs(place.target, target)}),
+                    place=judged.place,
+                    versions=judged.before,
+                    loss=judged.loss,
+                    outside=judged.outside,
+                    moved_to=self._moved_to[judged.place],
+                    systems=_named_systems(judged, {os for target, os in built if runs(judged.target, target)}),
                 )
         for machine_loss in self._change.machines_lost:
             if self._sees(machine_loss.stack):
+                place = machine_loss.place
+                had, has = (
+                    self._others(place.target, (place.stack,), is_before=is_after)["oses"] for is_after in (False, True)
+                )
                 yield OwnedLoss(
                     package=self._change.package,
-                    place=machine_loss.place,
+                    place=place,
                     machine=machine_loss.machine,
+                    moved_to=tuple(sorted(has - had - {""})),
                     versions=machine_loss.versions,
                     loss=machine_loss.loss,
                 )
@@ -431,7 +438,9 @@ class _ItemsReader:
         elif verdict is Verdict.GAINED:
             if is_new and judged.place not in self._places_before:
                 new = tuple(version for version in judged.after if version in self._added)
-                yield Story(kind=StatementKind.PLACE_GAINED, after=judged.after, versions=new)
+                had = self._others(None, (judged.stack,), is_before=False)["oses"]
+                named = _systems_beside(judged, had) if had else ()
+                yield Story(kind=StatementKind.PLACE_GAINED, after=judged.after, versions=new, remaining=named)
         elif lost:
             yield Story(
                 kind=StatementKind.RETIRED, before=_sorted(lost), after=_sorted(gained), remaining=_sorted(there - lost)
@@ -558,6 +567,18 @@ def _named_systems(place: PlaceChange, built: Set[str]) -> tuple[str, ...]:
     own = {machine.os for machine in place.machines}
     is_named = place.loss is not None and place.loss.is_missed and bool(built - own - {""})
     return tuple(sorted({m.os for m in place.machines if m.os and (is_named or m.platform != "linux")}))
+
+
+def _systems_beside(gained: PlaceChange, others: Set[str]) -> tuple[str, ...]:
+    """Return the operating systems of a gained place if it has none of `others`."""
+    own = {machine.os for machine in gained.machines}
+    return tuple(sorted(own - {""})) if own.isdisjoint(others) else ()
+
+
+def _target_of(gained: PlaceChange, lost: Set[str]) -> str:
+    """Return the target of a gained place, with its systems if none of these were `lost`: `zen4 (rhel9)`."""
+    systems = ", ".join(_systems_beside(gained, lost))
+    return f"{gained.target} ({systems})" if systems else gained.target
 
 
 def _built_for(signature: Signature | None) -> Hashable:
