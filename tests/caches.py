@@ -9,7 +9,7 @@ from typing import Any
 
 from helpers import spec_hash
 
-from cachewatch.documents.front_matter_and_limits import Binary
+from cachewatch.documents.writing_documents import Binary
 from cachewatch.extensions.buildcaches.index import CacheIndex
 
 Installs = dict[str, dict[str, Any]]

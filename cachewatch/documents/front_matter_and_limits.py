@@ -1,13 +1,11 @@
-"""The front matter of a document: split it into lines, or read it as YAML; check limits; write documents.
+"""The front matter of a document: split it into lines, or read it as YAML, and check limits; also tags files.
 
 The limits are far above any real document and low enough to compare one in seconds (docs/limits.md lists them). A
-document above a limit is unreadable, with the reason. `write_document` writes documents byte for byte as the generator
-of cache.spack.io has written them since April 2025.
+document above a limit is unreadable, with the reason.
 
 Where the lines are not as the generator writes them, they are read as careful JSON or as YAML. PyYAML's C composer
 recurses and crashes on a deeply nested document, so its events are checked first: they come one by one without
-recursion. All scalars stay text as written: 1.10 is a version, not a number. Also `_data/tags.yaml` is read and
-written.
+recursion. All scalars stay text as written: 1.10 is a version, not a number.
 """
 
 import json
@@ -18,7 +16,6 @@ from typing import Any, NoReturn
 
 import yaml
 from msgspec import Struct
-from msgspec.structs import astuple
 
 from cachewatch.core.model import Facts, Signature
 from cachewatch.core.names_and_layouts import in_order
@@ -325,84 +322,6 @@ def _refuse_bad_text(value: Any) -> None:
             waiting += part
         elif isinstance(part, str) and any("\ud800" <= character <= "\udfff" for character in part):
             raise UnreadableDocument("holds half a character (a lone surrogate)")
-
-
-_TEMPLATE = """---
-title: "{package}"
-layout: cache
-categories: [package, {tag}]
-meta: {meta}
-spec_details: {details}
----"""
-
-# The text of an unknown size.
-NO_SIZE = "-"
-
-
-class Binary(Struct, frozen=True):
-    """One built spec, with values spelled as in documents."""
-
-    package: str
-    hash: str
-    version: str
-    compiler: str
-    os: str
-    platform: str
-    target: str
-    variants: tuple[str, ...]
-
-
-class ListedSpec(Struct, frozen=True):
-    """A binary in the catalogue, with the stacks that build it."""
-
-    binary: Binary
-    stacks: tuple[str, ...]
-
-
-def write_document(package: str, tag: str, specs: Collection[ListedSpec]) -> bytes:
-    """Return the text of the document of `package`: specs are sorted by hash, and all get the union stack, too."""
-    known: dict[tuple[object, ...], tuple[str, str]] = {}  # of specs that differ only in their hash
-    records = []
-    for spec in sorted(specs, key=lambda spec: spec.binary.hash):
-        _, spec_hash, *rest = astuple(spec.binary)
-        kind = (*rest, spec.stacks)
-        if kind not in known:
-            known[kind] = _parts(spec)
-        before, after = known[kind]
-        records.append(f"{before}{json.dumps(spec_hash)}{after}")
-    text = _TEMPLATE.format(package=package, tag=tag, meta=json.dumps(_meta(specs)), details=f"[{', '.join(records)}]")
-    return text.encode()
-
-
-def _parts(spec: ListedSpec) -> tuple[str, str]:
-    """Return the text of a spec's record before and after the hash."""
-    binary = spec.binary
-    after = {
-        "os": binary.os,
-        "platform": binary.platform,
-        "size": NO_SIZE,
-        "stacks": sorted({*spec.stacks, UNION_STACK}),
-        "target": binary.target,
-        "variants": list(binary.variants),
-        "versions": [binary.version],
-    }
-    return f'{{"compiler": {json.dumps(binary.compiler)}, "hash": ', f", {json.dumps(after)[1:]}"
-
-
-def _meta(specs: Collection[ListedSpec]) -> dict[str, object]:
-    by_stack: Counter[str] = Counter()
-    for stacks, count in Counter(spec.stacks for spec in specs).items():
-        by_stack.update(dict.fromkeys({*stacks, UNION_STACK}, count))
-    return {
-        "compilers": sorted({spec.binary.compiler for spec in specs}),
-        "num_specs": len(specs),
-        "num_specs_by_stack": dict(sorted(by_stack.items())),
-        "oss": sorted({spec.binary.os for spec in specs}),
-        "platforms": sorted({spec.binary.platform for spec in specs}),
-        "stacks": sorted(by_stack),
-        "targets": sorted({spec.binary.target for spec in specs}),
-        "versions": sorted({spec.binary.version for spec in specs}),
-    }
 
 
 def read_tags_file(data: bytes) -> Mapping[str, frozenset[str]]:

@@ -428,3 +428,13 @@ def _unnamed(facts: Mapping[str, Delta], named: Set[str], asked: Requested) -> I
                 parts.append(f"{', '.join(new)} {'added' if is_added else 'removed'}")
         if parts:
             yield f"{noun} {', '.join(parts)}"
+
+
+COLOURS_OF_KINDS = {
+    StatementKind.PACKAGE_REMOVED: "red",
+    StatementKind.DOWNGRADED: "red",
+    StatementKind.PLACE_LOST: "red",
+    StatementKind.UNREFERENCED: "yellow",
+    StatementKind.PACKAGE_ADDED: "green",
+    StatementKind.UPGRADED: "green",
+}

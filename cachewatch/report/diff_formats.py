@@ -22,7 +22,15 @@ from cachewatch.core.model import PackageChange, PackageCounts
 from cachewatch.core.statement_kinds import Counts, Severity, Statement, StatementKind
 from cachewatch.core.statements import BY_VERSION, Wants, of_kinds
 from cachewatch.report.dates_and_totals import chosen_lines, heading, nothing, signed, tags_named, total
-from cachewatch.report.diff_blocks_and_colours import Block, Palette, Requested, Shown, blocks_of, fitted
+from cachewatch.report.diff_blocks_and_colours import (
+    COLOURS_OF_KINDS,
+    Block,
+    Palette,
+    Requested,
+    Shown,
+    blocks_of,
+    fitted,
+)
 from cachewatch.report.json_and_csv import (
     SCHEMA,
     encode,
@@ -85,14 +93,6 @@ _NARROWEST = 60
 _WIDEST = (32, 34, 34)  # names, facts and numbers of specs that others are aligned with
 _INDENT = "  "
 _CONTINUATION = " " * 6
-_COLOURS = {
-    StatementKind.PACKAGE_REMOVED: "red",
-    StatementKind.DOWNGRADED: "red",
-    StatementKind.PLACE_LOST: "red",
-    StatementKind.UNREFERENCED: "yellow",
-    StatementKind.PACKAGE_ADDED: "green",
-    StatementKind.UPGRADED: "green",
-}
 _REPLACED = re.compile(r"(\S+) -> ([^\s,]+)(.*)", re.DOTALL)
 
 
@@ -157,7 +157,7 @@ def _aligned(block: Block, width: int, palette: Palette) -> Iterator[str]:
         if length > width:
             line, below = start, "  ".join(filter(None, (entry.fact, entry.specs, entry.where)))
         else:
-            colour = "" if entry.is_harmless else _COLOURS.get(block.kind, "")
+            colour = "" if entry.is_harmless else COLOURS_OF_KINDS.get(block.kind, "")
             line = f"{start}{middle.replace(entry.fact, _painted(entry.fact, colour, palette), 1)}{end}"
             if length + 2 + len(entry.where) <= width:
                 line = f"{line}  {entry.where}"

@@ -21,7 +21,6 @@ from msgspec.structs import astuple
 from cachewatch.core.graphs_and_attribution import Dependency, shared_names
 from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.core.names_and_layouts import is_name
-from cachewatch.documents.front_matter_and_limits import Binary
 from cachewatch.documents.spec_nodes_and_graphs import (
     EncodedIngredients,
     Node,
@@ -34,6 +33,7 @@ from cachewatch.documents.spec_nodes_and_graphs import (
     to_json,
     variants_of,
 )
+from cachewatch.documents.writing_documents import Binary
 from cachewatch.errors import SourceError
 
 _BUFFER = 2**20

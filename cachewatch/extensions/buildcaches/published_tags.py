@@ -18,8 +18,8 @@ from msgspec import Struct
 from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.core.names_and_layouts import is_name
 from cachewatch.core.versions_spellings_targets import UNION_STACK
-from cachewatch.documents.front_matter_and_limits import Binary, ListedSpec
 from cachewatch.documents.spec_nodes_and_graphs import EncodedIngredients
+from cachewatch.documents.writing_documents import Binary, ListedSpec
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.extensions.buildcaches.index import CacheIndex, SpecStore, read_index
 from cachewatch.extensions.buildcaches.mirrors_and_registries import (

@@ -23,8 +23,9 @@ from cachewatch.core.filters_and_default_kinds import Globs
 from cachewatch.core.model import Diagnostic, Signature
 from cachewatch.core.names_and_layouts import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH, TAGS_FILE
 from cachewatch.core.versions_spellings_targets import UNION_STACK
-from cachewatch.documents.front_matter_and_limits import ListedSpec, read_tags_file, write_document, write_tags_file
+from cachewatch.documents.front_matter_and_limits import read_tags_file, write_tags_file
 from cachewatch.documents.spec_nodes_and_graphs import write_package_graph, write_tag_graph
+from cachewatch.documents.writing_documents import ListedSpec, write_document
 from cachewatch.environments import CacheContents
 from cachewatch.errors import SourceError, UnknownRevision, UsageError
 from cachewatch.extensions.buildcaches.mirrors_and_registries import (

@@ -14,14 +14,9 @@ from helpers import spec_hash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cachewatch.documents.front_matter_and_limits import (
-    Binary,
-    ListedSpec,
-    read_tags_file,
-    write_document,
-    write_tags_file,
-)
+from cachewatch.documents.front_matter_and_limits import read_tags_file, write_tags_file
 from cachewatch.documents.parsing_and_diagnostics import parse
+from cachewatch.documents.writing_documents import Binary, ListedSpec, write_document
 from cachewatch.errors import RefusedAddress, SourceError
 from cachewatch.extensions.buildcaches.index import CacheIndex, read_index
 from cachewatch.extensions.buildcaches.mirrors_and_registries import (
