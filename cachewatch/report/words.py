@@ -167,7 +167,8 @@ def staying(line: Line, most: int = MOST_NAMES) -> str:
 def where(line: Line, most: int = MOST_NAMES) -> str:
     """Return where a change happened: `in 7 of 9 stacks; not yet in e4s-cray (1.2.1)`, `in e4s, radiuss on aarch64`.
 
-    Up to `most` stacks are named; those that are not upgraded with their version, if it is none of the old ones.
+    Up to `most` stacks are named; those that are not upgraded with their versions, unless these are all old ones, and
+    those that are upgraded to an older version than others with that.
     """
     story = line.story
     stacks = {place.stack for place in story.places}
@@ -177,8 +178,13 @@ def where(line: Line, most: int = MOST_NAMES) -> str:
         text = f"in {len(stacks)} of {story.of_stacks} stacks"
         if len(stacks) == 1 or MOST_NAMES < most >= len(stacks):
             text = f"in {stacks_named(stacks, most)} ({len(stacks)} of {number(story.of_stacks, 'stack')})"
-        behind = [stack if has in story.before else f"{stack} ({has})" for stack, has in story.behind]
-        return f"{text}; not yet in {names(behind, most)}" if behind else text
+        upgraded = [f"{stack} to {has}" for stack, has in story.behind if stack in stacks]
+        behind = [(stack, has) for stack, has in story.behind if stack not in stacks]
+        is_old = all(has in story.before for _, has in behind)
+        named = names([stack if is_old else f"{stack} ({has})" for stack, has in behind], most)
+        return "; ".join(
+            (text, *([names(upgraded, most)] if upgraded else []), *([f"not yet in {named}"] if behind else []))
+        )
     if story.kind is StatementKind.MOVED:
         return ""
     if story.kind in BY_VERSION:

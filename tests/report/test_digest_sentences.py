@@ -160,6 +160,21 @@ def test_a_stack_that_has_another_version_is_named_with_it(tmp_path: Path) -> No
     states = ({"zlib": [cray, record(n, versions=[v])]} for n, v in ((2, "1.2"), (3, "1.3")))
     _, body = mail(digest_of(week(tmp_path, *states)))
     assert "UPGRADED, no stack has the old version zlib 1.2 -> 1.3 e4s (1 of 2 stacks); not yet in cray (1.1)" in body
+    kept = [cray, record(2, versions=["1.2"], stacks=["hep"])]
+    states = ({"zlib": [*kept, record(n, versions=[v])]} for n, v in ((3, "1.2"), (4, "1.3")))
+    assert "not yet in cray (1.1), hep (1.2)" in mail(digest_of(week(tmp_path / "two", *states)))[1]
+
+
+def test_stacks_on_different_lines_of_versions_are_both_upgraded(tmp_path: Path) -> None:
+    """None of them is behind: the one of the older versions is named with its new one."""
+    lines = [[("1.2.1", "lts"), ("2.0", "ml")], [("1.2.2", "lts"), ("2.1", "ml")]]
+    states = (
+        {"zlib": [record(10 * n + m, versions=[v], stacks=[stack]) for m, (v, stack) in enumerate(line)]}
+        for n, line in enumerate(lines)
+    )
+    body = mail(digest_of(week(tmp_path, *states)))[1]
+    assert "zlib 1.2.1 -> 1.2.2, 2.0 -> 2.1 2 of 2 stacks; lts to 1.2.2" in body
+    assert "not yet" not in body
 
 
 def test_what_lock_files_name_may_be_gone_though_nothing_is_missed(tmp_path: Path) -> None:
