@@ -65,7 +65,7 @@ from cachewatch.runtime.worker import INLINE, Isolation, in_processes
 
 # Below this many bytes a second process costs more than it gains.
 _WORTH_TWO_PROCESSES = 4 * 2**20
-# Each batch is one call of DeepDiff, which has a price of its own.
+# Each batch is one call of DeepDiff, which has a fixed cost.
 _BATCH_BYTES = 4 * 2**20
 
 Progress = Callable[[int], None]

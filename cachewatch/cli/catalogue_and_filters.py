@@ -308,7 +308,7 @@ def _configured() -> _Default | None:
     address = source.address
     folder = config.folder / "sources" / f"{source.name}.git"
     if source.type != "git" or (is_folder(address) and folder.exists()):
-        # What was recorded of a build cache, or of a folder, is where the service keeps it.
+        # A recorded build cache or folder is read where the service keeps it.
         if not folder.exists():
             raise UsageError(
                 f"{file}: nothing has been recorded of the source {source.name} yet; "
@@ -364,7 +364,7 @@ def check_names(filters: Mapping[str, Sequence[str]], comparison: Comparison, do
             add_facts(values, blobs, reader)
     has_losses = any(changeset.report.is_partial for changeset in done)
     for name, pattern in unmatched(left, values):
-        # What could not be read, or was not, may have it.
+        # Documents that were not read, or are unreadable, may have it.
         is_unread = others is None and name in FACTS
         where = "on either side"
         if is_unread:

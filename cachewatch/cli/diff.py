@@ -71,7 +71,7 @@ class GroupedOptions(click.Command):
                 formatter.write_dl([records[name] for name in records if name in names])
 
 
-# The filters, what each selects, and which names complete it.
+# The filters, with their descriptions and the names that complete them.
 _FILTERS = {
     "tag": ("these tags", "tags"),
     "package": ("these packages", "packages"),
@@ -104,7 +104,7 @@ _MOST_LINES = 20
 _MOST_WARNINGS = 20
 _MOST_TAGS = 5
 
-# What creates a collector of packages, and what writes them.
+# A function that makes a collector of packages, and one that writes them.
 Format = tuple[Callable[[], Collector], Callable[[Iterable[Changeset]], Iterator[bytes]]]
 
 

@@ -166,7 +166,7 @@ def _named(param: click.Parameter, context: click.Context) -> str:
     return param.opts[-1] if isinstance(param, click.Option) else param.make_metavar(context)
 
 
-# What `show` takes in a spec, and other commands as options.
+# Parts of a spec for `show` that other commands take as options.
 _IN_SPECS = {
     "--stack": "stack=VALUE",
     "--target": "target=VALUE",

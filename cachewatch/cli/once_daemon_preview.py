@@ -327,7 +327,7 @@ def _notes(
     unfetched = [each for each in stream.sources if state.sources[each.name].revision is None]
     is_silent = not since and not state.positions and not any(map(_begins_earlier, stream.sources))
     if unfetched and not is_silent:
-        # Why not was just said of sources on this machine, which were tried.
+        # Sources on this machine were tried, and the reason was just printed.
         failed = dict.fromkeys(state.sources[each.name].error for each in unfetched if not _is_here(each))
         why = safe("; ".join(filter(None, failed)))
         names = f"{', '.join(each.name for each in unfetched)}{f' ({why})' if why else ''}"

@@ -70,7 +70,7 @@ from cachewatch.sources import folders_and_unreadable_files as folders
 
 # A whole hash, or a slash and the beginning of one.
 _HASH = re.compile(r"/([a-z0-9]{1,64})|([a-z2-7]{32})")
-# What no name of a package looks like: the beginning of a hash without its slash.
+# The beginning of a hash without its slash; no name of a package looks like that.
 _PERHAPS_HASH = re.compile(r"(?=.*[2-7])[a-z2-7]{7,31}")
 _MOST_SPECS = 20
 _MOST_TAGS = 100  # in which a spec is searched that the chosen tag does not have

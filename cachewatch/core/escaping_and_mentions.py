@@ -12,7 +12,7 @@ IGNORABLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-# The rest of the category Cf: marks that enclose or annotate what follows.
+# The rest of the category Cf: marks that enclose or annotate the next characters.
 _FORMATS = "\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f"
 # C0 and C1 controls, separators of lines and paragraphs, surrogates, and noncharacters.
 _CONTROLS = "\x00-\x1f\x7f-\x9f\u2028\u2029"

@@ -331,7 +331,7 @@ _SPEC_PART = re.compile(
     )""",
     re.VERBOSE,
 )
-# What a word means, in the words of people, and what a spec has of it.
+# The attribute that a word means, in plain words, and its values in a spec.
 _FIELDS: Mapping[str, tuple[str, Callable[[Signature], tuple[str, ...]]]] = {
     "platform": ("platforms", lambda signature: (signature.platform,)),
     "os": ("operating systems", lambda signature: (signature.os,)),

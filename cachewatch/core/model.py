@@ -492,7 +492,7 @@ class StackChange(Struct, frozen=True, gc=False):
     hash: str
     before: Signature
     after: Signature
-    # Whether it came into a selection of specs, or left it.
+    # Whether it entered or left the selection of specs.
     entered: bool = False
     left: bool = False
 

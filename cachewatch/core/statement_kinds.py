@@ -166,7 +166,7 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     is_system: bool = False  # `before` and `after` are platforms, operating systems and targets
     # Of these specs, if `before` and `after` are systems; of a gained place, those that are new to the package.
     versions: tuple[str, ...] = ()
-    # What other such specs in these stacks have on both sides: systems and targets, compilers and variants, or versions.
+    # The values of other such specs in these stacks: systems and targets, compilers and variants, or versions.
     # Of a gained place, its operating systems if its stack had the package for none of them.
     remaining: tuple[str, ...] = ()
 
@@ -183,7 +183,7 @@ class Counts(Struct, frozen=True, gc=False):
     vanished: int = 0
     new: int = 0
     kept: int = 0
-    entered: int = 0  # of `kept`, those that came into the selection
+    entered: int = 0  # of `kept`, those that entered the selection
     left: int = 0  # of `kept`, those that left it
     unbuilt: int = 0  # of the others of `kept`, those that no stack builds any more
     alone: int = 0  # new specs less vanished ones, of pairs of which the other spec is not in the selection
@@ -232,7 +232,7 @@ class Items(Struct, frozen=True, kw_only=True, gc=False):
     gone_values: frozenset[Attribute] = frozenset()  # of vanished specs, that their stacks no longer have
     new_values: frozenset[Attribute] = frozenset()  # of new specs, that their stacks did not have before
     is_again: bool = False  # the same build was added again, in place of the old one or beside it
-    is_prunable: bool = False  # only a copy, an older version, or what no stack built is removed
+    is_prunable: bool = False  # only copies, older versions, or specs that no stack built are removed
     counts: Counts = Counts()
     kinds: frozenset[Kind] = frozenset()
     # Only with the first items of a package: the losses of its places, and its up- and downgrades in others.
@@ -262,7 +262,7 @@ class OwnedLoss(Struct, frozen=True, kw_only=True):
     machine: Machine | None = None  # that the place lost while it keeps others
     versions: tuple[str, ...] = ()  # lost versions, oldest first
     loss: Loss | None  # None if the whole tag is lost
-    outside: Outside | None = None  # what the place has that is not selected
+    outside: Outside | None = None  # the builds of the place that are not selected
     # Targets for which the stack has the package now and had not before; of a lost machine, operating systems.
     moved_to: tuple[str, ...] = ()
     # The operating systems of a lost place; of Linux only if others have builds that its target runs.
@@ -310,7 +310,7 @@ class Line(Struct, frozen=True, kw_only=True):
     is_move: bool = False  # the same specs left stacks and joined others
     stacks: frozenset[str] = frozenset()
     counts: Counts
-    here: Counts = Counts()  # of a lost place or machine: all that it lost, also what is counted in another line
+    here: Counts = Counts()  # of a lost place or machine: all its lost specs, even if another line counts them
     kinds: frozenset[Kind]
     values: tuple[str, ...] = ()  # compilers and the like to which its packages changed at the same time
     stay: Stay | None = None  # how long removed specs had been present, if the history is indexed

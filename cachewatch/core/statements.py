@@ -313,7 +313,7 @@ def _effects(head: _Head, taken: _Taken) -> Iterator[Effect]:
     for items, story in taken.items:
         if story.kind in (*_BY_PACKAGE, StatementKind.PLACE_LOST, StatementKind.PLACE_GAINED):
             packages[story.kind].add(items.package)
-    if head.merge is not None:  # what is in a stack of another name is neither lost nor new there
+    if head.merge is not None:  # a package in a renamed stack is neither lost nor new
         packages[StatementKind.PLACE_LOST] &= head.merge.lost
         packages[StatementKind.PLACE_GAINED] &= head.merge.gained
     for effect in sorted(filter(packages.get, packages), key=RANKS.__getitem__):
@@ -330,7 +330,7 @@ def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line
             is_split = story.kind is StatementKind.MOVED or (story.kind in _BY_MOVE and items.left and items.joined)
             moves = (items.left, items.joined, items.staying) if is_split else ()
             beside = story.remaining if story.kind in _BESIDE else ()
-            # Of a stack, apart from what other stacks build.
+            # Specs of a stack that no other stack builds.
             is_unbuilt = head.kind in _STACKS and bool(items.counts.unbuilt)
             key = (items.package, story.kind, story.before, story.after, beside, is_unbuilt, *moves)
         groups.setdefault(key, []).append((items, story))

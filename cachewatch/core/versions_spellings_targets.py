@@ -99,7 +99,7 @@ class VersionRange(Struct, frozen=True):
             wanted, wanted_number = _parted(self.exactly)
             is_any_number = bool(wanted and not wanted_number)
             return reference == wanted and (is_any_number or version_key(number)[:3] == version_key(wanted_number)[:3])
-        if key[0]:  # a bare commit, of which nothing is known
+        if key[0]:  # a bare commit, whose number is unknown
             return not self.low and not self.high
         if self.low and key[:3] < version_key(self.low)[:3]:
             return False

@@ -244,7 +244,7 @@ class _Figures(Collector):
             for name, (about, *labels) in SERIES.items()
         }
         for name, values, value in self._samples:
-            # An older or newer version may have counted what this one does not know.
+            # An older or newer version may have stored counters that this one does not know.
             if name in SERIES and values.keys() == set(SERIES[name][1:]):
                 families[name].add_metric([values[label] for label in SERIES[name][1:]], value)
         return [*ProcessCollector(registry=None).collect(), *families.values()]

@@ -162,7 +162,7 @@ def _diagnostics(path: str, front: FrontMatter, records: Records, facts: Facts) 
     return diagnostics
 
 
-# What every spec has, with a function that returns it. Documents of another form may lack the others in all specs.
+# The values that every spec has, each with its function. Documents of another form may lack others in all specs.
 _EXPECTED = {"a version": attrgetter("versions"), "a target": attrgetter("target")}
 _USUAL = {"an operating system": attrgetter("os"), "a platform": attrgetter("platform")}
 
@@ -264,7 +264,7 @@ class Problems:
             return
         bad = [(side, name) for side, name in ((after, "after"), (before, "before")) if isinstance(side, Diagnostic)]
         faults = [msgspec.structs.replace(side, side=name) for side, name in reversed(bad)]
-        # What is wrong with two files is told of both; that both are of 2022, once.
+        # A problem of two files is reported for both; that both are of 2022, once.
         is_alike = len(faults) == 2 and faults[0].message == faults[1].message
         if is_alike and (faults[0].path == faults[1].path or faults[0].kind is DiagnosticKind.NOT_COMPARABLE):
             faults = [msgspec.structs.replace(faults[1], side="both")]

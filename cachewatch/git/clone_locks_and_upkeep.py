@@ -128,7 +128,7 @@ def _close_locks() -> None:
 os.register_at_fork(after_in_child=_close_locks)
 
 
-# What a fetch leaves free on the disk, in bytes.
+# The bytes of the disk that a fetch leaves free.
 RESERVE = 512 * 2**20
 _CHECKING_SECONDS = 3600.0
 # Git is fast with fewer packs than that; and no large pack is rewritten to add a few small ones.

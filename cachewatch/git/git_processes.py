@@ -115,7 +115,7 @@ _CLEANING_SECONDS = 5
 _GRACE_SECONDS = 10.0
 # How a guarded command ends that was ended: by `timeout`, SIGTERM or SIGKILL.
 ENDED = (124, 128 + 9, 128 + 15, -9, -15)
-# What is kept of messages: the last of them say why git ended.
+# The number of bytes kept of messages, from their end: the last ones say why git ended.
 LONGEST_WORDS = 65536
 _LONGEST_REASON = 1000  # characters
 _CHUNK = 65536
@@ -361,7 +361,7 @@ def _tools() -> dict[str, list[str]]:
     tools = {name: [path] for name in ("setpriv", "prlimit", "timeout") if (path := which(name))}
     if "setpriv" in tools:
         tools["setpriv"] += ["--pdeathsig", "TERM"]
-        # It sets capabilities, even if to what they are, which the sandbox of a service may forbid.
+        # It sets capabilities, even unchanged ones, which the sandbox of a service may forbid.
         with suppress(OSError, subprocess.TimeoutExpired):
             how: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "timeout": _VERSION_SECONDS}
             if subprocess.run([*tools["setpriv"], "--", "true"], check=False, **how).returncode == 0:  # noqa: S603

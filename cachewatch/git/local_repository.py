@@ -57,7 +57,7 @@ def check_repository(path: Path, version: tuple[int, ...]) -> None:
         for folder in _folders(git_dir) if git_dir else ():
             _check_files(str(folder))
             texts = list(_configuration(folder))
-            # A git of this version may fetch what a partial clone lacks, without being asked.
+            # A git of this version may fetch missing objects of a partial clone by itself.
             is_lazy = not version or (version < (2, 45) and version[2] < _NOT_LAZY.get(version[1], 1000))
             if is_lazy and any(map(_PROMISE.search, texts)):
                 raise BrokenSource(f"{path}: is a partial clone, {_TOO_OLD}")
@@ -166,7 +166,7 @@ def _included(text: str, folder: Path) -> Iterator[Path]:
 
 
 _PIPE_BYTES = 2**20
-# What an empty pipe takes on every system without anybody at its other end.
+# The bytes that an empty pipe takes on every system before anybody reads them.
 _PIPE_LEAST = 4096
 _LARGEST = 32 * 2**20
 _BUFFER_BYTES = 2**16
@@ -354,7 +354,7 @@ class _Answers(io.RawIOBase):
         raise SourceError(f"{self._path}: git did not answer within {_ANSWER_SECONDS:.0f} seconds")
 
 
-# Fetches those of some objects that a clone of ours lacks; before, it tells their number.
+# Fetches those of some objects that a clone of ours lacks; it reports their number before.
 Obtain = Callable[[Iterable[str], Callable[[int], None]], None]
 
 

@@ -130,7 +130,7 @@ _FOR_THE_ADMINISTRATOR = {
     r"fsck error|fsckObjects": "it has objects that git refuses, because they are malformed or malicious",
     r"transport '.{0,100}' not allowed": "git may not use this transport",
 }
-# Network errors, which say nothing about our clone.
+# Network errors, after which our clone is as it was.
 _OF_THE_WAY = re.compile(
     r"Could not resolve|unable to look up|[Cc]onnection (refused|reset|timed out)|Failed to connect|unable to connect"
     r"|early EOF|hung up|unexpected disconnect|RPC failed|transfer closed|Operation (too slow|timed out)|returned error: "
@@ -247,7 +247,7 @@ class Remote:
         settings = [(f"remote.{NAME}.url", self._address), *self._access.settings, *config]
         # The repository of another user may configure helpers; they may not use any other protocol.
         only = {"GIT_ALLOW_PROTOCOL": "file"} if self.is_path else {}
-        # To ask needs no repository: in the root folder, the configuration of none can join in.
+        # This needs no repository; in the root folder, no repository's configuration applies.
         seconds_left = min(seconds, left)
         if folder is None:
             git = Git("/", settings=settings, seconds=seconds_left)

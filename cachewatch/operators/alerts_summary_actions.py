@@ -50,7 +50,7 @@ def review(context: Context) -> bool:
         is_well = not any(each(connection) for each in causes)
         unread = cursors.unreadable(connection)
         newest = health.newest_revisions(connection)
-    # What is late because nothing ran opens no alert.
+    # If nothing ran, late work opens no alert.
     has_run = context.started is not None and now - context.started >= PATIENCE
     late_ones = list(late(read_status(context), context.config, now)) if has_run else []
     if is_well and not late_ones:
@@ -180,7 +180,7 @@ def summarize(context: Context) -> None:
     with context.database.write() as connection:
         alerts = health.all_open(connection)
         keys = {alert.key for alert in alerts}
-        # Without an alert, what is late is left out: the service may have been off.
+        # Late work without an alert is left out: the service may have been off.
         listed = tuple(problem for problem in listed if problem.key in keys or problem.kind not in LATE)
         down = {alert.key.name for alert in alerts if alert.key.kind is AlertKind.CHANNEL_DOWN}
         if down.issuperset(config.operators.channels):

@@ -254,7 +254,7 @@ def _shown_by_state(status: ServiceStatus, config: Config, now: datetime) -> Ite
     for source in status.sources:
         yield from _of_source(source, config, now)
     for stream in status.streams:
-        # What falls due in quiet hours is due at their end.
+        # A digest that is due in quiet hours is due at their end.
         if stream.due is not None and (due := quiet_until(config.quiet, stream.due)) < limit:
             name, what = stream.subscription, f"the digest of {stream.subscription} was due {_ago(due, now)}"
             yield Problem(AlertKind.DIGEST_LATE, name, what, stream.stream, since=stream.due)

@@ -120,12 +120,12 @@ class Block(Struct, frozen=True, kw_only=True):
     kind: StatementKind
     severity: Severity
     title: str
-    name: str = ""  # what a statement on the whole tag is about
+    name: str = ""  # the subject of a statement on the whole tag
     total: str = ""
     notes: tuple[str, ...] = ()  # each a clause
     named: str = ""  # packages
     entries: tuple[BlockEntry, ...] = ()
-    more: str = ""  # what is left out of the entries
+    more: str = ""  # the number of entries that are left out
     packages: int = 0
 
     @property
@@ -241,7 +241,7 @@ def _notes(chosen: Chosen, report: Report, asked: Requested) -> Iterator[str]:
 
 _SEVERITIES = tuple(Severity)
 _PLAIN = StatementKind.REBUILT
-# What one value of each fact is called, in the order in which they are named.
+# The noun for a value of each fact, in the order in which they are named.
 _NOUNS = {
     "versions": "version",
     "compilers": "compiler",
@@ -308,7 +308,7 @@ def _more(left_out: Sequence[BlockEntry]) -> str:
 def _entries(chosen: Chosen, asked: Requested) -> Iterator[BlockEntry]:
     statement = chosen.statement
     if statement.kind in LOSSES and statement.name:
-        # Place first: what matters is what is missing there.
+        # The place comes first, because readers look for it.
         yield BlockEntry(
             name=words.place_name(statement),
             fact=_lost(chosen, asked),

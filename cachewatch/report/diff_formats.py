@@ -209,7 +209,7 @@ def write_json(changesets: Iterable[Changeset], *, wants: Wants) -> Iterator[byt
     yield b"]}\n"
 
 
-# What an object of each list is called where it has a line of its own.
+# The `type` of an object of each list, where it has a line of its own.
 _TYPES = {
     "statements": "statement",
     "machines_lost": "machine-lost",

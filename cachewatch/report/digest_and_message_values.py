@@ -56,8 +56,8 @@ class Span(Struct, frozen=True, kw_only=True):
     checked: datetime | None = None  # when the source was last asked with success, UTC
     gaps: tuple[Outage, ...] = ()  # between revisions
     mirror: str | None = None  # where Spack installs from; {tag} is filled in
-    unread: tuple[str, ...] = ()  # packages whose documents cannot be read: what changes in them is told later
-    is_unknown: bool = False  # what changed cannot be known: the state that was told last is nowhere any more
+    unread: tuple[str, ...] = ()  # packages whose documents cannot be read: their changes are reported later
+    is_unknown: bool = False  # the changes are unknown: the last reported state exists nowhere any more
     notes: tuple[Note, ...] = ()  # such as: history was rewritten; no news for 5 days
 
 
@@ -91,7 +91,7 @@ class TagDigest(Struct, frozen=True, kw_only=True):
 
     source: str
     report: Report
-    statements: tuple[Statement, ...] = ()  # that are told, most important first
+    statements: tuple[Statement, ...] = ()  # reported ones, most important first
     rest: tuple[Statement, ...] = ()  # that are only summed up: kinds that nobody asked for, or somebody silenced
     versions: tuple[VersionsChange, ...] = ()
     examples: tuple[Example, ...] = ()
@@ -99,7 +99,7 @@ class TagDigest(Struct, frozen=True, kw_only=True):
     table: CsvTable = CsvTable()
     unreadable: tuple[Unreadable, ...] = ()  # documents that could not be compared
     silenced: frozenset[str] = frozenset()  # packages of which a silence hides something
-    still_missing: tuple[str, ...] = ()  # packages that snapshots before the base had, to be said of a new snapshot
+    still_missing: tuple[str, ...] = ()  # packages of snapshots before the base that a new snapshot lacks
 
 
 class Silenced(Struct, frozen=True):

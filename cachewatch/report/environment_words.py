@@ -19,7 +19,7 @@ from cachewatch.report.words_file import Words
 
 SCHEMA = "cachewatch.coverage/3"
 
-# What each class means, in the order of good to bad, and its colour.
+# The meaning and colour of each class, from good to bad.
 MEANINGS = {
     LossClass.KEPT: ("in the cache, by its hash", ""),
     LossClass.EQUAL: ("an equal build with another hash, compiler or target", "yellow"),
@@ -207,7 +207,7 @@ def _some(
 ) -> str:
     """Return how many binaries became worse lately and, if some were before, how many these classes have in all."""
     new, now = (sum(len(own.of(one, is_new=lately)) for one in classes) for lately in (True, None))
-    if len(classes) > 1:  # of which some may have gone from one to another
+    if len(classes) > 1:  # some may have changed from one class to another
         new -= sum(key_of(one) in own.again for each in classes for one in own.of(each, is_new=True))
     is_all = now == len(own.change.after.needs)
     total = words.text("environment", "all") if is_all else f"{now:,}"

@@ -75,7 +75,7 @@ def package_json(change: PackageChange) -> bytes:
     counts = asdict(change.counts)
     # Under a package these are lists; their lengths are the counts.
     del counts["added"], counts["removed"], counts["unreferenced"]
-    # What was rebuilt is on both sides.
+    # Rebuilt specs are on both sides.
     added, removed = change.added_specs, change.removed_specs
     signatures = added.counts.keys() | removed.counts.keys()
     bodies = {signature: f",{_members(asdict(signature)).decode()}}}" for signature in signatures}

@@ -31,7 +31,7 @@ MOST_CAUSES = 20
 _T = TypeVar("_T")
 _MOST_LISTED = 6
 _MOST_REASONS = 3
-# What several packages may have in common.
+# Causes that several packages may have in common.
 _SHARED = frozenset({What.COMPILER, What.OS, What.TARGET, What.NAMESPACE, What.EXTERNAL})
 
 

@@ -68,7 +68,7 @@ def _widths(rows: Sequence[Sequence[str]], numbers: Sequence[bool], most: int | 
     """Return widths with which all columns fit; None if words would have to be cut."""
     columns = list(zip(*rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
-    # What stays in one line: words, and a date with what belongs to it.
+    # Parts that are not broken: words, and a date with its time and zone.
     least = [
         max(
             len(each.rstrip())

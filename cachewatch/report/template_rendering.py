@@ -143,7 +143,7 @@ _LONGEST_OUTPUT = 10 * 2**20
 _LONGEST_TEMPLATE = 2**20
 
 Context = Mapping[str, Any]
-Job = tuple[str, Context]  # the name of a template, and what it is given
+Job = tuple[str, Context]  # the name of a template, and its data
 
 
 def render(name: str, **context: Any) -> str:

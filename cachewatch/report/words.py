@@ -22,7 +22,7 @@ _CACHE = "cache"  # the stack of a build cache that names none
 
 # These name compilers, systems or variants beside versions.
 _CONFIGURATIONS = (StatementKind.NARROWED, StatementKind.WIDENED, StatementKind.RECONFIGURED)
-# These name the versions of their specs as what was before, or as what is now; specs without a version are named, too.
+# These name the versions of their specs as before or after; specs without a version are named, too.
 _VERSIONS_BEFORE = (
     *LOSSES,
     StatementKind.NARROWED,

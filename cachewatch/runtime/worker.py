@@ -355,7 +355,7 @@ def in_processes(
         yield from map(make_work(), items)
         return
 
-    # Forked, so that nothing of what the work needs has to be sent.
+    # Forked, so that nothing has to be sent to them.
     context = get_context("fork")
     pipes = [context.Pipe(duplex=False) for _ in range(jobs)]
     processes: list[ForkProcess] = []

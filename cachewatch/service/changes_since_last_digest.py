@@ -77,14 +77,14 @@ class SourceDiff(Struct, frozen=True, kw_only=True):
     news: tuple[TagNews, ...] = ()
     resolved: Mapping[str, tuple[Unread, ...]] = {}  # documents that are not unreadable any more, by tag
     advance: Advance | None = None  # how the cursors move; None if nothing was ever fetched
-    steps: tuple[tuple[str, str, str, str], ...] = ()  # source, tag, before, after: what the key is made of
+    steps: tuple[tuple[str, str, str, str], ...] = ()  # the parts of the key: source, tag, before, after
     coverage: tuple[Coverage, Coverage] | None = None  # of the environment, before and after
     left: Mapping[tuple[str, str, Need], Resolution] = {}  # of the builds that earlier digests asked to look after
     kept: Mapping[Need, Home] = {}  # where builds that are gone are left
     alternative: Alternative | None = None  # the snapshot that has most of the environment
     pinned: Pinned | None = None
     lacks_pin: bool = False  # the source never had the pinned snapshot
-    is_lost: bool = False  # changes are unknown, which readers have to be told even if there is nothing else
+    is_lost: bool = False  # changes are unknown, which the digest must say even if it has nothing else
     vanished: tuple[str, ...] = ()  # all tags of the stream, if all of them vanished together
 
 
@@ -170,7 +170,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         if builds:
             bases = _joined({tag: self.returns.bases(found) for tag, found in builds.items()}, bases)
             news = compare(bases)
-        # What the earlier state cannot tell is compared with the last version that could be read.
+        # A document that is unreadable in the earlier state is compared with its last readable version.
         if earlier := self.documents.earlier(news, bases):
             bases = _joined(bases, earlier)
             news = compare(bases)

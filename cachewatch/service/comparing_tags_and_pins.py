@@ -56,7 +56,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
 _REMOVED = (StatementKind.PACKAGE_REMOVED, StatementKind.RETIRED, StatementKind.DOWNGRADED)
 # How many lines of a source's digest get a stay; finding one of the largest package takes some hundredths of a second.
 _MOST_STAYS = 25
-# Of what is gone, how much is looked for in snapshots, and in how many of these.
+# The greatest numbers of lost builds that are searched in snapshots, and of these snapshots.
 _MOST_KEPT, _MOST_SNAPSHOTS = 20, 3
 # Kinds that no single package has.
 _OF_WHOLE_TAGS = frozenset(
@@ -69,7 +69,7 @@ class TagNews(Struct, frozen=True):
 
     tag: TagDigest
     name: str  # of the tag, after or else before
-    suspicion: str  # what is suspicious about the whole tag, if it touches what the stream selects; else ""
+    suspicion: str  # why the whole tag is suspicious, if that touches the selection; else ""
     hidden: Counter[str]  # how many packages each silence hid
 
     @property

@@ -41,7 +41,7 @@ from cachewatch.git.tags_and_documents import CompareTrees
 from cachewatch.git.trees import compare_trees
 from cachewatch.runtime.worker import INLINE, Isolation, Piece
 
-# In bytes; what does not fit into the file is compared again for each stream.
+# In bytes; a tag that does not fit into the file is compared again for each stream.
 MOST_ON_DISK = 512 * 2**20
 # Bytes of the file that are also kept decoded in memory, where they take about four times as much.
 _MOST_IN_MEMORY = 8 * 2**20

@@ -122,7 +122,7 @@ class WatchedClone:
         with closing(self._clone.open()) as repository:
             newest = resolve(repository, update.after)
             if self._since is not None:
-                with suppress(UnknownRevision):  # each stream that begins there reports that
+                with suppress(UnknownRevision):  # each stream that begins there reports the error
                     resolve_upstream(repository, self._since)
             is_empty = catalogue_of(repository, update.after) is None
             missing = nothing_found(repository, update.after, update.branch) if is_empty else ""

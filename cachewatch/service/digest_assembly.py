@@ -129,7 +129,7 @@ def _assembled(
     pins = tuple(part.pinned for part in parts if part.pinned)
     period = period_of(parts, now, is_urgent=stream.is_urgent)
     known = state.remembered.learned(learned).of_lock(stream.name, _lock_of(environment))
-    # Nobody waits for what is back.
+    # Readers do not wait for packages that are back.
     remembered = Remembered(tuple(o for o in known.facts if not (isinstance(o, Departure) and o.key in over)))
     of_lock = (one.since for one in remembered.actions if one.verb in OF_LOCK_FILE)
     digest = Digest(
@@ -215,13 +215,13 @@ def with_actions(draft: PendingDigest, stream: Stream, state: StreamState, *, is
         if each.verb is not Verb.LOOK or (each.because in TASKS and not is_snapshot(each.tag))
         for n, subject in enumerate(each.subjects)
     ]
-    # Since when a task is said, not when last: it is said for a month.
+    # The first time counts, not the last: an action is repeated for a month.
     is_task = {each.key for each in asked if each.task and each.task.since}
     asked = [
         replace(each, last_repeated=known[each.key].last_repeated) if each.key in is_task else each for each in asked
     ]
     keys = {each.key for each in asked}
-    # While readers are told to wait, what to do about missing binaries is not known.
+    # While readers wait, nobody knows what to do about missing binaries.
     settled = {key for key, each in known.items() if each.task is not None or not assessment.is_waiting}
     forgotten = [
         each.key

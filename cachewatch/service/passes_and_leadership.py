@@ -83,7 +83,7 @@ def clean_up(context: Context, *, may_be_open: bool = True) -> None:
                 context.watched(source).tidy(used)
             except CachewatchError as error:
                 context.log.warning("source.untidy", source=source.name, error=str(error))
-    # What is older than `retention:` allows, but no entries of feeds, which are written from all of them.
+    # Deletes what `retention:` allows, but no entries of feeds, which are written from all of them.
     retention = context.config.retention
     feeds = {name for name, channel in context.config.channels.items() if isinstance(channel, FeedConfig)}
     with context.database.write() as connection:

@@ -133,7 +133,7 @@ class Polls:
         sources = self._context.config.sources.values()
         # Those that answered last time come first, and wait for none that hangs.
         waiting = deque(sorted(sources, key=lambda source: not has_answered(self._context, source)))
-        # As daemons: what hangs in spite of everything must not keep the process.
+        # As daemons: a hanging thread must not keep the process alive.
         self._threads = [
             Thread(target=self._work, args=(waiting,), name="poll", daemon=True)
             for _ in range(min(ANSWERING + OTHERS, len(waiting)))

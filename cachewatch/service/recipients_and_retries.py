@@ -165,7 +165,7 @@ def note_refusal(connection: Connection, context: Context, delivery: Delivery, r
     if not is_lasting or is_operator(context.config, name, target):
         return False
     deliveries.suppress_address(connection, name, target, reply, now)
-    # What waits for it is kept with what follows, so that all of it goes out in its order.
+    # Waiting deliveries are kept with later ones, so that all are sent in order.
     for each in deliveries.find(connection, states=deliveries.WAITING, channel=name, target=target):
         deliveries.settle(connection, each, DeliveryState.SUPPRESSED, now=now, said=reply)
     alerts.resolve_within(connection, context, AlertKey(AlertKind.DELIVERY_FAILED, name, target), "")

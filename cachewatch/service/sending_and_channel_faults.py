@@ -216,7 +216,7 @@ class _Run:
                 self._pause_channel(group)
             elif not self._is_last and group[0][1].outcome is DeliveryOutcome.DEAD:
                 now = self._context.clock()
-                with self._context.database.write() as connection:  # to be tried again with what follows in the pass
+                with self._context.database.write() as connection:  # retried with the later deliveries of the pass
                     for delivery, answer in group:
                         deliveries.settle(
                             connection, delivery, DeliveryState.QUEUED, now=now, said=answer.detail, counts=False

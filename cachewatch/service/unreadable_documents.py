@@ -78,7 +78,7 @@ class UnreadDocuments:
 
     def _last_readable(self, digest: TagDigest, bases: Mapping[str, Revision]) -> Iterator[tuple[str, Revision]]:
         for package in (each.package for each in digest.unreadable if each.before):
-            # No later version than this: readers were told nothing of later ones.
+            # No later version than this: digests reported no later ones.
             revision = bases.get(package) or self._reported(digest)
             if revision is None:
                 continue

@@ -30,7 +30,7 @@ from cachewatch.core.statement_kinds import (
 )
 from cachewatch.core.versions_spellings_targets import newest
 
-# For what causes something is to be done about binaries of an environment, and what.
+# What readers should do about binaries of an environment, by cause.
 ENVIRONMENT = {
     Because.ENVIRONMENT_GONE: Verb.BUILD,
     Because.ENVIRONMENT_LAST: Verb.COPY,
@@ -104,7 +104,7 @@ def not_asked_yet(looks: Iterable[Action], tasks: Iterable[Action]) -> Iterator[
     """Yield the actions of `looks` without packages that `tasks` cover for the same cause in another tag."""
     tag_of = {(one.because, one.source, name): one.tag for one in tasks for name in one.names}
     for look in looks:
-        kept = look.because is Because.GONE and is_snapshot(look.tag)  # to be said of each snapshot
+        kept = look.because is Because.GONE and is_snapshot(look.tag)  # reported for each snapshot
         names = [n for n in look.names if kept or tag_of.get((look.because, look.source, n), look.tag) == look.tag]
         if names or not look.names:
             yield look.only(names) if len(names) < len(look.names) else look

@@ -88,7 +88,7 @@ class Resolution(Struct, frozen=True):
 
     need: Need
     nearest: Nearest
-    after_prune: Nearest | None = None  # what is nearest without the specs that no stack builds, if that is worse
+    after_prune: Nearest | None = None  # the nearest build after the next prune, if that is worse
     others: tuple[str, ...] = ()  # hashes of other usable builds of the version, the most similar first
     differs: tuple[str, ...] = ()  # attributes of the most similar one that differ from the need
     lacks_compiler: bool = False  # no compiler is known of it, but of the other builds
@@ -273,7 +273,7 @@ def _found(need: Need, specs: Mapping[str, Signature], *, is_pruned: bool) -> Re
 
 
 def _lost(need: Need, specs: Iterable[Signature], builds: Iterable[Signature], *, is_pruned: bool) -> Resolution:
-    # What may be pruned at any time is not suggested.
+    # Specs that may be pruned at any time are not suggested.
     built = (spec for spec in specs if is_runnable(need, spec) and not (is_pruned and spec.is_unreferenced))
     versions = {version for spec in built for version in spec.versions}
     elsewhere = {f"{spec.platform}-{spec.os}-{spec.target}" for spec in builds}

@@ -114,7 +114,7 @@ def assess(
     ]
     facts.sort(key=lambda one: (one.rank, -LOSS_ORDER.index(one.worst) if one.worst else 0))
     places = {(one.source, one.tag) for one in waits}
-    # What publishing may have failed for is neither settled nor pruned, whatever the subscription selects.
+    # Packages that may be missing because publishing failed are neither settled nor pruned, whatever is selected.
     absent = {key for key, found in known.left.items() if key[:2] in places and found.loss_class in _ABSENT}
     known = replace(known, left={key: found for key, found in known.left.items() if key not in absent})
     missing = {*waiting, *(need.package for *_, need in absent)}
@@ -162,7 +162,7 @@ def assess(
     )
 
 
-# The kinds that can be urgent: what is gone, whatever it is called, and what is suspicious.
+# The kinds that can be urgent: losses of every kind, and suspicious ones.
 CAN_BE_URGENT = frozenset(
     {
         Kind.GONE,
@@ -269,7 +269,7 @@ def _rank(statement: Statement, tags: Sequence[ComparedTag], known: Known, *, ha
         return Rank.REST if is_loss and statement.worst not in (LossClass.KEPT, LossClass.EQUAL) else rank
     if statement.worst in MISSED:
         rank = min(rank, Rank.GONE if statement.worst is LossClass.GONE else Rank.MISSED)
-    # What a new snapshot lacks is not an alarm.
+    # A package that a new snapshot lacks is no alarm.
     return max(rank, Rank.MISSED) if tags[0].base else rank
 
 

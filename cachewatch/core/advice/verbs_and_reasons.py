@@ -134,10 +134,12 @@ class Known(Struct, frozen=True, kw_only=True):
     since: Mapping[tuple[str, Verb, str], str] = field(default_factory=dict)  # day by source, verb and name
     met: frozenset[str] = frozenset()  # hashes of the environment that were ever present
     confirmed: frozenset[tuple[str, str]] = frozenset()  # source and tag of which operators confirmed a suspicion
-    waiting: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)  # what is missing while that lasts
+    waiting: Mapping[tuple[str, str], tuple[str, ...]] = field(
+        default_factory=dict
+    )  # missing packages, while readers wait
     tasks: tuple["Action", ...] = ()  # that earlier digests asked for, and that nobody sees done
-    quiet: tuple["Action", ...] = ()  # likewise, of what may be pruned, but said for long enough
-    # What their tags have of the builds that they are about, by source and tag.
+    quiet: tuple["Action", ...] = ()  # actions to copy that are no longer repeated
+    # The present state of their builds, by source and tag.
     left: Mapping[tuple[str, str, Need], Resolution] = field(default_factory=dict)
     kept: Mapping[Need, Home] = field(default_factory=dict)  # where builds that are gone are left
 
@@ -158,7 +160,7 @@ class Action(Struct, frozen=True, kw_only=True):
     # Other suitable snapshots; or packages that were not pruned yet; or versions, `zlib 3.4.0`, that lock files name.
     others: tuple[str, ...] = ()
     count: int = 0  # number of packages, or of binaries of an environment
-    worst: LossClass | None = None  # of what went with a stack
+    worst: LossClass | None = None  # the worst class of a removed stack's losses
     since: str = ""  # day on which its cause was first reported; empty if in this digest
 
     @property
@@ -252,14 +254,14 @@ class Assessment(Struct, frozen=True, kw_only=True):
 
     actions: tuple[Action, ...]  # worst first
     paused: tuple[Action, ...] = ()  # that are due when readers need not wait any longer
-    quiet: tuple[Action, ...] = ()  # that are not said any more, but what becomes of them is
+    quiet: tuple[Action, ...] = ()  # actions that are no longer repeated, but whose end is reported
     level: Level
     facts: tuple[Fact, ...]  # in the order of the report
     losses: tuple[AssessedLoss, ...]
     environment: EnvironmentState | None = None
     alternative: Alternative | None = None
-    is_wait_over: bool = False  # readers who were told to wait need not do so any longer
-    # What to require, as openmpi@5.8.0, or Spack may choose another version; each with a snapshot that has it, or "".
+    is_wait_over: bool = False  # readers who were asked to wait need not wait any longer
+    # Versions to require (openmpi@5.8.0), or Spack may choose others; each with a snapshot that has it, or "".
     required: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -278,9 +280,9 @@ class Assessment(Struct, frozen=True, kw_only=True):
         return tuple(one for one in self.actions if one.since)
 
 
-# What makes lock files outdated that were made before a day.
+# Causes that make lock files outdated that are older than a day.
 LOCK_FILES = (Because.OLD_BUILDS, Because.PRUNED_BUILDS, Because.TURNOVER)
-# What is asked of those who have no environment that is watched, and remembered: whether they did it cannot be seen.
+# Actions for readers without a watched environment; they are remembered, since nobody sees whether they were done.
 # Each package is remembered by itself, until its tag has other builds than it had then.
 LASTING = (Because.STACK_REMOVED, Because.GOING, Because.GONE, Because.DOWNGRADED)
 

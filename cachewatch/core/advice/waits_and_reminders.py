@@ -99,7 +99,7 @@ class OpenAction(Struct, frozen=True, kw_only=True, tag="action"):
     since: str  # the day of the revision of its cause
     last_repeated: datetime
     lock: str = ""  # checksum of the environment's lock file; if it changes, somebody acted
-    task: Action | None = None  # of which nobody sees whether it was done
+    task: Action | None = None  # actions of which nobody sees whether they were done
     revision: ClassVar[str | None] = None
 
     @property

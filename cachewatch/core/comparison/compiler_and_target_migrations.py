@@ -134,7 +134,7 @@ def _steps(had: _Held, gone: Set[Attribute], new: Set[Attribute]) -> Iterator[St
             continue
         kind = StatementKind.MIGRATION if name in left else StatementKind.BESIDE
         pairs = left.get(name) or old.get(name, ()), added[name]
-        # with so many values, none can be said to have replaced another one
+        # with so many values, it is unclear which replaced which
         if len(pairs[0]) * len(pairs[1]) <= _MOST:
             yield from (Step(kind, before, after) for before, after in product(*pairs))
 

@@ -47,10 +47,10 @@ from cachewatch.core.versions_spellings_targets import (
 
 Counts = Counter[Signature]
 Key = Callable[[Signature], Hashable]
-# What versions are sorted by, without references and spellings.
+# The sort key of versions, without references and spellings.
 _Age = list[tuple[bool, tuple[Segment, ...], Prerelease]]
 
-# What must be equal: all but what changed. Specs for different machines never match.
+# The fields that must be equal: all but the changed ones. Specs for different machines never match.
 _KEYS: tuple[tuple[MatchKind, Key], ...] = (
     (MatchKind.MOVED, attrgetter("os", "platform", "target", "versions", "compiler", "variants")),
     (MatchKind.UPGRADED, attrgetter("os", "platform", "target", "compiler", "variants", "stacks")),
@@ -372,7 +372,7 @@ def verdict_of(old: Set[str], new: Set[str], left: Contents = frozenset(), added
         return Verdict.UPGRADED
     if is_newer(newest(old), newest(new)):
         return Verdict.DOWNGRADED
-    # What is left is neither newer nor older: another git reference of the same number, or no version.
+    # Only versions that are neither newer nor older remain: another git reference of the same number, or no version.
     for verdict, is_so in (
         (Verdict.RETIRED, old - new - {""}),
         (Verdict.EXTENDED, new - old - {""}),

@@ -112,7 +112,7 @@ class _ItemsReader:
         )
         self._values = values
         self._regraded = self._regraded_places()
-        self._sums: dict[Items, _Sum] = {}  # by what makes items equal
+        self._sums: dict[Items, _Sum] = {}  # by the values that equal items share
         self._known_items: dict[tuple[Hashable, ...], Items] = {}
         self._found_others: dict[tuple[Hashable, ...], Facts] = {}
         self._found_there: dict[tuple[Hashable, ...], tuple[str, ...]] = {}
@@ -411,7 +411,7 @@ class _ItemsReader:
                 continue
             dropped = had - self._has[place] if place in old else frozenset()
             gained = has - self._had[place] if place in new else frozenset()
-            # A spec of an older version, in the place of which came another spec of a version that was there.
+            # A spec of an older version that was replaced by another spec of a version that was already there.
             there = has - gained if dropped and place in new else frozenset()
             for story in self._of_place(judged, dropped, gained, there, is_old=place in old, is_new=place in new):
                 by_story.setdefault(story, set()).add(place)

@@ -27,7 +27,7 @@ from cachewatch.core.graphs_and_attribution import (
     What,
 )
 
-# The most causes of one spec that are told apart. Real ones have hundreds at most.
+# The greatest number of causes that are listed for a spec. Real specs have hundreds at most.
 MOST_CAUSES = 1_000
 
 # A package, and the names of two of its specs, one of each graph.
@@ -216,7 +216,7 @@ class Walk:
             count = MOST_CAUSES + 1 if found == _TOO_MANY else len(found - _SPACK), SPACK in found
             if not best or count < fewest:
                 best, fewest = candidate, count
-            if not fewest[0]:  # no other one is nearer
+            if not fewest[0]:  # no other candidate can be nearer
                 break
         return best
 

@@ -89,7 +89,7 @@ def find_blame(index: Index, beginning: str, tags: Sequence[str] = ()) -> Blame:
     beginning = beginning.lower().removeprefix("/")
     by_hash = _rows(index, beginning)
     for name in tags:
-        index.known_id("tag", name)  # it is a mistake if there is none
+        index.known_id("tag", name)  # raises UsageError for an unknown tag
     if tags:
         by_hash = {h: kept for h, rows in by_hash.items() if (kept := [row for row in rows if row.tag in tags])}
     if len(by_hash) != 1:
@@ -173,7 +173,7 @@ def _goes_on(index: Index, before: _IndexRow, after: _IndexRow) -> bool:
     old, new = (index.signature(row.build, row.stacks) for row in (before, after))
     if is_same_spec(old, new, NOTHING):
         return True
-    # What the whole document did not give then, or does not give now, is no difference.
+    # Values that the whole document did not give then, or does not give now, are no difference.
     last = (after.first if before.last is None else before.last) - 1
     sides = (held_at(index, after.tag, number, after.package) for number in (last, after.first))
     had, has = ({part.signature for part in side.get(after.package, ())} for side in sides)
@@ -210,7 +210,7 @@ def _life(index: Index, rows: Sequence[_IndexRow]) -> Life:
     stays: set[str] = set()
     spec = index.signature(last.build, last.stacks)
     if last.last is not None:
-        # Which other spec took its place cannot be known: what happened to its package in its stacks is told.
+        # Which spec replaced it cannot be known: the changes of its package in its stacks are reported.
         asked = Selection(packages=Globs([last.package]), stacks=Globs(spec.stacks), targets=Globs([spec.target]))
         facts, _ = facts_of(index, last.tag, last.last, asked)
         held = held_at(index, last.tag, last.last, last.package).get(last.package, ())

@@ -99,7 +99,7 @@ class Index:
         except MsgspecError as error:
             raise damaged(self.path, error) from error
         except Exception as error:
-            # What is read from a damaged page may be anything.
+            # Values from a damaged page may be anything.
             if is_damaged(self.connection):
                 raise damaged(self.path, MALFORMED) from error
             raise

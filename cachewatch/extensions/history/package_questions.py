@@ -320,7 +320,7 @@ class ChurnRow(Struct, frozen=True, kw_only=True):
     name: str
     added: int
     removed: int
-    net_added: int  # without what was merely rebuilt
+    net_added: int  # without rebuilt specs
     net_removed: int
 
 

@@ -360,7 +360,7 @@ _PREFIXES = struct.Struct("5s15x").iter_unpack
 UNUSUAL = b""  # the prefix of every text that is not 32 letters of base32
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
 _BASE32 = frozenset(_ALPHABET)
-# Translates letters of base32 to digits of Python's numbers of base 32, and all other bytes to what is no digit.
+# Translates letters of base32 to digits of Python's numbers of base 32, and all other bytes to a sign that is none.
 _DIGITS = bytes(
     ord("0123456789abcdefghijklmnopqrstuv"[_ALPHABET.index(letter)]) if (letter := chr(byte)) in _BASE32 else ord("!")
     for byte in range(256)

@@ -83,9 +83,9 @@ def happened(digest: Digest, words: Words, rows: int, most: int = _MOST_SAID) ->
     for clause in clauses_of(digest, loud, words):
         tags = set(clause.first.tags)
         if clause.kind == StatementKind.REBUILD_WAVE and has_turnover and not clause.statement.causes:
-            continue  # that it was rebuilt, the share of the hashes says
+            continue  # the share of the hashes already says that it was rebuilt
         if clause.path == "stack-removed.gone" and tags and tags <= news:
-            continue  # the table names what went with it
+            continue  # the table names its removed packages
         if clause.path == "turnover.snapshot" and clause.first.tags in last_of:
             sentences[last_of[clause.first.tags]] += f" {clause.said}"
             continue
@@ -136,7 +136,7 @@ def _in_tags(fact: Fact, digest: Digest) -> str:
 def _rest(digest: Digest) -> list[Statement]:
     """Return the statements that are not shown, except those about new snapshots."""
     tags = {(tag.source, tag.tag) for fact in digest.assessment.facts if fact.kind == "snapshot" for tag in fact.tags}
-    # Of new snapshots it is said how many hashes differ.
+    # For new snapshots, the digest says how many hashes differ.
     return [one for tag in digest.tags if (tag.source, tag.report.tag) not in tags for one in tag.rest]
 
 
@@ -236,7 +236,7 @@ def _with_tags(section: Section) -> Section:
 
 
 def _losses(losses: Iterable[AssessedLoss], classes: Sequence[LossClass], digest: Digest, words: Words) -> Section:
-    # What a whole stack had elsewhere, its sentence says.
+    # The sentence on a whole stack says where its packages are now.
     own = [one for one in losses if one.loss_class in classes and (one.statement.kind in LOSSES or len(classes) == 1)]
     is_snapshot = bool(own) and all(is_pinned_base(digest, one.tag.base) for one in own)
     is_harmless = len(classes) > 1
@@ -359,7 +359,7 @@ def _merged(rows: Iterable[Row], digest: Digest) -> tuple[Row, ...]:
     alike: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         alike.setdefault((row.package, row.change, row.where), []).append(row)
-    # What the newest snapshot lacks is not lost by whoever moves to another one.
+    # Readers who move to another snapshot do not lose the packages that the newest one lacks.
     is_named = any(pin.best for pin in digest.pinned)
     merged = []
     for group in alike.values():

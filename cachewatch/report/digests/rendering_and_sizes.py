@@ -41,13 +41,13 @@ _MOST_BULLETS = 5
 _LONGEST_SUBJECT = 200  # of a template
 _FORMS = ("html", "txt", "md", "chat", "subject", "feed.html", "page.html")
 _FORM = re.compile(r"(\.(feed\.html|page\.html|html|txt|md|chat|subject))?(\.j2)?$")
-# What only mail needs: its readers have no styles of their own.
+# Only mail needs this: its readers have no styles of their own.
 _STYLES = re.compile(r' (?:style|class)="[^"]*"')
 
-# Of what a chat shows, its template names a few.
+# A template for a chat has few lines.
 _BRIEF = DigestForm(rows=USUAL_ROWS, tags=_MOST_BULLETS, others=_MOST_BULLETS, longest=60, has_links=False)
 
-# What is left out when it does not fit, one after the other; no list has more rows than the digest says.
+# The parts that are left out one after the other if the mail is too large; the digest limits the rows, too.
 _STEPS = (
     DigestForm(tags=30, others=20, longest=110),
     DigestForm(tags=30, others=20, longest=110, has_links=False),
@@ -61,7 +61,7 @@ _STEPS = (
     DigestForm(rows=0, tags=0, others=1, longest=40, has_links=False, has_details=False),
 )
 
-# A page has everything, but for what no browser would bear.
+# A page has everything, unless that is too large for a browser.
 _NO_LIMIT = 10**9
 _MOST_PAGE = 8 * 2**20  # bytes
 _PAGES = (

@@ -205,7 +205,7 @@ class Clause:
         words = self._words
         if not self.is_list:
             values = self._values
-            # In a digest; lists of what happened count binaries, and say of none why.
+            # Only in a digest; the lists of events count binaries without reasons.
             is_unexplained = self._digest is not None and self.kind == StatementKind.REBUILT
             is_unexplained = is_unexplained and not self.statement.causes
             is_old = self.kind == StatementKind.TAG_REMOVED and is_snapshot(self.statement.name)
@@ -307,7 +307,7 @@ class Clause:
         if one.kind is StatementKind.PRUNE and self._digest and self.first.tags:
             tag = self.first.tags[0]
             wave = self._digest.remembered.wave(tag.source, tag.tag)
-            if wave and wave.count <= one.counts.vanished:  # as many went as were announced to go
+            if wave and wave.count <= one.counts.vanished:  # as many were removed as were announced
                 rest = one.counts.vanished - wave.count
                 more = f", and {number(rest, 'binary', 'binaries')} more" if rest else ""
                 return {"announced": day_of(wave.day), "old": number(wave.count, "old build"), "more": more}
@@ -442,7 +442,7 @@ def title(digest: Digest, words: Words) -> str:
     most = 3 if clauses[0].kind == "snapshot" else 2
     for clause, following in zip_longest(clauses[:most], clauses[1:most]):
         if text and clause.is_list and all(item in text for item in clause.items):
-            rest.remove(clause)  # of binaries of the environment it is said already
+            rest.remove(clause)  # the binaries of the environment are already named
             continue
         between = "; " if text else ""
         if text and clause in clauses[1:2] and clauses[0].kind == "snapshot" and ":" not in text:
@@ -453,7 +453,7 @@ def title(digest: Digest, words: Words) -> str:
             forms = [form for form in forms if form.startswith(clause.forms[0].partition(":")[0])]
         if not forms:
             break
-        # What stays is left out if the next thing fits then.
+        # Versions that stay are left out if the next clause fits then.
         least = len("; ") + len(following.forms[-1]) if following else 0
         spare = clause.forms[: clause.forms.index(forms[0]) + 2]
         fitting = next((form for form in spare if form in forms and len(form) + least <= left), forms[0])
@@ -487,7 +487,7 @@ def facts_of_subject(assessment: Assessment) -> list[Fact]:
     return [
         one
         for one in loud or assessment.facts
-        # What a new snapshot lacks is counted behind its name, and what was rebuilt is gone.
+        # The packages that a new snapshot lacks are counted after its name, and rebuilt hashes count as gone.
         if not (one.kind != "snapshot" and one.worst is LossClass.GONE and one.tags and set(one.tags) <= set(new))
         and not (one.kind == StatementKind.PACKAGE_REMOVED and one.tags and set(one.tags) <= set(new))
         and not (one.kind == StatementKind.TURNOVER and (has_wave or (new and len(loud) > len(new) + 1)))

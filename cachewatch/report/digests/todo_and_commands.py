@@ -32,8 +32,8 @@ _GONE = (
     Because.GONE,
     Because.DOWNGRADED,
     Because.PRUNED,
-)  # what other snapshots may still have
-# What re-concretizing settles, beside what is said of an environment.
+)  # causes for which other snapshots may still have the build
+# Causes that re-concretizing settles, besides those of an environment.
 _REPLACED = (
     StatementKind.RETIRED,
     StatementKind.NARROWED,
