@@ -280,7 +280,7 @@ class Assessment(Struct, frozen=True, kw_only=True):
         return tuple(one for one in self.actions if one.since)
 
 
-# Causes that make lock files outdated that are older than a day.
+# Causes that concern all lock files that were made before a certain day.
 LOCK_FILES = (Because.OLD_BUILDS, Because.PRUNED_BUILDS, Because.TURNOVER)
 # Actions for readers without a watched environment; they are remembered, since nobody sees whether they were done.
 # Each package is remembered by itself, until its tag has other builds than it had then.

@@ -44,7 +44,7 @@ _FORM = re.compile(r"(\.(feed\.html|page\.html|html|txt|md|chat|subject))?(\.j2)
 # Only mail needs this: its readers have no styles of their own.
 _STYLES = re.compile(r' (?:style|class)="[^"]*"')
 
-# A template for a chat has few lines.
+# The data for chats, which show a few lines only.
 _BRIEF = DigestForm(rows=USUAL_ROWS, tags=_MOST_BULLETS, others=_MOST_BULLETS, longest=60, has_links=False)
 
 # The parts that are left out one after the other if the mail is too large; the digest limits the rows, too.
