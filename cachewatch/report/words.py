@@ -191,11 +191,11 @@ def where(line: Line, most: int = MOST_NAMES) -> str:
         return f"in {stacks_named(stacks, most)}" if stacks else ""
     if story.places:
         said = in_places(story.places, most)
-        return (
-            f"{said} ({names(story.remaining)})"
-            if story.kind is StatementKind.PLACE_GAINED and story.remaining
-            else said
-        )
+        if story.kind is StatementKind.PLACE_GAINED and story.remaining:
+            said += f" ({names(story.remaining)})"
+        if story.kind is StatementKind.RETIRED and line.counts.unbuilt:
+            said += f"; {words().say('stacks', 'going', line.counts.unbuilt)}"
+        return said
     return f"in {stacks_named(line.stacks, most)}" if line.stacks else ""
 
 

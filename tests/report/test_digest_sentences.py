@@ -165,6 +165,18 @@ def test_a_stack_that_has_another_version_is_named_with_it(tmp_path: Path) -> No
     assert "not yet in cray (1.1), hep (1.2)" in mail(digest_of(week(tmp_path / "two", *states)))[1]
 
 
+def test_an_older_version_that_left_one_stack_is_not_said_to_have_left_all(tmp_path: Path) -> None:
+    """The stack is named, and so is that no stack builds the binary that is still there."""
+    others = [record(2, versions=["1.1"]), record(3, versions=["1.0"], stacks=["cray"])]
+    states = ({"zlib": [record(1, versions=["1.0"], stacks=stacks), *others]} for stacks in (["e4s", "root"], ["root"]))
+    rendered, body = mail(digest_of(week(tmp_path / "a", *states)))
+    assert "zlib of e4s without an older version" in rendered.title
+    row = "OLDER VERSIONS REMOVED zlib 1.0 removed e4s on x86_64_v3; no stack builds 1 of these specs any more: it may be pruned at any time"
+    assert row in body
+    states = ({"zlib": [*first, others[0]]} for first in ([record(1, versions=["1.0"])], []))
+    assert "zlib without an older version" in mail(digest_of(week(tmp_path / "b", *states)))[0].title
+
+
 def test_stacks_on_different_lines_of_versions_are_both_upgraded(tmp_path: Path) -> None:
     """None of them is behind: the one of the older versions is named with its new one."""
     lines = [[("1.2.1", "lts"), ("2.0", "ml")], [("1.2.2", "lts"), ("2.1", "ml")]]

@@ -234,7 +234,10 @@ def test_a_lost_place_has_its_own_number(run: Run, tmp_path: Path) -> None:
     shared, alone = {"stacks": ["a", "b", "root"]}, {"stacks": ["b", "root"]}
     said = told(run, tmp_path, [*records(range(3), **shared), *records(range(5, 7), **alone)], [])
 
-    assert "-5 (shared specs count once) a (x86_64_v3) zlib 1.0 -3 b (x86_64_v3) zlib 1.0 -5 1 of 1 package" in said
+    assert (
+        "-5 (each spec counts once, in its first line) a (x86_64_v3) zlib 1.0 -3 b (x86_64_v3) zlib 1.0 -5 1 of 1 package"
+        in said
+    )
 
 
 def test_documents_without_hashes_are_compared_by_their_records(run: Run, tmp_path: Path) -> None:

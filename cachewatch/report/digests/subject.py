@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 from cachewatch.core.advice.urgency_and_ranks import assess
 from cachewatch.core.advice.verbs_and_reasons import Assessment, Because, ComparedTag, Fact, Level, Rank
 from cachewatch.core.escaping_and_mentions import safe, safe_name, shortened
-from cachewatch.core.model import LossClass
+from cachewatch.core.model import Kind, LossClass
 from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import (
     LOSSES,
@@ -116,11 +116,15 @@ class Clause:
         items: dict[str, None] = {}
         for fact in self.facts:
             for package in fact.packages:
-                values = {"package": safe(package)[:_LONGEST_NAME]}
+                values = {"package": safe(package)[:_LONGEST_NAME], "of_stacks": ""}
                 if fact.statement is not None and fact.statement.lines:
                     lines = fact.statement.lines
                     line = next((each for each in lines if each.package == package), lines[0])
                     values["after"] = safe(", ".join((fact.statement.after or line.story.versions)[-1:]))
+                    own = [each for each in lines if each.package == package]
+                    if not any(Kind.VERSION_REMOVED in each.kinds for each in own):
+                        stacks = {place.stack for each in own for place in each.story.places}
+                        values["of_stacks"] = f" of {stacks_named(stacks)}" if stacks else ""
                     if line.story.kind in BY_VERSION:
                         stays = staying(line) if says_staying else ""
                         where = self._targets(line)
