@@ -35,10 +35,11 @@ from cachewatch.core.filters_and_default_kinds import Globs
 from cachewatch.core.names_and_layouts import did_you_mean
 from cachewatch.environments import open_environment
 from cachewatch.errors import CachewatchError, ConfigError, DeliveryError, UnknownRevision, UsageError
+from cachewatch.git.layouts import nothing_found
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import is_there, resolve, resolve_upstream
 from cachewatch.git.tags_and_documents import list_revision, stacks_of, tags_of
-from cachewatch.git.trees import folders, nothing_found
+from cachewatch.git.trees import folders
 from cachewatch.operators.explaining_subscriptions import SubscriptionAnswer, explain_package, packages_now
 from cachewatch.report.digest_and_message_values import DeliveryOutcome, Notice
 from cachewatch.report.digests.rendering_and_sizes import render_digest, render_notice

@@ -49,19 +49,17 @@ from cachewatch.core.model import Diagnostic, Document, Signature, Specs
 from cachewatch.core.versions_spellings_targets import sorted_versions
 from cachewatch.documents.parsing_and_diagnostics import parse
 from cachewatch.errors import CachewatchError, DocumentError, UnknownRevision, UnreadableDocument, UsageError
+from cachewatch.git.layouts import locate, nothing_found, unread_documents
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, resolve
 from cachewatch.git.tags_and_documents import (
-    diagnostics_of,
     list_revision,
-    no_documents,
     read_documents,
     read_package,
     stacks_of,
     tags_of,
 )
 from cachewatch.git.trees import folders as folders_of
-from cachewatch.git.trees import nothing_found, unread_documents
 from cachewatch.hooks import extensions
 from cachewatch.report import tables_and_listings as tables
 from cachewatch.report.diff_blocks_and_colours import Palette, fitted
@@ -345,7 +343,7 @@ def _spec_lines(specs: Sequence[tables.ShownSpec], colours: Palette) -> Iterator
 def _resolved(repository: Repository, name: str) -> Revision:
     """Return a revision, and warn of files in it that look like documents but are none."""
     revision = resolve(repository, name)
-    warn_of(no_documents(repository, revision))
+    warn_of(locate(repository, revision.commit).no_documents)
     return revision
 
 
@@ -396,11 +394,12 @@ def tags(*, patterns: tuple[str, ...], rev: str, repo: str | None, **form: Any) 
         trees = tags_of(repository, revision).ids
         if not trees:
             raise UnknownRevision(nothing_found(repository, revision.commit, rev))
+        located = locate(repository, revision.commit)
         unread = {tag: unread_documents(repository, tag, tree) for tag, tree in trees.items()}
         faults = [
-            *diagnostics_of(repository, revision),
+            *located.diagnostics,
             *(each for of_tag in unread.values() for each in of_tag.values()),
-            *no_documents(repository, revision),
+            *located.no_documents,
         ]
         declared = stacks_of(repository, revision)
         rows = [
@@ -488,7 +487,7 @@ def _list(repository: Repository, name: str, wanted: Globs, faults: list[Diagnos
     """
     revision = resolve(repository, name)
     listing = list_revision(repository, revision, wanted)
-    faults += no_documents(repository, revision)
+    faults += locate(repository, revision.commit).no_documents
     if not listing.blobs and not wanted.is_open:
         warn_of(faults)
         everything = list_revision(repository, resolve(repository, name), lambda _: True).blobs

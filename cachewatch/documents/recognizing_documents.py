@@ -1,12 +1,11 @@
-"""Recognize documents among the text files that git (`git/trees.py`) or a folder (`sources/`) lists.
+"""Recognize documents among the text files that git (`git/layouts.py`) or a folder (`sources/`) lists.
 
 Where documents do not lie in `_cache/`, a file is one if its front matter has `spec_details`.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Generic, TypeVar
 
 from msgspec import Struct
 
@@ -28,8 +27,6 @@ MOST_BYTES = 2**20
 NO_DOCUMENT = "no front matter with spec_details"
 _MOST_OF_KEY = 4096  # that the title, or the categories, take
 
-Key = TypeVar("Key")
-
 
 class Claim(Struct, frozen=True):
     """The package and tag that a document's front matter names (title and category); "" if it names none."""
@@ -38,13 +35,13 @@ class Claim(Struct, frozen=True):
     category: str = ""
 
 
-class Recognized(Struct, Generic[Key], frozen=True):
+class Recognized(Struct, frozen=True):
     """The documents found among some files."""
 
-    documents: Mapping[str, Mapping[str, tuple[str, Key]]]  # by tag and package: path and key of the file
-    contested: Mapping[str, Mapping[str, tuple[str, ...]]]  # the same: the paths of several files
-    replaced: Mapping[str, Mapping[str, tuple[str, Key]]]  # the same: a file that lies where a document would
-    diagnostics: tuple[Diagnostic, ...] = ()
+    # By tag and package: the path, or the paths of several files that claim to be the document.
+    documents: Mapping[tuple[str, str], Sequence[str]]
+    replaced: Mapping[tuple[str, str], str]  # the same: the path of a file that lies where a document would
+    diagnostics: Sequence[Diagnostic] = ()
 
 
 def claim_of(content: bytes) -> Claim | None:
@@ -63,74 +60,56 @@ def claim_of(content: bytes) -> Claim | None:
     return Claim(str(title).strip() if isinstance(title, str | int | float) else "", category)
 
 
-def recognize(
-    layout: Layout, files: Iterable[tuple[str, Key]], claims: Callable[[Sequence[Key]], Iterable[Claim | None]]
-) -> Recognized[Key]:
-    """Return the documents among `files`, which are pairs of the path from the root and a key.
+def recognize(layout: Layout, claims: Mapping[str, Claim | None]) -> Recognized:
+    """Return the documents among some files, given the claim of each by its path, None for one that is no document.
 
-    `claims` reads the files with the given keys and returns the claim of each, None for one that is no document.
-    Invalid names of packages or tags become diagnostics; several files for one package and tag are returned as
-    contested. A file that is no document, where one would be that other tags have, is returned as replaced.
+    Invalid names of packages or tags become diagnostics. A file that is no document, where one would be that other tags
+    have, is returned as replaced.
     """
-    candidates = [(path, key) for path, key in files if layout.may_be(path)]
-    keys = [key for _, key in candidates]
-    claimed = list(claims(keys) if layout.reads_contents else (Claim() for _ in keys))
-    found: dict[str, dict[str, list[tuple[str, Key]]]] = {}
+    documents: dict[tuple[str, str], list[str]] = {}
     diagnostics: list[Diagnostic] = []
 
-    def add(path: str, key: Key, claim: Claim) -> None:
+    def add(path: str, claim: Claim) -> None:
         tag, package = layout.names(path, claim.title, claim.category)
         odd = [name for name in (tag, package) if not is_name(name.encode("utf-8", "replace"))]
         if odd:
             message = f"ignored: {odd[0][:60]!r} cannot be the name of a {'tag' if odd[0] == tag else 'package'}"
             diagnostics.append(Diagnostic(path, DiagnosticKind.UNREADABLE, message))
         else:
-            found.setdefault(tag, {}).setdefault(package, []).append((path, key))
+            documents.setdefault((tag, package), []).append(path)
 
-    for (path, key), claim in zip(candidates, claimed, strict=True):
+    for path, claim in claims.items():
         if claim is not None:
-            add(path, key, claim)
-    no_documents = [place for place, claim in zip(candidates, claimed, strict=True) if claim is None]
-    replaced = _replaced(found, no_documents)
-    if layout.pattern:
-        placed = {path for packages in replaced.values() for path, _ in packages.values()}
-        for path, key in no_documents:
-            if path not in placed:
-                add(path, key, Claim())
-    documents = {
-        tag: {package: places[0] for package, places in packages.items() if len(places) == 1}
-        for tag, packages in found.items()
-    }
-    contested = {
-        tag: {package: tuple(path for path, _ in places) for package, places in packages.items() if len(places) > 1}
-        for tag, packages in found.items()
-    }
-    return Recognized(documents, contested, replaced, tuple(diagnostics))
+            add(path, claim)
+    others = [path for path, claim in claims.items() if claim is None]
+    replaced = _replaced(documents, others)
+    for path in others if layout.pattern else ():
+        if path not in replaced.values():
+            add(path, Claim())
+    return Recognized(documents, replaced, diagnostics)
 
 
 def _replaced(
-    found: Mapping[str, Mapping[str, Sequence[tuple[str, Key]]]], no_documents: Iterable[tuple[str, Key]]
-) -> Mapping[str, Mapping[str, tuple[str, Key]]]:
-    """Return the `no_documents` that lie where a tag should have the document of a package, by tag and package.
+    documents: Mapping[tuple[str, str], Sequence[str]], others: Iterable[str]
+) -> Mapping[tuple[str, str], str]:
+    """Return those of `others` that lie where a tag would have the document of a package, by tag and package.
 
     A tag has its documents at places such as `docs/v1/*.md`; a package counts if another tag has it and this one not.
     """
-    if len(found) < 2 or not no_documents:
+    tags, known = ({place[part] for place in documents} for part in (0, 1))
+    if len(tags) < 2 or not others:
         return {}
-    tags: dict[str, set[str]] = {}  # by place, in which "*" stands for the package
-    for tag, packages in found.items():
-        for package, [(path, _), *_] in packages.items():
-            tags.setdefault(_without(package, path), set()).add(tag)
-    known = {package for packages in found.values() for package in packages}
-    replaced: dict[str, dict[str, tuple[str, Key]]] = {}
-    for path, key in no_documents:
+    owners: dict[str, set[str]] = {}  # by place, in which "*" stands for the package
+    for (tag, package), (path, *_) in documents.items():
+        owners.setdefault(_without(package, path), set()).add(tag)
+    replaced: dict[tuple[str, str], str] = {}
+    for path in others:
         stem = PurePosixPath(path).stem
-        names = {*path.split("/"), stem, *(stem.replace(tag, "").strip("-_.") for tag in found if tag in stem)}
+        names = {*path.split("/"), stem, *(stem.replace(tag, "").strip("-_.") for tag in tags if tag in stem)}
         for package in sorted(names & known):
-            owners = tags.get(_without(package, path), set())
-            for tag in owners if len(owners) == 1 else ():
-                if package not in found[tag]:
-                    replaced.setdefault(tag, {})[package] = path, key
+            tag, *more = owners.get(_without(package, path), {""})
+            if tag and not more and (tag, package) not in documents:
+                replaced[tag, package] = path
     return replaced
 
 

@@ -14,8 +14,9 @@ from cachewatch.config.schedules_and_dates import as_datetime
 from cachewatch.core.model import Side
 from cachewatch.core.names_and_layouts import ENDINGS, did_you_mean
 from cachewatch.errors import SourceError, UnknownRevision
+from cachewatch.git.layouts import catalogue_of, documents_beside, nothing_found, stored_catalogue
 from cachewatch.git.local_repository import Object, Repository
-from cachewatch.git.trees import catalogue_of, folders, locations_of, nothing_found
+from cachewatch.git.trees import folders
 
 _TAG = re.compile(r"[A-Za-z0-9._+@-]{1,128}")
 _STEPS = re.compile(r"(.+?)(?:~\d*|\^)+")
@@ -208,11 +209,8 @@ def newest_two(repository: Repository) -> tuple[str, str]:
         )
     commits = list(islice(_changing(repository), 2))
     head = _ask(repository, "HEAD^{commit}")
-    if head and len(commits) == 1:  # documents may have moved since
-        locations = locations_of(repository.layout)
-        files = locations.differing(repository, commits[0], head.id)
-        if any(locations.is_document(repository, key) for *_, key in files):
-            commits = [head.id, *commits]
+    if head and len(commits) == 1 and documents_beside(repository, *commits, head.id):
+        commits = [head.id, *commits]  # documents were only moved since
     if not commits and head is not None:
         raise UnknownRevision(f"{repository.path}: {nothing_found(repository, head.id, 'HEAD')}")
     if len(commits) < 2:
@@ -228,7 +226,7 @@ def newest_two(repository: Repository) -> tuple[str, str]:
 def _changing(repository: Repository) -> Iterator[str]:
     """Yield the ids of the commits that changed documents of the catalogue, newest first."""
     head = repository.objects().get("HEAD^{commit}")
-    if head is not None and locations_of(repository.layout).stored(repository, head.id):
+    if head is not None and stored_catalogue(repository, head.id):
         asked = ["--first-parent", "--max-count=2", "HEAD", "--", f":(literal){repository.layout.catalogue}"]
         found = repository.run(["rev-list", *asked]).decode().split()
         if len(found) > 1:

@@ -25,9 +25,10 @@ from cachewatch.errors import BrokenSource, SourceError, UnknownRevision
 from cachewatch.git import clone_locks_and_upkeep as upkeep
 from cachewatch.git.clone_locks_and_upkeep import RECORDING_LOCK
 from cachewatch.git.git_processes import init_repository
+from cachewatch.git.layouts import stored_catalogue
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.remote_urls_and_fetching import LIST_OBJECTS, Access, Remote, Tip, Unreachable, absent_of, redact
-from cachewatch.git.trees import folder_of, folders, locations_of
+from cachewatch.git.trees import folder_of, folders
 
 logger = logging.getLogger(__name__)
 
@@ -249,7 +250,7 @@ class ServiceClone:
         if not upkeep.is_partial(folder):
             return []
         with closing(Repository(folder, self.layout, is_ours=True)) as repository:
-            catalogue = locations_of(self.layout).stored(repository, commit)
+            catalogue = stored_catalogue(repository, commit)
             tags = folders(repository, catalogue) if catalogue else None
         named = [*tags.ids, *(name.decode("utf-8", "surrogateescape") for name in tags.odd)] if tags else []
         wanted = [

@@ -20,21 +20,18 @@ from cachewatch.core.names_and_layouts import DEFAULT_TAG, DOCUMENT, TAGS_FILE, 
 from cachewatch.documents.front_matter_and_limits import MAX_BYTES, read_tags_file
 from cachewatch.documents.parsing_and_diagnostics import TOO_LARGE, parse
 from cachewatch.errors import DocumentError, SourceError, UnknownRevision, UnreadableDocument, UsageError
+from cachewatch.git.layouts import catalogue_of, ignored_documents_note, locate, nothing_found
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, count_between, resolve
 from cachewatch.git.trees import (
     Folders,
     TreeDifference,
     blobs_of,
-    catalogue_of,
     compare_trees,
     document_of,
     folder_of,
     folders,
-    ignored_documents_note,
     ignored_entries_note,
-    locations_of,
-    nothing_found,
 )
 from cachewatch.runtime.worker import INLINE, Isolation, Piece
 
@@ -137,7 +134,7 @@ def compare_revisions(
         },
         diagnostics=(
             *ignored_entries_note(repository.layout.catalogue, dict(had.odd.items() ^ has.odd.items())),
-            *dict.fromkeys((*diagnostics_of(repository, before), *diagnostics_of(repository, after))),
+            *dict.fromkeys(each for side in (before, after) for each in locate(repository, side.commit).diagnostics),
             *ignored_documents_note(repository, before.commit, after.commit),
         ),
     )
@@ -160,7 +157,7 @@ def list_tree(repository: Repository, revision: Revision, tag: str, tree: str, w
     """List the documents of `tag` in `revision`, given the id of its tree of packages."""
     found = compare_trees(repository, (tag, tag), None, tree).chosen(wanted_package)
     blobs = {pair.package: pair.after for pair in found.documents if pair.after is not None}
-    diagnostics = (*found.diagnostics, *diagnostics_of(repository, revision))
+    diagnostics = (*found.diagnostics, *locate(repository, revision.commit).diagnostics)
     return Listing(revision.side(tag), blobs, GitReader(repository), diagnostics)
 
 
@@ -203,11 +200,7 @@ def document_in(
     """
     tree, folder = catalogue_of(repository, commit, others), folder_of(repository, tag)
     tags = folders(repository, tree).ids if tree else {}
-    document = document_of(repository, folder, tags.get(tag), package)
-    if not isinstance(document, Blob):
-        return document
-    path = locations_of(repository.layout).path(repository, commit, document.name)
-    return Blob(document.name, document.size, *((path, "") if path else (folder, package)))
+    return document_of(repository, folder, tags.get(tag), package)
 
 
 def _writer(repository: Repository, commit: str, tag: str, package: str) -> str:
@@ -231,18 +224,6 @@ def tags_of(repository: Repository, revision: Revision, others: Collection[str] 
     """
     tree = catalogue_of(repository, revision.commit, others)
     return folders(repository, tree) if tree else Folders({}, {})
-
-
-def diagnostics_of(repository: Repository, revision: Revision) -> tuple[Diagnostic, ...]:
-    """Return diagnostics about documents that name no valid package or tag."""
-    catalogue_of(repository, revision.commit)
-    return locations_of(repository.layout).diagnostics.get(revision.commit, ())
-
-
-def no_documents(repository: Repository, revision: Revision) -> tuple[Diagnostic, ...]:
-    """Return diagnostics about files that have the name of documents but are none: empty ones, and a note on others."""
-    catalogue_of(repository, revision.commit)
-    return locations_of(repository.layout).no_documents(repository, revision.commit)
 
 
 def _states(

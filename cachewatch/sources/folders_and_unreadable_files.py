@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import chain, islice
 from operator import attrgetter
 from pathlib import Path
 
@@ -218,40 +218,36 @@ def _list_anywhere(name: str, layout: Layout) -> list[Listing]:
     unread: dict[str, str] = {}
     other_files: list[str] = []  # that could be documents and are none
 
-    def claims(paths: Sequence[str]) -> "Iterator[Claim | None]":
-        for path in paths:
-            claim = _claim(root + path)
-            if claim is None:
-                other_files.append(path)
-            elif isinstance(claim, str):
-                unread[path] = claim
-            yield None if isinstance(claim, str) else claim
-
     entries = sorted(_walk(root, unread))
-    known = recognize(layout, ((path, path) for path in entries), claims)
-    refused = {
-        root + paths[0]: why_contested(paths, root)
-        for packages in known.contested.values()
-        for paths in packages.values()
-    }
+    claims: dict[str, Claim | None] = {}
+    for path in filter(layout.may_be, entries):
+        claim = _claim(root + path) if layout.reads_contents else Claim()
+        if claim is None:
+            other_files.append(path)
+        elif isinstance(claim, str):
+            unread[path] = claim
+        claims[path] = None if isinstance(claim, str) else claim
+    known = recognize(layout, claims)
+    contested = [paths for paths in known.documents.values() if len(paths) > 1]
+    refused = {root + paths[0]: why_contested(paths, root) for paths in contested}
     blobs: dict[str, dict[str, Blob]] = {}
-    for tag, packages in known.documents.items():
-        blobs[tag] = {package: Blob(root + path, _size(root + path)) for package, (path, _) in packages.items()}
-    for tag, contested in known.contested.items():
-        blobs.setdefault(tag, {}).update((package, Blob(root + paths[0])) for package, paths in contested.items())
+    for (tag, package), paths in known.documents.items():
+        path = root + paths[0]
+        blobs.setdefault(tag, {})[package] = Blob(path) if paths[1:] else Blob(path, _size(path))
     if not blobs:
         refused_names = {each.path: f"is {each.message}" for each in known.diagnostics}
         raise _nothing(name, layout, unread | refused_names, other_files or entries)
-    replaced = {path for packages in known.replaced.values() for path, _ in packages.values()}
     reader = FileReader(refused | {root + path: why for path, why in unread.items()})
     diagnostics = (
         *(replace(each, path=root + each.path) for each in known.diagnostics),
         *(Diagnostic(root + path, DiagnosticKind.UNREADABLE, why) for path, why in sorted(unread.items())),
-        *(Diagnostic(root + path, DiagnosticKind.UNREADABLE, NO_DOCUMENT) for path in sorted(replaced - unread.keys())),
-        *_renamed(name, known.documents),
+        *(
+            Diagnostic(root + path, DiagnosticKind.UNREADABLE, NO_DOCUMENT)
+            for path in sorted({*known.replaced.values()} - unread.keys())
+        ),
+        *_renamed(name, {paths[0]: place[1] for place, paths in known.documents.items() if not paths[1:]}),
     )
-    contested_files = (path for packages in known.contested.values() for paths in packages.values() for path in paths)
-    others = {**dict.fromkeys((*other_files, *contested_files), ""), **unread}
+    others = {**dict.fromkeys((*other_files, *chain(*contested)), ""), **unread}
     listings = [Listing(Side(name=name, tag=tag), blobs[tag], reader, (), others=others) for tag in sorted(blobs)]
     return [replace(listings[0], diagnostics=diagnostics), *listings[1:]]
 
@@ -333,15 +329,14 @@ def _counted(paths: Sequence[str]) -> str:
     return first if len(paths) == 1 else f"{first} and {len(paths) - 1:,} more files"
 
 
-def _renamed(name: str, documents: Mapping[str, Mapping[str, tuple[str, str]]]) -> Iterator[Diagnostic]:
+def _renamed(name: str, documents: Mapping[str, str]) -> Iterator[Diagnostic]:
     """Yield a note if a few documents have file names that differ from the packages in their titles."""
-    all_documents = [(path, package) for packages in documents.values() for package, (path, _) in packages.items()]
     odd = []
-    for path, package in sorted(all_documents):
+    for path, package in sorted(documents.items()):
         *folders, file = path.split("/")
         if package not in (file, file.rpartition(".")[0], *folders[-1:]):
             odd.append((path, package))
-    if 2 * len(odd) > len(all_documents):
+    if 2 * len(odd) > len(documents):
         return  # here, names of files are not meant as names of packages
     for path, package in odd[:1]:
         more = (

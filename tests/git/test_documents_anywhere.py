@@ -12,10 +12,10 @@ from helpers import document, history, record, records, spec_hash
 from upstream import git
 
 from cachewatch.core.names_and_layouts import Layout
-from cachewatch.git import trees
+from cachewatch.git import layouts, trees
+from cachewatch.git.layouts import catalogue_of, memory_of
 from cachewatch.git.local_repository import ObjectPipe, Repository
 from cachewatch.git.revision_names_and_times import resolve
-from cachewatch.git.trees import catalogue_of, locations_of
 
 # How documents may lie: what becomes of the tag and package of each.
 LAYOUTS = (
@@ -46,7 +46,7 @@ def _diff(run: Run, *arguments: object) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def _forget() -> None:
-    locations_of.cache_clear()
+    memory_of.cache_clear()
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -190,7 +190,7 @@ def test_a_document_that_was_overwritten_cannot_be_read(
     contents = {"zlib": b"hello\n", "hdf5": b"---\ntitle: hdf5\n---\n"}
     damaged = {layout.format(tag="develop", package=name): content for name, content in contents.items()}
     repository = history(tmp_path / "r.git", before, after | damaged, before)
-    monkeypatch.setattr(trees, "_MOST_TREE_BYTES", 1)
+    monkeypatch.setattr(layouts, "_MOST_KEPT", 0)
 
     for first, second in (("HEAD~2", "HEAD~1"), ("HEAD~1", "HEAD")):
         result = run("diff", first, second, "--repo", repository, "--format", "json")
@@ -335,8 +335,8 @@ def test_trees_that_were_dropped_are_made_again(tmp_path: Path, monkeypatch: pyt
     states = [_state("{package}.md", {f"p{n}": records([n + shift]) for n in range(3)}) for shift in range(6)]
     repository = history(tmp_path / "r.git", *states)
     expected = run("diff", "HEAD~5", "HEAD", "--repo", repository).output
-    locations_of.cache_clear()
-    monkeypatch.setattr(trees, "_MOST_TREE_BYTES", 1)
+    memory_of.cache_clear()
+    monkeypatch.setattr(layouts, "_MOST_KEPT", 0)
 
     assert run("diff", "HEAD~5", "HEAD", "--repo", repository).output == expected
 

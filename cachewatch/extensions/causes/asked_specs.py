@@ -40,10 +40,11 @@ from cachewatch.extensions.causes.predecessors_and_causes import (
     explain_spec,
     find_impact,
 )
+from cachewatch.git.layouts import catalogue_of, stored_catalogue
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, resolve
 from cachewatch.git.tags_and_documents import document_in, tree_of
-from cachewatch.git.trees import catalogue_of, folder_of, folders, locations_of
+from cachewatch.git.trees import folder_of, folders
 
 _NOTHING: MadeOf = (Ingredients(), ())
 
@@ -345,7 +346,7 @@ def _last_seen(repository: Repository, until: Revision, tag: str, text: str) -> 
     match = _HASH.fullmatch(text)
     if match is None or repository.is_folder:
         return None
-    is_stored = locations_of(repository.layout).stored(repository, until.commit)
+    is_stored = stored_catalogue(repository, until.commit)
     names = f":(glob){folder_of(repository, tag)}/*/{DOCUMENT}" if is_stored else "."
     most = f"-{_MOST_LOOKED_AT}"  # elsewhere than in `_cache/`, other files and other tags may name the hash, too
     arguments = ["log", "--first-parent", most, "--format=%P", f"-S{match['hash']}", until.commit, "--", names]

@@ -63,9 +63,9 @@ from cachewatch.extensions.history.package_questions import (
 from cachewatch.extensions.history.schema_and_location import NAME, VARIABLE, index_path
 from cachewatch.extensions.history.write import drop as remove
 from cachewatch.extensions.history.write import read_status
+from cachewatch.git.layouts import catalogue_of, nothing_found
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import resolve
-from cachewatch.git.trees import catalogue_of, nothing_found
 from cachewatch.report.json_and_csv import ascii_only
 from cachewatch.report.tables_and_listings import Table, write_table
 from cachewatch.report.words import number

@@ -7,12 +7,13 @@ reported, and the document before it is remembered, so that it is compared with 
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from cachewatch.core.names_and_layouts import DOCUMENT, is_name
 from cachewatch.errors import SourceError
+from cachewatch.git.layouts import catalogue_of, catalogues_of, stored_catalogue
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.trees import (
     FOLDER,
@@ -20,10 +21,9 @@ from cachewatch.git.trees import (
     ODD,
     REPLACED,
     TWICE,
-    catalogue_of,
-    catalogues_of,
+    MadeTree,
+    TreeEntry,
     listing,
-    locations_of,
     mode_of,
     problem_of,
     too_many,
@@ -35,6 +35,7 @@ _TREES_AT_ONCE = 10_000
 _LOOKED_BACK = 50  # revisions, for documents that were overwritten before the first one
 _ODD = (*ODD, TWICE)
 _NOTHING = b"0"  # the mode on a side that lacks the entry
+_NO_ENTRY: TreeEntry = (_NOTHING, "", ())
 _PRINTED = re.compile(rb"([0-9a-f]+ [0-9a-f]+)\n|:(\d{6}) (\d{6}) ([0-9a-f]+) ([0-9a-f]+) [A-Z]\d*\0([^\0]+)\0")
 _EMPTY_TREE = {
     40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
@@ -61,6 +62,7 @@ class TreeChange(NamedTuple):
     after_mode: bytes
     before: str
     after: str
+    paths: tuple[str, ...] = ()  # of the files that are the document, if it lies elsewhere than in `_cache/`
 
 
 class Version(NamedTuple):
@@ -121,34 +123,32 @@ def _find(repository: Repository, commits: Sequence[str], start: int) -> Mapping
                 if name == DOCUMENT and entry.after_mode == _NOTHING:
                     by_document[tag, package].append(Version(number, None))
                 elif name == DOCUMENT:
-                    problem = problem_of(repository, (entry.after_mode, bytes.fromhex(entry.after)))
+                    problem = problem_of((entry.after_mode, entry.after, entry.paths))
                     by_document[tag, package].append(Version(number, None if problem else entry.after, problem))
     for versions in by_document.values():
         versions.sort(key=lambda version: version.revision)
     return by_document
 
 
-def _catalogues(repository: Repository, commits: Sequence[str], start: int) -> list[_Pair[tuple[int]]]:
-    """Return the trees of all tags in each revision and in the one before it, if they differ.
+def _catalogues(repository: Repository, commits: Sequence[str], start: int) -> Iterator[_Pair[tuple[int]]]:
+    """Yield the trees of all tags in each revision and in the one before it, if they differ.
 
     A file that replaces a document but is none counts as an unreadable document, until it is a document again or is
     removed.
     """
     first = max(start - 1, 0)
+    if commits[first:] and not stored_catalogue(repository, commits[first]):
+        first = max(first - _LOOKED_BACK, 0)
     wanted = commits[first:]
-    if wanted and not locations_of(repository.layout).stored(repository, wanted[0]):
-        wanted = commits[max(first - _LOOKED_BACK, 0) :]
-    trees: list[str | None] = []
     witnesses: list[str] = []  # revisions in which a file was a document last
-    for before, commit, catalogue in zip(
-        [*wanted[:1], *wanted], wanted, catalogues_of(repository, wanted), strict=False
-    ):
-        others = dict.fromkeys((*witnesses, before))
-        witnesses = [other for other in others if catalogue_of(repository, commit, [other]) != catalogue]
-        trees.append(catalogue_of(repository, commit, witnesses))
-    trees = trees[len(wanted) - len(commits[first:]) :]
-    pairs = pairwise(trees if start else [None, *trees])
-    return [((start + place,), before, after) for place, (before, after) in enumerate(pairs) if before != after]
+    previous: str | None = None
+    for number, catalogue in enumerate(catalogues_of(repository, wanted), first):
+        others = dict.fromkeys((*witnesses, commits[max(number - 1, first)]))
+        witnesses = [other for other in others if catalogue_of(repository, commits[number], [other]) != catalogue]
+        tree = catalogue_of(repository, commits[number], witnesses)
+        if number >= start and tree != previous:
+            yield (number,), previous, tree
+        previous = tree
 
 
 class _FolderNames:
@@ -196,14 +196,13 @@ def _diff_trees(
     repository: Repository, pairs: Sequence[tuple[str | None, str | None]]
 ) -> Iterator[tuple[int, TreeChange]]:
     """Yield the entries that differ between the two trees of each pair, with the number of the pair."""
-    locations = locations_of(repository.layout)
-    if any(tree and locations.tree(repository, tree) is not None for pair in pairs for tree in pair):
+    if any(isinstance(tree, MadeTree) for pair in pairs for tree in pair):
         for number, trees in enumerate(pairs):  # of which git may not have both
             old, new = (listing(repository, tree) if tree else {} for tree in trees)
             for name in sorted(old.keys() | new.keys()):
-                (was, had), (mode, has) = (side.get(name, (_NOTHING, b"")) for side in (old, new))
+                (was, had, _), (mode, has, paths) = (side.get(name, _NO_ENTRY) for side in (old, new))
                 if (was, had) != (mode, has):
-                    yield number, TreeChange(name, was, mode, had.hex(), has.hex())
+                    yield number, TreeChange(name, was, mode, had, has, paths)
         return
     empty = _EMPTY_TREE[max((len(tree) for pair in pairs for tree in pair if tree), default=40)]
     lines = [f"{before or empty} {after or empty}" for before, after in pairs]
@@ -228,6 +227,7 @@ def _diff_trees(
         raise damaged
 
 
-def _in_runs(items: Sequence[_Pair[Key]], most: int) -> Iterator[Sequence[_Pair[Key]]]:
-    for start in range(0, len(items), most):
-        yield items[start : start + most]
+def _in_runs(items: Iterable[_Pair[Key]], most: int) -> Iterator[Sequence[_Pair[Key]]]:
+    left = iter(items)
+    while run := list(islice(left, most)):
+        yield run
