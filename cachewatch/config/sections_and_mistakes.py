@@ -124,7 +124,7 @@ def plain(node: ConfigNode, known: dict[int, Any] | None = None) -> Any:
 
 
 def holds(value: object, wanted: str) -> str:
-    """Return the message that a `wanted` ("value", "list" or "section") is needed instead of `value`."""
+    """Return the message that the value has the wrong type: `wanted` ("value", "list" or "section") is expected."""
     if value is NOTHING:
         kind = "nothing"
     else:

@@ -260,7 +260,7 @@ class Selection(Struct, frozen=True, kw_only=True):
         return None if self.stacks.is_open else self.stacks
 
     def wants(self, kinds: Set[Kind]) -> bool:
-        """Tell whether a change of these kinds is reported; not if its kind for the whole package is excluded."""
+        """Whether a change of these kinds is selected; not if it adds or removes a package, and that is excluded."""
         if (worst := min(kinds, key=_ORDER.index, default=_ORDER[-1])) in _WHOLE_PACKAGE and self.kinds.excludes(worst):
             return False
         return self.kinds.is_open or any(map(self.kinds, kinds))

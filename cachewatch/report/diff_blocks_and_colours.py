@@ -160,7 +160,7 @@ class Chosen(Struct, frozen=True):
 
     @property
     def counts(self) -> Counts:
-        """The sum of the counts of these lines."""
+        """The sum of the counts of the selected lines."""
         return _sum(line.counts for line in self.lines)
 
     @property

@@ -65,7 +65,7 @@ class UnreadDocuments:
                 continue  # upstream rewrote its history, and our copy was lost: nobody can know
 
     def earlier(self, news: Iterable[TagNews], bases: Bases) -> Bases:
-        """Return the last readable versions of documents that cannot be read in the earlier state of `news`.
+        """Return the revisions where documents were last readable that the earlier state of `news` cannot read.
 
         `bases` are the revisions that documents were compared with.
         """

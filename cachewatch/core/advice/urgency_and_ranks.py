@@ -189,8 +189,7 @@ def is_urgent(statement: Statement, tag: str) -> bool:
 def _required(actions: Iterable[Action], own: EnvironmentState | None, kept: Mapping[Need, Home]) -> dict[str, str]:
     """Return the versions to require in an environment, each with a snapshot that still has it, or "".
 
-    A colon (openmpi@5.8.0:) means that a newer version will do. If all snapshots have an older one that will do, it is
-    that.
+    `openmpi@5.8.0:` means this version or a newer one. If the snapshots have only an older one, that one is named.
     """
     needed: dict[str, list[Need]] = {}
     for each in own.of(LossClass.GONE) if own is not None else ():

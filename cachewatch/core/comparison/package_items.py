@@ -582,7 +582,7 @@ def _target_of(gained: PlaceChange, lost: Set[str]) -> str:
 
 
 def _built_for(signature: Signature | None) -> Hashable:
-    """Return the part of a signature that decides which stories its places have."""
+    """Return the versions, stacks and machine of a signature; specs equal in them have the same changes of places."""
     return signature and (signature.versions, signature.stacks, signature.target, signature.platform, signature.os)
 
 

@@ -76,7 +76,7 @@ def units_of(tasks: Sequence[Task], steps: Sequence[TagStep]) -> list[Unit]:
 
 
 def in_jobs(repository: Repository, jobs: int) -> Engine:
-    """Return a function that does work in `jobs` processes, or in this one if that is 1."""
+    """Return a function that reads units in `jobs` processes, or in this process if `jobs` is 1."""
 
     def make_work() -> Callable[[Unit], Sequence[Result]]:
         own = repository.reopened() if jobs > 1 else repository

@@ -133,7 +133,7 @@ def _find(repository: Repository, commits: Sequence[str], start: int) -> Mapping
 def _catalogues(repository: Repository, commits: Sequence[str], start: int) -> Iterator[_Pair[tuple[int]]]:
     """Yield the trees of all tags in each revision and in the one before it, if they differ.
 
-    A file that replaces a document but is none counts as an unreadable document, until it is a document again or is
+    A file in place of a document that is not a document counts as an unreadable document, until it is readable again or
     removed.
     """
     first = max(start - 1, 0)
