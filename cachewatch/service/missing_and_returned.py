@@ -259,13 +259,13 @@ class Returns:
             if departure is None:
                 continue  # readers of this stream know nothing of the loss
             told = {of: point for stream, of, point in departure.told if stream == self._stream}
-            sides = []
             for point in (told.get(package, told[""]), departure.last):
                 with suppress(UnknownRevision):  # upstream rewrote its history, and our copy was lost
-                    sides.append(replace(resolve(self._repository, point.revision), tag=point.tag))
-            if sides:
-                had = (side for side in sides if package in packages_of(self._repository, side, side.tag or ""))
-                bases[package] = next(had, sides[-1])
+                    side = replace(resolve(self._repository, point.revision), tag=point.tag)
+                    # A package that was added and removed between two digests is new to readers.
+                    if package in packages_of(self._repository, side, point.tag):
+                        bases[package] = side
+                    break
         return bases
 
     def still_missing(self, tag: str, wanted: Callable[[str], bool]) -> StillMissing | None:

@@ -211,6 +211,13 @@ FOUND = {
         run(DAY),
         change(Step("add", package="pb", is_new=True)),
     ],
+    "a package is added to a tag that is removed before the next digest, and is back with the tag": [
+        Move("begin", {"steps": [Step("collapse")]}),
+        change(Step("add", tag=2, package="pc")),
+        change(Step("remove_tag")),
+        run(DAY),
+        change(Step("restore", tag=1)),
+    ],
 }
 
 
