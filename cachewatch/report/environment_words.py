@@ -14,7 +14,7 @@ from cachewatch.core.versions_spellings_targets import falls
 from cachewatch.report.diff_blocks_and_colours import Palette
 from cachewatch.report.json_and_csv import encode
 from cachewatch.report.rebuild_cause_words import causes_json, reasons_in_words
-from cachewatch.report.words import MOST_NAMES, NEARLY_ALL, first_of, number
+from cachewatch.report.words import MOST_NAMES, NEARLY_ALL, and_more, first_of, number
 from cachewatch.report.words_file import Words
 
 SCHEMA = "cachewatch.coverage/3"
@@ -199,6 +199,9 @@ def headlines_of(assessment: Assessment, words: Words) -> Sequence[str]:
         key, n = ("came", len(change.added)) if change.added else ("restored", len(change.restored))
     tag = next((one.tag for one in assessment.actions if one.because is Because.ENVIRONMENT_LAST_OTHER), "")
     counts["tag"] = safe(tag)
+    counts["names"] = and_more(
+        [f"{one.need.package} {one.need.version}" for one in own.of(LossClass.GOING, is_new=True)], words
+    )
     return [*whole, *words.forms("environment", key, n, some=_some(own, classes, counts, words), **counts)]
 
 

@@ -340,7 +340,8 @@ def fates(one: Statement, own: Words, *, is_of_environment: bool = False) -> str
             continue
         of = " package" + "s" * (len(packages) > 1)
         if len(packages) < len(one.packages) and one.kind not in OF_VALUES:
-            chosen = "" if one.of is None else own.text("fates", "in_lock_file" if is_of_environment else "selected")
+            key = "in_lock_file" if is_of_environment else "selected"
+            chosen = "" if one.of in (None, len(one.packages)) else own.text("fates", key)
             of = f" of its {number(len(one.packages), 'package')}{chosen}"
         losses = [lost.loss for lost in one.losses if lost.loss and lost.loss.loss_class is loss_class]
         stacks = sorted({stack for loss in losses for stack in loss.stacks})

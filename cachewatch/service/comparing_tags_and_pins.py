@@ -316,11 +316,11 @@ class OpenSource(Struct, frozen=True, kw_only=True):
                 yield from (((self.source.name, tag, one.need), one) for one in sides[1].needs)
 
     def kept(self, known: Iterable[Resolution], news: Iterable[TagNews]) -> Mapping[Need, Home]:
-        """Return the newest snapshot that still has each lost build, of those in `known` and in `news`.
+        """Return the newest snapshot that has each build that is lost or may be pruned, of `known` and `news`.
 
         If no snapshot has a build and its tag has an older version, any newer version than that will do.
         """
-        lost = {one.need: one.suggestion for one in known if one.nearest is Nearest.NONE}
+        lost = {one.need: one.suggestion for one in known if one.left is Nearest.NONE}
         for one in news if self.environment is None else ():
             statements = one.tag.statements if one.tag.report.before.tag == one.tag.report.after.tag else ()
             names = {package for each in statements for package in each.packages}
@@ -330,7 +330,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
                 for line in each.lines
                 if each.kind is StatementKind.DOWNGRADED and line.story.pairs
             }
-            for because in (Because.GONE, Because.DOWNGRADED):
+            for because in (Because.GONE, Because.GOING, Because.DOWNGRADED):
                 own = (need for need in needs_of(because, None, names, statements) if need.version)
                 lost |= {need: older.get(need.package, "") for need in own}
         needs = sorted(lost, key=lambda need: need.sort_key)[:_MOST_KEPT]

@@ -104,7 +104,7 @@ def test_a_new_tag_is_called_new(tmp_path: Path) -> None:
     tag = replace(tag, report=replace(tag.report, before=before, after=after))
     rendered, body = mail(digest_of(tag))
     assert "Tag v0.24 is new. Against v0.23: 2 packages gone (1 only for sequoia, aarch64)" in body
-    lacks = "do not move to v0.24 if you need gpytorch, keras (1 only for sequoia, aarch64); all others may."
+    lacks = "you may move to v0.24, unless you need what it lacks: gpytorch, keras (1 only for sequoia, aarch64)."
     assert f"If you use v0.23: {lacks}" in body
     assert "1 only for sequoia" in rendered.title
 

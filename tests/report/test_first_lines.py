@@ -93,12 +93,14 @@ def test_a_copy_comes_after_re_concretizing(tmp_path: Path) -> None:
     block = [
         "OWN=  # folder or URL of a mirror of your own",
         "(set -e  # stop at the first error; leave out what is not for you",
-        "# if you use one of p000, p001, p002, 3 more on x86_64_v3:",
+        ': "${OWN:?}"  # leave out those that you do not need',
+        "# only the lines of packages that you use on x86_64_v3:",
         *(f"spack -e . config add \"packages:p00{n}:require:'@1.0'\"" for n in range(6)),
+        "# if the lock file was made against develop before 2 June:",
         "spack -e . concretize --force",
+        "# in any case:",
         "spack -e . install",
-        "# copy it if you use one of p000, p001, p002, 3 more on x86_64_v3 (skip",
-        "# the next line if you did it already):",
+        "# copy it; leave out the next line if you added it already:",
         'spack -e . mirror add --unsigned own "${OWN:?}"',
         "spack -e . buildcache push --update-index own",
         ")",
@@ -239,7 +241,7 @@ def test_a_block_that_is_not_filled_in_runs_nothing(tmp_path: Path) -> None:
     (tmp_path / "spack").write_text("#!/bin/sh\necho ran\n")
     (tmp_path / "spack").chmod(0o755)
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-    for own, ran in (("OWN=", 0), ("OWN=/tmp/own", 3)):
+    for own, ran in (("OWN=", 0), ("OWN=/tmp/own", 4)):
         said = subprocess.run(
             ["bash", "-c", block.replace("OWN=", own, 1)], check=False, capture_output=True, text=True, env=env
         )

@@ -138,8 +138,8 @@ def test_a_new_snapshot_lacks_nothing(snapshot: TagDigest) -> None:
         "removed without notice. What happened develop-2026-11-15 against develop-2026-09-27: py-torch 2.8.0 -> 2.9.0. "
         "Commands In the folder of your environment, in this order: "
         "OLD_NAME= # of the mirror of your older snapshot: see spack mirror list "
-        "(set -e # stop at the first error; leave out what is not for you "
-        "# if you use an older snapshot than develop-2026-11-15, replace its # mirror: "
+        "# to move from an older snapshot to develop-2026-11-15: (set -e # stop at the first error "
+        ': "${OLD_NAME:?}" '
         "spack -e . mirror add develop-2026-11-15 https://binaries.spack.io/develop-2026-11-15 "
         'spack -e . mirror remove "${OLD_NAME:?}" '
         "spack -e . concretize --force spack -e . install ) "
@@ -196,15 +196,16 @@ def test_the_last_build_of_a_binary_is_to_be_copied(tmp_path: Path) -> None:
                 "as no stack builds it any more, and nothing as new would be left. "
             )
             assert (
-                "Commands In the folder of your environment, in this order: OWN= # folder or URL of a mirror of your own (set -e # stop at the first error; leave out what is not for you # copy it; skip the next line if you did it already: "
+                "Commands In the folder of your environment, in this order: OWN= # folder or URL of a mirror of your own (set -e # stop at the first error; leave out what is not for you "
+                ': "${OWN:?}" # leave out those that you do not need spack -e . install # copy it; leave out the next line if you added it already: '
                 'spack -e . mirror add --unsigned own "${OWN:?}" '
-                "spack -e . install spack -e . buildcache push --update-index own )" in body
+                "spack -e . buildcache push --update-index own )" in body
             )
         else:
-            assert rendered.title == "last build in develop of 1 of 1 binary may be pruned: re-concretize"
+            assert rendered.title == "hdf5 1.14: last build in develop may be pruned: re-concretize, copy"
             assert body.startswith(
-                "To do Re-concretize now, install, then copy to a mirror of your own: the build of hdf5 1.14 that your lock file names is gone; another build of it "
-                "is left in develop, but as no stack builds it any more, it may be pruned at any time"
+                "To do Re-concretize now, install, then copy to a mirror of your own: another build of hdf5 1.14 is left in develop "
+                "(that of your lock file is gone), but no stack builds it any more, so that it may be pruned at any time."
             )
 
 
@@ -332,8 +333,8 @@ def test_a_stack_goes_from_a_branch_and_from_a_new_snapshot(tmp_path: Path, snap
     _, body = mail(digest_of(snapshot, develop, silenced=()))
 
     assert (
-        "If you use develop-2026-09-27: do not move to develop-2026-11-15 if you need py-tensorflow, hip (1 only for x86_64_v3), "
-        "rocblas (only 6.2.4 is there); all others may." in body
+        "If you use develop-2026-09-27: you may move to develop-2026-11-15, unless you need what it lacks: py-tensorflow, "
+        "rocblas (only 6.2.4 is there), and for x86_64_v3 hip, which went with stack rocm." in body
     )
     assert (
         "If you use one of p0, p1, p2, 3 more for x86_64_v3: require them, install, then copy them from develop to a mirror of your own now"

@@ -310,7 +310,7 @@ def test_what_moving_to_a_new_snapshot_means(tmp_path: Path) -> None:
     site = site_of(tmp_path, first, first | snapshots(develop_2025_06_08=rest), tags=["develop-*"])
     text = " ".join(told_after(site, 1).split())
     assert text.startswith(
-        "To do If you use develop-2025-06-01: do not move to develop-2025-06-08 if you need hdf5; all others may."
+        "To do If you use develop-2025-06-01: you may move to develop-2025-06-08, unless you need what it lacks: hdf5."
     )
     assert "develop-2025-06-08 against develop-2025-06-01: 1 package gone." in text
 
@@ -324,7 +324,7 @@ def test_what_is_gone_from_a_branch_may_be_in_a_snapshot(tmp_path: Path) -> None
     text = " ".join(told_after(site, 1).split())
     assert "hdf5 1.0 gone, still in develop-2025-06-01" in str(digest_of(site)["title"])
     assert "The snapshot develop-2025-06-01 still has hdf5@1.0, but may be removed" in text
-    skip = 'skip the next line if you did it # already: spack -e . mirror add develop-2025-06-01 "${URL:?}"'
+    skip = 'leave out the next line if you added # it already: spack -e . mirror add develop-2025-06-01 "${URL:?}"'
     there = f"# develop-2025-06-01 still has hdf5; {skip}"
     assert f"{there} spack -e . config add" in text
 
@@ -398,7 +398,7 @@ def test_a_pin_among_the_oldest_snapshots_comes_first(tmp_path: Path) -> None:
         "mirror it, or move to develop-2025-06-15 without hdf5."
     )
     assert texts[2].startswith(
-        "To do Move to develop-2025-06-08, which has all packages of develop-2025-06-01, then re-concretize; develop-2025-06-15 lacks hdf5."
+        "To do Move to develop-2025-06-08, which has all packages of develop-2025-06-01, then re-concretize; or to develop-2025-06-15, if you need nothing of what it lacks: hdf5."
     )
 
 

@@ -158,7 +158,8 @@ def assess(
         environment=own,
         alternative=alternative if own is not None and any(map(own.for_cause, ENVIRONMENT)) else None,
         is_wait_over=not waits and any(verb is Verb.WAIT for _, verb, _ in known.since),
-        required=_required(actions, own, known.kept),
+        required=_with_homes(_required(actions, own), known.kept),
+        to_copy=_with_homes(_to_copy(actions, own), known.kept),
     )
 
 
@@ -186,10 +187,10 @@ def is_urgent(statement: Statement, tag: str) -> bool:
     return (Kind.GONE in statement.kinds or statement.kind in removed) and not is_snapshot(tag)
 
 
-def _required(actions: Iterable[Action], own: EnvironmentState | None, kept: Mapping[Need, Home]) -> dict[str, str]:
-    """Return the versions to require in an environment, each with a snapshot that still has it, or "".
+def _required(actions: Iterable[Action], own: EnvironmentState | None) -> dict[str, list[Need]]:
+    """Return the versions to require in an environment, each with the lost builds.
 
-    `openmpi@5.8.0:` means this version or a newer one. If the snapshots have only an older one, that one is named.
+    `openmpi@5.8.0:` means this version or a newer one.
     """
     needed: dict[str, list[Need]] = {}
     for each in own.of(LossClass.GONE) if own is not None else ():
@@ -201,6 +202,25 @@ def _required(actions: Iterable[Action], own: EnvironmentState | None, kept: Map
             for version in action.versions:
                 spec = version if is_gone else f"{version}:"
                 needed.setdefault(spec, []).extend(action.only([version.partition("@")[0]]).needs)
+    return needed
+
+
+def _to_copy(actions: Iterable[Action], own: EnvironmentState | None) -> dict[str, list[Need]]:
+    """Return the versions to require so that their last builds are installed and copied, each with these builds."""
+    needed: dict[str, list[Need]] = {}
+    for one in actions:
+        for version in one.versions if one.is_copy else ():
+            needed.setdefault(version, []).extend(one.only([version.partition("@")[0]]).needs)
+    for each in own.for_cause(Because.ENVIRONMENT_LAST_OTHER) if own is not None else ():
+        needed.setdefault(f"{each.need.package}@{each.need.version}", []).append(each.need)
+    return needed
+
+
+def _with_homes(needed: Mapping[str, Sequence[Need]], kept: Mapping[Need, Home]) -> dict[str, str]:
+    """Return specs, each with a snapshot that still has its builds, or "".
+
+    If all snapshots have an older version that will do, the spec names that.
+    """
     required: dict[str, str] = {}
     for spec, needs in needed.items():
         homes = [kept[need] for need in needs if need in kept]

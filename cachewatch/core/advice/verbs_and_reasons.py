@@ -122,7 +122,7 @@ class Alternative(Struct, frozen=True):
 
 
 class Home(Struct, frozen=True):
-    """A snapshot that still has a lost build or, failing that, the version nearest to it."""
+    """A snapshot that still has a build that is lost or may be pruned or, failing that, the version nearest to it."""
 
     tag: str
     version: str
@@ -141,7 +141,7 @@ class Known(Struct, frozen=True, kw_only=True):
     quiet: tuple["Action", ...] = ()  # actions to copy that are no longer repeated
     # The present state of their builds, by source and tag.
     left: Mapping[tuple[str, str, Need], Resolution] = field(default_factory=dict)
-    kept: Mapping[Need, Home] = field(default_factory=dict)  # where builds that are gone are left
+    kept: Mapping[Need, Home] = field(default_factory=dict)  # where builds are left that are gone or may be pruned
 
 
 class Action(Struct, frozen=True, kw_only=True):
@@ -263,6 +263,7 @@ class Assessment(Struct, frozen=True, kw_only=True):
     is_wait_over: bool = False  # readers who were asked to wait need not wait any longer
     # Versions to require (openmpi@5.8.0), or Spack may choose others; each with a snapshot that has it, or "".
     required: Mapping[str, str] = field(default_factory=dict)
+    to_copy: Mapping[str, str] = field(default_factory=dict)  # likewise what may be pruned, as py-numpy@3.2.1
 
     @property
     def is_waiting(self) -> bool:

@@ -1,13 +1,14 @@
-"""The body of a digest in words: what happened, one table, and what is routine. `todo_and_commands` says what to do."""
+"""The body of a digest in words: what happened, one table, and what is routine. `todo` says what to do."""
 
 from collections.abc import Collection, Iterable, Sequence
+from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core.advice.actions import ENVIRONMENT
-from cachewatch.core.advice.verbs_and_reasons import AssessedLoss, Fact, Rank
+from cachewatch.core.advice.verbs_and_reasons import AssessedLoss, Because, Fact, Rank, Verb
 from cachewatch.core.escaping_and_mentions import safe, safe_name
 from cachewatch.core.model import LossClass
 from cachewatch.core.names_and_layouts import is_snapshot
@@ -20,24 +21,38 @@ from cachewatch.core.statement_kinds import (
     StatementKind,
     is_of_tag,
     lost_packages,
+    packages_of,
+    removed_packages,
     severity_of,
 )
 from cachewatch.core.versions_spellings_targets import falls, sorted_versions
 from cachewatch.report.dates_and_totals import there_since
 from cachewatch.report.digest_and_message_values import Digest, TagDigest, base_of
 from cachewatch.report.digests.subject import Clause, capitalized, clauses_of, is_pinned_base, lacking_only_for
-from cachewatch.report.words import and_more, fact, number, reason_of, stacks_named, where
+from cachewatch.report.words import (
+    MOST_NAMES,
+    and_more,
+    fact,
+    number,
+    only_for,
+    reason_of,
+    stack_name,
+    stacks_named,
+    where,
+)
 from cachewatch.report.words_file import Words
 
 _MOST_SAID = 5
 _MANY_ROWS = 10  # of the table: what it lists is then said above it, too
 _FEW_MACHINES = 3
 _FEW_STACKS = 3
+_LONGEST_TAG = 48
 # Statements of which a snapshot's sentence has the clauses; those of whole tags have sentences of their own.
 _CLAUSES = (StatementKind.DOWNGRADED, StatementKind.UPGRADED, StatementKind.PACKAGE_ADDED)
 _REBUILT = (StatementKind.REBUILD_WAVE, StatementKind.REBUILT)
 # Routine, unless they are why binaries of an environment are missing.
-_CAUSES = (*_REBUILT, StatementKind.PRUNE, StatementKind.PRUNED)
+_PRUNES = (StatementKind.PRUNE, StatementKind.PRUNED)
+_CAUSES = (*_REBUILT, *_PRUNES)
 # Listed in the table, and said above it, too.
 _LOUD = (StatementKind.UNREFERENCED,)
 _IN_TABLE = (*_CLAUSES, StatementKind.PACKAGE_REMOVED, *LOSSES)
@@ -126,6 +141,32 @@ def _snapshot(digest: Digest, clause: Clause, words: Words) -> str:
     return words.say("snapshot", said_of, tag=safe(tag.tag), base=safe(tag.base), clauses=", ".join(parts))
 
 
+def lacked(statements: Sequence[Statement], words: Words) -> str:
+    """Name what a snapshot lacks: what it has for no machine or in an older version only, then what went with a stack."""
+    whole, losses = removed_packages(statements), [lost for one in statements for lost in one.losses]
+    with_stacks: dict[str, list[str]] = {}
+    for one in statements:
+        if one.kind is StatementKind.STACK_REMOVED and (names := {*packages_of(one.losses, LossClass.GONE)} - whole):
+            with_stacks[stack_name(one.name)] = sorted(names)
+    others = {*lost_packages(statements)}.difference(*with_stacks.values())
+    said = sorted(others, key=lambda name: (name not in whole, name))
+    said = [f"{and_more(said, words)}{only_for(losses, others - whole, words, is_part=bool(whole))}"] if said else []
+    older = [
+        line for one in statements if one.kind is StatementKind.DOWNGRADED for line in one.lines if line.story.pairs
+    ]
+    said += [
+        words.say("todo", "only_older", name=safe_name(line.package), version=safe_name(line.story.pairs[-1][1]))
+        for line in older[:MOST_NAMES]
+    ]
+    said += [words.say("other", "more", len(older) - MOST_NAMES)] if len(older) > MOST_NAMES else []
+    found = [", ".join(said)] if said else []
+    for stack, names_of in with_stacks.items():
+        machines = only_for(losses, {*names_of}, words, is_part=False).strip()
+        values = {"names": and_more(names_of, words), "machines": f"{machines} ".lstrip(), "stack": stack}
+        found.append(words.say("todo", "with_stack", len(names_of), **values))
+    return ", and ".join(found)
+
+
 def _in_tags(fact: Fact, digest: Digest) -> str:
     """Return the tags in which a fact occurred, as a prefix; "" if these are all tags of the digest."""
     if not fact.tags or len(fact.tags) >= _standing(digest) or fact.kind in ("tag-removed", "tag-added", "suspicious"):
@@ -153,7 +194,18 @@ def _quiet(digest: Digest) -> list[Fact]:
         for one in {(one.kind, one.name, one.packages): one for one in hidden}.values()  # once for several tags
         if not (is_said and one.kind is StatementKind.REBUILD_WAVE)
     ]
-    return [*_prunes(digest, is_news=False), *hidden_facts]
+    warned = _pruned_as_announced(digest)
+    found = [*_prunes(digest, is_news=False), *hidden_facts]
+    return [one for one in found if one.kind not in _PRUNES or not warned >= {*one.packages}]
+
+
+def _pruned_as_announced(digest: Digest) -> set[str]:
+    """Return the packages of which it is said first that they were pruned as announced."""
+    found = digest.assessment
+    said = {name for one in found.due if one.because is Because.PRUNED for name in one.names}
+    copied = {one.subject for one in digest.remembered.actions if one.verb == Verb.COPY}
+    gone = found.environment.of(LossClass.GONE, is_new=True) if found.environment else ()
+    return said | {one.need.package for one in gone if one.need.package in copied}
 
 
 def _causes(digest: Digest, words: Words) -> list[str]:
@@ -371,3 +423,31 @@ def _merged(rows: Iterable[Row], digest: Digest) -> tuple[Row, ...]:
 def _standing(digest: Digest) -> int:
     """Return the number of tags that were not removed."""
     return sum(all(one.kind is not StatementKind.TAG_REMOVED for one in tag.statements) for tag in digest.tags)
+
+
+def subtitle(digest: Digest) -> str:
+    """Return the tags and days that the digest covers."""
+    reports = [tag.report for tag in digest.tags]
+    tags = sorted({safe(one.tag) for one in reports})
+    where = tags[0][:_LONGEST_TAG] if len(tags) == 1 else f"{len(tags):,} tags" if tags else ""
+    bases = {one.before.tag if one.before.tag != one.after.tag else None for one in reports}
+    base = f"compared with {safe(bases.pop() or '')[:_LONGEST_TAG]}" if len(bases) == 1 and None not in bases else ""
+    return ", ".join(filter(None, (where, base, _days(digest))))
+
+
+def _days(digest: Digest) -> str:
+    """Return the first and last day of the digest, 25 May to 1 June 2025; "" if they are unknown."""
+    afters = [day for span in digest.spans if (day := _day(span.after.time, digest.zone))]
+    if not afters:
+        return ""
+    last = max(afters)
+    first = min((day for span in digest.spans if (day := _day(span.before.time, digest.zone))), default=last)
+    end = f"{last.day} {last:%B %Y}"
+    if first >= last:
+        return end
+    other = " %B %Y" if first.year != last.year else " %B" if first.month != last.month else ""
+    return f"{first.day}{first.strftime(other)} to {end}"
+
+
+def _day(time: str | None, zone: str) -> date | None:
+    return datetime.fromisoformat(time).astimezone(ZoneInfo(zone)).date() if time else None

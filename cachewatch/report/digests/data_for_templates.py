@@ -25,8 +25,9 @@ from cachewatch.report.dates_and_totals import accounting
 from cachewatch.report.digest_and_message_values import Digest, Example, Span, TagDigest, VersionsChange
 from cachewatch.report.digests import body_and_table as first_screen
 from cachewatch.report.digests.body_and_table import Row, Section
+from cachewatch.report.digests.commands import mirror_of, steps
 from cachewatch.report.digests.spack_commands import USUAL_PLATFORM, install_line, is_plain, on_platform
-from cachewatch.report.digests.todo_and_commands import advice, mirror_of, steps, still_open, todo
+from cachewatch.report.digests.todo import advice, still_open, todo
 from cachewatch.report.environment_words import Clean, Data, coverage_data, pinned_data
 from cachewatch.report.json_and_csv import MOST_CSV, CsvCollector, CsvPacker, csv_table, statement_values
 from cachewatch.report.rebuild_cause_words import Reason, reasons_of

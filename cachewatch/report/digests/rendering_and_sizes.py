@@ -23,9 +23,10 @@ from cachewatch.report.digest_and_message_values import (
     RenderedDigest,
 )
 from cachewatch.report.digests import subject as headline
+from cachewatch.report.digests.body_and_table import subtitle
 from cachewatch.report.digests.data_for_templates import DigestForm, cleaner, is_cut, json_view, moment, view
 from cachewatch.report.digests.subject import as_subject, subject_prefix
-from cachewatch.report.digests.todo_and_commands import advice
+from cachewatch.report.digests.todo import advice
 from cachewatch.report.json_and_csv import COLUMNS, MOST_CSV, csv_rows, encode
 from cachewatch.report.template_rendering import Job, script_hash, source, templates_of
 from cachewatch.report.words_file import Words, words
@@ -179,7 +180,7 @@ class _Renderer:
         head = {
             "title": headline.title(digest, words),
             "sentence": headline.sentence(digest, words),
-            "subtitle": headline.subtitle(digest),
+            "subtitle": subtitle(digest),
             "words": words.all,
         }
         if self._names.has_own("subject"):

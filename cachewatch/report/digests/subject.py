@@ -5,10 +5,9 @@ A clause describes facts of one kind and class: it names what fits, and counts t
 
 import re
 from collections.abc import Iterable, Sequence
-from datetime import date, datetime
+from datetime import datetime
 from functools import cached_property
 from itertools import zip_longest
-from zoneinfo import ZoneInfo
 
 from cachewatch.core.advice.urgency_and_ranks import assess
 from cachewatch.core.advice.verbs_and_reasons import Assessment, Because, ComparedTag, Fact, Level, Rank
@@ -305,7 +304,7 @@ class Clause:
             return {"old": ", ".join(map(stack_name, one.before)), "new": ", ".join(map(stack_name, one.after))}
         if one.kind is StatementKind.REBUILD_WAVE:
             share = len(one.packages) / max(1, one.of_packages)
-            much = "everything" if share >= NEARLY_ALL else "part"
+            much = "everything" if share == 1 else "nearly" if share >= NEARLY_ALL else "part"
             said = self._words.say("other", much, percent=f"{share:.0%}")
             return {"much": said, "old": number(one.counts.beside, "old build")}
         if one.kind is StatementKind.PRUNE and self._digest and self.first.tags:
@@ -449,18 +448,12 @@ def title(digest: Digest, words: Words) -> str:
             rest.remove(clause)  # the binaries of the environment are already named
             continue
         between = "; " if text else ""
-        if text and clause in clauses[1:2] and clauses[0].kind == "snapshot" and ":" not in text:
+        is_apart = clause.first.rank is Rank.MISSED  # of another tag
+        if text and clause in clauses[1:2] and clauses[0].kind == "snapshot" and ":" not in text and not is_apart:
             between = ": "
-        left = room - len(text) - len(between)
-        forms = [form for form in clause.forms if len(form) <= left]
-        if not text and clause.kind == "snapshot":
-            forms = [form for form in forms if form.startswith(clause.forms[0].partition(":")[0])]
-        if not forms:
+        fitting = _fitting(clause, following, room - len(text) - len(between), is_first=not text)
+        if not fitting:
             break
-        # Versions that stay are left out if the next clause fits then.
-        least = len("; ") + len(following.forms[-1]) if following else 0
-        spare = clause.forms[: clause.forms.index(forms[0]) + 2]
-        fitting = next((form for form in spare if form in forms and len(form) + least <= left), forms[0])
         text += between + fitting
         rest.remove(clause)
     if not text:
@@ -471,6 +464,20 @@ def title(digest: Digest, words: Words) -> str:
         counted = f"; {commonest.counted}" if commonest.is_list else ""
         text += counted if len(text) + len(counted) <= room else ""
     return _ascii(text)
+
+
+def _fitting(clause: Clause, following: Clause | None, room: int, *, is_first: bool) -> str:
+    """Return the longest wording of a clause that fits, or a shorter one if the next clause then fits, too."""
+    fitting = [form for form in clause.forms if len(form) <= room]
+    if is_first and clause.kind == "snapshot":
+        leading = clause.forms[0].partition(":")[0]
+        # What another tag lost is more urgent than that the snapshot is out.
+        shorter = fitting if following and following.first.rank is Rank.MISSED else []
+        fitting = [form for form in fitting if form.startswith(leading)]
+    else:
+        shorter = fitting[:2]
+    least = len("; ") + min(map(len, following.forms)) if following else 0
+    return next((form for form in shorter or fitting[:2] if len(form) + least <= room), next(iter(fitting), ""))
 
 
 def _pruned(digest: Digest, words: Words) -> str:
@@ -545,34 +552,6 @@ _WORDS = re.compile(
 def capitalized(text: str) -> str:
     """Return a sentence with a capital letter, unless it begins with a name."""
     return f"{text[0].upper()}{text[1:]}" if _WORDS.match(text) else text
-
-
-def subtitle(digest: Digest) -> str:
-    """Return the tags and days that the digest covers."""
-    reports = [tag.report for tag in digest.tags]
-    tags = sorted({safe(one.tag) for one in reports})
-    where = tags[0][:_LONGEST_NAME] if len(tags) == 1 else f"{len(tags):,} tags" if tags else ""
-    bases = {one.before.tag if one.before.tag != one.after.tag else None for one in reports}
-    base = f"compared with {safe(bases.pop() or '')[:_LONGEST_NAME]}" if len(bases) == 1 and None not in bases else ""
-    return ", ".join(filter(None, (where, base, _days(digest))))
-
-
-def _days(digest: Digest) -> str:
-    """Return the first and last day of the digest, 25 May to 1 June 2025; "" if they are unknown."""
-    afters = [day for span in digest.spans if (day := _day(span.after.time, digest.zone))]
-    if not afters:
-        return ""
-    last = max(afters)
-    first = min((day for span in digest.spans if (day := _day(span.before.time, digest.zone))), default=last)
-    end = f"{last.day} {last:%B %Y}"
-    if first >= last:
-        return end
-    other = " %B %Y" if first.year != last.year else " %B" if first.month != last.month else ""
-    return f"{first.day}{first.strftime(other)} to {end}"
-
-
-def _day(time: str | None, zone: str) -> date | None:
-    return datetime.fromisoformat(time).astimezone(ZoneInfo(zone)).date() if time else None
 
 
 def day_of(text: str) -> str:

@@ -4,22 +4,21 @@ The words are in the table `[todo]` of templates/words.toml; the assessment (cor
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from operator import itemgetter
-from textwrap import wrap
 
 from cachewatch.core.advice.actions import ENVIRONMENT, replaced_versions
 from cachewatch.core.advice.environment_coverage import Nearest, Resolution
 from cachewatch.core.advice.verbs_and_reasons import LOCK_FILES, Action, Because, ComparedTag, Verb, key_of
-from cachewatch.core.escaping_and_mentions import safe, safe_name, web_address
+from cachewatch.core.escaping_and_mentions import safe, safe_name
 from cachewatch.core.model import LossClass
 from cachewatch.core.names_and_layouts import is_snapshot
-from cachewatch.core.statement_kinds import Line, Statement, StatementKind, lost_packages, removed_packages
+from cachewatch.core.statement_kinds import Line, StatementKind, lost_packages
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, falls
 from cachewatch.report.digest_and_message_values import Digest, TagDigest
-from cachewatch.report.digests.body_and_table import lines_of
-from cachewatch.report.digests.spack_commands import is_plain, public_mirror
-from cachewatch.report.digests.subject import day_of, lacking_only_for
+from cachewatch.report.digests.body_and_table import lacked, lines_of
+from cachewatch.report.digests.spack_commands import is_plain
+from cachewatch.report.digests.subject import day_of
 from cachewatch.report.environment_words import binaries_said
 from cachewatch.report.words import MOST_NAMES, and_more, change_of_values
 from cachewatch.report.words_file import Words
@@ -42,21 +41,22 @@ _REPLACED = (
     StatementKind.REBUILT,
 )  # in the same place, which has the package still
 _OLD = (Because.ENVIRONMENT_GOING, Because.OLD_BUILDS)  # whose builds are still there
-_CONCRETIZED = (Because.ENVIRONMENT_LAST_OTHER, Because.OTHER, *LOCK_FILES)
+CONCRETIZED = (Because.ENVIRONMENT_LAST_OTHER, Because.OTHER, *LOCK_FILES)
 
 
 def todo(digest: Digest, words: Words) -> list[str]:
     """Return the actions that this digest is the first to ask for, as sentences; or that there is nothing to do."""
     advice = digest.assessment
     lines = list(dict.fromkeys(_sentence(group, digest, words) for group in _by_command(advice.due)))
-    new = _newest_snapshots(digest)
+    new = newest_snapshots(digest)
     if lines and advice.alternative and any(one.because in ENVIRONMENT for one in advice.due):
         other = advice.alternative
         lines.append(words.say("todo", "alternative", tag=safe(other.tag), has=f"{other.has:,}", of=f"{other.of:,}"))
-    keeping = _keeping(digest) if _went(digest) else {}
+    keeping = keeping_of(digest) if went(digest) else {}
     lines += (
         words.say("todo", "kept", len(names), tag=tag, names=and_more(names, words)) for tag, names in keeping.items()
     )
+    lines[1:1] = [] if keeping else _kept_too(digest, words)
     built = [spec.removesuffix(":") for spec, tag in advice.required.items() if not tag] if keeping else []
     lines += [words.say("todo", "built", len(built), names=and_more(built, words))] if built else []
     if advice.is_waiting:
@@ -72,14 +72,17 @@ def todo(digest: Digest, words: Words) -> list[str]:
     if not (lines or over) and any(one.verb is Verb.MOVE for one in advice.still_open):
         over = words.text("todo", "now_due")
     unless = "" if lines else _unless(digest, words, "unless_over" if over else "unless")
-    removed = _removed_snapshots(digest)
+    removed, lacking = _removed_snapshots(digest), list(filter(lacks, new_snapshots(digest)))
     is_alone = not (lines or over or unless)
     values = {
         "tag": " or ".join(safe(tag) for _, tag in new) or words.text("todo", "newer_one"),
         "names": and_more(removed, words),
+        "or_to": words.say("todo", "or_newest", newest=and_more([one.tag for one in lacking], words))
+        if lacking
+        else "",
         "gone": words.say("todo", "snapshots_gone", len(removed), names=and_more(removed, words)) if removed else "",
     }
-    key = "older_snapshot" if new and not any(map(_lacks, _new_snapshots(digest))) else "removed_snapshot"
+    key = "older_snapshot" if new and not lacking else "removed_snapshot"
     moves = [words.say("todo", key, len(removed), **values)] if new or (removed and not is_alone) else []
     if is_alone and removed and not new:
         unless = words.say("todo", "unless_removed_snapshot", len(removed), **values)
@@ -90,25 +93,41 @@ def todo(digest: Digest, words: Words) -> list[str]:
     return [" ".join(filter(None, (over, *lines[:1]))), *lines[1:]]
 
 
-def _went(digest: Digest) -> bool:
+def went(digest: Digest) -> bool:
     """Tell whether this digest is the first to ask readers to require removed versions."""
     return any(one.because in _GONE and _lacking(one, digest) is None for one in digest.assessment.due)
 
 
-def _keeping(digest: Digest) -> dict[str, list[str]]:
-    """Return the snapshots that still have required packages, each with these."""
-    kept: dict[str, list[str]] = {}
-    for spec, tag in digest.assessment.required.items():
-        if tag and is_plain(tag) and not digest.assessment.is_waiting:
-            kept.setdefault(tag, []).append(spec.removesuffix(":"))
-    return kept
+def keeping_of(digest: Digest) -> dict[str, list[str]]:
+    """Return the snapshots that still have what to require or to copy, each with these packages."""
+    own, found = digest.assessment, dict[str, list[str]]()
+    for spec, tag in (*own.required.items(), *own.to_copy.items()):
+        if tag and is_plain(tag) and not own.is_waiting:
+            found.setdefault(tag, []).append(spec.removesuffix(":"))
+    return found
 
 
-def _new_snapshots(digest: Digest) -> list[ComparedTag]:
+def _kept_too(digest: Digest, words: Words) -> list[str]:
+    """Name the snapshots that have what this digest is the first to ask to copy."""
+    asked = {name for one in digest.assessment.due if one.verb is Verb.COPY or one.is_copy for name in one.names}
+    specs = [spec for spec in digest.assessment.to_copy if spec.partition("@")[0] in asked]
+    found = {tag: [one for one in names if one in specs] for tag, names in keeping_of(digest).items()}
+    return [
+        words.say("todo", "kept_too", len(names), tag=tag)
+        if len(names) == len(specs)
+        else words.say("todo", "kept_part", len(names), tag=tag, names=and_more(names, words))
+        for tag, names in found.items()
+        if names
+    ]
+
+
+def new_snapshots(digest: Digest) -> list[ComparedTag]:
+    """Return the new snapshots of a digest, with what each is compared with."""
     return [tag for one in digest.assessment.facts if one.kind == "snapshot" for tag in one.tags]
 
 
-def _lacks(tag: ComparedTag) -> bool:
+def lacks(tag: ComparedTag) -> bool:
+    """Tell whether a new snapshot lacks packages of the one before."""
     return bool(lost_packages(tag.statements))
 
 
@@ -119,22 +138,22 @@ def _removed_snapshots(digest: Digest) -> list[str]:
     return [] if digest.pinned or digest.assessment.is_waiting else names
 
 
-def _newest_snapshots(digest: Digest) -> list[tuple[str, str]]:
+def newest_snapshots(digest: Digest) -> list[tuple[str, str]]:
     """Return pairs of source and snapshot to which readers without a pin should move from older ones.
 
     They are the new snapshots that lack nothing. If an older one was removed, a new one that lacks something is
     replaced by the one with which it is compared.
     """
-    new, removed = _new_snapshots(digest), _removed_snapshots(digest)
-    if digest.pinned or digest.assessment.is_waiting or (not removed and any(map(_lacks, new))):
+    new, removed = new_snapshots(digest), _removed_snapshots(digest)
+    if digest.pinned or digest.assessment.is_waiting or (not removed and any(map(lacks, new))):
         return []
-    best = ((tag.source, tag.base if _lacks(tag) and tag.base not in removed else tag.tag) for tag in new)
+    best = ((tag.source, tag.base if lacks(tag) and tag.base not in removed else tag.tag) for tag in new)
     return list(dict.fromkeys(best))
 
 
 def _unless(digest: Digest, words: Words, key: str) -> str:
     """Return the lock files for which there is something to do although the digest says "nothing to do"."""
-    cases = _cases(digest, words) if digest.environment is None else ()
+    cases = cases_of(digest, words) if digest.environment is None else ()
     if not cases or key != "unless":
         return words.say("todo", key, cases=", or ".join(cases)) if cases else ""
     old, rebuilt = _old_and_rebuilt(digest)
@@ -152,7 +171,7 @@ def _unless(digest: Digest, words: Words, key: str) -> str:
     )
 
 
-def _cases(digest: Digest, words: Words) -> list[str]:
+def cases_of(digest: Digest, words: Words) -> list[str]:
     """Return descriptions of the lock files for which there is something to do: by their contents or dates."""
     is_asked = any(one.because in LOCK_FILES for one in digest.assessment.actions)
     days = () if is_asked else _announced_days(digest)
@@ -235,7 +254,7 @@ def still_open(digest: Digest, words: Words) -> list[str]:
     asked = [one for one in digest.assessment.still_open if one.verb is not Verb.WAIT]
     groups_said: dict[str, list[str]] = {}
     groups = [
-        (group[0].because in _CONCRETIZED or group[0].verb is Verb.RECONCRETIZE, min(one.since for one in group), group)
+        (group[0].because in CONCRETIZED or group[0].verb is Verb.RECONCRETIZE, min(one.since for one in group), group)
         for group in _by_command(asked)
     ]
     for _, since, group in sorted(groups, key=itemgetter(0, 1)):
@@ -332,7 +351,7 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str = "") -> s
         names=and_more(action.names, words, _MOST_OPEN if prefix and action.is_copy else MOST_NAMES),
         lacked=lacked(next((pin.statements or () for pin in digest.pinned if pin.best), ()), words)
         or and_more(action.names, words),
-        or_with=_or_with(action, digest, words),
+        or_with=or_with_old(action, digest, words),
         to=words.say("todo", "to", tag=safe_name(action.tag)) if action.tag else "",
         newest=and_more(action.others, words),
         newer=words.say("todo", "in_newer", len(newer)) if newer else "",
@@ -344,7 +363,6 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str = "") -> s
         else "",
         for_machines=words.say("todo", "for_machine", machine=safe_name(action.machine)) if action.machine else "",
         versions=and_more(versions or action.names, words),
-        after=words.text("todo", "after_open") if digest.assessment.still_open else "",
         left=words.say("todo", "left", n=len(action.others), of=len(action.others) + action.count)
         if action.others
         else "",
@@ -358,21 +376,6 @@ def _lacking(action: Action, digest: Digest) -> ComparedTag | None:
     """Return the new snapshot that an action is about because it lacks something; None for another action."""
     compared = (tag for fact in digest.assessment.facts for tag in fact.tags if tag.base)
     return next((tag for tag in compared if (tag.tag, tag.source) == (action.tag, action.source)), None)
-
-
-def lacked(statements: Sequence[Statement], words: Words) -> str:
-    """Return the packages that a snapshot lacks, in words: first those it has nowhere, last those in older versions."""
-    whole = removed_packages(statements)
-    lost = sorted(lost_packages(statements), key=lambda name: name not in whole)
-    older = [line for one in statements if one.kind is StatementKind.DOWNGRADED for line in one.lines]
-    parts = [f"{and_more(lost, words)}{lacking_only_for(statements, words)}"] if lost else []
-    parts += [
-        words.say("todo", "only_older", name=safe_name(line.package), version=safe_name(line.story.pairs[-1][1]))
-        for line in older[:MOST_NAMES]
-        if line.story.pairs
-    ]
-    parts += [words.say("other", "more", len(older) - MOST_NAMES)] if len(older) > MOST_NAMES else []
-    return ", ".join(parts)
 
 
 def _is_fall(action: Action, digest: Digest) -> bool:
@@ -390,7 +393,7 @@ def _resolutions(because: Because, names: Collection[str], digest: Digest) -> li
     return [each for each in (own.for_cause(because) if own else ()) if each.need.package in names]
 
 
-def _or_with(task: Action, digest: Digest, words: Words, most: int = _MOST_OPEN) -> str:
+def or_with_old(task: Action, digest: Digest, words: Words, most: int = _MOST_OPEN) -> str:
     """Return the replaced versions that lock files may name, except those in the first sentence."""
     new = {one for tag in digest.tags for one in replaced_versions(tag.statements)}
     old = [one for one in task.others if digest.assessment.due or one not in new] if task.because in LOCK_FILES else ()
@@ -403,172 +406,3 @@ def _compilers(binaries: Iterable[Resolution]) -> str:
     others = Counter(text.removeprefix(start) for one in binaries for text in one.differs if text.startswith(start))
     named = ", ".join(f"{count:,} with {safe(name)}" for name, count in others.most_common(MOST_NAMES))
     return f" ({named})" if named else ""
-
-
-def steps(digest: Digest, words: Words) -> list[str]:
-    """Return the commands for an environment in order; conditions are comments above the commands.
-
-    There are none if a shell could misread a name, or if an earlier digest already asked to re-concretize.
-    """
-    advice = digest.assessment
-    required = [one.partition("@")[::2] for one in (*advice.required, *_copied(digest))]
-    moves = [(one.source, one.tag, one.name) for one in advice.actions if one.verb is Verb.MOVE and one.tag]
-    moves += [(source, tag, "") for source, tag in _newest_snapshots(digest)]
-    settled = [one for one in advice.actions if one.verb is Verb.RECONCRETIZE or one.because in _CONCRETIZED]
-    copies = [one for one in advice.actions if one.verb is Verb.COPY or one.is_copy]
-    is_due = advice.is_wait_over or any(not one.since for one in settled)
-    is_asked = is_due or bool(copies) or digest.environment is not None or _went(digest)
-    concretizes = not advice.is_waiting and (bool(moves) or (bool(settled) and is_asked))
-    shell = [word.removesuffix(":") for pair in required for word in pair] + [tag for _, tag, _ in moves]
-    if not (copies or moves or (concretizes and (required or is_due))) or not all(map(is_plain, shell)):
-        return []
-    lines: list[str] = []
-    for source, tag, old in moves:
-        lines += _comment(words.say("todo", "old_mirror" if old else "if_older", tag=tag))
-        lines += [_add_mirror(digest, source, tag), f"spack -e . mirror remove {old or blank('OLD_NAME')}"]
-    keeping = _keeping(digest) if concretizes else {}
-    lines += _requiring(digest, words, {tag for _, tag, old in moves if old}) if concretizes else ()
-    is_for_some = any(line.startswith("# if you use ") for line in lines)
-    condition = _if_lock(settled, digest, words, is_for_some=is_for_some)
-    if concretizes:
-        lines += _requiring_copied(digest, words)
-        lines += _comment(condition)
-        lines += _comment(words.text("todo", "from_source")) if advice.required else []
-        lines += _comment(words.text("todo", "reused")) if any(one.because in _OLD for one in advice.actions) else []
-        lines.append("spack -e . concretize --force && spack -e . install")
-    if copies or keeping or any(pin.best for pin in digest.pinned):
-        names = [spec.partition("@")[0] for kept in keeping.values() for spec in kept]
-        users = [and_more(names, words)] if names else []
-        users += [_users(one, words) for one in copies if one.is_copy]
-        key = "copy_if" if users and digest.environment is None else "copy_all"
-        lines += _comment(words.say("todo", key, users=" or ".join(users)))
-        is_installed = advice.is_waiting or (concretizes and not condition)
-        lines += [f"spack -e . mirror add --unsigned own {blank('OWN')}"]
-        lines += [f"{'' if is_installed else 'spack -e . install && '}spack -e . buildcache push --update-index own"]
-    tag = next(iter((*(tag for _, tag, _ in moves), *keeping)), "")
-    if sum(not line.startswith("#") for line in lines) > 1:
-        parts = [part for line in lines for part in line.split(" && ")]  # `set -e` goes on where the first of two fails
-        blanks = [name for name in ("OLD_NAME", "URL", "OWN") if any(blank(name) in line for line in parts)]
-        lines = [f"{name}=  # {words.say('todo.blanks', name, tag=tag)}" for name in blanks]
-        lines += [f"(set -e  # {words.text('todo', 'block')}", *parts, ")"]
-    staying = next((one.name for one in advice.actions if one.because is Because.SNAPSHOT), "")
-    if staying:
-        if not any(line.startswith("OWN=") for line in lines):
-            lines.append(f"OWN=  # {words.say('todo.blanks', 'OWN', tag=tag)}")
-        lines += [f"(set -e  # {words.say('todo', 'stay', tag=staying)}", "spack -e . install"]
-        lines += [f"spack -e . mirror add --unsigned own {blank('OWN')}"]
-        lines += ["spack -e . buildcache push --update-index own", ")"]
-    return lines
-
-
-def blank(name: str) -> str:
-    """Return a placeholder that a shell refuses to run until readers fill it in."""
-    return f'"${{{name}:?}}"'
-
-
-def _copied(digest: Digest) -> list[str]:
-    """Return the packages to copy, with the versions whose last builds may be pruned."""
-    found = digest.assessment
-    looks = [spec for one in found.actions if one.is_copy for spec in one.versions]
-    last = found.environment.for_cause(Because.ENVIRONMENT_LAST_OTHER) if found.environment else ()
-    return [*looks, *(f"{one.need.package}@{one.need.version}" for one in last)]
-
-
-def _requiring_copied(digest: Digest, words: Words) -> Iterator[str]:
-    """Yield commands that require the packages to copy; otherwise Spack may choose other builds."""
-    for action in digest.assessment.actions:
-        if action.is_copy and action.versions:
-            yield from _comment(words.say("todo", "if_used", users=_users(action, words)))
-            yield from _requirements(action.versions, words)
-    if digest.environment is not None:
-        yield from _requirements(_copied(digest), words)
-
-
-def _requirements(specs: Sequence[str], words: Words) -> Iterator[str]:
-    """Yield commands that require the first of several versions, and count the others."""
-    for spec in specs[:_MOST_REQUIRED]:
-        name, _, version = spec.partition("@")
-        yield f"spack -e . config add \"packages:{name}:require:'@{version}'\""
-    if len(specs) > _MOST_REQUIRED:
-        yield from _comment(words.say("todo", "more_required", len(specs) - _MOST_REQUIRED))
-
-
-def _requiring(digest: Digest, words: Words, added: Collection[str]) -> Iterator[str]:
-    """Yield commands that add snapshots which have required versions, unless they are `added`, and require these."""
-    assessment = digest.assessment
-    users = {}
-    for spec in assessment.required:
-        exact = spec.removesuffix(":")
-        package = exact.partition("@")[0]
-        machine = next((one.machine for one in assessment.actions if one.machine and package in one.names), "")
-        on = words.say("todo", "on_machine", machine=safe_name(machine)) if machine else ""
-        users[exact] = f"{package}{on}"
-    last = ""
-    for tag, names in _keeping(digest).items():
-        last = " or ".join(users[name] for name in names)
-        key = "kept_there" if digest.environment else "kept_if"
-        packages = and_more([name.partition("@")[0] for name in names], words)
-        if tag not in added:
-            yield from _comment(words.say("todo", key, len(names), tag=tag, users=last, names=packages))
-            yield _add_mirror(digest, "", tag)
-    for spec in list(assessment.required)[:_MOST_REQUIRED]:
-        user = users[spec.removesuffix(":")]
-        if digest.environment is None and user != last:
-            yield from _comment(words.say("todo", "if_used", users=user))
-        last = user
-        yield from _requirements([spec], words)
-    if len(assessment.required) > _MOST_REQUIRED:
-        yield from _comment(words.say("todo", "more_required", len(assessment.required) - _MOST_REQUIRED))
-
-
-def _if_lock(settled: Sequence[Action], digest: Digest, words: Words, *, is_for_some: bool) -> str:
-    """Return who should re-concretize, if earlier commands are not for everybody or the text above says less."""
-    days = [one for one in settled if one.because in LOCK_FILES]
-    if not is_for_some and (not days or any(not one.since for one in settled)):
-        return ""
-    if digest.environment is not None or not settled:
-        return words.text("todo", "everybody") if settled else ""
-    cases = [
-        words.say(
-            "todo",
-            f"unless_{one.because}",
-            day=day_of(one.name),
-            tag=safe(one.tag),
-            or_with=_or_with(one, digest, words, MOST_NAMES),
-        )
-        for one in days[:1]
-    ]
-    others = [name for one in settled if one.because is Because.OTHER for name in one.names]
-    cases += [words.say("todo", "unless_other", names=and_more(others, words))] if others else []
-    cases += [] if digest.assessment.due else _cases(digest, words)
-    if digest.assessment.required:
-        names = [spec.partition("@")[0] for spec in digest.assessment.required]
-        more = [words.say("other", "more", len(names) - MOST_NAMES)] if len(names) > MOST_NAMES else []
-        cases.append(words.say("todo", "if_missing", names=" or ".join((*names[:MOST_NAMES], *more))))
-    added = words.text("todo", "if_added") if _newest_snapshots(digest) else ""
-    return words.say("todo", "if_lock", added=added, cases=", or ".join(cases))
-
-
-def _users(action: Action, words: Words) -> str:
-    """Return who should copy packages: the users of these packages on a machine."""
-    on = words.say("todo", "on_machine", machine=safe_name(action.machine)) if action.machine else ""
-    return words.say("todo", "users", len(action.names), names=and_more(action.names, words), on_machine=on)
-
-
-def _comment(text: str) -> list[str]:
-    """Return text as a comment in a block of commands, wrapped to the width of a mail."""
-    return wrap(text, _WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
-
-
-def _add_mirror(digest: Digest, source: str, tag: str) -> str:
-    """Return the command that adds a snapshot as a mirror."""
-    return f"spack -e . mirror add {tag} {mirror_of(digest, source, tag) or blank('URL')}"
-
-
-def mirror_of(digest: Digest, source: str, tag: str) -> str | None:
-    """Return the mirror URL from which Spack installs the specs of a tag; None if it is unknown."""
-    for span in digest.spans:
-        mirror = span.mirror or public_mirror(span.address)
-        if source in ("", span.source) and mirror and is_plain(tag):
-            return web_address(mirror.replace("{tag}", tag))
-    return None

@@ -1,0 +1,181 @@
+"""The shell commands of a digest: what a reader runs in the folder of an environment to do what the digest asks for."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from textwrap import wrap
+
+from cachewatch.core.advice.verbs_and_reasons import LOCK_FILES, Action, Because, Verb
+from cachewatch.core.escaping_and_mentions import safe, safe_name, web_address
+from cachewatch.report.digest_and_message_values import Digest
+from cachewatch.report.digests.spack_commands import is_plain, public_mirror
+from cachewatch.report.digests.subject import day_of
+from cachewatch.report.digests.todo import (
+    CONCRETIZED,
+    cases_of,
+    keeping_of,
+    lacks,
+    new_snapshots,
+    newest_snapshots,
+    or_with_old,
+    went,
+)
+from cachewatch.report.words import MOST_NAMES, and_more
+from cachewatch.report.words_file import Words
+
+_MOST_REQUIRED = 12
+_WIDTH = 74  # of comments between commands
+_OLD = (Because.ENVIRONMENT_GOING, Because.OLD_BUILDS)  # whose builds are still there
+_CONCRETIZE = ["spack -e . concretize --force", "spack -e . install"]
+
+
+def blank(name: str) -> str:
+    """Return a placeholder that a shell refuses to run until readers fill it in."""
+    return f'"${{{name}:?}}"'
+
+
+_COPY = (f"spack -e . mirror add --unsigned own {blank('OWN')}", "spack -e . buildcache push --update-index own")
+
+
+def steps(digest: Digest, words: Words) -> list[str]:
+    """Return the commands for an environment in order; conditions are comments above the commands.
+
+    There are none if a shell could misread a name, or if an earlier digest already asked to re-concretize.
+    """
+    assessment = digest.assessment
+    moves = [(one.source, one.tag, one.name) for one in assessment.actions if one.verb is Verb.MOVE and one.tag]
+    newer = newest_snapshots(digest)
+    settled = [one for one in assessment.actions if one.verb is Verb.RECONCRETIZE or one.because in CONCRETIZED]
+    copies = [one for one in assessment.actions if one.verb is Verb.COPY or one.is_copy]
+    is_due = assessment.is_wait_over or any(not one.since for one in settled)
+    is_asked = is_due or bool(copies) or digest.environment is not None or went(digest)
+    concretizes = not assessment.is_waiting and (bool(moves) or (bool(settled) and is_asked))
+    required = (*assessment.required, *assessment.to_copy)
+    shell = [word.removesuffix(":") for spec in required for word in spec.split("@", 1)]
+    shell += [tag for _, tag, _ in (*moves, *((*one, "") for one in newer))]
+    if not (copies or moves or newer or (concretizes and (required or is_due))) or not all(map(is_plain, shell)):
+        return []
+    keeping = keeping_of(digest) if concretizes and assessment.required else {}
+    tags = [*(tag for _, tag, _ in moves), *(tag for _, tag in newer), *keeping]
+    urls = {tag: f"URL{n or ''}" for n, tag in enumerate(dict.fromkeys(tags))}
+    own: list[str] = []
+    for source, tag, old in moves:
+        own += [*_comment(words.text("todo", "old_mirror")), _add_mirror(digest, source, tag, urls)]
+        own.append(f"spack -e . mirror remove {old}")
+    for tag, names in keeping.items():
+        if tag not in {each for _, each, _ in moves}:
+            named = and_more([spec.partition("@")[0] for spec in names], words)
+            own += _comment(words.say("todo", "kept_there" if digest.environment else "kept_if", tag=tag, names=named))
+            own.append(_add_mirror(digest, "", tag, urls))
+    own += _requirements(required if concretizes or copies else (), digest, words) if not assessment.is_waiting else ()
+    condition = _if_lock(settled, digest, words) if concretizes else ""
+    is_copied = bool(copies or keeping) or any(pin.best for pin in digest.pinned)
+    if concretizes:
+        own += _comment(condition)
+        own += _comment(words.text("todo", "from_source")) if assessment.required else []
+        own += _comment(words.text("todo", "reused")) if any(one.because in _OLD for one in assessment.actions) else []
+        own += ["spack -e . concretize --force"]
+        own += _comment(words.text("todo", "everybody")) if condition and is_copied else []
+    own += ["spack -e . install"] if not assessment.is_waiting and (concretizes or is_copied) else []
+    if is_copied:
+        own += [*_comment(words.text("todo", "copy_all")), *_COPY]
+    staying = next((one.name for one in assessment.actions if one.because is Because.SNAPSHOT), "")
+    lines = _for_older(newer, digest, urls, words)
+    lines += _comment(words.say("todo", "if_tag", tag=(*settled, *copies)[0].tag)) if own and newer else []
+    lines += _block(own, words)
+    if staying:
+        lines += [f"(set -e  # {words.say('todo', 'stay', tag=staying)}", f": {blank('OWN')}", "spack -e . install"]
+        lines += [*_COPY, ")"]
+    hints = {name: words.say("todo.blanks", "URL", tag=tag) for tag, name in urls.items()}
+    hints |= {name: words.text("todo.blanks", name) for name in ("OLD_NAME", "OWN")}
+    fills = [f"{name}=  # {hint}" for name, hint in hints.items() if any(blank(name) in line for line in lines)]
+    return [*fills, *lines]
+
+
+def _for_older(newer: Iterable[tuple[str, str]], digest: Digest, urls: Mapping[str, str], words: Words) -> list[str]:
+    """Return the commands with which users of older snapshots move to the ones that are `newer`."""
+    lines: list[str] = []
+    for source, tag in newer:
+        newest = [one.tag for one in new_snapshots(digest) if one.base == tag and lacks(one)]
+        put = words.say("todo", "or_put", newest=and_more(newest, words)) if newest else ""
+        lines += _comment(words.say("todo", "if_older", tag=tag, or_put=put))
+        move = [_add_mirror(digest, source, tag, urls), f"spack -e . mirror remove {blank('OLD_NAME')}"]
+        lines += _block([*move, *_CONCRETIZE], words)
+    return lines
+
+
+def _block(commands: Sequence[str], words: Words) -> list[str]:
+    """Return commands that a shell runs up to the first one that fails, and none while a blank is not filled in."""
+    runs = [line for line in commands if not line.startswith("#")]
+    if len(runs) <= 1 or runs == _CONCRETIZE:
+        return [*(line for line in commands if line.startswith("#")), *([" && ".join(runs)] if runs else [])]
+    is_choice = len(runs) < len(commands)
+    lines = [f"(set -e  # {words.text('todo', 'block' if is_choice else 'stops')}"]
+    blanks = dict.fromkeys(one for line in runs for one in re.findall(r'"\$\{\w+:\?\}"', line))
+    if blanks and not all(one in runs[0] for one in blanks):
+        lines.append(f": {' '.join(blanks)}{'  # ' if is_choice else ''}{words.text('todo', 'filled') * is_choice}")
+    return [*lines, *commands, ")"]
+
+
+def _requirements(specs: Sequence[str], digest: Digest, words: Words) -> Iterator[str]:
+    """Yield the commands that require specs, below the users and the machine that they are for."""
+    machines = {name: one.machine for one in digest.assessment.actions if one.machine for name in one.names}
+    groups: dict[str, list[str]] = {}
+    for spec in specs:
+        groups.setdefault(machines.get(spec.partition("@")[0], ""), []).append(spec)
+    for machine, own in groups.items():
+        on = words.say("todo", "on_machine", machine=safe_name(machine)) if machine else ""
+        if digest.environment is None:
+            users = own[0].partition("@")[0]
+            key = "if_used" if len(own) == 1 else "if_used_several"
+            yield from _comment(words.say("todo", key, users=users, on_machine=on))
+        for spec in own[:_MOST_REQUIRED]:
+            name, _, version = spec.partition("@")
+            yield f"spack -e . config add \"packages:{name}:require:'@{version}'\""
+        if len(own) > _MOST_REQUIRED:
+            yield from _comment(words.say("todo", "more_required", len(own) - _MOST_REQUIRED))
+
+
+def _if_lock(settled: Sequence[Action], digest: Digest, words: Words) -> str:
+    """Return the condition of re-concretizing, if earlier commands are not for everybody or the text above says less."""
+    days = [one for one in settled if one.because in LOCK_FILES]
+    is_for_some = bool(digest.assessment.required or digest.assessment.to_copy)
+    is_said = not is_for_some and (not days or any(not one.since for one in settled))
+    if is_said or digest.environment is not None or not settled:
+        return ""
+    cases = [
+        words.say(
+            "todo",
+            f"unless_{one.because}",
+            day=day_of(one.name),
+            tag=safe(one.tag),
+            or_with=or_with_old(one, digest, words, MOST_NAMES),
+        )
+        for one in days[:1]
+    ]
+    others = [name for one in settled if one.because is Because.OTHER for name in one.names]
+    cases += [words.say("todo", "unless_other", names=and_more(others, words))] if others else []
+    cases += [] if digest.assessment.due else cases_of(digest, words)
+    if digest.assessment.required:
+        names = [spec.partition("@")[0] for spec in digest.assessment.required]
+        more = [words.say("other", "more", len(names) - MOST_NAMES)] if len(names) > MOST_NAMES else []
+        cases.append(words.say("todo", "if_missing", names=" or ".join((*names[:MOST_NAMES], *more))))
+    return words.say("todo", "if_lock", cases=", or ".join(cases))
+
+
+def _comment(text: str) -> list[str]:
+    """Return text as a comment in a block of commands, wrapped to the width of a mail."""
+    return wrap(text, _WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
+
+
+def _add_mirror(digest: Digest, source: str, tag: str, urls: Mapping[str, str]) -> str:
+    """Return the command that adds a snapshot as a mirror, with a blank where its address is not known."""
+    return f"spack -e . mirror add {tag} {mirror_of(digest, source, tag) or blank(urls[tag])}"
+
+
+def mirror_of(digest: Digest, source: str, tag: str) -> str | None:
+    """Return the mirror URL from which Spack installs the specs of a tag; None if it is unknown."""
+    for span in digest.spans:
+        mirror = span.mirror or public_mirror(span.address)
+        if source in ("", span.source) and mirror and is_plain(tag):
+            return web_address(mirror.replace("{tag}", tag))
+    return None
