@@ -239,7 +239,7 @@ class Specs(Mapping[str, Signature]):
         return cls(frozenset(signatures), Counter(signatures.values()), signatures.items())
 
     def by_record(self) -> "Specs":
-        """Return the specs under keys made from their signatures; a number tells equal ones apart."""
+        """Return the same specs with keys made from their signatures, not hashes; a number tells equal ones apart."""
         numbers: Counter[Signature] = Counter()
         signatures = {}
         for signature in self.values():

@@ -95,9 +95,10 @@ class UnreadDocuments:
         return replace(resolve(self._repository, side.revision), tag=side.tag) if side.revision else None
 
     def after(self, gaps: PendingRanges, news: Iterable[TagNews], bases: Bases, earlier: Bases) -> UnreadAfter:
-        """Return which documents are unread after everything in `gaps` was compared, with `bases` where given.
+        """Return which documents are unread after the ranges in `gaps` were compared.
 
-        `earlier` are the bases of documents that cannot be read where their ranges begin.
+        `bases` are the revisions compared with instead of the first of a range; `earlier`, for what is unreadable in
+        that.
         """
         left = {tag: entries for tag, entries in self._known.items() if gaps.places.get(tag)}
         resolved: dict[str, tuple[Unread, ...]] = {}

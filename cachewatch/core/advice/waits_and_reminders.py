@@ -48,7 +48,7 @@ class Departure(Struct, frozen=True, kw_only=True, tag="departure"):
 
     @property
     def key(self) -> str:
-        """The unique key among the facts of a subscription."""
+        """The key under which the state stores it; unique in a subscription."""
         return f"departure {self.source} {self.tag} {self.kind} {self.name} {self.last.revision} {self.first.revision}"
 
     @property
@@ -104,7 +104,7 @@ class OpenAction(Struct, frozen=True, kw_only=True, tag="action"):
 
     @property
     def key(self) -> str:
-        """The unique key among the facts of a subscription."""
+        """The key under which the state stores it; unique in a subscription."""
         return f"action {self.stream} {self.source} {self.verb} {self.subject}"
 
     def is_repeated(self, now: datetime) -> bool:
@@ -124,7 +124,7 @@ class AnnouncedWave(Struct, frozen=True, kw_only=True, tag="wave"):
 
     @property
     def key(self) -> str:
-        """The unique key among the facts of a subscription."""
+        """The key under which the state stores it; unique in a subscription."""
         return f"wave {self.source} {self.tag}"
 
 
@@ -138,7 +138,7 @@ class SeenPin(Struct, frozen=True, kw_only=True, tag="pin"):
 
     @property
     def key(self) -> str:
-        """The unique key among the facts of a subscription."""
+        """The key under which the state stores it; unique in a subscription."""
         return f"pin {self.source} {self.tag}"
 
 
@@ -154,7 +154,7 @@ class StillMissing(Struct, frozen=True, kw_only=True, tag="still-missing"):
 
     @property
     def key(self) -> str:
-        """The unique key among the facts of a subscription."""
+        """The key under which the state stores it; unique in a subscription."""
         return f"still-missing {self.source} {self.series} {self.stream}"
 
 

@@ -134,7 +134,7 @@ class Writer:
 
 
 def fill_specs(connection: sqlite3.Connection) -> None:
-    """Fill the table `spec` from all intervals in its own order; that is faster and smaller than row by row."""
+    """Fill the table `spec` from all intervals, sorted by its key; that is faster and smaller than row by row."""
     connection.execute("DELETE FROM spec")
     connection.execute("CREATE TEMP TABLE unsorted(prefix, interval)")
     intervals = connection.execute("SELECT id, hashes FROM interval")
