@@ -146,7 +146,8 @@ def test_an_empty_document_counts_nowhere(tmp_path: Path, run: Run, layout: str,
     for command in ("packages", "stacks", "tags"):
         result = run(command, "--repo", repo)
         assert (result.exit_code, result.error.count(f"{layout.format('xz')}: unreadable: is empty")) == (4, 1)
-    assert result.output.splitlines()[1].split() == ["develop", "1", "-"]
+        if command == "tags":
+            assert result.output.splitlines()[1].split() == ["develop", "1", "-"]
     assert run("show", "zlib", "--repo", repo).exit_code == 0
 
 
