@@ -147,6 +147,8 @@ def heading(report: Report) -> tuple[str, str]:
     before, after = report.before, report.after
     if before.revision and after.revision:
         name = " -> ".join(dict.fromkeys(safe_name(side.tag or "") for side in (before, after)))
+        if before.tag != after.tag and (new := tag_event(report)):
+            name = f"{safe_name(before.tag or '')} -> {new}"
         revisions = " -> ".join(dict.fromkeys((before.revision[:_SHORT], after.revision[:_SHORT])))
         sides = "  ".join(filter(None, (name, days(before.time, after.time))))
         return sides, f"({', '.join(filter(None, (revisions, span(report))))})"

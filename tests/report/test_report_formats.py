@@ -47,7 +47,7 @@ def test_tags_that_changed_alike_are_told_together(run: Run, demo_repository: Pa
     assert text == (
         "develop and develop-2025-06-01: the same changes\n"
         f"  {alone.splitlines()[0]}\n"
-        f"  develop-2025-05-25 -> develop-2025-06-01  1 Jun 2025  {re.findall(r'[(][^)]*', text)[1]})\n\n"
+        f"  develop-2025-05-25 -> new tag develop-2025-06-01  1 Jun 2025  {re.findall(r'[(][^)]*', text)[1]})\n\n"
         f"{alone.partition(chr(10) * 2)[2]}"
     )
     short = run("diff", *repository, "--stat").output

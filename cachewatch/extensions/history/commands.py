@@ -82,7 +82,7 @@ SINCE_OPTION = click.option(
     metavar="REVISION",
     show_default="the beginning",
     shell_complete=completing("revisions"),
-    help="Only changes after this revision or date.",
+    help="Only changes after this revision, or after this day.",
 )
 UNTIL_OPTION = click.option(
     "--until",
@@ -114,6 +114,10 @@ def open_history(repo: str | None, db: Path | None) -> Index:
         return Index(index_path(db, Path()))
     line = ProgressLine("indexing")
     with closing(line), closing(_open_with_history(repo, line)) as repository:
+        if (repository.shared_git_dir / "shallow").exists():
+            say(
+                f"{repository.path.resolve()} is a shallow clone: its history is cut off; `git fetch --unshallow` gets the rest"
+            )
         path = index_path(None, repository.shared_git_dir)
         if path.name != NAME and not has(path, resolve(repository, "HEAD").commit):
             if not path.exists():

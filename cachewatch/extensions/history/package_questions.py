@@ -300,7 +300,7 @@ def log_table(answer: RevisionLog, *, is_for_people: bool) -> Table:
     With `is_for_people`, only the first row of a revision has its date and hash.
     """
     more: tuple[str, ...] = (
-        (f"{answer.earlier:,} earlier revisions with changes; --most N shows more",) if answer.earlier else ()
+        (f"{number(answer.earlier, 'earlier revision')} with changes; --most N shows more",) if answer.earlier else ()
     )
     rows: list[Row] = []
     for revision in answer.revisions:

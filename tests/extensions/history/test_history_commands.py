@@ -213,6 +213,15 @@ def test_a_question_builds_the_index_in_the_cache_of_the_user(repository: Path, 
     assert index_path(None, repository).is_relative_to(os.environ["XDG_CACHE_HOME"])
 
 
+def test_a_shallow_clone_does_not_pass_for_a_quiet_history(repository: Path, tmp_path: Path, run: Run) -> None:
+    """Nothing changed in the only revision that it has; others may lie before it, whose number is said as one."""
+    git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{repository}", str(tmp_path / "shallow"))
+    assert "shallow is a shallow clone: its history is cut off" in run("log", "--repo", tmp_path / "shallow").error
+    whole = run("log", "--most", "1", "--repo", repository)
+    assert "cut off" not in whole.error
+    assert "1 earlier revision with changes" in whole.output
+
+
 def test_a_version_that_left_is_said_to_have_left(tmp_path: Path, run: Run) -> None:
     """With the day, if the history is indexed; so is a package."""
     states = [{"zlib": [record(1, versions=["1.2"])], "xz": [record(2)]}, {"zlib": [record(3, versions=["1.3"])]}]
