@@ -10,6 +10,7 @@ from datetime import datetime
 from email.message import EmailMessage
 from email.parser import BytesParser
 from email.policy import default
+from functools import partial
 from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryDirectory
 from zoneinfo import ZoneInfo
@@ -30,6 +31,7 @@ from cachewatch.config.sources_and_polling import Source
 from cachewatch.core.escaping_and_mentions import markup, plain_lines, safe
 from cachewatch.errors import AnotherInstance, SourceError, TemplateError, UsageError
 from cachewatch.git.remote_urls_and_fetching import is_url
+from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.operators.status_and_problems import ServiceStatus, find_problems, read_status
 from cachewatch.report.digest_and_message_values import Form
 from cachewatch.report.words import number
@@ -39,7 +41,15 @@ from cachewatch.service.deciding_and_storing import is_left_out
 from cachewatch.service.digest_assembly import ChannelMessages, PendingDigest, build_messages, compose
 from cachewatch.service.passes_and_leadership import leading, ping, resume, run_pass
 from cachewatch.service.poll import poll
-from cachewatch.service.streams_and_silences import REGULAR, URGENT, Stream, StreamState, read_stream, streams_of
+from cachewatch.service.streams_and_silences import (
+    REGULAR,
+    URGENT,
+    Stream,
+    StreamState,
+    first_revision,
+    read_stream,
+    streams_of,
+)
 from cachewatch.store import deliveries
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
@@ -307,6 +317,15 @@ def _begins_earlier(source: Source) -> bool:
     return source.since is not None or source.first_run == "report"
 
 
+def _is_first(service: Context, state: StreamState, source: Source) -> bool:
+    """Tell whether a stream is to begin with a report, but its source has only one revision."""
+    newest = state.sources[source.name].revision
+    if source.first_run != "report" or source.since is not None or source.name in state.positions or newest is None:
+        return False
+    with closing(service.open_repository(source)) as repository:
+        return first_revision(repository, source, resolve(repository, newest)).commit == newest
+
+
 def _is_here(source: Source) -> bool:
     """Tell whether a source is a repository or folder on this machine, which can be fetched quickly."""
     return source.type == "git" and (not is_url(source.address) or source.address.startswith("file:"))
@@ -335,6 +354,9 @@ def _notes(
     if draft.is_empty and (is_silent or len(unfetched) < len(stream.sources)):
         why = f"no changes since {since or 'the last report'} match {name}"
         why = f"{name} begins at the newest revision" if is_silent else why
+        alone = f"{name} begins at the only revision of its source, which can be compared with none"
+        is_first = not since and any(map(partial(_is_first, service, state), stream.sources))
+        why = alone if is_first else why
         what = "the digest says so" if is_sent else "nothing would be sent"
         earlier = "an earlier --since" if since else f"`cachewatch preview {name} --since REVISION`"
         yield f"{why}: {what}; {earlier} shows older changes"

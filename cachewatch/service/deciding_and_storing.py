@@ -270,6 +270,9 @@ def _begin(context: Context, stream: Stream, state: StreamState, comparisons: Co
         with closing(context.open_repository(source)) as repository:
             newest = resolve(repository, newest_commit)
             first = first_revision(repository, source, newest)
+            if first.commit == newest.commit and source.since is None and source.first_run == "report":
+                why = "the source has one revision alone, so that there is nothing to compare it with yet"
+                context.log.warning("stream.silent", subscription=stream.subscription.name, source=source.name, why=why)
             there = tags_of(repository, newest).ids.keys()
             wanted = sorted(filter(stream.wants_tag(source), there | tags_of(repository, first).ids.keys()))
             unread: dict[str, tuple[Unread, ...]] = {}

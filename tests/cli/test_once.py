@@ -319,6 +319,22 @@ def test_a_preview_of_a_first_pass_that_is_silent(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("configured")
+def test_a_first_report_needs_two_revisions(run: Run, tmp_path: Path) -> None:
+    """With one alone there is nothing to compare, and it is said so."""
+    history(tmp_path / "one.git", catalogue({"zlib": records([1])}))
+    configure("")
+    text = Path("cachewatch.yaml").read_text()
+    Path("cachewatch.yaml").write_text(text.replace("upstream.git,", "one.git, first_run: report,"))
+    assert "all begins at the only revision of its source" in run("preview", "all").error
+    assert "stream.silent subscription=all source=public" in run("once").error
+    Path("cachewatch.yaml").write_text(
+        text.replace("{git", "{first_run: report, git").replace("state: state", "state: s")
+    )
+    assert "NEW         new  1.0" in run("preview", "all").output
+    assert "stream.silent" not in run("once").error
+
+
+@pytest.mark.usefixtures("configured")
 def test_a_preview_of_a_subscription_that_is_new(run: Run) -> None:
     """It begins where its source does, as in the next pass."""
     configure("HEAD~1")
