@@ -64,7 +64,8 @@ def steps(digest: Digest, words: Words) -> list[str]:
     for tag, names in keeping.items():
         if tag not in {each for _, each, _ in moves}:
             named = and_more([spec.partition("@")[0] for spec in names], words)
-            own += _comment(words.say("todo", "kept_there" if digest.environment else "kept_if", tag=tag, names=named))
+            key = "kept_there" if digest.environment else "kept_if"
+            own += _comment(words.say("todo", key, len(names), tag=tag, names=named))
             own.append(_add_mirror(digest, "", tag, urls))
     own += _requirements(required if concretizes or copies else (), digest, words) if not assessment.is_waiting else ()
     condition = _if_lock(settled, digest, words) if concretizes else ""
