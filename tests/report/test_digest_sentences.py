@@ -189,6 +189,26 @@ def test_stacks_on_different_lines_of_versions_are_both_upgraded(tmp_path: Path)
     assert "not yet" not in body
 
 
+def test_advice_names_the_branch_of_several_that_it_is_about(tmp_path: Path) -> None:
+    """Another branch may still have what one lost; of what all lost, none is named."""
+    two = {"zlib": [record(1), record(2, target="aarch64")], "hdf5": [record(3), record(4, target="aarch64")]}
+    lacks_zlib, lacks_hdf5 = two | {"zlib": two["zlib"][:1]}, two | {"hdf5": two["hdf5"][:1]}
+
+    def body(develop: Packages, release: Packages) -> str:
+        after = catalogue(develop) | catalogue(release, "v1.0")
+        repository = history(
+            tmp_path / f"{len(list(tmp_path.iterdir()))}.git", catalogue(two) | catalogue(two, "v1.0"), after
+        )
+        tags = [read(repository, selection=Selection(tags=Globs([tag]))) for tag in ("develop", "v1.0")]
+        return mail(digest_of(*tags, silenced=()))[1]
+
+    said = body(lacks_zlib, lacks_hdf5)
+    assert "If you use zlib for aarch64 in develop: keep it" in said
+    assert "If you use hdf5 for aarch64 in v1.0: keep it" in said
+    assert "If you use zlib for aarch64: keep it" in body(lacks_zlib, lacks_zlib)
+    assert "If you use zlib for aarch64 in develop: keep it" in body(lacks_zlib, two | {"new": [record(9)]})
+
+
 def test_what_lock_files_name_may_be_gone_though_nothing_is_missed(tmp_path: Path) -> None:
     """An older version that was removed alone, and what no stack builds any more."""
     old, newer = record(1), record(2, versions=["1.1"])

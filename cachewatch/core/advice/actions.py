@@ -226,7 +226,7 @@ def is_compared_with(fact: Fact, pins: Iterable[Pinned]) -> bool:
 
 def things_to_look_after(facts: Sequence[Fact], *, has_environment: bool) -> Iterator[Action]:
     """Yield actions for readers who have no environment, from the facts that concern everybody."""
-    groups: dict[tuple[Because, str, str, bool, LossClass | None], list[Fact]] = {}
+    groups: dict[tuple[Because, str, str, str, LossClass | None], list[Fact]] = {}
     for fact in facts:
         statement = fact.statement
         if statement is None or fact.rank in (Rank.SUSPICION, Rank.PRUNE):
@@ -241,7 +241,9 @@ def things_to_look_after(facts: Sequence[Fact], *, has_environment: bool) -> Ite
         if because in LOCK_FILES:
             name = tag.day
         worst = fact.worst if because is Because.STACK_REMOVED else None
-        groups.setdefault((because, tag.source, name, bool(tag.base), worst), []).append(fact)
+        # What one branch lost, another may have; new snapshots replace each other.
+        branch = "" if tag.base else tag.tag
+        groups.setdefault((because, tag.source, name, branch, worst), []).append(fact)
     for (because, _, name, _, worst), group in groups.items():
         names = tuple(dict.fromkeys(package for one in group for package in one.packages))
         if worst is not None and group[0].statement is not None:

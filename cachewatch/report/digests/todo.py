@@ -361,7 +361,8 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str = "") -> s
         else words.say("todo", "or_to", names=and_more(action.others, words))
         if action.others
         else "",
-        for_machines=words.say("todo", "for_machine", machine=safe_name(action.machine)) if action.machine else "",
+        for_machines=(words.say("todo", "for_machine", machine=safe_name(action.machine)) if action.machine else "")
+        + _in_tag(action, digest, words),
         versions=and_more(versions or action.names, words),
         left=words.say("todo", "left", n=len(action.others), of=len(action.others) + action.count)
         if action.others
@@ -370,6 +371,21 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str = "") -> s
         mistake=words.text("todo", "mistake") if _is_fall(action, digest) else "",
         act=words.say("todo", "act", names=and_more(action.names, words)) if _is_fall(action, digest) else "",
     )
+
+
+def _in_tag(action: Action, digest: Digest, words: Words) -> str:
+    """Return the branch that an action is about, ` in v1.0`, if another one in the digest did not lose the same."""
+    if is_snapshot(action.tag):
+        return ""
+    others = [tag for tag in digest.tags if tag.report.tag != action.tag and not is_snapshot(tag.report.tag)]
+    missed = [
+        {*lost_packages(tag.statements)}.union(
+            *(one.packages for one in tag.statements if one.kind is StatementKind.DOWNGRADED)
+        )
+        for tag in others
+    ]
+    is_everywhere = all(packages.issuperset(action.names) for packages in missed)
+    return "" if is_everywhere else words.say("todo", "in_tag", tag=safe_name(action.tag))
 
 
 def _lacking(action: Action, digest: Digest) -> ComparedTag | None:
