@@ -106,12 +106,19 @@ def test_what_is_wrong_is_said(tmp_path: Path, text: str, message: str) -> None:
     ("text", "message"),
     [
         ('[todo]\nnothing = "No {foo} action."', "line 2: `nothing` of [todo] has no {foo}; it has {n}"),
-        ('[upgraded]\nsaidd = ""', "[upgraded] has no entry saidd of this form; did you mean said?"),
+        ('[upgraded]\nsaidd = ""', "line 2: [upgraded] has no entry saidd of this form; did you mean said?"),
         (
             '[upgraded]\nheading = "Newer"',
-            "[upgraded] heading: a digest has the heading `upgraded` of [sections]",
+            "line 2: [upgraded] heading: a digest has the heading `upgraded` of [sections]",
         ),
-        ("[sections]\nupgraded = 5", "[sections] has no entry upgraded of this form: it is a text"),
+        (
+            '[sections]\ngone = "upgraded = 1"\nupgraded = 5',
+            "line 3: [sections] has no entry upgraded of this form: it is a text",
+        ),
+        (
+            '[upgraded]\nsaid = "{items}"\n\n[upgradedd]',
+            "line 4: there is no entry upgradedd of this form; did you mean upgraded or downgraded?",
+        ),
         (
             '[retired]\nsaid = "{items}"\n[upgraded]\nheading = "Newer"\n\nsubject = ["{items}", "{names}"]\n',
             "line 6: `subject` of [upgraded] has no {names}; it has {items}, {n}",
