@@ -16,8 +16,7 @@ import click
 
 from cachewatch import __version__
 from cachewatch.cli.help_and_exit_codes import AS_IT_IS, COMPLETING, SuggestingGroup, examples, run_and_exit
-from cachewatch.cli.terminal import COLOR_OPTION
-from cachewatch.core.escaping_and_mentions import safe
+from cachewatch.cli.terminal import COLOR_OPTION, warn
 from cachewatch.errors import CachewatchError
 from cachewatch.hooks import Command, extensions
 from cachewatch.report.diff_blocks_and_colours import wrapped
@@ -146,5 +145,5 @@ def main() -> NoReturn:
     gc.set_threshold(100_000, 20, 50)  # documents and comparisons make many values and few cycles
     if COMPLETING not in os.environ:
         for name, why in extensions().failed.items():
-            click.echo(f"cachewatch: warning: the extension {safe(name)} cannot be loaded: {safe(why)}", err=True)
+            warn(f"the extension {name} cannot be loaded: {why}")
     run_and_exit(cli)

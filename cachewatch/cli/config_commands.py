@@ -21,7 +21,7 @@ from cachewatch.channels import open_channel
 from cachewatch.cli.catalogue_and_filters import FACTS, Asked, Values, add_facts, completing, nothing_has, unmatched
 from cachewatch.cli.help_and_exit_codes import SuggestingGroup, examples
 from cachewatch.cli.sample_digests import sample_digest
-from cachewatch.cli.terminal import FORMAT_OPTION, say, warn, write, write_json, write_lines
+from cachewatch.cli.terminal import FORMAT_OPTION, say, warn, write_json, write_lines, write_text
 from cachewatch.config.general_settings import Config
 from cachewatch.config.reading import find_config, read_config
 from cachewatch.config.schedules_and_dates import duration_in_words, parse_when, quiet_until
@@ -292,7 +292,7 @@ def show(*, config: Config, format_: str) -> None:
     if format_ == "json":
         write_json("config", {"config": shown_values(config)})
         return
-    write([show_config(config).encode()], None, is_for_people=True)
+    write_text(show_config(config))
 
 
 @examples("cachewatch config schema > cachewatch.schema.json", "cachewatch config schema | jq '.properties | keys'")

@@ -24,6 +24,7 @@ from cachewatch.cli.terminal import (
     format_option,
     palette,
     say,
+    tell,
     warn_of,
     warn_of_graph,
     width,
@@ -416,7 +417,7 @@ def _say_what_failed(reports: Sequence[Report], words: Sequence[str], fail_on: G
             where = f"[{', '.join(tags)}]" if len(reports) > 1 or not what else ""
             # Versions outside of the filter may be there.
             part = "(of the selected versions)" if selection.narrows_versions else ""
-            click.echo(" ".join(filter(None, (f"cachewatch: --fail-on {safe(word)}:", what, where, part))), err=True)
+            tell(" ".join(filter(None, (f"cachewatch: --fail-on {safe(word)}:", what, where, part))))
 
 
 def _status(reports: Sequence[Report], selection: Selection, fail_on: Globs, *, is_gate: bool) -> int:

@@ -13,7 +13,7 @@ from typing import NoReturn, TypeVar
 import click
 from click.shell_completion import get_completion_class
 
-from cachewatch.cli.terminal import FORMAT_OPTION, write_json, write_lines
+from cachewatch.cli.terminal import FORMAT_OPTION, tell, write_json, write_lines
 from cachewatch.core.escaping_and_mentions import safe, safe_lines
 from cachewatch.core.filters_and_default_kinds import GROUPS, MEANINGS
 from cachewatch.core.names_and_layouts import did_you_mean
@@ -115,7 +115,7 @@ def run_and_exit(command: click.Group) -> NoReturn:
 def _fail(code: int, text: str) -> NoReturn:
     """Print an error and end with exit code `code`, even if standard error cannot be written."""
     try:
-        click.echo(text, err=True)
+        tell(text)
     except OSError:
         # Some versions of Python would try to write it again when they end, and exit with 120.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)

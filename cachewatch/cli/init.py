@@ -13,7 +13,7 @@ import click
 
 from cachewatch.cli.catalogue_and_filters import PUBLIC, in_full
 from cachewatch.cli.help_and_exit_codes import examples
-from cachewatch.cli.terminal import warn
+from cachewatch.cli.terminal import tell, warn
 from cachewatch.config.channels import PORTS
 from cachewatch.config.reading import read_config
 from cachewatch.config.schedules_and_dates import check_zone, parse_when
@@ -80,10 +80,10 @@ def init(*, file: Path, **options: Any) -> None:
     for source in config.sources.values():
         if not is_url(source.address) and not Path(source.address).exists():
             warn(f"{source.address}: there is no such repository or folder yet; `cachewatch once` fails until there is")
-    click.echo(f"{file}: written; state will be stored in {config.state}. Edit the file, then run", err=True)
-    click.echo(f"  cachewatch config check --config {shlex.quote(str(file))}", err=True)
+    tell(f"{file}: written; state will be stored in {config.state}. Edit the file, then run")
+    tell(f"  cachewatch config check --config {shlex.quote(str(file))}")
     if options["source"] == PUBLIC_REPOSITORY:
-        click.echo(f"`cachewatch once` will fetch {PUBLIC_REPOSITORY}; --source names another catalogue.", err=True)
+        tell(f"`cachewatch once` will fetch {PUBLIC_REPOSITORY}; --source names another catalogue.")
 
 
 def _values(options: dict[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from cachewatch.cli.config_commands import configured, log_format, reading
 from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.status_and_deliveries import when
 from cachewatch.cli.template_commands import TEMPLATES_OPTION
-from cachewatch.cli.terminal import format_option, is_on_terminal, say, warn, write_lines
+from cachewatch.cli.terminal import format_option, is_on_terminal, say, tell, warn, write_lines, write_text
 from cachewatch.config.channels import FileConfig, MailConfig, WebhookConfig
 from cachewatch.config.general_settings import Config
 from cachewatch.config.reading import read_config
@@ -136,7 +136,7 @@ def once(*, config: Config, log_format: str) -> int:
         new = ", ".join(safe(source.name) for source in before.sources if source.revision is None)
         if new and is_on_terminal():
             # The first fetch takes long, and the log has lines only for work that is finished.
-            click.echo(f"fetching {new} for the first time, which may take minutes ...", err=True)
+            tell(f"fetching {new} for the first time, which may take minutes ...")
         result = run_pass(service)
         if is_on_terminal():
             write_lines(map(safe, _summary(service, before, begun)))
@@ -218,8 +218,8 @@ def preview(
 ) -> int:
     """Print the digest that SUBSCRIPTION would receive from `cachewatch once` now.
 
-    SUBSCRIPTION may be left out if there is only one. The output is byte for byte what would be sent, and nothing if
-    nothing would be sent. Nothing is sent or stored. Repositories and folders on this machine are fetched into a copy of
+    SUBSCRIPTION may be left out if there is only one. The output is byte for byte what would be sent (text on a
+    terminal is folded to its width), and nothing if nothing would be sent. Nothing is sent or stored. Repositories and folders on this machine are fetched into a copy of
     the state, which is forgotten again. Sources on the network are shown as of the last fetch; `cachewatch once` fetches
     first. Before the first `once`, those that do not begin at their newest revision are fetched into the copy, too.
     Exits with 6 if a template of your own is wrong: then cachewatch's own are used, as `once` does.
@@ -251,6 +251,8 @@ def preview(
         is_shown = webbrowser.open(Path(page.name).as_uri())
         none = "no browser can be opened: there is none, or no display"
         say(f"opening {page.name}" if is_shown else f"{none}; the page is {page.name}")
+    elif is_sent and format_ == "text":
+        write_text(_sent(config, packed, format_).decode())
     elif is_sent:
         sys.stdout.buffer.write(_sent(config, packed, format_))
     return code

@@ -15,7 +15,7 @@ import click
 
 from cachewatch.cli.config_commands import configured, configured_without_secrets, reading, working_on
 from cachewatch.cli.help_and_exit_codes import SuggestingGroup, examples
-from cachewatch.cli.terminal import FORMAT_OPTION, palette, width, with_options, write_json, write_lines
+from cachewatch.cli.terminal import FORMAT_OPTION, palette, tell, width, with_options, write_json, write_lines
 from cachewatch.config.general_settings import Config
 from cachewatch.config.schedules_and_dates import minute, second
 from cachewatch.config.value_types_and_secrets import PostgresAddress, Secret, StatePlace, read_secret_file, state_named
@@ -206,7 +206,7 @@ def list_(*, config: Config, state: str | None, is_all: bool, format_: str, **fi
         write_json("deliveries", listed)
         return
     if not listed:
-        click.echo("no deliveries", err=True)
+        tell("no deliveries")
         return
     rows = []
     for each in listed:
@@ -426,7 +426,7 @@ def move(*, source: str, target: str, password_file: str | None) -> None:
                 raise UsageError(f"{new.place}: is not empty; choose another database, or delete its tables")
             count = copy_rows(reader, writer)
             check_same(reader, writer, new.place)
-    click.echo(f"{safe(new.place)}: {count:,} rows copied and compared; name it in `state:`", err=True)
+    tell(f"{safe(new.place)}: {count:,} rows copied and compared; name it in `state:`")
 
 
 def _check_places(source: StatePlace, target: StatePlace) -> None:

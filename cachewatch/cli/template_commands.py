@@ -11,7 +11,7 @@ import click
 from cachewatch.cli.config_commands import CONFIG_OPTION, load
 from cachewatch.cli.help_and_exit_codes import SuggestingGroup, examples
 from cachewatch.cli.sample_digests import sample_digest, sample_notice
-from cachewatch.cli.terminal import FORMAT_OPTION, OUTPUT_OPTION, write, write_json, write_lines
+from cachewatch.cli.terminal import FORMAT_OPTION, OUTPUT_OPTION, tell, write, write_json, write_lines
 from cachewatch.config.reading import is_configured
 from cachewatch.core.escaping_and_mentions import safe, safe_lines
 from cachewatch.errors import TemplateError, UsageError
@@ -171,7 +171,7 @@ def check(*, templates_dir: Path | None) -> int:
             _rendered(name, templates_dir)
         except TemplateError as error:
             if str(error) not in mistakes:  # several templates have the same part
-                click.echo(f"cachewatch: {safe_lines(str(error))}", err=True)
+                tell(f"cachewatch: {safe_lines(str(error))}")
             mistakes.add(str(error))
         else:
             click.echo(f"{safe(name)}: ok")

@@ -25,9 +25,15 @@ from cachewatch.report.diff_blocks_and_colours import Palette, fitted
 from cachewatch.report.json_and_csv import pretty_json
 
 
+def tell(text: str) -> None:
+    """Print lines for the user on standard error; those that are wider than a terminal are folded."""
+    for line in fitted(text.splitlines(), _columns() if is_drawing() else None):
+        click.echo(line, err=True)
+
+
 def say(text: str) -> None:
     """Print a sentence for the user on standard error."""
-    click.echo(f"cachewatch: {safe(text)}", err=True)
+    tell(f"cachewatch: {safe(text)}")
 
 
 def warn(text: str) -> None:
@@ -122,7 +128,7 @@ class ProgressLine:
     def show(self, text: str) -> None:
         """Show a text until the next one."""
         if self._is_shown:
-            self._draw(safe(text)[:79])
+            self._draw(safe(text))
 
     def close(self) -> None:
         """Erase the line."""
@@ -133,7 +139,7 @@ class ProgressLine:
     def _draw(self, text: str) -> None:
         """Draw `text` in place of the line."""
         self._is_drawn = bool(text)
-        sys.stderr.write(f"{_ERASE}{text}")
+        sys.stderr.write(f"{_ERASE}{text[: _columns() - 1]}")
         sys.stderr.flush()
 
 
@@ -222,12 +228,24 @@ def write(pieces: Iterable[bytes], file: str | None, *, is_for_people: bool = Fa
 
 def width() -> int | None:
     """Return the greatest width of lines for people; None without a limit, if standard output is no terminal."""
-    return shutil.get_terminal_size().columns if is_on_terminal() or os.environ.get("COLUMNS") else None
+    return _columns() if is_on_terminal() or os.environ.get("COLUMNS") else None
+
+
+def _columns() -> int:
+    return shutil.get_terminal_size().columns
 
 
 def write_lines(lines: Iterable[str], file: str | None = None) -> None:
-    """Write lines to standard output, through the user's pager if it is a terminal, or to `file`."""
-    write((f"{line}\n".encode() for line in fitted(lines, width())), file, is_for_people=True)
+    """Write lines to standard output, through the user's pager if it is a terminal, or to `file`; states have colours."""
+    states = palette(file).states
+    write((f"{states(line)}\n".encode() for line in fitted(lines, width())), file, is_for_people=True)
+
+
+def write_text(text: str) -> None:
+    """Write a text that may be used as it is; to a terminal as lines that fit, through the user's pager."""
+    if is_on_terminal():
+        text = "".join(f"{line}\n" for line in fitted(text.splitlines(), width()))
+    write([text.encode()], None, is_for_people=True)
 
 
 def write_json(what: str, value: object) -> None:

@@ -27,6 +27,24 @@ from cachewatch.report.words import FEW_NAMES, MOST_NAMES, first_of, names, numb
 from cachewatch.report.words_file import words as wording
 
 _CODES = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1", "dim": "2"}
+# The words for states, by what they mean: good, to be watched, or bad.
+_STATES = {
+    "green": ("sent", "up to date", "no damage", "no mistakes", "no problems", "would be notified"),
+    "yellow": (
+        "queued",
+        "sending",
+        "deferred",
+        "held",
+        "blocked",
+        "nothing fetched yet",
+        "not complete yet",
+        "warning",
+    ),
+    "red": ("dead", "suppressed", "failed", "last error", "problem"),
+}
+_COLOURS = {word: colour for colour, words in _STATES.items() for word in words}
+# Where a state stands in a line: first, in a column, or behind a number or a sign.
+_STATE = re.compile(rf"(?:^|(?<=  )|(?<=[\d:,] ))(?:{'|'.join(_COLOURS)})(?=$|[ ,:;])")
 
 
 class Palette:
@@ -40,6 +58,10 @@ class Palette:
         if not self._is_on or not text or not colour:
             return text
         return f"\x1b[{_CODES[colour]}m{text}\x1b[0m"
+
+    def states(self, line: str) -> str:
+        """Return a line of a listing with its states in the colours of what they mean; not if it has a colour."""
+        return line if "\x1b" in line else _STATE.sub(lambda found: self.paint(found[0], _COLOURS[found[0]]), line)
 
 
 def wrapped(text: str, width: int | None, indent: str = "") -> list[str]:

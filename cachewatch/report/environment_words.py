@@ -21,7 +21,7 @@ SCHEMA = "cachewatch.coverage/3"
 
 # The meaning and colour of each class, from good to bad.
 MEANINGS = {
-    LossClass.KEPT: ("in the cache, by its hash", ""),
+    LossClass.KEPT: ("in the cache, by its hash", "green"),
     LossClass.EQUAL: ("an equal build with another hash, compiler or target", "yellow"),
     LossClass.GOING: ("built by no stack: it may be pruned at any time", "yellow"),
     LossClass.OTHER: ("other variants, or a newer version", "yellow"),
@@ -52,7 +52,8 @@ def render_coverage(coverage: Coverage, against: str, palette: Palette) -> Itera
     for name, meaning in meanings.items():
         count = len(coverage.of_class(name))
         share = f"{count / total:4.0%}" if total else ""
-        yield f"{name.value:<5}  {meaning.ljust(width)}  {count:>6,}  {share}"
+        row = f"{name.value:<5}  {meaning.ljust(width)}  {count:>6,}  {share}"
+        yield palette.paint(row, MEANINGS[name][1] if count else "")
     for name, (meaning, colour) in MEANINGS.items():
         if name is not LossClass.KEPT and (listed := coverage.of_class(name)):
             yield ""

@@ -1,5 +1,6 @@
 """No line for people is wider than the terminal, and no help is longer than two screens."""
 
+import re
 from pathlib import Path
 
 import click
@@ -7,6 +8,7 @@ import pytest
 from conftest import Run
 
 from cachewatch.cli import cli
+from cachewatch.report.diff_blocks_and_colours import Palette
 
 WIDTHS = (60, 80, 120)
 MOST_LINES, MOST_LINES_AT_THE_TOP = 60, 45
@@ -49,16 +51,19 @@ COMMANDS = (
     "state check",
     "demo",
 )
-WITHOUT_COLOURS = {
-    "diff HEAD~1 HEAD --stat",
-    "help kinds",
-    "history status",
-    "config check",
-    "config explain py-build",
-    "config template list",
-    "deliveries show 1",
-    "state check",
-}
+# Folded on a terminal alone; elsewhere these are what is sent, and a file to use.
+AS_THEY_ARE = ("preview all --since HEAD~1", "config show")
+MISTAKES = (
+    "diff no-such-revision-or-date HEAD",
+    "show py-build@9",
+    "show py-build target=x86_64_v2",
+    "why py-build",
+    "packages --format yml",
+    "config explain py-nothing-of-that-name",
+    "diff --fail-on all",
+    "history build",
+)
+WITHOUT_COLOURS = {"diff HEAD~1 HEAD --stat", "help kinds", "config template list"}
 
 
 def _all_commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
@@ -107,8 +112,31 @@ def test_lines_fit(run: Run, monkeypatch: pytest.MonkeyPatch, width: int) -> Non
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_demo")
+@pytest.mark.parametrize("width", WIDTHS)
+def test_lines_on_a_terminal_fit(run: Run, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    """Also of texts that are used as they are elsewhere, and of messages."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("PAGER", "cat")
+    monkeypatch.setenv("NO_COLOR", "1")
+    plain = {command: run(*command.split()) for command in (*AS_THEY_ARE, *MISTAKES)}
+    assert all(max(map(len, plain[command].output.splitlines())) > 60 for command in AS_THEY_ARE)
+    assert all(max(map(len, plain[command].error.splitlines())) > 60 for command in MISTAKES)
+    monkeypatch.setattr("cachewatch.cli.terminal.is_on_terminal", lambda: True)
+    monkeypatch.setattr("cachewatch.cli.terminal.is_drawing", lambda: True)
+    for command, other in plain.items():
+        done = run(*command.split())
+        lines = [*done.output.splitlines(), *re.sub("\r\x1b\\[K", "\n", done.error).splitlines()]
+        assert max(map(len, lines)) <= width, command
+        assert "".join((done.output + done.error).split()) == "".join((other.output + other.error).split())
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_demo")
 def test_colours(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every command can be told to colour a file, and colours no terminal where NO_COLOR is set."""
+    """Every command can be told to colour a file, and colours no terminal where NO_COLOR is set; states have meanings."""
+    assert "files  1 \x1b[32msent\x1b[0m\n" in run("--color", "always", "status").output
+    assert " \x1b[32msent\x1b[0m " in run("--color", "always", "deliveries", "list").output
+    assert "\x1b[33mother " in run("--color", "always", "coverage", "spack.yaml").output
     plain = {command for command in COMMANDS if "\x1b" not in run("--color", "always", *command.split()).output}
     monkeypatch.setattr("cachewatch.cli.terminal.is_on_terminal", lambda: True)
     monkeypatch.setenv("PAGER", "cat")
@@ -121,3 +149,13 @@ def test_colours(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         done = run(*command.split())
         assert done.output, (command, done.error)
         assert "\x1b" not in done.output, command
+
+
+def test_a_state_is_coloured_where_it_is_one() -> None:
+    """In a column, behind a number or a sign; not in a name or a sentence, or where there is a colour already."""
+    paint = Palette(is_on=True).states
+    assert paint("  mail  2 sent, 1 held") == "  mail  2 \x1b[32msent\x1b[0m, 1 \x1b[33mheld\x1b[0m"
+    assert paint("    failed twice: no host") == "    \x1b[31mfailed\x1b[0m twice: no host"
+    for other in ("held-back 1.0", "a mail is sent", "\x1b[1m 1 dead\x1b[0m"):
+        assert paint(other) == other
+    assert Palette(is_on=False).states("1 dead") == "1 dead"

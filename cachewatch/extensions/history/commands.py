@@ -21,6 +21,7 @@ from cachewatch.cli.terminal import (
     format_option,
     palette,
     say,
+    tell,
     warn,
     width,
     with_options,
@@ -266,7 +267,7 @@ def build(*, repo: str | None, db: Path | None, jobs: int, cluster: str | None, 
             said = nothing_found(repository, newest.commit, newest.name)
             warn(f"{repository.path}: {said}")
     if not quiet:
-        click.echo(f"{path}: {_done(done)}", err=True)
+        tell(f"{path}: {_done(done)}")
     if done.unreadable:
         warn(
             f"{number(done.unreadable, 'version')} of documents could not be read, which keep "
@@ -314,7 +315,7 @@ def drop(*, repo: str | None, db: Path | None) -> None:
     is_named = db or os.environ.get(VARIABLE)
     with nullcontext() if is_named else closing(_open_with_history(repo)) as repository:
         path = index_path(db, repository.shared_git_dir if repository else Path())
-    click.echo(f"{path}: {'removed.' if remove(path) else 'there is no history index.'}", err=True)
+    tell(f"{path}: {'removed.' if remove(path) else 'there is no history index.'}")
 
 
 def _index(repository: Repository, path: Path, line: ProgressLine, engine: Engine) -> IndexUpdate:

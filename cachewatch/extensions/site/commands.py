@@ -9,7 +9,7 @@ import click
 from cachewatch.cli.catalogue_and_filters import REPO_OPTION, completing, open_catalogue
 from cachewatch.cli.config_commands import load
 from cachewatch.cli.help_and_exit_codes import examples
-from cachewatch.cli.terminal import JOBS_OPTION, ProgressLine, warn_of
+from cachewatch.cli.terminal import JOBS_OPTION, ProgressLine, tell, warn_of
 from cachewatch.config.channels import FeedConfig
 from cachewatch.core.filters_and_default_kinds import Globs
 from cachewatch.extensions.history.build import IndexProgress, ask_index
@@ -115,9 +115,7 @@ def site(
         )
     with closing(ProgressLine("writing pages", is_wanted=not no_progress)) as line:
         built = build(target, catalogue, digests, title=title, sources=sources, jobs=jobs, progress=line.count)
-    click.echo(
-        f"{folder}: {built.written:,} files written, {built.kept:,} unchanged, {built.removed:,} removed", err=True
-    )
+    tell(f"{folder}: {built.written:,} files written, {built.kept:,} unchanged, {built.removed:,} removed")
     warn_of(catalogue.diagnostics, most=_MOST_WARNINGS)
     return 4 if any(diagnostic.is_loss for diagnostic in catalogue.diagnostics) else 0
 
