@@ -133,11 +133,11 @@ def no_documents(files: Iterable[tuple[str, bool]]) -> tuple[Diagnostic, ...]:
 
 def _value(front: bytes, key: bytes) -> object:
     """Return the value of one key of the front matter, without parsing the other values, which are long."""
-    found = next((match for match in _KEY.finditer(front) if match[1] == key), None)
-    if found is None:
+    key_match = next((match for match in _KEY.finditer(front) if match[1] == key), None)
+    if key_match is None:
         return None
-    after = _KEY.search(front, found.end())
-    text = front[found.end() : min(after.start() if after else len(front), found.end() + _MOST_OF_KEY)]
+    after = _KEY.search(front, key_match.end())
+    text = front[key_match.end() : min(after.start() if after else len(front), key_match.end() + _MOST_OF_KEY)]
     plain = _PLAIN.fullmatch(text.strip())
     if plain is not None:
         listed = plain["list"]

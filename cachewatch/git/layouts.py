@@ -188,21 +188,21 @@ def _locate(repository: Repository, commits: Sequence[str]) -> list[Located]:
 
 
 def _located(repository: Repository, commit: str, files: dict[str, str], claims: dict[str, Claim | None]) -> Located:
-    found = recognition.recognize(repository.layout, claims)
-    if not found.documents and not repository.layout.pattern and _odd_at(repository, commit, CATALOGUE):
+    recognized = recognition.recognize(repository.layout, claims)
+    if not recognized.documents and not repository.layout.pattern and _odd_at(repository, commit, CATALOGUE):
         raise BrokenSource(
             f"{repository.path}: in revision {commit[:10]}, {CATALOGUE} is a link or a module, and what it leads to"
             " is not read; it has to be a folder"
         )
-    places = {place: _package(FILES[0], files[path], (path,)) for place, path in found.replaced.items()}
-    for place, paths in found.documents.items():
+    places = {place: _package(FILES[0], files[path], (path,)) for place, path in recognized.replaced.items()}
+    for place, paths in recognized.documents.items():
         if len(paths) == 1:
             places[place] = _package(FILES[0], files[paths[0]], tuple(paths))
         else:  # an id of the contents, too, so that an edit of one of them is a difference
             names = "\0".join(f"{path}\0{files[path]}" for path in paths).encode("utf-8", "surrogateescape")
             places[place] = _package(CONTESTED, sha256(names).hexdigest()[: len(commit)], tuple(paths))
     others = frozenset(path for path, claim in claims.items() if claim is None)
-    return Located(places, files, others, _as_trees(places, commit), tuple(found.diagnostics))
+    return Located(places, files, others, _as_trees(places, commit), tuple(recognized.diagnostics))
 
 
 @lru_cache(_MOST_KEPT)
@@ -265,16 +265,16 @@ def _differing(repository: Repository, start: str, before: str | None, after: st
 def _folder(repository: Repository, tree: str) -> _Folder:
     memory = memory_of(repository.layout)
     if tree not in memory.folders:
-        found = [
+        items = [
             (mode, name.decode("utf-8", "surrogateescape"), key)
             for name, (mode, key, _) in listing(repository, tree, is_limited=False).items()
         ]
         memory.folders[tree] = _Folder(
-            len(found),
-            tuple((name, key) for mode, name, key in found if mode == FOLDER),
-            tuple((name, key) for mode, name, key in found if mode in FILES and repository.layout.may_be_called(name)),
+            len(items),
+            tuple((name, key) for mode, name, key in items if mode == FOLDER),
+            tuple((name, key) for mode, name, key in items if mode in FILES and repository.layout.may_be_called(name)),
         )
-        memory.kept += len(found)
+        memory.kept += len(items)
     return memory.folders[tree]
 
 
@@ -293,12 +293,12 @@ def _is_document(repository: Repository, key: str) -> bool:
     claims = memory_of(repository.layout).claims
     if key not in claims:
         try:
-            found = repository.objects().get(key)
+            blob = repository.objects().get(key)
         except SourceError:
-            found = None
-        if found is None:
+            blob = None
+        if blob is None:
             return False
-        claims[key] = recognition.claim_of(found.content)
+        claims[key] = recognition.claim_of(blob.content)
     return claims[key] is not None
 
 

@@ -204,13 +204,13 @@ def listing(repository: Repository, name: str, *, is_limited: bool = True) -> Li
     """
     if isinstance(name, MadeTree):
         return name.entries
-    found = repository.objects().get(name)
-    if found is None and _ID.fullmatch(name):
+    tree = repository.objects().get(name)
+    if tree is None and _ID.fullmatch(name):
         raise SourceError(f"{repository.path}: tree {name} is missing; the repository is damaged or incomplete")
-    if found is None or found.type != "tree":
+    if tree is None or tree.type != "tree":
         return {}
     entries: dict[bytes, TreeEntry] = {}
-    for mode, entry, object_id in tree_entries(found.content, len(found.id) // 2):
+    for mode, entry, object_id in tree_entries(tree.content, len(tree.id) // 2):
         entries[entry] = (mode_of(mode), object_id.hex(), ()) if entry not in entries else (TWICE, "", ())
     if is_limited and len(entries) > MAX_ENTRIES:
         raise too_many(repository)

@@ -268,7 +268,7 @@ def _facts(tags: Sequence[ComparedTag], known: Known, gone: Set[str], *, has_env
 
 
 def _kind_of(one: Statement, tag: ComparedTag) -> str:
-    """Return the kind of a one; "missing" if it was missing before, "snapshot-named" for another new snapshot."""
+    """Return the kind of its fact; "missing" for a removed package, "snapshot-named" for another new snapshot."""
     if one.kind is StatementKind.PACKAGE_REMOVED and not one.name:
         return "missing"
     return "snapshot-named" if one.kind is StatementKind.TAG_ADDED and one.name != tag.tag else one.kind
