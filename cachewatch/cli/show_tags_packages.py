@@ -228,7 +228,9 @@ class _Catalogue:
             if is_partial():
                 raise UnreadableDocument(f"{error}, unless it is in a document that could not be read") from None
             meant = f"; for a hash, write /{asked.text}" if _PERHAPS_HASH.fullmatch(asked.text) else ""
-            raise UnknownRevision(f"{error}{self.until(asked)}{self.elsewhere(asked)}{meant}") from None
+            until = self.until(asked)
+            said = str(error).partition("; did you mean ")[0] if until else error  # no other package was meant
+            raise UnknownRevision(f"{said}{until}{self.elsewhere(asked)}{meant}") from None
         document = _parse(read.content, read.path, asked.package)
         return tables.ShownPackage(document, read.side, read.unchanged_since)
 

@@ -306,7 +306,7 @@ def every_kind(patterns: Iterable[str]) -> Iterator[str]:
 
 
 def every_compiler(patterns: Iterable[str]) -> Iterator[str]:
-    """Spell the patterns for compilers as Spack 1.0 does; a name without a version matches all its versions."""
+    """Spell the patterns for compilers as Spack 1.0 does; a name matches all its versions, and gcc@12 also gcc@12.3.0."""
     for pattern in patterns:
         name = pattern.removeprefix("!")
         mark = pattern.removesuffix(name)
@@ -315,8 +315,8 @@ def every_compiler(patterns: Iterable[str]) -> Iterator[str]:
             continue
         spelt = compiler(name)
         yield mark + spelt
-        if "@" not in spelt:
-            yield f"{mark}{spelt}@*"
+        if "@=" not in name:
+            yield f"{mark}{spelt}{'.' if '@' in spelt else '@'}*"
 
 
 # A name, perhaps behind that of its repository, as Spack prints it (builtin.hdf5).

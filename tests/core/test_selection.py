@@ -11,7 +11,7 @@ from helpers import catalogue, history, record, signature
 
 import cachewatch
 from cachewatch.config.subscriptions import Match
-from cachewatch.core.filters_and_default_kinds import Globs, Selection
+from cachewatch.core.filters_and_default_kinds import Globs, Selection, every_compiler
 from cachewatch.core.model import Kind
 from cachewatch.errors import UsageError
 from cachewatch.service.streams_and_silences import selection_of
@@ -53,6 +53,13 @@ def test_keys_must_all_agree() -> None:
     assert not selection.chooses(signature(stacks=("ml",)))
     assert not selection.chooses(signature(os="rhel8"))
     assert not selection.chooses(signature(compiler="none"))
+
+
+def test_a_part_of_a_version_of_a_compiler_is_enough() -> None:
+    """As in `show %gcc@12`, but for an exact version."""
+    for pattern, chosen in (("gcc@12", ["gcc@12", "gcc@12.3", "gcc@12.3.0"]), ("gcc@=12.3", ["gcc@12.3"])):
+        found = Globs(every_compiler([pattern]))
+        assert [each for each in ("gcc@1", "gcc@12", "gcc@12.3", "gcc@12.3.0", "gcc@120") if found(each)] == chosen
 
 
 def test_versions_are_a_key() -> None:
