@@ -40,7 +40,9 @@ def _sum_problems(world: World, stream: Stream) -> Iterator[str]:
         yield from _gone_problems(world, stream)
         return
     yield from added_up(
-        list(_read(world, stream)), stream.selected, Line(world.first, world.line[-1], world.published, world.last_read)
+        list(_read(world, stream)),
+        stream.selected,
+        Line(world.first, world.line[-1], world.published, world.last_read, world.is_forgotten),
     )
 
 

@@ -111,10 +111,14 @@ def _versions(builds: Builds) -> Versions:
 class Sum:
     """What the readers of one stream know."""
 
-    def __init__(self, first: Tags, had: Callable[[str], Tags]) -> None:
-        """Begin with what is there first; `had` tells the last readable versions of the documents of a revision."""
+    def __init__(self, first: Tags, had: Callable[[str], Tags], *, is_forgetful: bool = False) -> None:
+        """Begin with what is there first; `had` tells the last readable versions of the documents of a revision.
+
+        A service that `is_forgetful` may not remember what was removed: its clock was more than a year ahead.
+        """
         self.known = content_of(first)
         self._had = had
+        self._is_forgetful = is_forgetful
         self.gone: set[str] = set()
         self.past: dict[tuple[str, str], Versions] = {}  # what packages had that are gone
 
@@ -130,7 +134,7 @@ class Sum:
                     yield f"{tag} is said to be there, of which readers knew"
                 self.known[tag] = content_of(self._had(digest.revision))[tag]
                 self.gone.discard(tag)
-            yield from self._add(news)
+            yield from self._add(news, content_of(there).get(news.tag, {}))
         for tag, package in sorted(digest.unknown):
             known = self.known.setdefault(tag, {})
             if package in known:
@@ -158,7 +162,7 @@ class Sum:
                 if known != has_it:
                     yield f"{tag}/{package} has {sorted(has_it)}, but readers know {sorted(known)}"
 
-    def _add(self, news: News) -> Iterator[str]:
+    def _add(self, news: News, there: Mapping[str, Versions]) -> Iterator[str]:
         if news.is_gone:
             if news.tag not in self.known or news.tag in self.gone:
                 yield f"{news.tag} is said to be gone, of which nobody knew"
@@ -176,7 +180,7 @@ class Sum:
             # One that is back is compared with what was told of it last.
             yield f"{news.tag} is said to be new, of which readers knew"
         self.gone.discard(news.tag)
-        yield from self._add_rows(news)
+        yield from self._add_rows(news, there)
 
     def _in_earlier_snapshot(self, tag: str, package: str) -> Versions:
         """Return what the last snapshot before `tag`, of the same series, that had a package had of it."""
@@ -184,7 +188,7 @@ class Sum:
         earlier = [other for other in of_series if other < tag and package in self.known[other]]
         return self.known[max(earlier)][package] if earlier else Versions()
 
-    def _add_rows(self, news: News) -> Iterator[str]:
+    def _add_rows(self, news: News, there: Mapping[str, Versions]) -> Iterator[str]:
         packages = self.known[news.tag]
         for package in sorted(news.added.keys() | news.removed.keys()):
             added, removed = news.added.get(package, []), news.removed.get(package, [])
@@ -192,7 +196,8 @@ class Sum:
             past = self.past.get((news.tag, package), Versions())
             if removed and not past:  # it is back in a later snapshot
                 past = self._in_earlier_snapshot(news.tag, package)
-            if package not in packages and (removed or past.isdisjoint(added)):
+            is_new = self._is_forgetful and not past <= there.get(package, Versions())
+            if package not in packages and (removed or (past.isdisjoint(added) and not is_new)):
                 before = past  # what is back is compared with what it had last
             if twice := [name for name, count in Counter([*added, *before]).items() if count > 1]:
                 yield f"{news.tag}/{package}: {sorted(twice)} added once more"
@@ -211,6 +216,7 @@ class Line(NamedTuple):
     last: str
     published: Mapping[str, Tags]
     last_read: Mapping[str, Tags]  # the last readable versions of all documents up to then
+    is_forgotten: bool  # the service may have forgotten what it remembered first
 
     def had(self, revision: str) -> Tags:
         """Return what there was, with what broken documents had before."""
@@ -223,7 +229,11 @@ class Line(NamedTuple):
 
 def added_up(digests: Sequence[Digest], selected: Callable[[Tags], Tags], line: Line) -> Iterator[str]:
     """Add up the digests of a stream, in order; yield where that is not what happened to what it `selected`."""
-    total = Sum(selected(line.published[line.first]), lambda revision: selected(line.had(revision)))
+    total = Sum(
+        selected(line.published[line.first]),
+        lambda revision: selected(line.had(revision)),
+        is_forgetful=line.is_forgotten,
+    )
     for number, digest in enumerate(digests, 1):
         for problem in total.add(digest, selected(line.published[digest.revision])):
             yield f"digest {number} of {len(digests)}: {problem}"

@@ -218,6 +218,13 @@ FOUND = {
         run(DAY),
         change(Step("restore", tag=1)),
     ],
+    "a package is removed, forgotten since the clock is a year ahead for one pass, and added anew": [
+        change(Step("remove", package="pc")),
+        run(DAY),
+        run(40 * DAY),
+        run(skew=365 * DAY),
+        change(Step("add", package="pc", is_new=True)),
+    ],
 }
 
 

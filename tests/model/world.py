@@ -131,7 +131,7 @@ class World:
     def __post_init__(self) -> None:
         self.now = self.earliest = START + timedelta(hours=1)
         self.seed = 0
-        self.is_daemon = self.is_running = False
+        self.is_daemon = self.is_running = self.is_forgotten = False
         self.upstream = Upstream(self.folder / "upstream.git")
         names = {name: self.address(name) for name in READERS}
         self.config = self.folder / "cachewatch.yaml"
@@ -231,6 +231,7 @@ class World:
         self.earliest = min(self.earliest, moment)
         if moment > self.earliest + _FORGOTTEN:
             self.collect()
+            self.is_forgotten = True
         request = {**self._request(skew), "kill": kill, "locked": locked}
         is_daemon, dead = self.is_daemon, self._refused()
         self.mail.turned_away.clear()
