@@ -52,7 +52,7 @@ class Located(Struct, frozen=True):
         return recognition.no_documents((path, self.files[path] in EMPTY_FILES) for path in self.others - replaced)
 
 
-class _Folder(Struct, frozen=True):
+class _FolderContents(Struct, frozen=True):
     """The subfolders of a folder, and its files that may be documents, with their ids."""
 
     entries: int = 0
@@ -60,21 +60,21 @@ class _Folder(Struct, frozen=True):
     files: tuple[tuple[str, str], ...] = ()
 
 
-class _Memory(Struct):
+class _KnownDocuments(Struct):
     """What is known of a layout. The keys are ids of git, so it serves any repository."""
 
     stored: dict[str, str | None] = {}  # the tree that git stores, by commit
     filled: dict[str, bool] = {}  # whether such a tree, or one in it, contains a document
     located: dict[str, Located] = {}  # by commit
     claims: dict[str, Claim | None] = {}  # by id of the file
-    folders: dict[str, _Folder] = {}  # by id of the tree
+    folders: dict[str, _FolderContents] = {}  # by id of the tree
     kept: int = 0  # the entries in `located` and `folders`
 
 
 @cache
-def memory_of(layout: Layout) -> _Memory:  # noqa: ARG001
+def memory_of(layout: Layout) -> _KnownDocuments:  # noqa: ARG001
     """Return what is known of `layout` in this process."""
-    return _Memory()
+    return _KnownDocuments()
 
 
 def stored_catalogue(repository: Repository, commit: str) -> str | None:
@@ -246,7 +246,7 @@ def _differing(repository: Repository, start: str, before: str | None, after: st
     waiting, entries = [(start, before, after)], 0
     while waiting:
         place, *pair = waiting.pop()
-        had, has = (_folder(repository, tree) if tree else _Folder() for tree in pair)
+        had, has = (_folder(repository, tree) if tree else _FolderContents() for tree in pair)
         entries += had.entries + has.entries
         if entries > trees.MAX_ENTRIES:
             raise BrokenSource(
@@ -262,14 +262,14 @@ def _differing(repository: Repository, start: str, before: str | None, after: st
         ]
 
 
-def _folder(repository: Repository, tree: str) -> _Folder:
+def _folder(repository: Repository, tree: str) -> _FolderContents:
     memory = memory_of(repository.layout)
     if tree not in memory.folders:
         items = [
             (mode, name.decode("utf-8", "surrogateescape"), key)
             for name, (mode, key, _) in listing(repository, tree, is_limited=False).items()
         ]
-        memory.folders[tree] = _Folder(
+        memory.folders[tree] = _FolderContents(
             len(items),
             tuple((name, key) for mode, name, key in items if mode == FOLDER),
             tuple((name, key) for mode, name, key in items if mode in FILES and repository.layout.may_be_called(name)),
