@@ -32,7 +32,7 @@ from cachewatch.config.value_types_and_secrets import (
     Text,
     whole_number,
 )
-from cachewatch.core.advice.urgency_and_ranks import CAN_BE_URGENT
+from cachewatch.core.advice.urgency_and_levels import CAN_BE_URGENT
 from cachewatch.core.filters_and_default_kinds import DEFAULT, GROUPS, Globs, chosen_kinds, kinds_named
 from cachewatch.core.model import Kind
 from cachewatch.errors import ConfigError

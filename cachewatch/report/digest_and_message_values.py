@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core.advice.environment_coverage import CoverageChange
-from cachewatch.core.advice.urgency_and_ranks import assess
+from cachewatch.core.advice.urgency_and_levels import assess
 from cachewatch.core.advice.verbs_and_reasons import Alternative, Assessment, Because, ComparedTag, Known, Pinned, Verb
 from cachewatch.core.advice.waits_and_reminders import Remembered
 from cachewatch.core.changesets import Report

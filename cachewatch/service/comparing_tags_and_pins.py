@@ -27,7 +27,7 @@ from cachewatch.core.advice.environment_coverage import (
     Resolution,
     compare_coverage,
 )
-from cachewatch.core.advice.urgency_and_ranks import CAN_BE_URGENT
+from cachewatch.core.advice.urgency_and_levels import CAN_BE_URGENT
 from cachewatch.core.advice.verbs_and_reasons import Alternative, Because, Home, Pinned
 from cachewatch.core.advice.waits_and_reminders import Fact, SeenPin
 from cachewatch.core.changesets import Changeset, Comparison, TagPair

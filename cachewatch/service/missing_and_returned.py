@@ -16,7 +16,7 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from cachewatch.core import names_and_layouts as tag_names
-from cachewatch.core.advice.urgency_and_ranks import is_urgent
+from cachewatch.core.advice.urgency_and_levels import is_urgent
 from cachewatch.core.advice.waits_and_reminders import (
     AnnouncedWave,
     Departure,

@@ -27,7 +27,7 @@ from cachewatch.core.advice.environment_coverage import (
     compare_coverage,
     cover,
 )
-from cachewatch.core.advice.urgency_and_ranks import assess
+from cachewatch.core.advice.urgency_and_levels import assess
 from cachewatch.core.model import LossClass, Signature
 from cachewatch.core.versions_spellings_targets import runs
 from cachewatch.documents.parsing_and_diagnostics import parse

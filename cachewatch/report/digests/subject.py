@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import cached_property
 from itertools import zip_longest
 
-from cachewatch.core.advice.urgency_and_ranks import assess
+from cachewatch.core.advice.urgency_and_levels import assess
 from cachewatch.core.advice.verbs_and_reasons import Assessment, Because, ComparedTag, Fact, Level, Rank
 from cachewatch.core.escaping_and_mentions import safe, safe_name, shortened
 from cachewatch.core.model import Kind, LossClass
