@@ -87,8 +87,8 @@ def test_a_copy_comes_after_re_concretizing(tmp_path: Path) -> None:
     unbuilt = {name: [one | {"stacks": ["root"]} for one in found] for name, found in rocm.items()}
     rendered, body = mail(digest_of(week(tmp_path, rocm | old, unbuilt | new), silenced=()))
     assert (
-        "If you use one of p000, p001, p002, 3 more for x86_64_v3: require them, install, then copy them from develop"
-        in body
+        "If you use one of p000, p001, p002, 3 more for x86_64_v3: require them (versions in the commands), re-concretize, "
+        "install, then copy them from develop" in body
     )
     block = [
         "OWN=  # folder or URL of a mirror of your own",

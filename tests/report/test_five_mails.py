@@ -204,7 +204,7 @@ def test_the_last_build_of_a_binary_is_to_be_copied(tmp_path: Path) -> None:
         else:
             assert rendered.title == "hdf5 1.14: last build in develop may be pruned: re-concretize, copy"
             assert body.startswith(
-                "To do Re-concretize now, install, then copy to a mirror of your own: another build of hdf5 1.14 is left in develop "
+                "To do First require hdf5@1.14; then re-concretize, install, and copy to a mirror of your own: another build of hdf5 1.14 is left in develop "
                 "(that of your lock file is gone), but no stack builds it any more, so that it may be pruned at any time."
             )
 
@@ -219,6 +219,23 @@ def last_build(folder: Path, package: str, version: str, own: int, found: int) -
     change = compare_coverage(cover(environment, here), cover(environment, unbuilt))
     tag = week(folder, {"zlib": [record(1)]}, {"zlib": [record(2)]})
     return mail(digest_of(tag, environment=change, known=Known(met=frozenset({spec_hash(own)})), silenced=()))
+
+
+def test_what_is_gone_since_earlier_is_required_before_re_concretizing(tmp_path: Path) -> None:
+    """The first sentence says so, as the commands do, whether the rest is to be copied or only to be re-concretized."""
+    environment = needs(("cuda", 1, "12.8.0"), ("hdf5", 2, "1.14"))
+    own, other = held(("hdf5", 2, "1.14")), held(("hdf5", 4, "1.14"))
+    unbuilt = {"hdf5": {spec_hash(4): replace(other["hdf5"][spec_hash(4)], stacks=())}}
+    tag = week(tmp_path, {"zlib": [record(1)]}, {"zlib": [record(2)]})
+    for before, after, said in (
+        (other, unbuilt, "First require cuda@12.8.0, hdf5@1.14; then re-concretize, install, and copy to a mirror"),
+        (own, other, "First require cuda@12.8.0; then re-concretize: 1 of your binaries is gone (hdf5)"),
+    ):
+        change = compare_coverage(cover(environment, before), cover(environment, after))
+        known = Known(met=frozenset(map(spec_hash, (1, 2))), since={("public", Verb.BUILD, "cuda"): "2026-06-01"})
+        _, body = mail(digest_of(tag, environment=change, known=known, silenced=()))
+        assert body.startswith(f"To do {said}")
+        assert "Still open since 1 June: keep what is installed, and require what is gone: cuda 12.8.0" in body
 
 
 def test_an_old_build_of_an_upgrade_is_not_to_be_copied(tmp_path: Path) -> None:
@@ -337,7 +354,7 @@ def test_a_stack_goes_from_a_branch_and_from_a_new_snapshot(tmp_path: Path, snap
         "rocblas (only 6.2.4 is there), and for x86_64_v3 hip, which went with stack rocm." in body
     )
     assert (
-        "If you use one of p0, p1, p2, 3 more for x86_64_v3: require them, install, then copy them from develop to a mirror of your own now"
+        "If you use one of p0, p1, p2, 3 more for x86_64_v3: require them (versions in the commands), install, then copy them from develop to a mirror of your own now"
         in body
     )
 

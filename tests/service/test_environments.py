@@ -392,7 +392,7 @@ def test_a_pin_among_the_oldest_snapshots_comes_first(tmp_path: Path) -> None:
     assert texts[0].startswith(
         "To do Move to develop-2025-06-08, re-concretize and install. Or stay on develop-2025-06-01, "
     )
-    assert "Do one of both now" in texts[0]
+    assert "Do one of the two now" in texts[0]
     assert texts[1].startswith(
         "To do Your pin develop-2025-06-01 is among the oldest snapshots that are left, which are deleted first: "
         "mirror it, or move to develop-2025-06-15 without hdf5."

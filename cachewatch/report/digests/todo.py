@@ -208,10 +208,10 @@ def _last_day(digest: Digest) -> str:
     return day_of(max((tag.report.after.time or "")[:10] for tag in digest.tags))
 
 
-def _required(digest: Digest, words: Words) -> str:
-    """Return the required versions in words; a range as `openmpi@5.8.0 or newer`."""
-    found = digest.assessment.required
-    return and_more([words.say("todo", "or_newer", spec=one[:-1]) if one[-1] == ":" else one for one in found], words)
+def _specs_said(specs: Iterable[str], words: Words) -> str:
+    """Return versions to require in words; a range as `openmpi@5.8.0 or newer`."""
+    said = [words.say("todo", "or_newer", spec=one[:-1]) if one[-1] == ":" else one for one in specs]
+    return and_more(said, words)
 
 
 def _announced_days(digest: Digest) -> list[str]:
@@ -310,13 +310,19 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
         assessment.required or any(one.verb in (Verb.RECONCRETIZE, Verb.COPY) for one in assessment.due)
     ):
         key = "open-too"
+    is_asked = any(one.because is Because.ENVIRONMENT_GONE and not one.since for one in assessment.actions)
+    if key == "reconcretize" and assessment.required and not is_asked:
+        key = "reconcretize-required"
+    earlier = () if is_asked else assessment.required
     return words.say(
         "todo",
         key,
         sum(one.count for one in group),
         parts="; ".join(parts),
         other="other " if assessment.actions[0].verb is Verb.BUILD else "",
-        required=_required(digest, words),
+        required=_specs_said(assessment.required, words),
+        to_copy=_specs_said(assessment.to_copy, words),
+        all_required=_specs_said((*earlier, *assessment.to_copy), words),
         all=f"{len(digest.environment.after.needs):,}" if digest.environment is not None else "",
         unknown=words.text("todo", "unknown") if is_unknown else "",
         act=words.say("todo", "act", names=and_more(fallen, words)) if fallen else "",
@@ -361,6 +367,7 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str = "") -> s
         else words.say("todo", "or_to", names=and_more(action.others, words))
         if action.others
         else "",
+        concretize=words.text("todo", "concretize") if _concretizes(digest) else "",
         for_machines=(words.say("todo", "for_machine", machine=safe_name(action.machine)) if action.machine else "")
         + _in_tag(action, digest, words),
         versions=and_more(versions or action.names, words),
@@ -371,6 +378,13 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str = "") -> s
         mistake=words.text("todo", "mistake") if _is_fall(action, digest) else "",
         act=words.say("todo", "act", names=and_more(action.names, words)) if _is_fall(action, digest) else "",
     )
+
+
+def _concretizes(digest: Digest) -> bool:
+    """Tell whether the commands re-concretize, because of what is due or still open."""
+    found = digest.assessment
+    settled = any(one.verb is Verb.RECONCRETIZE or one.because in CONCRETIZED for one in found.actions)
+    return settled and not found.is_waiting
 
 
 def _in_tag(action: Action, digest: Digest, words: Words) -> str:
