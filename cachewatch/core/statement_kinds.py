@@ -229,6 +229,7 @@ class Items(Struct, frozen=True, kw_only=True, gc=False):
     joined: frozenset[str] = frozenset()  # stacks that they joined
     staying: frozenset[str] = frozenset()  # of these stacks, those that have the version before and after
     stacks: frozenset[str] = frozenset()  # all that have or had them
+    machines: frozenset[str] = frozenset()  # names of those for which their places had no build before
     gone_values: frozenset[Attribute] = frozenset()  # of vanished specs, that their stacks no longer have
     new_values: frozenset[Attribute] = frozenset()  # of new specs, that their stacks did not have before
     is_again: bool = False  # the same build was added again, in place of the old one or beside it
@@ -309,6 +310,7 @@ class Line(Struct, frozen=True, kw_only=True):
     staying: frozenset[str] = frozenset()  # of these stacks, as in Items
     is_move: bool = False  # the same specs left stacks and joined others
     stacks: frozenset[str] = frozenset()
+    machines: frozenset[str] = frozenset()  # as in Items
     counts: Counts
     here: Counts = Counts()  # of a lost place or machine: all its lost specs, even if another line counts them
     kinds: frozenset[Kind]

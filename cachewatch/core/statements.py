@@ -371,6 +371,7 @@ def _line(package: str, group: Sequence[tuple[Items | None, Story]]) -> Line:
         staying=frozenset(stack for items in members for stack in items.staying),
         is_move=bool(members) and all(items.left and items.joined for items in members),
         stacks=frozenset(stack for items in members for stack in items.stacks) | {p.stack for p in story.places},
+        machines=frozenset(name for items in members for name in items.machines),
         counts=sum((items.counts for items in members), start=Counts()),
         kinds=kinds,
     )

@@ -274,9 +274,8 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         """Yield statements about packages that are back, each with its tag."""
         by_tag = {each.name: each.tag for each in news}
         for tag, packages in back.items():
-            statements = all_statements(by_tag[tag]) if tag in by_tag else ()
-            changed = {package for one in statements for package in one.packages}
-            for one in returned(packages, changed, self.stream.name):
+            statements = tuple(all_statements(by_tag[tag])) if tag in by_tag else ()
+            for one in returned(packages, statements, self.stream.name):
                 yield tag, one
 
     def _announced_prune(self, news: TagNews) -> Iterator[Statement]:

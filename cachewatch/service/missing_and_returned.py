@@ -7,7 +7,7 @@ documents a revision has.
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import date, timedelta
 from functools import cached_property, partial
@@ -28,7 +28,7 @@ from cachewatch.core.advice.waits_and_reminders import (
 )
 from cachewatch.core.comparison.stacks_prunes_suspicion import is_most
 from cachewatch.core.model import Kind
-from cachewatch.core.statement_kinds import Counts, Statement, StatementKind, in_order, name_of
+from cachewatch.core.statement_kinds import LOSSES, Counts, Statement, StatementKind, in_order, name_of
 from cachewatch.core.versions_spellings_targets import version_key
 from cachewatch.errors import SourceError, UnknownRevision
 from cachewatch.git.local_repository import Repository
@@ -39,6 +39,7 @@ from cachewatch.report.digest_and_message_values import TagDigest
 
 _WAITED = timedelta(days=14)
 _IN_DOCUMENTS = (DepartureKind.STACK, DepartureKind.PLACE)  # that trees do not show
+_ADDITIONS = (StatementKind.PLACE_GAINED, StatementKind.WIDENED)
 _SAMPLES = 3  # documents of a stack that tell whether a revision had the stack
 
 
@@ -148,8 +149,8 @@ class Departures:
                 )
                 points = self._point(last, tag), self._point(first, tag)
                 yield self._departure(DepartureKind.STACK, statement.name, *points, statement.packages)
-            elif statement.kind is StatementKind.PLACE_LOST:
-                # Trees do not show which of several revisions of a document still had the place.
+            elif statement.kind in LOSSES:
+                # Trees do not show which of several revisions of a document still had the place or machine.
                 lost = {package: had.get(package) for package in statement.packages}
                 last, first = steps.last_with(
                     lambda at: all(steps.packages(at, tag).get(name) == tree for name, tree in lost.items())  # noqa: B023
@@ -232,10 +233,12 @@ class Returns:
 
     def builds(self, digest: TagDigest) -> Mapping[str, list[Departure]]:
         """Return the packages that stacks build again or that another stream reported as back, with their removals."""
-        joined: defaultdict[str, set[str]] = defaultdict(set)  # names of stacks and places
+        joined: defaultdict[str, set[str]] = defaultdict(set)  # names of stacks, places and machines
         for line in (line for one in all_statements(digest) for line in one.lines):
             new = line.story.places if line.story.kind is StatementKind.PLACE_GAINED else ()
-            joined[line.package] |= line.joined | {name for place in new for name in (place.stack, name_of(place))}
+            joined[line.package] |= (
+                line.joined | line.machines | {name for place in new for name in (place.stack, name_of(place))}
+            )
         back: defaultdict[str, list[Departure]] = defaultdict(list)
         for departure in self._departures(digest.report.after.tag or ""):
             seen = {package for stream, those in departure.back if stream != self._stream for package in those}
@@ -298,15 +301,25 @@ class Returns:
         return packages_of(self._repository, revision, point.tag).keys()
 
 
-def returned(back_by_package: Mapping[str, Sequence[Departure]], changed: Set[str], stream: str) -> Iterator[Statement]:
-    """Yield a statement for each removal that is undone, at least in part; `changed` are packages that also differ."""
+def returned(
+    back_by_package: Mapping[str, Sequence[Departure]], statements: Collection[Statement], stream: str
+) -> Iterator[Statement]:
+    """Yield a statement for each removal that is undone, at least in part; `statements` say what also differs.
+
+    Of several removals of a package the first is named, and those of other stacks, places and machines. What a place
+    or machine had is unchanged if the package only has more than it had.
+    """
     back: defaultdict[str, list[str]] = defaultdict(list)
     departures = {}
-    for package, (departure, *_) in back_by_package.items():
-        departures[departure.key] = departure
-        back[departure.key].append(package)
+    for package, (first, *others) in back_by_package.items():
+        also = [one for one in others if {one.kind, first.kind} <= {*_IN_DOCUMENTS}]
+        for departure in {one.name: one for one in (*reversed(also), first)}.values():
+            departures[departure.key] = departure
+            back[departure.key].append(package)
     for key, packages in sorted(back.items()):
         departure = departures[key]
+        besides = _ADDITIONS if departure.kind is DepartureKind.PLACE else ()
+        changed = {package for one in statements if one.kind not in besides for package in one.packages}
         yield Statement(
             kind=StatementKind.RETURNED,
             name=departure.name,

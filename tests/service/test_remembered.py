@@ -137,6 +137,25 @@ def test_a_place_that_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert readers.site.digests()[-1].rendered.title.startswith("one is back in e4s (zen4)")
 
 
+@pytest.mark.slow
+def test_a_machine_that_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stacks that build a package again for an operating system are named, beside the system that replaced it."""
+    stacks = {"stacks": ["e4s", "ml"], "target": "zen4"}
+    old, other = records([1], os="ubuntu24.04", **stacks), records([2], os="rhel9", **stacks)
+    states = (many(20) | {"one": found} for found in (old, other, old + other))
+    readers = Readers(tmp_path, monkeypatch, *map(catalogue, states))
+    places = ["e4s (ubuntu24.04, zen4)", "ml (ubuntu24.04, zen4)"]
+    lost = [("machine-lost", place, 1) for place in places]
+    assert said(readers.go_on()) == [*lost, ("widened", "", 1)]
+    assert "one for ubuntu24.04, zen4: keep" in body(readers.site.told()[-1])
+    assert said(readers.go_on()) == [*(("returned", place, 1) for place in places), ("widened", "", 1)]
+    text = readers.site.told()[-1]
+    assert "one is back in e4s (ubuntu24.04, zen4) (missing since 2 June), unchanged since 1 June" in body(text)
+    assert text.startswith("Nothing to do.")
+    assert "Still open" not in text
+    assert readers.remembered() == []
+
+
 def test_a_tag_that_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its packages went with it and are back with it."""
     develop = catalogue(MANY)

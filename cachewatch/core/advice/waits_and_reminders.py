@@ -13,7 +13,7 @@ from cachewatch.core.advice.verbs_and_reasons import OF_LOCK_FILE, Action, Becau
 
 
 class DepartureKind(StrEnum):
-    """What was removed and may come back: a tag, a stack, packages, or places of them."""
+    """What was removed and may come back: a tag, a stack, packages, or places of them, or machines in places."""
 
     TAG = "tag"
     STACK = "stack"
@@ -35,7 +35,9 @@ class Departure(Struct, frozen=True, kw_only=True, tag="departure"):
     source: str
     tag: str  # for snapshots, their series
     kind: DepartureKind
-    name: str = ""  # of the tag, the stack, the package or the place, e4s (zen4); empty for several packages
+    # Of the tag, the stack, the package, the place (e4s (zen4)) or the machine there (e4s (rhel8, zen4)); empty for
+    # several packages.
+    name: str = ""
     last: Point  # the last revision that had it
     first: Point  # the first revision without it
     packages: tuple[str, ...]

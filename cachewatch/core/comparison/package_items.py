@@ -18,6 +18,7 @@ from cachewatch.core.model import (
     VALUES,
     Facts,
     Kind,
+    Machine,
     MatchKind,
     PackageChange,
     Place,
@@ -42,6 +43,7 @@ from cachewatch.core.statement_kinds import (
     OwnedLoss,
     StatementKind,
     Story,
+    name_of,
 )
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, newest, runs, sorted_versions, version_key
 
@@ -319,6 +321,11 @@ class _ItemsReader:
             joined=joined,
             staying=staying,
             stacks=frozenset(place.stack for place in places),
+            machines=frozenset(
+                name_of(place, Machine(after.platform, after.os, place.target))
+                for place in new
+                if after and after.os and (place, after.platform, after.os) not in self._machines_before
+            ),
             kinds=frozenset(kinds),
         )
 
@@ -508,6 +515,12 @@ class _ItemsReader:
     def _places_before(self) -> Set[Place]:
         """The places that had the package, in any build, selected or not."""
         return places_of(self._change.specs_before.counts)
+
+    @cached_property
+    def _machines_before(self) -> Set[tuple[Place, str, str]]:
+        """The places that had the package, each with the platforms and operating systems of its builds."""
+        specs = self._change.specs_before.counts
+        return {(place, one.platform, one.os) for one in specs for place in one.places}
 
     @cached_property
     def _versions_in(self) -> tuple[Mapping[str, Set[str]], Mapping[str, Set[str]]]:
