@@ -66,8 +66,8 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
     last_read = [states[0]]
     for state in states[1:]:
         last_read.append(last_readable(last_read[-1], state))
-    known = [dict(zip(site.commits, each, strict=True)) for each in (states, last_read)]
-    return Played(mails, files, Line(site.commits[0], site.commits[-1], *known))
+    published, known = (dict(zip(site.commits, each, strict=True)) for each in (states, last_read))
+    return Played(mails, files, Line(site.commits[0], site.commits[-1], published, known))
 
 
 def _taken(folder: Path) -> list[Path]:

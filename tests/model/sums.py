@@ -216,7 +216,7 @@ class Line(NamedTuple):
     last: str
     published: Mapping[str, Tags]
     last_read: Mapping[str, Tags]  # the last readable versions of all documents up to then
-    is_forgotten: bool  # the service may have forgotten what it remembered first
+    is_forgotten: bool = False  # the service may have forgotten what it remembered first
 
     def had(self, revision: str) -> Tags:
         """Return what there was, with what broken documents had before."""
