@@ -3,7 +3,7 @@
 The same for moving from a pinned snapshot to another one.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cachewatch.core.advice.environment_coverage import Coverage, Nearest, Resolution
@@ -226,26 +226,30 @@ def _changes(own: EnvironmentState, words: Words) -> str:
     return ", ".join((*said, *more))
 
 
-def binaries_said(binaries: Sequence[Resolution], words: Words, copied: Mapping[str, str], own: Set[str]) -> str:
+def binaries_said(
+    binaries: Sequence[Resolution], words: Words, copied: Mapping[str, str], before: Mapping[str, Resolution]
+) -> str:
     """Return the fate of the first binaries, `py-torch 2.8.0 is gone, 2.9.0 is there`, and count the others.
 
-    `copied` has the day on which readers were asked to copy each package; `own` are the keys of the binaries that they
-    could copy as their lock file names them.
+    `copied` has the day on which readers were asked to copy each package; `before` has the binaries by their keys,
+    as they were at the last digest.
     """
     text = "; ".join(
-        _binary_said(one, words, copied.get(one.need.package, ""), is_own=key_of(one) in own)
+        _binary_said(one, words, copied.get(one.need.package, ""), before.get(key_of(one)))
         for one in binaries[:_MOST_BINARIES]
     )
     more = len(binaries) - _MOST_BINARIES
     return f"{text}; {words.say('other', 'more', more)}" if more > 0 else text
 
 
-def _binary_said(covered: Resolution, words: Words, day: str, *, is_own: bool) -> str:
+def _binary_said(covered: Resolution, words: Words, day: str, before: Resolution | None) -> str:
     key = covered.loss_class.value
-    if covered.loss_class is LossClass.GONE and day:
+    newer = before.suggestion if before and before.has_newer and before.suggestion not in covered.versions else ""
+    is_announced = covered.loss_class is LossClass.GONE and bool(day)
+    if is_announced:
         key = "gone_announced"
     elif covered.loss_class is LossClass.GONE and covered.suggestion:
-        key = "gone_older"
+        key = "gone_fell" if newer else "gone_older"
     elif covered.loss_class is LossClass.OTHER and not covered.suggestion:
         key = "other_build"
     return words.say(
@@ -254,10 +258,13 @@ def _binary_said(covered: Resolution, words: Words, day: str, *, is_own: bool) -
         package=safe(covered.need.package),
         version=safe(covered.need.version),
         day=day,
-        copy=words.text("binaries", "copy") if is_own else "",
+        newer=safe(newer),
+        copy=words.text("binaries", "copy") if before and before.is_met else "",
         there=safe(covered.suggestion),
         differs=f"with {safe(', '.join(covered.differs))}" if covered.differs else "",
-        for_target=f" for {safe(covered.need.target)}" if covered.elsewhere and covered.need.target else "",
+        for_target=f" for {safe(covered.need.target)}"
+        if (covered.elsewhere or is_announced) and covered.need.target
+        else "",
         mistake=words.text("todo", "mistake") if falls(covered.need.version, covered.suggestion) else "",
     )
 

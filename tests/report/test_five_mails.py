@@ -255,6 +255,21 @@ def test_an_old_build_of_an_upgrade_is_not_to_be_copied(tmp_path: Path) -> None:
     assert "newer versions, are there" in body
 
 
+def test_a_newer_version_that_was_there_at_the_last_digest_is_gone_too(tmp_path: Path) -> None:
+    """Earlier mails named it; who never had it is told of their own version alone."""
+    environment = needs(("cuda", 1, "12.8.0"))
+    tag = week(tmp_path, {"zlib": [record(1)]}, {"zlib": [record(2)]})
+    left = cover(environment, held(("cuda", 4, "11.0")))
+    for before, gone in (
+        (("cuda", 1, "12.8.0"), "12.8.0 is gone, only"),
+        (("cuda", 3, "12.9.0"), "12.8.0 and 12.9.0 are gone, only"),
+    ):
+        change = compare_coverage(cover(environment, held(before)), left)
+        known = Known(met=frozenset({spec_hash(1)}))
+        _, body = mail(digest_of(tag, environment=change, known=known, silenced=()))
+        assert f"cuda {gone} 11.0 is there, which may be a mistake" in body
+
+
 def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
     """It comes before everything else, with the older version if there is one."""
     environment = needs(("cuda", 1, "12.8.0"), ("hdf5", 2, "1.14"))
@@ -351,7 +366,7 @@ def test_a_stack_goes_from_a_branch_and_from_a_new_snapshot(tmp_path: Path, snap
 
     assert (
         "If you use develop-2026-09-27: you may move to develop-2026-11-15, unless you need what it lacks: py-tensorflow, "
-        "rocblas (only 6.2.4 is there), and for x86_64_v3 hip, which went with stack rocm." in body
+        "and for x86_64_v3 hip, which went with stack rocm; or rocblas newer than 6.2.4." in body
     )
     assert (
         "If you use one of p0, p1, p2, 3 more for x86_64_v3: require them (versions in the commands), install, then copy them from develop to a mirror of your own now"

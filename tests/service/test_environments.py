@@ -398,7 +398,8 @@ def test_a_pin_among_the_oldest_snapshots_comes_first(tmp_path: Path) -> None:
         "mirror it, or move to develop-2025-06-15 without hdf5."
     )
     assert texts[2].startswith(
-        "To do Move to develop-2025-06-08, which has all packages of develop-2025-06-01, then re-concretize; or to develop-2025-06-15, if you need nothing of what it lacks: hdf5."
+        "To do If you have moved, only have the pin of this subscription changed. Otherwise move to "
+        "develop-2025-06-08, which has all packages of develop-2025-06-01, then re-concretize; or to develop-2025-06-15, unless you need what it lacks: hdf5."
     )
 
 

@@ -155,7 +155,7 @@ def test_readers_have_no_copy_of_what_their_lock_file_does_not_name(
     states = [rest | {"one": both}, rest | {"one": in_ml(1)}, rest | {"one": unbuilt(in_ml(1))}, rest]
     said = weeks(tmp_path, monkeypatch, config, *states)
     assert "copy to a mirror of your own" in said[1].lower()
-    assert f"one 1.0 was pruned, as announced on 3 June{own}." in said[2]
+    assert f"one 1.0 for x86_64_v3 was pruned, as announced on 3 June{own}." in said[2]
 
 
 def test_what_was_to_be_copied_long_ago_is_told_when_it_is_pruned(

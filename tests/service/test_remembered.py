@@ -429,8 +429,8 @@ def test_a_pin_that_is_gone_is_compared_with_where_to_move(tmp_path: Path, monke
     readers.go_on()
     text = body(readers.site.told()[-1])
     first, second, third = _DAYS[:3]
-    assert f"Move to {second}, which has all packages of {first}, 1 of them in a newer version, then" in text
-    assert f"then re-concretize; or to {third}, if you need nothing of what it lacks: hdf5." in text
+    assert f"Otherwise move to {second}, which has all packages of {first}, 1 of them in a newer version, then" in text
+    assert f"then re-concretize; or to {third}, unless you need what it lacks: hdf5." in text
     assert f"against {first}: p000 1.0 -> 1.1" in text
     assert "GONE" not in text
     assert text.count(third) == 2
@@ -445,7 +445,7 @@ def test_a_pin_that_is_gone_with_nothing_better_than_the_newest(
     readers.go_on()
     text = body(readers.site.told()[-1])
     assert text.startswith(
-        "To do Move to develop-2026-01-11, then re-concretize: develop-2026-01-04 is gone. "
+        "To do If you have moved, only have the pin of this subscription changed. Otherwise move to develop-2026-01-11, then re-concretize: develop-2026-01-04 is gone. "
         "Keep what is installed of hdf5: it is not there. What happened"
     )
 

@@ -30,7 +30,6 @@ from cachewatch.report.dates_and_totals import there_since
 from cachewatch.report.digest_and_message_values import Digest, TagDigest, base_of
 from cachewatch.report.digests.subject import Clause, capitalized, clauses_of, is_pinned_base, lacking_only_for
 from cachewatch.report.words import (
-    MOST_NAMES,
     and_more,
     fact,
     number,
@@ -154,17 +153,19 @@ def lacked(statements: Sequence[Statement], words: Words) -> str:
     older = [
         line for one in statements if one.kind is StatementKind.DOWNGRADED for line in one.lines if line.story.pairs
     ]
-    said += [
-        words.say("todo", "only_older", name=safe_name(line.package), version=safe_name(line.story.pairs[-1][1]))
-        for line in older[:MOST_NAMES]
+    key = "or_newer_than" if others or with_stacks else "only_older"
+    said_older = [
+        words.say("todo", key, name=safe_name(line.package), version=safe_name(line.story.pairs[-1][1]))
+        for line in older
     ]
-    said += [words.say("other", "more", len(older) - MOST_NAMES)] if len(older) > MOST_NAMES else []
-    found = [", ".join(said)] if said else []
+    found = said
     for stack, names_of in with_stacks.items():
         machines = only_for(losses, {*names_of}, words, is_part=False).strip()
         values = {"names": and_more(names_of, words), "machines": f"{machines} ".lstrip(), "stack": stack}
         found.append(words.say("todo", "with_stack", len(names_of), **values))
-    return ", and ".join(found)
+    if not found:
+        return and_more(said_older, words)
+    return ", and ".join(found) + (words.say("todo", "or_older", names=and_more(said_older, words)) if older else "")
 
 
 def _in_tags(fact: Fact, digest: Digest) -> str:

@@ -277,10 +277,10 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
         count = sum(one.count for one in same)
         own = _resolutions(because, {name for one in same for name in one.names}, digest)
         if because in (Because.ENVIRONMENT_GONE, Because.ENVIRONMENT_OTHER):
-            before = digest.environment.before.needs if digest.environment else ()
+            before = digest.environment.before.needs if digest.environment is not None else ()
             found_own += own if because is Because.ENVIRONMENT_GONE else ()
             is_unknown |= any(one.need.package not in copied for one in own)
-            parts.append(binaries_said(own, words, copied, {key_of(one) for one in before if one.is_met}))
+            parts.append(binaries_said(own, words, copied, {key_of(one): one for one in before}))
             # Of a spack.yaml, which has no hashes: `concretize` would choose the same versions again.
             pinned = (
                 [] if because is Because.ENVIRONMENT_GONE else [one.need.package for one in own if not one.need.hash]
