@@ -235,7 +235,7 @@ def test_a_lost_place_has_its_own_number(run: Run, tmp_path: Path) -> None:
     said = told(run, tmp_path, [*records(range(3), **shared), *records(range(5, 7), **alone)], [])
 
     assert (
-        "-5 (each spec counts once, in its first line) a (x86_64_v3) zlib 1.0 -3 b (x86_64_v3) zlib 1.0 -5 1 of 1 package"
+        "-5 (specs of several lines count once) a (x86_64_v3) zlib 1.0 -3 b (x86_64_v3) zlib 1.0 -5 1 of 1 package"
         in said
     )
 
