@@ -161,6 +161,36 @@ def test_what_is_only_built_in_an_older_version_is_built_from_source(tmp_path: P
     assert "\n    ".join(["in this order:", *block]) in mail(digest_of(tag))[0].text
 
 
+def test_who_re_concretized_before_a_rebuild_is_asked_again(tmp_path: Path) -> None:
+    """The lock file is the old one, so that nobody sees whether they did; not where nothing was asked for."""
+    environment = needs(("hdf5", 1, "1.14"))
+    old, new = ({f"q{name}": found for name, found in many(first, 20).items()} for first in (100, 200))
+    tag = week(tmp_path, old, new)
+    for number, is_asked in ((4, True), (1, False)):
+        cache = held(("hdf5", number, "1.14"))
+        change = compare_coverage(cover(environment, cache), cover(environment, cache))
+        known = Known(since={("public", Verb.RECONCRETIZE, "hdf5"): "2025-05-25"}, met=frozenset({spec_hash(1)}))
+        _, body = mail(digest_of(tag, environment=change, known=known, silenced=()))
+        assert ("Re-concretize, even if you did so before 2 June: builds of then are gone." in body) is is_asked
+
+
+def test_a_selection_of_what_was_rebuilt_is_counted(tmp_path: Path) -> None:
+    """Of packages without changes it is not known whether the selected stacks have them."""
+    old = many(0, 20, stacks=["ml", "root"]) | {"cray": [record(50, stacks=["cray", "root"])]}
+    new = {
+        name: [one | {"stacks": ["root"]} for one in found] + [one | {"hash": spec_hash(200 + n)} for one in found]
+        for n, (name, found) in enumerate(old.items())
+    }
+    repository = history(tmp_path / "r.git", catalogue(old), catalogue(new))
+    for selection, title, said in (
+        (Selection(), "everything rebuilt", "Everything was rebuilt beside 21 old builds"),
+        (Selection(stacks=Globs(["ml"])), "20 packages rebuilt", "20 packages were rebuilt beside 20 old builds"),
+    ):
+        rendered, body = mail(digest_of(read(repository, selection=selection), silenced=()))
+        assert said in body
+        assert rendered.title.startswith(title)
+
+
 def test_a_subject_does_not_count_a_binary_twice(tmp_path: Path) -> None:
     """One of which an equal build was there has a newer version now: as many as before are to be re-concretized."""
     environment = needs(("hdf5", 1, "1.14"), ("zlib", 2, "1.0"), ("tau", 3, "2.5"))

@@ -305,7 +305,8 @@ class Clause:
         if one.kind is StatementKind.REBUILD_WAVE:
             share = len(one.packages) / max(1, one.of_packages)
             much = "everything" if share == 1 else "nearly" if share >= NEARLY_ALL else "part"
-            said = self._words.say("other", much, percent=f"{share:.0%}")
+            much = "counted" if share < 1 and one.of is not None else much
+            said = self._words.say("other", much, len(one.packages), percent=f"{share:.0%}")
             return {"much": said, "old": number(one.counts.beside, "old build")}
         if one.kind is StatementKind.PRUNE and self._digest and self.first.tags:
             tag = self.first.tags[0]
@@ -323,7 +324,8 @@ class Clause:
         if statement is None:
             return 2
         if statement.kind is StatementKind.REBUILD_WAVE:
-            return 1 if len(statement.packages) >= NEARLY_ALL * statement.of_packages else 2
+            least = NEARLY_ALL if statement.of is None else 1
+            return 1 if len(statement.packages) >= least * statement.of_packages else len(statement.packages)
         if statement.kind in _OF_BUILDS:
             return max(statement.counts.vanished, statement.counts.new)
         return len(self.first.packages)

@@ -20,7 +20,7 @@ from cachewatch.report.digests.body_and_table import lacked, lines_of
 from cachewatch.report.digests.spack_commands import is_plain
 from cachewatch.report.digests.subject import day_of
 from cachewatch.report.environment_words import binaries_said
-from cachewatch.report.words import MOST_NAMES, and_more, change_of_values
+from cachewatch.report.words import MOST_NAMES, NEARLY_ALL, and_more, change_of_values
 from cachewatch.report.words_file import Words
 
 _MOST_REQUIRED = 12
@@ -48,6 +48,7 @@ def todo(digest: Digest, words: Words) -> list[str]:
     """Return the actions that this digest is the first to ask for, as sentences; or that there is nothing to do."""
     advice = digest.assessment
     lines = list(dict.fromkeys(_sentence(group, digest, words) for group in _by_command(advice.due)))
+    lines += _again(digest, words)
     new = newest_snapshots(digest)
     if lines and advice.alternative and any(one.because in ENVIRONMENT for one in advice.due):
         other = advice.alternative
@@ -91,6 +92,24 @@ def todo(digest: Digest, words: Words) -> list[str]:
         lines = [unless] if over else [f"{nothing}{unless}."]
     lines += moves
     return [" ".join(filter(None, (over, *lines[:1]))), *lines[1:]]
+
+
+def _again(digest: Digest, words: Words) -> list[str]:
+    """Ask to re-concretize again where nearly everything was rebuilt in place since an earlier digest asked to."""
+    found = digest.assessment
+    if digest.environment is None or found.is_waiting or any(one.verb is Verb.RECONCRETIZE for one in found.due):
+        return []
+    if not any(one.verb is Verb.RECONCRETIZE for one in found.still_open):
+        return []
+    days = {
+        tag.day
+        for fact in found.facts
+        if fact.kind == StatementKind.REBUILD_WAVE and fact.statement and not fact.statement.counts.beside
+        if len(fact.statement.packages) >= NEARLY_ALL * fact.statement.of_packages
+        for tag in fact.tags
+        if not tag.base
+    }
+    return [words.say("todo", "again", day=day_of(day)) for day in sorted(days)[-1:]]
 
 
 def went(digest: Digest) -> bool:
