@@ -238,6 +238,10 @@ def test_a_subject_names_the_target_of_an_upgrade_that_usual_machines_do_not_get
     new = [record(2, target="aarch64", versions=["2.0"])]
     tag = week(tmp_path / "arm", {"zlib": [record(1, target="aarch64")]}, {"zlib": new})
     assert mail(digest_of(tag))[0].title == "zlib 1.0 -> 2.0 for aarch64"
+    mac = {"target": "aarch64", "platform": "darwin", "stacks": ["mac", "root"]}
+    old = [record(1, **mac), record(5, target="aarch64")]
+    tag = week(tmp_path / "mac", {"zlib": old}, {"zlib": [record(6, versions=["2.0"], **mac), old[1]]})
+    assert mail(digest_of(tag))[0].title == "zlib 1.0 -> 2.0 for mac"
     both = {"zlib": [record(3, versions=["2.0"]), *new]}
     tag = week(tmp_path / "both", {"zlib": [record(1, target="aarch64"), record(4)]}, both)
     assert mail(digest_of(tag))[0].title == "zlib 1.0 -> 2.0"

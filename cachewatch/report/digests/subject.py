@@ -136,11 +136,16 @@ class Clause:
         return list(items)
 
     def _targets(self, line: Line) -> str:
-        """Return the targets of a change if usual machines cannot run them, ` for aarch64`; else ""."""
+        """Return the targets of a change if usual machines cannot run them, ` for aarch64`; else "".
+
+        If other stacks keep an older version, which may be built for these targets, one or two stacks are named.
+        """
         targets = sorted({place.target for place in line.story.places if place.target})
         if not targets or len(targets) > 2 or any(runs(USUAL_TARGET, one) for one in targets):
             return ""
-        return self._words.say("todo", "for_machine", machine=safe(", ".join(targets)))
+        stacks = sorted({place.stack for place in line.story.places})
+        names = stacks if line.story.behind and len(stacks) <= 2 else targets
+        return self._words.say("todo", "for_machine", machine=safe(", ".join(names)))
 
     @property
     def forms(self) -> list[str]:
