@@ -185,7 +185,7 @@ class Counts(Struct, frozen=True, gc=False):
     kept: int = 0
     entered: int = 0  # of `kept`, those that entered the selection
     left: int = 0  # of `kept`, those that left it
-    unbuilt: int = 0  # of the others of `kept`, those that no stack builds any more
+    unbuilt: int = 0  # of `kept`, those that no stack builds any more; a selection of stacks is left by all of them
     alone: int = 0  # new specs less vanished ones, of pairs of which the other spec is not in the selection
 
     def __add__(self, other: "Counts") -> "Counts":

@@ -60,7 +60,7 @@ def accounting(statements: Iterable[Statement]) -> str:
     """
     statements = list(statements)
     added, removed, _ = _shares((one.kind, one.counts) for one in statements)
-    old = sum(one.counts.unbuilt for one in statements)
+    old = sum(max(0, one.counts.unbuilt - one.counts.left) for one in statements)  # without those that left
     moved = sum(one.counts.stayed for one in statements) - old
     parts = []
     for sign, shares in (("+", added), ("-", removed)):

@@ -169,10 +169,15 @@ def test_an_older_version_that_left_one_stack_is_not_said_to_have_left_all(tmp_p
     """The stack is named, and so is that no stack builds the binary that is still there."""
     others = [record(2, versions=["1.1"]), record(3, versions=["1.0"], stacks=["cray"])]
     states = ({"zlib": [record(1, versions=["1.0"], stacks=stacks), *others]} for stacks in (["e4s", "root"], ["root"]))
-    rendered, body = mail(digest_of(week(tmp_path / "a", *states)))
-    assert "zlib of e4s without an older version" in rendered.title
+    repository = history(tmp_path / "a.git", *map(catalogue, states))
     row = "OLDER VERSIONS REMOVED zlib 1.0 removed e4s on x86_64_v3; no stack builds 1 of these specs any more: it may be pruned at any time"
-    assert row in body
+    for stacks in ([], ["e4s"]):
+        tag = read(repository, selection=Selection(stacks=Globs(stacks)))
+        rendered, body = mail(digest_of(tag))
+        assert "zlib of e4s without an older version" in rendered.title
+        assert row in body
+        told = "-1: 1 kept of older versions" if stacks else "1 old build that may be pruned at any time"
+        assert accounting((*tag.statements, *tag.rest)) == told
     states = ({"zlib": [*first, others[0]]} for first in ([record(1, versions=["1.0"])], []))
     assert "zlib without an older version" in mail(digest_of(week(tmp_path / "b", *states)))[0].title
 

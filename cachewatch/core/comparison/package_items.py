@@ -254,7 +254,7 @@ class _ItemsReader:
                 kept=1,
                 entered=int(kept.entered),
                 left=int(kept.left),
-                unbuilt=int(is_unreferenced and not (kept.entered or kept.left)),
+                unbuilt=int(is_unreferenced),
             ),
             otherwise=Story(kind=kind, before=kept.before.versions, remaining=self._still_built(kept.after)),
             kinds=frozenset(kinds),
