@@ -101,15 +101,14 @@ def _again(digest: Digest, words: Words) -> list[str]:
         return []
     if not any(one.verb is Verb.RECONCRETIZE for one in found.still_open):
         return []
-    days = {
-        tag.day
-        for fact in found.facts
-        if fact.kind == StatementKind.REBUILD_WAVE and fact.statement and not fact.statement.counts.beside
-        if len(fact.statement.packages) >= NEARLY_ALL * fact.statement.of_packages
-        for tag in fact.tags
-        if not tag.base
-    }
-    return [words.say("todo", "again", day=day_of(day)) for day in sorted(days)[-1:]]
+    is_rebuilt = any(
+        one.kind is StatementKind.REBUILD_WAVE
+        and not one.counts.beside
+        and len(one.packages) >= NEARLY_ALL * one.of_packages
+        for tag in _same_tags(digest)
+        for one in (*tag.statements, *tag.rest)  # routine where nothing else of it is told
+    )
+    return [words.say("todo", "again", day=_last_day(digest))] if is_rebuilt else []
 
 
 def went(digest: Digest) -> bool:
