@@ -144,6 +144,8 @@ def _value(front: bytes, key: bytes) -> object:
         return plain["text"].decode() if listed is None else [name.strip() for name in listed.decode().split(",")]
 
     try:
-        return load_yaml(text.decode("utf-8", "replace").strip())
+        return load_yaml(
+            text.decode("utf-8", "replace").strip("\r\n")
+        )  # the indentation of a list is the same in all lines
     except DocumentError:
         return None

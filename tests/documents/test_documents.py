@@ -107,6 +107,10 @@ def test_quick_and_patient_reading_agree(found: list[dict[str, object]], is_asci
         pytest.param(lambda d: d + b"\n\nA body that Jekyll would render.\n", id="a body"),
         pytest.param(lambda d: d.replace(b'title: "zlib"', b"title: 'zlib'"), id="other quotes"),
         pytest.param(
+            lambda d: d.replace(b"[package, develop]", b"\n  - package\n  - develop"),
+            id="an indented list of categories",
+        ),
+        pytest.param(
             lambda d: b"\n".join(line for line in d.split(b"\n") if not line.startswith(b"meta")), id="no meta"
         ),
     ],
