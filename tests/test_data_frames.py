@@ -1,5 +1,8 @@
 """The rows of a changeset as data frames of pandas and polars."""
 
+import subprocess
+import sys
+
 import pandas as pd
 import polars as pl
 import pytest
@@ -46,3 +49,14 @@ def test_polars_takes_rows(rows: list[dict[str, object]]) -> None:
     assert upgraded.select("package", "before", "after").rows() == [("zlib", "1.0", "2.0")]
     assert set(frame["before"]) == {"", "1.0"}
     assert frame.filter(pl.col("change") == "rebuilt")["count"].sum() == LOOKED_AT + 20
+
+
+def test_a_comparison_loads_neither() -> None:
+    """DeepDiff would, which takes half a second; afterwards both can be imported."""
+    code = (
+        "import sys, cachewatch.core.comparison.package_changes\n"
+        "print(*{'numpy', 'pandas', 'polars'} & sys.modules.keys())\n"
+        "import pandas, polars"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "\n"

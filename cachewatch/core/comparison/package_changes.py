@@ -8,13 +8,12 @@ it.
 """
 
 import gc
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, TypeVar
 
-from deepdiff import DeepDiff
-from deepdiff.helper import notpresent
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -58,6 +57,17 @@ from cachewatch.core.model import (
     versions_by_stack,
 )
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, newest, sorted_versions
+
+# DeepDiff imports these where they are installed, which takes half a second; it needs them for their own types only.
+_FRAMES = [name for name in ("numpy", "pandas", "polars") if name not in sys.modules]
+try:
+    sys.modules.update(dict.fromkeys(_FRAMES))  # type: ignore[arg-type]  # what is None cannot be imported
+    from deepdiff import DeepDiff
+    from deepdiff.helper import notpresent
+finally:
+    for _name in _FRAMES:
+        del sys.modules[_name]
+
 
 Counts = Counter[Signature]
 
