@@ -492,7 +492,7 @@ def _list(repository: Repository, name: str, wanted: Globs, faults: list[Diagnos
     faults += locate(repository, revision.commit).no_documents
     if not listing.blobs and not wanted.is_open:
         warn_of(faults)
-        everything = list_revision(repository, resolve(repository, name), lambda _: True).blobs
+        everything = list_revision(repository, revision, lambda _: True).blobs
         raise UsageError(nothing_named("package", wanted.patterns, sorted(everything)))
     return listing
 

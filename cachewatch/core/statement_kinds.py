@@ -119,8 +119,9 @@ _ROWS = {
 STATEMENT_OF: Mapping[Judged, StatementKind] = {judged: kind for kind, row in _ROWS.items() for judged in row.of}
 
 
-# Statements on lost places and machines, and those on compilers, systems, targets or variants of many packages.
+# Statements on lost places and machines, on rebuilt specs, and on compilers, systems, targets or variants of packages.
 LOSSES = (StatementKind.PLACE_LOST, StatementKind.MACHINE_LOST)
+OF_REBUILDS = (StatementKind.REBUILD_WAVE, StatementKind.REBUILT)
 OF_VALUES = (StatementKind.MIGRATION, StatementKind.BESIDE, StatementKind.NO_LONGER)
 
 

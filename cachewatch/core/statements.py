@@ -18,6 +18,7 @@ from cachewatch.core.graphs_and_attribution import Cause, assign
 from cachewatch.core.model import Kind, Signature
 from cachewatch.core.statement_kinds import (
     LOSSES,
+    OF_REBUILDS,
     OF_VALUES,
     RANKS,
     Attribute,
@@ -448,9 +449,6 @@ def _with(statement: Statement, lines: list[Line]) -> Iterator[Statement]:
         )
 
 
-_REBUILT = (StatementKind.REBUILD_WAVE, StatementKind.REBUILT)
-
-
 class RebuiltSpecs(Struct, frozen=True, kw_only=True):
     """Rebuilt specs of one package whose signature and causes are the same."""
 
@@ -467,7 +465,8 @@ def with_causes(
     """Add causes to the statements about rebuilt specs; only specs whose signatures `chooses` accepts count."""
     chosen = [one for one in rebuilt if chooses(one.signature)]
     return tuple(
-        replace(one, causes=_causes_of(one, chosen)) if chosen and one.kind in _REBUILT else one for one in statements
+        replace(one, causes=_causes_of(one, chosen)) if chosen and one.kind in OF_REBUILDS else one
+        for one in statements
     )
 
 

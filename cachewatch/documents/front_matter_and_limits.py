@@ -72,7 +72,7 @@ _KEY = re.compile(r"""(?:([\w.-]+)|(["'])(title|layout|categories|meta|spec_deta
 _COMMENT = re.compile("^#.*", re.MULTILINE)
 _TOO_MUCH = f"is not written as the generator writes documents; of such the limit is {MAX_PATIENT_BYTES // 2**20} MiB"
 _NOT_NUMBERS = {"nan", ".nan", "infinity", "-infinity", "inf", ".inf", "-.inf", "+.inf"}
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 _LFS_POINTER = b"version https://git-lfs"
 _PLAIN_TITLE = re.compile(r'"([^"\\]*)"|([^"\'&*!|>{\[%@`#,:][^#:]*)')
 _PLAIN_CATEGORIES = re.compile(r"\[([A-Za-z0-9._+@ ,-]*)\]")
@@ -134,7 +134,7 @@ def front_lines(data: bytes) -> list[str]:
     if data.startswith(_LFS_POINTER):
         raise UnreadableDocument("a Git LFS pointer, not the document; fetch the content with git lfs")
     try:
-        text = data.removeprefix(_BOM).decode("utf-8")
+        text = data.removeprefix(BOM).decode("utf-8")
     except UnicodeDecodeError as error:
         raise UnreadableDocument("is not UTF-8") from error
     lines, start = [], 0

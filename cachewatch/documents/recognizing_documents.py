@@ -14,10 +14,9 @@ from cachewatch.core.model import (
     DiagnosticKind,
 )
 from cachewatch.core.names_and_layouts import Layout, is_name
-from cachewatch.documents.front_matter_and_limits import EMPTY, load_yaml
+from cachewatch.documents.front_matter_and_limits import BOM, EMPTY, load_yaml
 from cachewatch.errors import DocumentError
 
-_BOM = b"\xef\xbb\xbf"
 _CLOSING = re.compile(rb"^---[ \t\r]*$", re.MULTILINE)
 _KEY = re.compile(rb"^[\"']?([A-Za-z_][A-Za-z0-9_]*)[\"']?[ \t]*:", re.MULTILINE)
 _PLAIN = re.compile(rb'"(?P<text>[A-Za-z0-9._+@-]*)"|\[(?P<list>[A-Za-z0-9._+@ ,-]*)\]')
@@ -46,7 +45,7 @@ class Recognized(Struct, frozen=True):
 
 def claim_of(content: bytes) -> Claim | None:
     """Return package and tag that `content` names; None if it is no document."""
-    content = content.removeprefix(_BOM)
+    content = content.removeprefix(BOM)
     if not content.startswith(b"---"):
         return None
     start = content.find(b"\n") + 1

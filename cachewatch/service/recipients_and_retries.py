@@ -110,7 +110,6 @@ _MINUTES = (1, 5, 15, 60, 240)
 _LEAST, _MOST = 0.9, 1.2
 # The longest pause that a server can ask for, and the pause of a channel that somebody has to repair.
 LONGEST_ASKED = BLOCKED = timedelta(hours=1)
-LONGEST_PAUSE = timedelta(minutes=_MINUTES[-1]) * _MOST
 
 
 def pause(attempts: int, asked: float | None = None) -> timedelta:

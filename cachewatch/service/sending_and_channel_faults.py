@@ -10,7 +10,7 @@ import socket
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 
 from msgspec import Struct
@@ -43,8 +43,6 @@ from cachewatch.store.deliveries import OPEN, Delivery, DeliveryState
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind, Counter
 from cachewatch.store.transactions_and_upgrades import Connection
 
-# How long storing a result may take.
-_WRITING = timedelta(minutes=5)
 # Failures of a channel in a row of which operators are alerted.
 _AWAY = 3
 # A run through a channel ends after the connection was lost, or timed out, over so many messages in a row.

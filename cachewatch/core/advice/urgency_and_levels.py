@@ -43,12 +43,12 @@ from cachewatch.core.advice.verbs_and_reasons import (
 from cachewatch.core.model import LOSS_ORDER, MISSED, Kind, LossClass
 from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import (
+    OF_VALUES,
     Statement,
     StatementKind,
 )
 from cachewatch.core.versions_spellings_targets import version_key
 
-_VALUES = (StatementKind.MIGRATION, StatementKind.BESIDE, StatementKind.NO_LONGER)
 _RANKS = {
     StatementKind.SUSPICIOUS: Rank.SUSPICION,
     StatementKind.TAG_REMOVED: Rank.GONE,
@@ -58,7 +58,7 @@ _RANKS = {
     StatementKind.MACHINE_LOST: Rank.HARMLESS,
     StatementKind.STACK_MERGED: Rank.MERGED,
     StatementKind.DOWNGRADED: Rank.DOWNGRADED,
-    **dict.fromkeys(_VALUES, Rank.VALUES),
+    **dict.fromkeys(OF_VALUES, Rank.VALUES),
     StatementKind.RETURNED: Rank.RETURNED,
     StatementKind.REBUILD_WAVE: Rank.WAVE,
     StatementKind.UPGRADED: Rank.UPGRADED,

@@ -29,7 +29,7 @@ from cachewatch.core.graphs_and_attribution import (
 )
 from cachewatch.core.model import Side, Signature
 from cachewatch.core.names_and_layouts import CATALOGUE, TAG_GRAPH
-from cachewatch.core.statement_kinds import Statement, StatementKind
+from cachewatch.core.statement_kinds import OF_REBUILDS, Statement
 from cachewatch.core.statements import RebuiltSpecs, with_causes
 from cachewatch.environments import LockGraph, open_lock_graph
 from cachewatch.errors import CachewatchError, DocumentError, WorkFailed
@@ -40,7 +40,6 @@ from cachewatch.report.digest_and_message_values import TagDigest
 from cachewatch.runtime.log import Log
 from cachewatch.runtime.worker import Isolation, Piece
 
-_REBUILT = (StatementKind.REBUILD_WAVE, StatementKind.REBUILT)
 _MOST_CHAINS = 3
 # The graphs of both sides are about as large as the documents.
 _FILES = 4
@@ -79,7 +78,7 @@ class RepositoryCauses:
         """
         (old, old_tag), (new, new_tag) = ((side.revision, side.tag) for side in (pair.before, pair.after))
         statements = (*tag.statements, *tag.rest, *tag.report.statements)
-        if not (old and old_tag and new and new_tag and any(one.kind in _REBUILT for one in statements)):
+        if not (old and old_tag and new and new_tag and any(one.kind in OF_REBUILDS for one in statements)):
             return tag
         states = (old, old_tag), (new, new_tag)
 

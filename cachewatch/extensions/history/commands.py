@@ -67,6 +67,7 @@ from cachewatch.extensions.history.write import read_status
 from cachewatch.git.layouts import catalogue_of, nothing_found
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import resolve
+from cachewatch.report.digests.spack_commands import PUBLIC_MIRROR
 from cachewatch.report.json_and_csv import ascii_only
 from cachewatch.report.tables_and_listings import Table, write_table
 from cachewatch.report.words import number
@@ -149,7 +150,6 @@ def write_answer(answer: Any, table: Callable[[], Table], asked: AnswerOptions) 
         say(answer.indexed.as_last)
 
 
-_PUBLIC_MIRROR = "https://binaries.spack.io/{tag}"
 _MOST_SNAPSHOTS = 10
 _FOR_PEOPLE = ("text", "markdown")
 
@@ -168,7 +168,7 @@ _FOR_PEOPLE = ("text", "markdown")
 @click.option(
     "--mirror",
     metavar="URL",
-    show_default=_PUBLIC_MIRROR,
+    show_default=PUBLIC_MIRROR,
     help="With --pin: where the binaries of a tag are; {tag} stands for its name.",
 )
 @asking
@@ -194,7 +194,7 @@ def best(*, lockfile: Path, tag: str | None, pin: bool, mirror: str | None, **as
             f"in {f'a tag {tag}' if tag else 'an indexed tag'} (up to {answer.indexed.revision[:10]})"
         )
     if pin:
-        said = _pin(answer, mirror or _PUBLIC_MIRROR, is_chosen=tag is not None)
+        said = _pin(answer, mirror or PUBLIC_MIRROR, is_chosen=tag is not None)
         write([f"{said}\n".encode()], asked["output"])
         return
     write_answer(answer, partial(snapshots_table, answer), asked)

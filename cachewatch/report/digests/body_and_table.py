@@ -14,6 +14,7 @@ from cachewatch.core.model import LossClass
 from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import (
     LOSSES,
+    OF_REBUILDS,
     RANKS,
     Line,
     Severity,
@@ -48,10 +49,9 @@ _FEW_STACKS = 3
 _LONGEST_TAG = 48
 # Statements of which a snapshot's sentence has the clauses; those of whole tags have sentences of their own.
 _CLAUSES = (StatementKind.DOWNGRADED, StatementKind.UPGRADED, StatementKind.PACKAGE_ADDED)
-_REBUILT = (StatementKind.REBUILD_WAVE, StatementKind.REBUILT)
 # Routine, unless they are why binaries of an environment are missing.
 _PRUNES = (StatementKind.PRUNE, StatementKind.PRUNED)
-_CAUSES = (*_REBUILT, *_PRUNES)
+_CAUSES = (*OF_REBUILDS, *_PRUNES)
 # Listed in the table, and said above it, too.
 _LOUD = (StatementKind.UNREFERENCED,)
 _IN_TABLE = (*_CLAUSES, StatementKind.PACKAGE_REMOVED, *LOSSES)
@@ -183,7 +183,7 @@ def _rest(digest: Digest) -> list[Statement]:
 
 
 def _is_quiet(one: Statement) -> bool:
-    return one.kind in _REBUILT or severity_of(one.kind) is Severity.ROUTINE
+    return one.kind in OF_REBUILDS or severity_of(one.kind) is Severity.ROUTINE
 
 
 def _quiet(digest: Digest) -> list[Fact]:

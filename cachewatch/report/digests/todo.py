@@ -23,9 +23,7 @@ from cachewatch.report.environment_words import binaries_said
 from cachewatch.report.words import MOST_NAMES, NEARLY_ALL, and_more, change_of_values
 from cachewatch.report.words_file import Words
 
-_MOST_REQUIRED = 12
 _MOST_OPEN = 25  # names that no table lists
-_WIDTH = 74  # of comments between commands
 _GONE = (
     Because.ENVIRONMENT_GONE,
     Because.GONE,
@@ -40,7 +38,6 @@ _REPLACED = (
     StatementKind.MOVED,
     StatementKind.REBUILT,
 )  # in the same place, which has the package still
-_OLD = (Because.ENVIRONMENT_GOING, Because.OLD_BUILDS)  # whose builds are still there
 CONCRETIZED = (Because.ENVIRONMENT_LAST_OTHER, Because.OTHER, *LOCK_FILES)
 
 
