@@ -163,7 +163,7 @@ def _packages(name: str, catalogue: "_Catalogue") -> list[tables.ShownPackage]:
     if not some:
         unknown = _no_such_variant(signatures, asked) if signatures else "no package matches"
         what = "such a version" if asked.says_only_versions else "such a spec"
-        raise UsageError(f"{name}: {unknown or f'no package that matches has {what}'}")
+        raise UsageError(f"{name}: {unknown or f'no package that matches has {what}'}{_of_virtual(asked)}")
     return some
 
 
@@ -180,7 +180,7 @@ def _nothing_so(document: Document, asked: SpecPattern) -> str:
     if not signatures:
         return "its document has no specs"
     if asked.dependencies and any(asked(*each) for each in document.specs.items()):
-        return f"no such spec depends on {asked.dependencies[0].text}"
+        return f"no such spec depends on {asked.dependencies[0].text}{_of_virtual(asked)}"
     if unknown := _no_such_variant(signatures, asked):
         return unknown
     if asked.says_only_versions:
@@ -190,6 +190,12 @@ def _nothing_so(document: Document, asked: SpecPattern) -> str:
     listed = [next(one for one in asked.conditions if one.what == what) for what in shown if what != "hashes"]
     there = "; ".join(f"{one.what} {_values(one, signatures)}" for one in listed)
     return f"no such spec{'' if nowhere else ' with all of this'}{f'; there are {there}' if there else ''}"
+
+
+def _of_virtual(asked: SpecPattern) -> str:
+    """Return, as the end of a sentence, that the version of a virtual package was asked for, which no graph records."""
+    names = [each.package for each in asked.dependencies if each.is_of_virtual]
+    return f"; versions of virtual packages are not recorded, so write ^{names[0]}" if names else ""
 
 
 def _no_such_variant(signatures: Iterable[Signature], asked: SpecPattern) -> str:

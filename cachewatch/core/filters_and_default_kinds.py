@@ -374,6 +374,7 @@ class SpecPattern:
         self.text, self.package, end = text, begin[1] if begin else "", begin.end() if begin else 0
         self.conditions: list[SpecCondition] = []
         self.dependencies: tuple[SpecPattern, ...] = ()
+        self.is_of_virtual = False  # a dependency was refused because versions of virtual packages are not recorded
         compilers: list[tuple[int, SpecCondition]] = []
         while text[end:].strip():
             part = _SPEC_PART.match(text, end)
@@ -404,10 +405,12 @@ class SpecPattern:
 
     def is_met_by(self, use: Dependency, node: GraphNode, dependent: Signature) -> bool:
         """Tell whether a dependency matches, also by the name of a virtual package, whose version is not recorded."""
-        if not matcher(self.package)(node.name) and (
-            self.package not in use.virtuals or any(one.what == "versions" for one in self.conditions)
-        ):
-            return False
+        if not matcher(self.package)(node.name):
+            if self.package not in use.virtuals:
+                return False
+            if any(one.what == "versions" for one in self.conditions):
+                self.is_of_virtual = True
+                return False
         own = replace(dependent, versions=(node.version,), compiler=node.compiler or NO_COMPILER, stacks=())
         return self(node.hash, replace(own, os=node.os, target=node.target, variants=node.variants))
 

@@ -38,6 +38,9 @@ _STATES = {
         "blocked",
         "nothing fetched yet",
         "not complete yet",
+        "not up to date",
+        "revision behind",
+        "revisions behind",
         "warning",
     ),
     "red": ("dead", "suppressed", "failed", "last error", "problem"),
@@ -459,4 +462,11 @@ COLOURS_OF_KINDS = {
     StatementKind.UNREFERENCED: "yellow",
     StatementKind.PACKAGE_ADDED: "green",
     StatementKind.UPGRADED: "green",
+    StatementKind.STACK_ADDED: "green",
+    StatementKind.TAG_ADDED: "green",
 }
+
+
+def colour_of(kind: StatementKind, severity: Severity) -> str:
+    """Return the colour of a statement of this kind; what readers must act on is red, "" is no colour."""
+    return COLOURS_OF_KINDS.get(kind, "red" if severity is Severity.ATTENTION else "")

@@ -16,11 +16,35 @@ from cachewatch.report.diff_blocks_and_colours import ALL, Palette, fitted
 from cachewatch.report.json_and_csv import csv_rows, pretty_json
 from cachewatch.report.words import MOST_NAMES, NO_VERSION, first_of, number
 
+
+class Coloured(str):
+    """Text of a cell that a terminal shows in one of the colours of a palette; "" is none."""
+
+    __slots__ = ("colour",)
+    colour: str
+
+    def __new__(cls, text: str, colour: str) -> "Coloured":
+        """Give `text` a colour."""
+        made = super().__new__(cls, text)
+        made.colour = colour
+        return made
+
+
 # Several names are cut short for people only.
 Cell = str | int | float | tuple[str, ...] | None
 Row = tuple[Cell, ...]
 _SHORT_CELL = 14
 _WORDS = re.compile(r"(?<=\s)")  # where a cell may go on in the next line
+# The columns whose values, unless they are 0, were added or removed.
+_COLOURS = {
+    "added": "green",
+    "net added": "green",
+    "after": "green",
+    "removed": "red",
+    "net removed": "red",
+    "before": "red",
+    "until": "red",
+}
 
 
 class Table(Struct, frozen=True):
@@ -55,12 +79,15 @@ def text_lines(table: Table, palette: Palette, width: int | None) -> Iterator[st
         names = table.columns[beside:]
         longest = max(map(len, names), default=0)
         for place, row in enumerate(rows):
+            colours = list(map(_colour, table.columns, table.rows[place - 1])) if place else [""] * len(row)
             cells = [_folded(cell, most) for cell, most in zip(row, widths, strict=False)]
-            lines = [_line(each, widths, numbers) for each in zip_longest(*cells, fillvalue="")]
-            yield from (palette.paint(line, "" if place else "bold") for line in lines)
+            for each in zip_longest(*cells, fillvalue=""):
+                line = _line(each, widths, numbers, colours, palette)
+                yield palette.paint(line, "" if place else "bold")
             if place:
-                below = zip(names, row[beside:], strict=True)
-                yield from fitted((f"    {name:<{longest}}  {cell}" for name, cell in below), width)
+                for name, cell, colour in zip(names, row[beside:], colours[beside:], strict=True):
+                    below = fitted([f"    {name:<{longest}}  {cell}"], width)
+                    yield from (palette.paint(line, colour) for line in below)
     yield from fitted(map(safe, table.after), width)
 
 
@@ -95,11 +122,19 @@ def _folded(cell: str, width: int) -> list[str]:
     return lines
 
 
-def _line(cells: Sequence[str], widths: Sequence[int], numbers: Sequence[bool]) -> str:
-    aligned = zip(cells, widths, numbers, strict=False)
-    return "  ".join(
-        cell.rjust(width) if is_number else cell.ljust(width) for cell, width, is_number in aligned
-    ).rstrip()
+def _colour(column: str, cell: Cell) -> str:
+    return cell.colour if isinstance(cell, Coloured) else _COLOURS.get(column, "") if cell else ""
+
+
+def _line(
+    cells: Sequence[str], widths: Sequence[int], numbers: Sequence[bool], colours: Sequence[str], palette: Palette
+) -> str:
+    parts = []
+    for cell, width, is_number, colour in zip(cells, widths, numbers, colours, strict=False):
+        space = " " * (width - len(cell))
+        painted = palette.paint(cell, colour)
+        parts.append(f"{space}{painted}" if is_number else f"{painted}{space}")
+    return "  ".join(parts).rstrip()
 
 
 def _are_numbers(column: Sequence[Cell]) -> bool:

@@ -361,8 +361,9 @@ def fetch_index(mirror: CacheMirror, known: Validator, *, view: str = "") -> Ind
     if not view:
         with suppress(_NotThere):
             return fetch_v2_at(mirror, _INDEX_V2, known)
+    hidden = ", or none that may be read (HTTP 403 or 404)" if isinstance(mirror, WebMirror) else ""
     raise SourceError(
-        f"{mirror.where}: there is no index here, or none that may be read (HTTP 403 or 404), neither {path} nor {_INDEX_V2}; "
+        f"{mirror.where}: there is no index here{hidden}, neither {path} nor {_INDEX_V2}; "
         "is this a build cache, and was `spack buildcache update-index` run?"
     )
 

@@ -20,7 +20,7 @@ from cachewatch.extensions.history.index_lookup import Index, IndexPoint
 from cachewatch.extensions.history.package_questions import Span, baseline_of, facts_of, joined
 from cachewatch.extensions.history.restored_documents import held_at
 from cachewatch.extensions.history.schema_and_location import UNUSUAL, members, pack, prefix_of, prefix_range, unpack
-from cachewatch.report.tables_and_listings import Row, Table
+from cachewatch.report.tables_and_listings import Coloured, Row, Table
 from cachewatch.report.words import number
 
 _BLAME = """
@@ -244,7 +244,9 @@ def blame_table(answer: Blame) -> Table:
     return Table(columns, rows, (title, ""), ("", answer.indexed.as_last))
 
 
-def _events(life: Life, stays: Sequence[SpecStay], earlier: Sequence[Life]) -> Iterator[tuple[IndexPoint | None, str]]:
+def _events(
+    life: Life, stays: Sequence[SpecStay], earlier: Sequence[Life]
+) -> Iterator[tuple[IndexPoint | None, Coloured]]:
     """Yield the events in the life of a spec with their times; `earlier` are previous lives of the hash."""
 
     def where(stacks: Sequence[str]) -> str:
@@ -255,23 +257,26 @@ def _events(life: Life, stays: Sequence[SpecStay], earlier: Sequence[Life]) -> I
         for one in earlier[-1:]
         if (one.tag, one.package) == (life.tag, life.package)
     )
-    yield life.born, f"{'born then or before' if life.baseline else 'born'} {where(stays[0].stacks)}{other}"
+    born = "born then or before" if life.baseline else "born"
+    yield life.born, Coloured(f"{born} {where(stays[0].stacks)}{other}", "green")
     for before, after in pairwise(stays):
         if before.last != after.first:
-            yield before.last, "gone"
-            yield after.first, f"back {where(after.stacks)}"
+            yield before.last, Coloured("gone", "red")
+            yield after.first, Coloured(f"back {where(after.stacks)}", "green")
             continue
         old, new = set(before.stacks), set(after.stacks)
         moves = [
             f"{moved} {', '.join(sorted(some))}" for moved, some in (("joined", new - old), ("left", old - new)) if some
         ]
-        yield after.first, "; ".join(moves) + ("" if new else "; no stack builds it any more")
+        unbuilt = "" if new else "; no stack builds it any more"
+        colour = "yellow" if unbuilt else "red" if not new - old else "" if old - new else "green"
+        yield after.first, Coloured("; ".join(moves) + unbuilt, colour)
     if life.died is not None:
         stay = "no stack has this version any more"
         if life.stays:
             kept = f"{', '.join(life.spec.versions)} stays in {number(len(life.stays), 'stack')}"
             stay = "" if any(kept in fact for fact in life.facts) else f"{life.package} {kept}"
-        yield life.died, "; ".join(filter(None, ("gone", *life.facts, stay)))
+        yield life.died, Coloured("; ".join(filter(None, ("gone", *life.facts, stay))), "red")
 
 
 _HOLDERS = """
@@ -361,8 +366,9 @@ def _most(spans: Iterable[list[Span]], end: int) -> tuple[int, Span]:
 
 def snapshots_table(answer: BestSnapshots) -> Table:
     """Return a table with a row for each tag, best first."""
+    now = (Coloured("no", "red"), Coloured("yes", "green"))
     rows = [
-        (one.tag, one.found, one.of, one.revision[:10], (one.time or "unknown")[:10], "yes" if one.is_current else "no")
+        (one.tag, one.found, one.of, one.revision[:10], (one.time or "unknown")[:10], now[one.is_current])
         for one in answer.snapshots
     ]
     columns = ("tag", "found", "of", "revision", "date", "now")

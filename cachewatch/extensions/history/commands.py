@@ -11,7 +11,14 @@ from typing import Any, TypedDict, Unpack
 import click
 from msgspec import json
 
-from cachewatch.cli.catalogue_and_filters import REPO_OPTION, TAG_OPTION, completing, is_folder, open_catalogue
+from cachewatch.cli.catalogue_and_filters import (
+    REPO_OPTION,
+    TAG_OPTION,
+    completing,
+    is_folder,
+    open_as_fetched,
+    open_catalogue,
+)
 from cachewatch.cli.help_and_exit_codes import SuggestingGroup, examples
 from cachewatch.cli.terminal import (
     FORMAT_OPTION,
@@ -67,7 +74,7 @@ from cachewatch.extensions.history.write import read_status
 from cachewatch.git.layouts import catalogue_of, nothing_found
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import resolve
-from cachewatch.report.digests.spack_commands import PUBLIC_MIRROR
+from cachewatch.report.digests.spack_commands import public_mirror
 from cachewatch.report.json_and_csv import ascii_only
 from cachewatch.report.tables_and_listings import Table, write_table
 from cachewatch.report.words import number
@@ -143,7 +150,7 @@ def write_answer(answer: Any, table: Callable[[], Table], asked: AnswerOptions) 
     """Write an answer in the requested format; with CSV, its last line goes to standard error."""
     format_, output = asked["format_"], asked["output"]
     if format_ == "json":
-        write([ascii_only(json.format(json.encode(answer))), b"\n"], output)
+        write([ascii_only(json.format(json.encode(answer, enc_hook=str))), b"\n"], output)
         return
     write(write_table(table(), format_, palette(output), width()), output, is_for_people=format_ == "text")
     if format_ == "csv":
@@ -168,7 +175,7 @@ _FOR_PEOPLE = ("text", "markdown")
 @click.option(
     "--mirror",
     metavar="URL",
-    show_default=PUBLIC_MIRROR,
+    show_default="Spack's own, for its catalogue",
     help="With --pin: where the binaries of a tag are; {tag} stands for its name.",
 )
 @asking
@@ -194,10 +201,22 @@ def best(*, lockfile: Path, tag: str | None, pin: bool, mirror: str | None, **as
             f"in {f'a tag {tag}' if tag else 'an indexed tag'} (up to {answer.indexed.revision[:10]})"
         )
     if pin:
-        said = _pin(answer, mirror or PUBLIC_MIRROR, is_chosen=tag is not None)
+        said = _pin(answer, mirror or _known_mirror(asked["repo"]), is_chosen=tag is not None)
         write([f"{said}\n".encode()], asked["output"])
         return
     write_answer(answer, partial(snapshots_table, answer), asked)
+
+
+def _known_mirror(repo: str | None) -> str:
+    """Return the mirror of a catalogue that is Spack's own or a clone of it. Raises UsageError for all others."""
+    address = repo or ""
+    if not public_mirror(address) and (repository := open_as_fetched(repo)):
+        with closing(repository):
+            address = repository.run(["ls-remote", "--get-url", "origin"]).decode(errors="replace").strip()
+    mirror = public_mirror(address)
+    if mirror is None:
+        raise UsageError("where the binaries of this catalogue are is not known; --mirror URL says it")
+    return mirror
 
 
 def _pin(answer: BestSnapshots, mirror: str, *, is_chosen: bool) -> str:

@@ -12,15 +12,17 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from cachewatch.core.advice.verbs_and_reasons import Rank
 from cachewatch.core.comparison.kept_and_reused_hashes import spellings_of
 from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.core.names_and_layouts import Wanted
 from cachewatch.core.versions_spellings_targets import version_key
 from cachewatch.extensions.history.index_lookup import Index, IndexPoint, days_between, names_of
 from cachewatch.extensions.history.restored_documents import TagStates
+from cachewatch.report.diff_blocks_and_colours import colour_of
 from cachewatch.report.digests.subject import clauses_of_statements
 from cachewatch.report.json_and_csv import statement_values
-from cachewatch.report.tables_and_listings import Cell, Row, Table
+from cachewatch.report.tables_and_listings import Cell, Coloured, Row, Table
 from cachewatch.report.words import number
 
 OPEN = 2**60  # also of an interval that ends in a revision that is not completely indexed
@@ -221,7 +223,7 @@ class LogRevision(Struct, frozen=True, kw_only=True):
 
     revision: str
     time: str | None
-    facts: tuple[str, ...]  # the statements in words, the most important first
+    facts: tuple[Coloured, ...]  # the statements in words, the most important first
     statements: tuple[dict[str, Any], ...]
     unreadable: tuple[UnreadVersion, ...]
 
@@ -269,13 +271,19 @@ def _revisions(index: Index, values: Mapping[str, int | None]) -> set[int]:
     return numbers | {number for (number,) in index.rows(unread, values)}
 
 
-def facts_of(index: Index, tag: str, number: int, selection: Selection) -> tuple[tuple[str, ...], list[dict[str, Any]]]:
+def facts_of(
+    index: Index, tag: str, number: int, selection: Selection
+) -> tuple[tuple[Coloured, ...], list[dict[str, Any]]]:
     """Return what revision `number` changed in the selected part of `tag`, in words and as values for JSON."""
     if not number:
         return (), []
     _, report = TagStates(index, tag, number - 1, lambda _: True).advance_and_compare(selection)
-    clauses = clauses_of_statements(report.statements)
-    return tuple(clause.line for clause in clauses), [statement_values(one) for one in report.statements]
+    facts = []
+    for clause in clauses_of_statements(report.statements):
+        is_harmless = clause.first.rank is Rank.HARMLESS
+        colour = "" if is_harmless else colour_of(clause.statement.kind, clause.statement.severity)
+        facts.append(Coloured(clause.line, colour))
+    return tuple(facts), [statement_values(one) for one in report.statements]
 
 
 def _logged(index: Index, tag: str, number: int, package: str | None) -> LogRevision:
@@ -304,7 +312,7 @@ def log_table(answer: RevisionLog, *, is_for_people: bool) -> Table:
     )
     rows: list[Row] = []
     for revision in answer.revisions:
-        unread = [f"{document.package} is unreadable: {document.message}" for document in revision.unreadable]
+        unread = [Coloured(f"{one.package} is unreadable: {one.message}", "yellow") for one in revision.unreadable]
         for place, fact in enumerate((*revision.facts, *unread)):
             is_told = place and is_for_people
             rows.append((" ", " ", fact) if is_told else ((revision.time or "")[:10], revision.revision[:10], fact))

@@ -245,9 +245,9 @@ def test_a_view_is_an_index_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_no_cache(tmp_path: Path) -> None:
-    """Says what was looked for."""
+    """Says what was looked for, and nothing about the web."""
     put(tmp_path / "README", b"hello")
-    with pytest.raises(SourceError, match="update-index"):
+    with pytest.raises(SourceError, match=r"there is no index here, neither v3.* nor .*update-index"):
         fetch_index(open_mirror(tmp_path, {}), Validator())
     with pytest.raises(SourceError, match="no such folder"):
         open_mirror(tmp_path / "missing", {})

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from conftest import Run
 from helpers import catalogue, history, record
 from indexes import build
+from upstream import git
 
 HASH = "22xqlomma3rncrgywukvxs53oiorwmgd"
 QUESTIONS = ["history when py-ml-dtypes", "history blame 22xqlom", "log", "history churn --by stack"]
@@ -28,9 +30,10 @@ def indexed(demo_repository: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture
 def asked(indexed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Stand in a copy of it."""
+    """Stand in a copy of it that is a clone of Spack's catalogue."""
     monkeypatch.delenv("CACHEWATCH_HISTORY", raising=False)
     folder = shutil.copytree(indexed, tmp_path / "demo.git")
+    git(folder, "remote", "add", "origin", "https://github.com/spack/cache.spack.io.git")
     monkeypatch.chdir(folder)
     return folder
 
@@ -202,6 +205,10 @@ def test_best_snapshot(run: Run, asked: Path, tmp_path: Path) -> None:
     assert run("history", "best", file, "--pin").output == (
         "spack mirror add develop-2025-06-01 https://binaries.spack.io/develop-2025-06-01  # 1 of 2 binaries\n"
     )
+    git(asked, "remote", "set-url", "origin", "https://example.org/ours.git")
+    own = run("history", "best", file, "--pin")
+    assert (own.exit_code, own.output) == (2, "")
+    assert own.error.endswith("where the binaries of this catalogue are is not known; --mirror URL says it\n")
     told = run("history", "best", file, "--pin", "--mirror", "https://example.org/a b/{tag}")
     assert told.output.startswith("spack mirror add develop-2025-06-01 'https://example.org/a b/develop-2025-06-01'")
     assert "its one hash was never in an indexed tag" in run("history", "best", lockfile(tmp_path, "b" * 32)).error
@@ -219,6 +226,41 @@ def test_a_tag_that_is_named_may_be_pinned(run: Run, tmp_path: Path) -> None:
     pinned = run("history", "best", file, "--pin", "--tag", "develop").output
     assert pinned == "spack mirror add develop https://binaries.spack.io/develop  # 1 of 1 binaries\n"
     assert "never in a tag ml-*" in run("history", "best", file, "--pin", "--tag", "ml-*").error
+
+
+def test_answers_have_the_colours_of_diff(run: Run, tmp_path: Path) -> None:
+    """What was added is green, what was removed red; without the colours, the bytes are those for a pipe."""
+    gone, kept, new = (record(n, hash=letter * 32, versions=[f"1.{n}"]) for n, letter in enumerate("abc"))
+    states = [
+        {"zlib": [gone, kept], "hdf5": [record(7)]},
+        {"zlib": [kept, new]},
+        {"zlib": [new], "hdf5": [record(7)], "x": [record(8)]},
+    ]
+    folder = history(tmp_path / "c.git", *map(catalogue, states))
+    found = set()
+    for words in (
+        ["log"],
+        ["history", "churn"],
+        ["history", "when", "zlib"],
+        ["history", "blame", f"/{'b' * 32}"],
+        ["history", "best", lockfile(tmp_path, "b" * 32, "c" * 32)],
+    ):
+        plain = run(*words, "--repo", folder).output
+        painted = run(*words, "--repo", folder, "--color", "always").output
+        assert (plain, "\x1b" in plain) == (re.sub(r"\x1b\[\d*m", "", painted), False)
+        found |= {f"{words[:2][-1]}: {text}" for text in re.findall(r"\x1b(\[3\dm.*?)\x1b\[0m", painted)}
+    green, red = "[32m", "[31m"
+    assert found == {
+        f"log: {green}new hdf5 1.0, x 1.0",
+        f"log: {red}hdf5 removed",
+        f"log: {green}zlib 1.1 -> 1.2 (1.1 stays)",
+        *(f"churn: {each}" for each in (f"{green}1", f"{red}1", f"{red}2")),
+        f"when: {red}2025-06-02",
+        f"when: {red}2025-06-03",
+        f"blame: {green}born then or before in e4s",
+        f"blame: {red}gone; zlib without an older version; no stack has this version any more",
+        f"best: {red}no",
+    }
 
 
 def test_without_a_snapshot_pin_says_which_names_it_takes(run: Run, tmp_path: Path) -> None:
