@@ -67,6 +67,12 @@ class Result:
     output: str
     error: str
 
+    def error_of(self, exit_code: int) -> str:
+        """Return the error of a command that must have ended with this code; one that was refused printed nothing."""
+        assert self.exit_code == exit_code, self.error
+        assert exit_code not in (2, 3) or not self.output
+        return self.error
+
 
 Run = Callable[..., Result]
 Golden = Callable[[str, str], str]

@@ -1,5 +1,6 @@
 """Readers of digests: a site with a subscription, whose upstream publishes one state after the other."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,9 @@ class Readers:
             for one in facts
             if isinstance(one, Departure)
         ]
+
+
+Made = Callable[..., Readers]
 
 
 def many(count: int, version: str = "1.0", *, first: int = 0, salt: int = 0) -> Packages:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar
 
-from helpers import START, history
+from helpers import START, catalogue, history, records
 
 from cachewatch.config.reading import read_config
 from cachewatch.config.value_types_and_secrets import PostgresAddress
@@ -30,6 +30,34 @@ from cachewatch.store.transactions_and_upgrades import Connection, Database
 
 State = Mapping[str, bytes]
 
+# One source, and one subscription, whose digests are files.
+CONFIG = """\
+version: 1
+state: {folder}/state
+sources: {public: {git: {folder}/upstream.git, stale_after: 4000d}}
+channels: {files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [txt]}}
+operators: {channels: []}
+subscriptions: {ml: {channels: [files], changes: [all]}}
+"""
+# One whose digests are mails for two readers, beside files for operators.
+MAIL_CONFIG = """\
+version: 1
+state: {folder}/state
+sources: {public: {git: {folder}/upstream.git, stale_after: 400d}}
+channels:
+  mail: {type: email, from: cachewatch@example.org, smtp: {host: 127.0.0.1, port: {port}, security: none}}
+  desk: {type: file, path: "{folder}/desk/{subscription}/{key}.{ext}", formats: [txt]}
+operators: {channels: [desk]}
+subscriptions:
+  ml: {to: [kim@example.org, lee@example.org], channels: [mail], changes: [all]}
+"""
+
+
+def growing(count: int) -> list[dict[str, bytes]]:
+    """Return so many states, each of which has one package more than the one before."""
+    added = [{f"change-{number}": records([100 + number]) for number in range(each)} for each in range(count)]
+    return [catalogue({"zlib": records(range(3))} | more) for more in added]
+
 
 class Site:
     """Everything in one folder, or the state in a database; time stands still until a test moves it."""
@@ -37,7 +65,7 @@ class Site:
     address: ClassVar[PostgresAddress | None] = None
     opened: ClassVar[list[Database]] = []  # which are closed when the test ends
 
-    def __init__(self, folder: Path, states: Sequence[State]) -> None:
+    def __init__(self, folder: Path, states: Sequence[State], config: str = "") -> None:
         self.folder = folder
         self.now = START + timedelta(hours=1)
         self.upstream = history(folder / "upstream.git", *states)
@@ -45,6 +73,8 @@ class Site:
         self.commits = listed.split()
         self.said = io.StringIO()
         self.publish(0)
+        if config:
+            self.configure(config)
 
     def publish(self, number: int) -> None:
         """Let upstream's newest revision be its `number`-th; they are a day apart."""
@@ -87,8 +117,10 @@ class Site:
         """Return the time that it is here."""
         return self.now
 
-    def run(self, *, later: timedelta = timedelta(0)) -> Result:
-        """Do one pass, as much later."""
+    def run(self, number: int | None = None, *, later: timedelta = timedelta(0)) -> Result:
+        """Do one pass, as much later; before it, upstream publishes its `number`-th revision, if one is given."""
+        if number is not None:
+            self.publish(number)
         self.now += later
         context = self.open()
         with closing(context.database):
@@ -136,6 +168,13 @@ class Site:
         return subprocess.run(git, check=True, capture_output=True, text=True).stdout
 
 
+def begun(folder: Path, states: Sequence[State], config: str) -> Site:
+    """Return a site whose first pass was made."""
+    site = Site(folder, states, config)
+    site.run()
+    return site
+
+
 def day(number: int, hour: int = 5) -> datetime:
     """Return an hour of the day on which the `number`-th revision was published, an hour before."""
     return (START + timedelta(days=number)).replace(hour=hour, tzinfo=UTC)
@@ -157,7 +196,7 @@ def log(site: Site) -> str:
     return (site.folder / "log").read_text()
 
 
-def wait_for(holds: Callable[[], bool], seconds: float = 180) -> None:
+def wait_for(holds: Callable[[], object], seconds: float = 180) -> None:
     """Wait until something holds."""
     end = time.monotonic() + seconds
     while not holds():

@@ -129,16 +129,6 @@ def test_documents_without_hashes_are_not_comparable(run: Run, documents: Path, 
     assert result.error.count("\n") == 1
 
 
-def test_a_package_that_first_appears(run: Run, documents: Path) -> None:
-    """Against nothing, a document is a new package."""
-    (package,) = changeset(run, "/dev/null", documents / "arkouda/1-94f1e183.md")["packages"]
-
-    assert package["status"] == "added"
-    assert {spec["hash"][:7] for spec in package["specs"]["added"]} == {"4qc7unx", "yw6imqn"}
-    assert package["versions"] == {"added": ["2025.08.20"], "removed": []}
-    assert package["stacks"] == {"added": ["e4s"], "removed": []}
-
-
 def test_no_real_document_differs_from_itself(run: Run, documents: Path) -> None:
     """Nothing against itself is empty, for every real document that names hashes."""
     for file in sorted(documents.glob("*/*.md")):

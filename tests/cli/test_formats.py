@@ -1,12 +1,17 @@
 """`--format json`: every command that lists or shows something takes it, and prints JSON."""
 
+import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
 from conftest import Run
 
+from cachewatch.cli.terminal import ProgressLine
 from cachewatch.core.filters_and_default_kinds import MEANINGS
+from cachewatch.extensions.buildcaches.published_tags import Cache
+from cachewatch.extensions.buildcaches.recorder import record
 
 CONFIG = "version: 1\nstate: {folder}/state\nsources: {{public: {{git: {repository}}}}}\n"
 
@@ -71,3 +76,47 @@ def test_recordings(run: Run, buildcaches: Path, tmp_path: Path) -> None:
 
     assert len(found["commit"]) == 40
     assert [tag["tag"] for tag in found["tags"]] == ["develop"]
+
+
+def on_terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """Let standard error be a terminal; a fixture would do that too early."""
+    screen = io.StringIO()
+    screen.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr(sys, "stderr", screen)
+    return screen
+
+
+def test_pieces_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nobody knows how many there are, the number that are done is shown."""
+    terminal = on_terminal(monkeypatch)
+    line = ProgressLine("writing pages")
+    line.count(20)
+    line.count(1_000)
+    line.show("reading \x1b[31mx")
+    line.close()
+
+    drawn = ("writing pages: 20", "writing pages: 1,020", "reading \\x1b[31mx", "")
+    assert terminal.getvalue() == "".join(f"\r\x1b[K{text}" for text in drawn)
+
+
+def test_recording_tells_what_it_does(buildcaches: Path, tmp_path: Path) -> None:
+    """From reading to writing."""
+    told: list[str] = []
+    cache = Cache(address=str(buildcaches / "v2" / "1-initial"))
+    record(cache, tmp_path / "catalogue.git", tell=told.append)
+
+    assert told[0] == f"reading the index of {cache.address}"
+    assert told[1] == "comparing develop with what was recorded"
+    assert told[-1] == f"writing the revision of {tmp_path / 'catalogue.git'}"
+
+
+def test_the_site_counts_its_pages(
+    demo_repository: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading and writing both have a line, and `--no-progress` has none."""
+    terminal = on_terminal(monkeypatch)
+    run("site", tmp_path / "one", "--repo", demo_repository, "--jobs", "1")
+    assert "\r\x1b[Kwriting pages: " in terminal.getvalue()
+    terminal.truncate(0)
+    run("site", tmp_path / "two", "--repo", demo_repository, "--jobs", "1", "--no-progress")
+    assert "\x1b" not in terminal.getvalue()

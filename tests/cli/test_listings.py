@@ -102,19 +102,7 @@ def test_packages(run: Run) -> None:
 )
 def test_names_that_nothing_has(run: Run, arguments: tuple[str, ...], said: str) -> None:
     """An empty list would hide the mistake; the nearest names are told."""
-    result = run(*arguments)
-
-    assert result.exit_code == 2
-    assert said in result.error
-
-
-def test_what_cannot_be_read(tmp_path: Path, run: Run) -> None:
-    """A damaged document is named, and all others are listed."""
-    state = catalogue({"good": records([1])}) | {"_cache/develop/bad/specs.md": b"bad"}
-    result = run("packages", "--format", "names", "--repo", history(tmp_path / "r.git", state))
-
-    assert (result.exit_code, result.output) == (4, "good\n")
-    assert "_cache/develop/bad/specs.md: unreadable" in result.error
+    assert said in run(*arguments).error_of(2)
 
 
 @pytest.mark.parametrize("is_folder", [False, True])
@@ -149,16 +137,6 @@ def test_an_empty_document_counts_nowhere(tmp_path: Path, run: Run, layout: str,
         if command == "tags":
             assert result.output.splitlines()[1].split() == ["develop", "1", "-"]
     assert run("show", "zlib", "--repo", repo).exit_code == 0
-
-
-def test_strange_names_are_harmless(tmp_path: Path, run: Run) -> None:
-    """What strangers call a stack controls no terminal and widens no line."""
-    found = [record(1, stacks=["\x1b[31mred", "x" * 1000])]
-    state = {"_cache/develop/zlib/specs.md": document(found)}
-    output = run("stacks", "--repo", history(tmp_path / "r.git", state)).output
-
-    assert "\x1b" not in output
-    assert max(map(len, output.splitlines())) < 80
 
 
 def test_another_folder_to_stand_in(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

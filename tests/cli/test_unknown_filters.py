@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from conftest import Result, Run
 from helpers import catalogue, history, record, records
-from station import Site
+from station import Site, begun
 from upstream import git
 
 CONFIG = """\
@@ -32,10 +32,7 @@ NEWEST = catalogue(PACKAGES) | catalogue({"only-here": records([9])}, "v1.0") | 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     """A source that was fetched; each test configures what it asks for."""
-    made = Site(tmp_path_factory.mktemp("site"), [NEWEST])
-    made.configure(CONFIG)
-    made.run()
-    return made
+    return begun(tmp_path_factory.mktemp("site"), [NEWEST], CONFIG)
 
 
 def test_a_source_that_begins_at_a_tag_of_git(tmp_path: Path, run: Run) -> None:
@@ -59,11 +56,9 @@ def test_a_source_that_begins_nowhere(site: Site, run: Run) -> None:
     """The check finds that `since:` is no revision."""
     site.configure(CONFIG.replace("stale_after: 400d", "stale_after: 400d, since: v1"))
     config = site.folder / "cachewatch.yaml"
-    result = run("config", "check", "--config", config, "--source", "--strict")
-
-    assert result.exit_code == 2
-    # The path of the copy, which a user does not know, is not named.
-    assert "cachewatch: warning: sources.public.since: 'v1' is not a revision" in result.error
+    checked = run("config", "check", "--config", config, "--source", "--strict")
+    assert checked.exit_code == 2
+    assert "cachewatch: warning: sources.public.since: 'v1' is not a revision" in checked.error
     assert "what `since:` and filters name was not checked" in run("config", "check", "--config", config).error
 
 
@@ -210,8 +205,7 @@ def test_a_name_that_one_of_two_sources_has(site: Site, run: Run) -> None:
 
 def test_before_the_first_pass(tmp_path: Path, run: Run) -> None:
     """Nothing is made where the state will be, and nothing is fetched."""
-    site = Site(tmp_path, [NEWEST])
-    site.configure(CONFIG.replace("git: {folder}", "git: file://{folder}"))
+    Site(tmp_path, [NEWEST], CONFIG.replace("git: {folder}", "git: file://{folder}"))
     result = run("config", "check", "--config", tmp_path / "cachewatch.yaml", "--source")
 
     assert result.exit_code == 0
@@ -221,7 +215,5 @@ def test_before_the_first_pass(tmp_path: Path, run: Run) -> None:
 
 def test_strict_is_about_sources(site: Site, run: Run) -> None:
     """Alone it would find nothing, and a gate that finds nothing is worse than none."""
-    result = run("config", "check", "--config", site.folder / "cachewatch.yaml", "--strict")
-
-    assert (result.exit_code, result.output) == (2, "")
-    assert "--strict requires --source" in result.error
+    error = run("config", "check", "--config", site.folder / "cachewatch.yaml", "--strict").error_of(2)
+    assert "--strict requires --source" in error

@@ -89,10 +89,8 @@ def test_what_cannot_be_read_may_have_it(run: Run, tmp_path: Path) -> None:
     """A name is not called wrong while a document is unreadable."""
     bad = {"_cache/develop/bad/specs.md": b"x"}
     repository = history(tmp_path / "r.git", catalogue({"zlib": records([1])}), catalogue({"zlib": records([2])}) | bad)
-    result = run("diff", "HEAD~1", "--repo", repository, "--stack", "ml")
-
-    assert result.exit_code == 4
-    assert "warning: --stack ml: no stack matches" in result.error
+    error = run("diff", "HEAD~1", "--repo", repository, "--stack", "ml").error_of(4)
+    assert "warning: --stack ml: no stack matches" in error
 
 
 def test_a_compiler_without_a_version(run: Run, tmp_path: Path) -> None:

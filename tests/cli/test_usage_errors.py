@@ -118,8 +118,6 @@ def test_each_file_that_is_no_document_is_named(run: Run, tmp_path: Path, monkey
     for name in ("a.txt", "b.md"):
         Path(name).write_text("hello\n")
 
-    result = run("diff", "a.txt", "b.md")
-
-    assert result.exit_code == 4
-    assert "warning: a.txt: unreadable: does not begin with the line --- that opens a document (BEFORE)" in result.error
-    assert "warning: b.md: unreadable: does not begin with the line --- that opens a document (AFTER)" in result.error
+    error = run("diff", "a.txt", "b.md").error_of(4)
+    assert "warning: a.txt: unreadable: does not begin with the line --- that opens a document (BEFORE)" in error
+    assert "warning: b.md: unreadable: does not begin with the line --- that opens a document (AFTER)" in error

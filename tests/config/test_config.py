@@ -148,15 +148,6 @@ def test_meaning(full: Path) -> None:
     assert night.start == datetime(2026, 6, 1, 18, tzinfo=UTC)
 
 
-def test_a_tag_that_vanishes_can_be_urgent(tmp_path: Path) -> None:
-    """Nothing else needs to be, with it."""
-    urgent = "{channels: [archive], urgent: {changes: [tag-removed], channels: [archive]}}"
-    (tmp_path / "cachewatch.yaml").write_text(MINIMAL.replace("{channels: [archive]}", urgent))
-    found = read_config(tmp_path / "cachewatch.yaml").subscriptions["all"].urgent
-    assert found is not None
-    assert found.changes == {Kind.TAG_REMOVED}
-
-
 def test_secrets_are_not_shown_or_inherited(full: Path) -> None:
     """No text form has a secret in it, no child process inherits one, and a second reading still knows it."""
     texts = [repr(read_config(full)), str(read_config(full))]
@@ -349,17 +340,6 @@ subscriptions:
         "subscriptions.d/team.yaml:1: subscriptions.a: stands in cachewatch.yaml:10 already",
         "subscriptions.d/team.yaml:2: channels: is not allowed here",
     ]
-
-
-def test_subscriptions_of_other_files(tmp_path: Path) -> None:
-    """Teams may own a file each."""
-    (tmp_path / "cachewatch.yaml").write_text(MINIMAL)
-    (tmp_path / "subscriptions.d").mkdir()
-    (tmp_path / "subscriptions.d/ml.yaml").write_text("subscriptions:\n  ml: {channels: archive}\n")
-    (tmp_path / "subscriptions.d/empty.yml").write_text("# nothing yet\n")
-    (tmp_path / "subscriptions.d/README").write_text("not read")
-
-    assert set(read_config(tmp_path / "cachewatch.yaml").subscriptions) == {"all", "ml"}
 
 
 def test_environments_of_other_teams_lie_in_folders_that_the_operator_names(mistakes: Read, tmp_path: Path) -> None:

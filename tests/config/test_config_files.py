@@ -187,11 +187,9 @@ def test_templates_are_checked(run: Run, tmp_path: Path) -> None:
     template.write_text("{{ digest.subscription }}")
     assert run("config", "check", "--config", tmp_path / "x.yaml").exit_code == 0
     template.write_text("{{ digest.nonsense }}")
-    result = run("config", "check", "--config", tmp_path / "x.yaml")
-
-    assert result.exit_code == 6
-    assert "ours.html.j2" in result.error
-    assert "nonsense" in result.error
+    error = run("config", "check", "--config", tmp_path / "x.yaml").error_of(6)
+    assert "ours.html.j2" in error
+    assert "nonsense" in error
 
 
 def test_check_without_secrets(run: Run, complete: Path) -> None:
@@ -223,9 +221,7 @@ def test_where_the_file_is(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "home/cachewatch").mkdir(parents=True)
     places = ("home/cachewatch/cachewatch.yaml", "cachewatch.yaml", "other.yaml", "named.yaml")
 
-    missing = run("config", "check")
-    assert missing.exit_code == 2
-    assert "create one with `cachewatch init`" in missing.error
+    assert "create one with `cachewatch init`" in run("config", "check").error_of(2)
     for place in places:
         shutil.copy(SAMPLE, tmp_path / place)
         if place == "other.yaml":
@@ -325,10 +321,7 @@ def test_init_names_a_source_after_its_place(run: Run, tmp_path: Path, source: s
 )
 def test_init_refuses(run: Run, tmp_path: Path, options: list[str], said: str) -> None:
     """What would not work is said, and no file is left behind."""
-    result = run("init", tmp_path / "cachewatch.yaml", *options)
-
-    assert result.exit_code == 2
-    assert said in result.error
+    assert said in run("init", tmp_path / "cachewatch.yaml", *options).error_of(2)
     assert list(tmp_path.iterdir()) == []
 
 

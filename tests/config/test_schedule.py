@@ -8,8 +8,6 @@ from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cachewatch.config.schedules_and_dates import (
     Quiet,
@@ -109,23 +107,6 @@ def test_from_within_a_change_of_the_clock(zone: str, when: str, hour: int, minu
     assert len(changed) == 2
     for moment in (moment for minutes in changed for moment, _ in minutes[::7]):
         assert schedule.next_after(moment) == expected[bisect_right(expected, moment)], moment
-
-
-@given(
-    st.integers(0, 3 * 365 * 86400 * 1000).map(lambda number: START + timedelta(milliseconds=number)),
-    st.sampled_from(ZONES),
-    st.sampled_from(["daily 00:30", "daily 02:30", "weekly sun 01:30", "monthly 29 02:30", "cron: 15 */2 * * *"]),
-)
-def test_from_any_moment(moment: datetime, zone: str, when: str) -> None:
-    """The next slot lies ahead, and between it and the moment there is none."""
-    schedule = parse_when(when, zone)
-    slot = schedule.next_after(moment)
-
-    assert slot is not None
-    assert slot > moment
-    assert schedule.next_after(slot - timedelta(microseconds=1)) == slot
-    if slot - moment > timedelta(seconds=2):
-        assert schedule.next_after(moment + (slot - moment) / 2) == slot
 
 
 def test_leap_years() -> None:

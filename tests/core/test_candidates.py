@@ -60,20 +60,3 @@ def test_the_fewest_causes_of_many_are_those_of_one() -> None:
 def first_of(olds: list[str], counts: dict[str, int]) -> str:
     """Return the first with the fewest causes."""
     return min(olds, key=lambda old: (counts[old], olds.index(old)))
-
-
-def test_another_spec_that_begins_alike_is_no_equal_one() -> None:
-    """Their hashes have the same first letters; a third spec is known by its whole hash."""
-    alike, new, nearer, base = "a" * 31 + "b", "a" * 32, "b" * 32, Dependency("base", "c" * 32)
-    before = Nodes(
-        {
-            alike: graph_spec("p", alike, [base], version="1", os="debian11"),
-            nearer: graph_spec("p", nearer, [base], version="1"),
-            "c" * 32: graph_spec("base", "c" * 32),
-        }
-    )
-    after = Nodes({new: graph_spec("p", new, [base], version="2"), "c" * 32: graph_spec("base", "c" * 32)})
-    walk = Walk(before, after)
-    assert len(walk.causes("base", "c" * 32, "d" * 32)) == 1
-
-    assert walk.fewest("p", [alike, nearer], new) == nearer

@@ -3,7 +3,6 @@
 import random
 from collections.abc import Iterator
 
-import pytest
 from graph_specs import graph_spec
 
 from cachewatch.core.graphs_and_attribution import SPACK, Cause, Dependency, Nodes, What, attribute
@@ -130,28 +129,3 @@ def test_it_agrees_with_every_way() -> None:
         done = attribute(found)
         assert sorted(each for one in done for each in one.attributed) == sorted(graphs.packages), seed
     assert compared > _GRAPHS
-
-
-@pytest.mark.parametrize("first", ["a", "b", "c"])
-def test_specs_of_a_cycle_have_the_same_causes_whichever_is_asked_first(first: str) -> None:
-    """A damaged graph may have cycles; what was found on the way round them is no less."""
-    nodes = [
-        Nodes(
-            {
-                f"{name}{side}": graph_spec(
-                    name,
-                    f"{name}{side}",
-                    [Dependency(to, f"{to}{side}") for to in below],
-                    version=str(side) if name == "d" else "1",
-                )
-                for name, below in {"a": "b", "b": "c", "c": "ad", "d": ""}.items()
-            }
-        )
-        for side in (1, 2)
-    ]
-    walk = Walk(*nodes)
-    walk.causes(first, f"{first}1", f"{first}2")
-
-    causes = {name: walk.causes(name, f"{name}1", f"{name}2") for name in "abc"}
-
-    assert set(causes.values()) == {(Cause(package="d", what=What.VERSION, before="1", after="2"),)}

@@ -140,127 +140,103 @@ def digest_names(repository: Path, kind: str) -> set[str]:
     return {line.package for one in tag.statements for line in one.lines if wants(line.kinds)}
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "options", "line"),
-    [
-        pytest.param(
-            [{}], [{"versions": ["2.0"]}], ("--kind", "version-added"), "1.0 -> 2.0", id="a kind of the facts"
-        ),
-        pytest.param([{}], [{"versions": ["2.0"]}], ("--versions", "@2:"), "1.0 -> 2.0", id="paired, then selected"),
-        pytest.param([{}], [{"stacks": ["ml"]}], ("--stack", "ml"), "zlib 1.0 +1 in ml", id="moved is not gone"),
-        pytest.param(
-            [{}, {}], [{}, {"versions": ["9.9"]}], (), "1.0 -> 9.9 (1.0 stays) +1 -1", id="the old version stays"
-        ),
-        pytest.param(
-            [{}],
-            [{}, *({"versions": [version]} for version in ("1.3.0", "1.4.0", "1.5.0"))],
-            (),
-            "1.0 -> 1.5.0 (1.0 stays), 1.3.0, 1.4.0 added +3",
-            id="several versions came",
-        ),
-        pytest.param(
-            [{"versions": ["0.8"]}, {"versions": ["0.9"]}, {}],
-            [{}, {"versions": ["1.1"]}, {"versions": ["1.2"]}],
-            (),
-            "1.0 -> 1.2 (1.0 stays), 0.8, 0.9 removed, 1.1 added +2 -2",
-            id="several versions went",
-        ),
-        pytest.param(
-            [{}],
-            [{"versions": [f"2.{number}"]} for number in range(20)],
-            (),
-            "1.0 -> 2.19, 2.13, 2.14, 2.15, 2.16, 2.17, 2.18 and 13 more added +20 -1",
-            id="more versions than a line holds",
-        ),
-        pytest.param(
-            [{}],
-            [{"versions": [f"2.{number}"]} for number in range(20)],
-            ("--all",),
-            f"1.0 -> 2.19, {', '.join(f'2.{number}' for number in range(19))} added",
-            id="all of them",
-        ),
-        pytest.param(
-            [{"versions": ["1.2.1"]}, {"versions": ["1.2.2"]}],
-            [{"versions": ["1.2.0"]}, {"versions": ["1.2.1"]}],
-            (),
-            "1.2.2 -> 1.2.1 (1.2.1 was there), 1.2.0 added +1 -1",
-            id="an older version came in place of the newest",
-        ),
-        pytest.param(
-            [{}, {"versions": []}],
-            [{"versions": []}, {"versions": []}],
-            (),
-            "zlib 1.0 removed -1",
-            id="no version is left",
-        ),
-        pytest.param(
-            [{}, {"versions": []}],
-            [{}],
-            ("--all",),
-            "FEWER CONFIGURATIONS 1 package, -1 zlib (no version) in fewer configurations -1",
-            id="specs without a version are gone",
-        ),
-        pytest.param(
-            [{}],
-            [{}, {"versions": []}],
-            ("--all",),
-            "CONFIGURATIONS ADDED 1 package, +1 zlib (no version) in more configurations +1",
-            id="specs without a version came",
-        ),
-        pytest.param(
-            [{"versions": []}, {"versions": []}],
-            [{"versions": []}],
-            ("--all",),
-            "FEWER COPIES 1 package, -1 zlib (no version) -1",
-            id="one of two copies without a version is gone",
-        ),
-        pytest.param(
-            [{"stacks": ["e4s", "ml"]}],
-            [{"stacks": ["e4s"]}, {"stacks": ["e4s", "ml"], "versions": ["2.0"]}],
-            (),
-            "1.0 -> 2.0 (1.0 stays in e4s)",
-            id="the old version stays in one stack",
-        ),
-        pytest.param([{}], [{}, {"os": "rhel8"}], (), "1.0 now also with rhel8", id="a configuration came"),
-        pytest.param(
-            [{}],
-            [{"os": "rhel8", "compiler": "gcc@12.1.0"}],
-            (),
-            "1.0 now with gcc@12.1.0, rhel8",
-            id="a configuration came, and the only other one is gone",
-        ),
-        pytest.param(
-            [{}],
-            [{}, {"target": "zen4", "versions": ["2.0"]}],
-            (),
-            "zlib new version 2.0 +1 in e4s on zen4",
-            id="a new version in a new place",
-        ),
-        pytest.param(
-            [{}],
-            [{"compiler": "gcc@15.1.0"}],
-            ("--compiler", "gcc@15.1.0"),
-            "BUILT IN ANOTHER WAY 1 package, +1 zlib gcc@11.4.0 -> gcc@15.1.0",
-            id="a build with the chosen compiler took the place of another",
-        ),
-        pytest.param(
-            [{}],
-            [{}, {"target": ""}],
-            (),
-            "BUILT IN MORE PLACES 1 package, +1 zlib 1.0 +1 in e4s on no target",
-            id="a spec without a target",
-        ),
-        pytest.param([{}, {"os": "rhel8"}], [{}], (), "e4s (rhel8, x86_64_v3) zlib 1.0 -1", id="a machine is lost"),
-        pytest.param(
-            [{}, {"platform": "darwin", "os": "sequoia", "target": "m1"}],
-            [{}],
-            (),
-            "e4s (sequoia, m1) zlib 1.0 -1",
-            id="a place of macOS is lost",
-        ),
-        pytest.param(None, [], (), "NEW PACKAGES 1 package zlib without specs", id="a package without specs"),
-    ],
-)
+WORDS: dict[str, Any] = {
+    "a kind of the facts": ([{}], [{"versions": ["2.0"]}], ("--kind", "version-added"), "1.0 -> 2.0"),
+    "paired, then selected": ([{}], [{"versions": ["2.0"]}], ("--versions", "@2:"), "1.0 -> 2.0"),
+    "moved is not gone": ([{}], [{"stacks": ["ml"]}], ("--stack", "ml"), "zlib 1.0 +1 in ml"),
+    "the old version stays": ([{}, {}], [{}, {"versions": ["9.9"]}], (), "1.0 -> 9.9 (1.0 stays) +1 -1"),
+    "several versions came": (
+        [{}],
+        [{}, *({"versions": [version]} for version in ("1.3.0", "1.4.0", "1.5.0"))],
+        (),
+        "1.0 -> 1.5.0 (1.0 stays), 1.3.0, 1.4.0 added +3",
+    ),
+    "several versions went": (
+        [{"versions": ["0.8"]}, {"versions": ["0.9"]}, {}],
+        [{}, {"versions": ["1.1"]}, {"versions": ["1.2"]}],
+        (),
+        "1.0 -> 1.2 (1.0 stays), 0.8, 0.9 removed, 1.1 added +2 -2",
+    ),
+    "more versions than a line holds": (
+        [{}],
+        [{"versions": [f"2.{number}"]} for number in range(20)],
+        (),
+        "1.0 -> 2.19, 2.13, 2.14, 2.15, 2.16, 2.17, 2.18 and 13 more added +20 -1",
+    ),
+    "all of them": (
+        [{}],
+        [{"versions": [f"2.{number}"]} for number in range(20)],
+        ("--all",),
+        f"1.0 -> 2.19, {', '.join(f'2.{number}' for number in range(19))} added",
+    ),
+    "an older version came in place of the newest": (
+        [{"versions": ["1.2.1"]}, {"versions": ["1.2.2"]}],
+        [{"versions": ["1.2.0"]}, {"versions": ["1.2.1"]}],
+        (),
+        "1.2.2 -> 1.2.1 (1.2.1 was there), 1.2.0 added +1 -1",
+    ),
+    "no version is left": ([{}, {"versions": []}], [{"versions": []}, {"versions": []}], (), "zlib 1.0 removed -1"),
+    "specs without a version are gone": (
+        [{}, {"versions": []}],
+        [{}],
+        ("--all",),
+        "FEWER CONFIGURATIONS 1 package, -1 zlib (no version) in fewer configurations -1",
+    ),
+    "specs without a version came": (
+        [{}],
+        [{}, {"versions": []}],
+        ("--all",),
+        "CONFIGURATIONS ADDED 1 package, +1 zlib (no version) in more configurations +1",
+    ),
+    "one of two copies without a version is gone": (
+        [{"versions": []}, {"versions": []}],
+        [{"versions": []}],
+        ("--all",),
+        "FEWER COPIES 1 package, -1 zlib (no version) -1",
+    ),
+    "the old version stays in one stack": (
+        [{"stacks": ["e4s", "ml"]}],
+        [{"stacks": ["e4s"]}, {"stacks": ["e4s", "ml"], "versions": ["2.0"]}],
+        (),
+        "1.0 -> 2.0 (1.0 stays in e4s)",
+    ),
+    "a configuration came": ([{}], [{}, {"os": "rhel8"}], (), "1.0 now also with rhel8"),
+    "a configuration came, and the only other one is gone": (
+        [{}],
+        [{"os": "rhel8", "compiler": "gcc@12.1.0"}],
+        (),
+        "1.0 now with gcc@12.1.0, rhel8",
+    ),
+    "a new version in a new place": (
+        [{}],
+        [{}, {"target": "zen4", "versions": ["2.0"]}],
+        (),
+        "zlib new version 2.0 +1 in e4s on zen4",
+    ),
+    "a build with the chosen compiler took the place of another": (
+        [{}],
+        [{"compiler": "gcc@15.1.0"}],
+        ("--compiler", "gcc@15.1.0"),
+        "BUILT IN ANOTHER WAY 1 package, +1 zlib gcc@11.4.0 -> gcc@15.1.0",
+    ),
+    "a spec without a target": (
+        [{}],
+        [{}, {"target": ""}],
+        (),
+        "BUILT IN MORE PLACES 1 package, +1 zlib 1.0 +1 in e4s on no target",
+    ),
+    "a machine is lost": ([{}, {"os": "rhel8"}], [{}], (), "e4s (rhel8, x86_64_v3) zlib 1.0 -1"),
+    "a place of macOS is lost": (
+        [{}, {"platform": "darwin", "os": "sequoia", "target": "m1"}],
+        [{}],
+        (),
+        "e4s (sequoia, m1) zlib 1.0 -1",
+    ),
+    "a package without specs": (None, [], (), "NEW PACKAGES 1 package zlib without specs"),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "options", "line"), WORDS.values(), ids=WORDS.keys())
 def test_the_words_follow_what_is_there(  # noqa: PLR0917
     run: Run,
     tmp_path: Path,

@@ -129,18 +129,6 @@ def test_a_stack_that_an_unchanged_document_has_did_not_leave(run: Run, tmp_path
     assert len(one_of(found, "place-lost")["packages"]) == 9
 
 
-def test_a_migration_names_who_stays(run: Run, tmp_path: Path) -> None:
-    """One compiler in the place of another is one statement; documents that did not change are asked who still has it."""
-    before = numbered(20) | {"hdf5": [record(300)], "cuda": [record(301)]}
-    after = numbered(20, 100, compiler="gcc@13.3.0") | {"hdf5": [record(300)], "cuda": [record(401)]}
-    found = compared(run, tmp_path, before, after)
-
-    one = one_of(found, "migration")
-    assert (one["name"], one["from"], one["to"]) == ("gcc@11.4.0 -> gcc@13.3.0", ["gcc@11.4.0"], ["gcc@13.3.0"])
-    assert (len(one["packages"]), one["exceptions"]) == (20, ["cuda", "hdf5"])
-    assert named(found) == [("migration", "gcc@11.4.0 -> gcc@13.3.0"), ("turnover", ""), ("rebuilt", "")]
-
-
 @pytest.mark.parametrize("is_written_before", [True, False])
 def test_compilers_that_documents_do_not_give_replaced_nothing(
     run: Run, tmp_path: Path, is_written_before: bool
@@ -191,29 +179,6 @@ def test_a_migration_crosses_systems_and_targets(run: Run, tmp_path: Path) -> No
     assert one["losses"] == {"gone": 8}
 
 
-def test_a_prune_is_routine(run: Run, tmp_path: Path) -> None:
-    """Copies, older versions and what no stack builds may go; a place that is lost beside it is told."""
-    before = {
-        f"p{n:02}": [*records(range(1000 + 20 * n, 1020 + 20 * n), stacks=["root"]), record(500 + n)] for n in range(10)
-    }
-    after = {name: found[-1:] for name, found in before.items()}
-    before["lost"], after["lost"] = [record(700), record(701, target="zen4")], [record(700)]
-    found = compared(run, tmp_path, before, after)
-
-    assert named(found) == [("prune", ""), ("turnover", ""), ("place-lost", "e4s (zen4)")]
-    assert (one_of(found, "prune")["severity"], one_of(found, "prune")["items"]["vanished"]) == ("routine", 200)
-
-
-def test_a_wave_beside_the_old_builds(run: Run, tmp_path: Path) -> None:
-    """Everything built again while the old builds stay is one statement, with the old builds that no stack has."""
-    before = {f"p{n}": [record(n, stacks=["e4s", "root"])] for n in range(8)}
-    after = {f"p{n}": [record(n, stacks=["root"]), record(100 + n, stacks=["e4s", "root"])] for n in range(8)}
-    found = compared(run, tmp_path, before, after)
-
-    (one,) = found["statements"]
-    assert (one["kind"], one["items"]) == ("rebuild-wave", {"vanished": 0, "new": 8, "kept": 8})
-
-
 def test_whole_tags_are_judged_whole(run: Run, tmp_path: Path) -> None:
     """Nine of eleven packages go from gcc to llvm: a selection of those says no more than that."""
     before = numbered(11)
@@ -235,3 +200,55 @@ def test_a_collapse_is_judged_whole(run: Run, tmp_path: Path) -> None:
 
     assert named(found)[0] == ("suspicious", "27 of 30 packages are missing")
     assert [event["kind"] for event in found["events"]] == ["suspicious"]
+
+
+COPIES = {f"p{n}": [record(10 * n + t, target=f"t{t}") for t in range(4)] for n in range(6)}
+SUSPICIOUS = "18 of 24 builds of a package for a stack and target are missing"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "events"),
+    [
+        pytest.param(
+            numbered(8),
+            numbered(8, 100, target="x86_64_v4"),
+            [{"kind": "target", "name": "x86_64_v3 -> x86_64_v4", "packages": 8, "specs": 8}],
+            id="a target is replaced everywhere",
+        ),
+        pytest.param(
+            COPIES,
+            {name: found[:1] for name, found in COPIES.items()},
+            [{"kind": "suspicious", "name": SUSPICIOUS, "packages": 6, "specs": 18}],
+            id="most places lost their package",
+        ),
+        pytest.param(
+            numbered(4), numbered(4, 100, compiler="gcc@13.2.0"), [], id="of four packages nobody says everywhere"
+        ),
+        pytest.param(
+            numbered(9, 1000) | {"a": records(range(300))},
+            numbered(9, 1000) | {"a": records(range(100))},
+            [],
+            id="one package that shrinks is no collapse: what does not differ is there all the same",
+        ),
+    ],
+)
+def test_events_of_the_whole_tag(
+    run: Run, tmp_path: Path, before: Packages, after: Packages, events: list[dict[str, Any]]
+) -> None:
+    """They come first, and are complete in the JSON."""
+    assert compared(run, tmp_path, before, after)["events"] == events
+
+
+@pytest.mark.parametrize(("declared", "kinds"), [(["arm", "e4s"], []), (["e4s"], ["stack-removed"])])
+def test_what_the_tag_declares_is_believed(run: Run, tmp_path: Path, declared: list[str], kinds: list[str]) -> None:
+    """Where documents are not all compared, the list of tags says whether a stack left."""
+    before = {"p1": [record(1, stacks=["arm", "e4s"])], "other": records([60])}
+    after = before | {"p1": [record(1, stacks=["e4s"])]}
+    sides = two_folders(tmp_path, before, after)
+    for side, stacks in zip(sides, (["arm", "e4s"], declared), strict=True):
+        (side / "_data").mkdir()
+        listed = "".join(f"\n  - {stack}" for stack in (*stacks, "root"))
+        (side / "_data/tags.yaml").write_text(f"- name: develop\n  stacks:{listed}\n")
+    (found,) = json.loads(run("diff", *sides, "--format", "json").output)["changesets"]
+
+    assert [event["kind"] for event in found["events"]] == kinds

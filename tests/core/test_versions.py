@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cachewatch.core import versions_spellings_targets
 from cachewatch.core.versions_spellings_targets import (
     Versions,
     is_newer,
@@ -69,16 +70,6 @@ def test_words_of_spack(ascending: str) -> None:
 def test_what_is_one_version(one: str, other: str, is_same: bool) -> None:
     """Separators mean nothing; a git reference is a version of its own, and so is a number with an unknown sign."""
     assert (version_identity(one) == version_identity(other)) is is_same
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [("1-2-3", "1_2_3"), ("1-2-3", "1.2.3"), ("01", "1"), ("1.0rc1", "1.0-rc.1"), ("git.main=1.2", "1.2")],
-)
-def test_spellings_of_one_version(one: str, other: str) -> None:
-    """Separators, leading zeros and the reference of a git version mean nothing."""
-    assert not is_newer(one, other)
-    assert not is_newer(other, one)
 
 
 def test_bare_commits_come_last() -> None:
@@ -183,3 +174,48 @@ def test_a_version_is_in_its_own_range(version: str, more: str) -> None:
     assert ranges(version)
     if version_key(f"{version}.1{more}")[2][0] == 3:
         assert ranges(f"{version}.1{more}")
+
+
+@pytest.mark.parametrize(
+    ("written", "spelled"),
+    [
+        ("gcc@=11.4.0", "gcc@11.4.0"),
+        ("gcc@11.4.0", "gcc@11.4.0"),
+        ("oneapi@=2024.1", "intel-oneapi-compilers@2024.1"),
+        ("dpcpp@2022", "intel-oneapi-compilers@2022"),
+        ("clang@=15.0.0", "llvm@15.0.0"),
+        ("intel@=2021.6", "intel-oneapi-compilers-classic@2021.6"),
+        ("rocmcc@6.0", "llvm-amdgpu@6.0"),
+        ("arm@23", "acfl@23"),
+        ("apple-clang@16.0.0", "apple-clang@16.0.0"),
+        ("gcc", "gcc"),
+        ("none", "none"),
+        ("", "none"),
+        (None, "none"),
+    ],
+)
+def test_compilers(written: str | None, spelled: str) -> None:
+    """Compilers are spelled as Spack 1.0 does, and renamed ones are the same."""
+    assert versions_spellings_targets.compiler(written) == spelled
+
+
+@pytest.mark.parametrize(
+    ("written", "spelled"),
+    [
+        (["patches:=ad23cca,b56ee82"], ("patches=ad23cca,b56ee82",)),
+        (["build_system=cmake"], ("build_system=cmake",)),
+        (["+b", "~a", "-c"], ("~a", "+b", "~c")),
+        (["languages:='c,c++,fortran'"], ("languages=c,c++,fortran",)),
+        (["++shared", "cflags==-O2"], ("cflags==-O2", "++shared")),
+        (["+a", "+a"], ("+a",)),
+    ],
+)
+def test_variants(written: list[str], spelled: tuple[str, ...]) -> None:
+    """Variants are a set by name; := is =, - is ~, and quotes mean nothing."""
+    assert versions_spellings_targets.variants(tuple(written)) == spelled
+
+
+def test_stacks_are_a_set_without_the_union() -> None:
+    """The stack root is the union of all and is not one."""
+    assert versions_spellings_targets.stacks(("root", "ml", "e4s", "ml")) == ("e4s", "ml")
+    assert versions_spellings_targets.stacks(("root",)) == ()

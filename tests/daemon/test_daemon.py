@@ -16,7 +16,7 @@ import pytest
 from helpers import catalogue, records
 from mailservers import free_port
 from servers import Says, serving
-from station import Site, log, running
+from station import Site, log, running, wait_for
 
 from cachewatch.config.reading import read_config
 from cachewatch.daemon import jobs_and_signals as daemon_module
@@ -41,9 +41,11 @@ subscriptions:
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     """Upstream adds a package; nothing was fetched yet."""
-    made = Site(tmp_path, [catalogue({"zlib": records([1])}), catalogue({"zlib": records([1]), "new": records([2])})])
-    made.configure(CONFIG.replace("{port}", str(free_port())))
-    return made
+    return Site(
+        tmp_path,
+        [catalogue({"zlib": records([1])}), catalogue({"zlib": records([1]), "new": records([2])})],
+        CONFIG.replace("{port}", str(free_port())),
+    )
 
 
 @pytest.fixture
@@ -98,13 +100,6 @@ def open_daemon(site: Site) -> tuple[Daemon, Context]:
     context = site.open()
     context.clock, context.started = utc_now, utc_now()
     return Daemon(context, lambda: read_config(site.folder / "cachewatch.yaml")), context
-
-
-def wait_for(holds: Callable[[], object], seconds: float = 180) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "it does not come to pass"
-        time.sleep(0.05)
 
 
 def heard(site: Site, event: str) -> bool:

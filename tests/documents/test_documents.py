@@ -8,15 +8,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from graph_specs import made_of
 from helpers import document, meta_of, parsed, record, records, spec_hash
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cachewatch.core.graphs_and_attribution import Dependency
 from cachewatch.core.model import CompilerForm, DiagnosticKind
 from cachewatch.documents.front_matter_and_limits import MAX_BYTES, front_lines, load_yaml, read_yaml
 from cachewatch.documents.parsing_and_diagnostics import parse
 from cachewatch.documents.recognizing_documents import Claim, claim_of
 from cachewatch.documents.records import KnownRecords, records_of
+from cachewatch.documents.spec_nodes_and_graphs import (
+    MadeOf,
+    encode_ingredients,
+    read_package_graph,
+    write_package_graph,
+)
 from cachewatch.errors import DocumentError, NotComparableDocument, UnreadableDocument
 from cachewatch.runtime.files_and_locks import demo_documents
 
@@ -272,23 +280,6 @@ def test_a_hash_twice_is_a_diagnostic() -> None:
     assert found.specs[spec_hash(1)].os == "first"
 
 
-@pytest.mark.parametrize(
-    ("wrong", "says"),
-    [
-        ({"num_specs": 9}, "9 specs, there are 2"),
-        ({"versions": ["1.0", "9.9"]}, "versions (9.9)"),
-        ({"compilers": []}, "compilers"),
-        ({"stacks": ["root"]}, "stacks (e4s)"),
-    ],
-)
-def test_meta_that_disagrees_is_a_warning(wrong: dict[str, object], says: str) -> None:
-    """The specs are believed, and nothing is lost."""
-    (diagnostic,) = parsed(records([1, 2]), meta=meta_of(records([1, 2])) | wrong).diagnostics
-
-    assert says in diagnostic.message
-    assert not diagnostic.is_loss
-
-
 def test_meta_of_a_wrong_type_is_a_warning() -> None:
     """A meta that is no mapping says nothing, and costs nothing."""
     data = document(records([1])).replace(b"meta: {", b'meta: [], "x": {')
@@ -373,3 +364,51 @@ def test_what_one_spec_does_not_give_is_named(name: str, said: str, empty: Any) 
     one, all_of_them = (parsed([record(1, **{name: empty}), record(2, **other)]) for other in ({}, {name: empty}))
     assert said in [each.message for each in one.diagnostics]
     assert not any("without" in each.message for each in all_of_them.diagnostics)
+
+
+ONE, TWO = "a" * 32, "b" * 32
+GCC = Dependency("gcc", "g" * 12, ("build",), ("c", "cxx"))
+ZLIB, OTHER_ZLIB = Dependency("zlib", "y" * 12, ("link",)), Dependency("zlib", "z" * 32, ("link",))
+SPECS = {
+    ONE: made_of((GCC, ZLIB), recipe="r", namespace="builtin", flags=("cflags=-O2",)),
+    TWO: made_of((GCC, OTHER_ZLIB), recipe="r", namespace="builtin", flags=("cflags=-O2",)),
+    "c" * 32: made_of(recipe="s", external="/usr", spliced="x"),
+    "d" * 32: made_of(),
+}
+
+
+def written(specs: dict[str, MadeOf]) -> bytes:
+    """Return the file of these specs."""
+    return write_package_graph(
+        {spec_hash: encode_ingredients(each, frozenset({"z" * 12})) for spec_hash, each in specs.items()}
+    )
+
+
+def test_what_was_written_is_read() -> None:
+    """Specs have short names; what specs have in common is written once, and each spec has a line."""
+    content = written(SPECS)
+
+    assert read_package_graph(content, "x") == {spec_hash[:12]: each for spec_hash, each in SPECS.items()}
+    assert (content.count(b"builtin"), content.count(b'"zlib"')) == (1, 1)
+    assert b'\n"aaaaaaaaaaaa":["gggggggggggg","yyyyyyyyyyyy"],\n' in content
+    assert written(dict(reversed(SPECS.items()))) == content
+    assert len(json.loads(content)) == 3
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[",
+        b"[3]",
+        b'[{"specs":{"a":[]}}] x',
+        b'[{"specs":{"a":["b"]}}]',
+        b'[{"dependencies":[{"name":"zlib"}],"specs":{"a":[]}}]',
+        b'[{"dependencies":[{"types":[]}],"specs":{"a":["b"]}}]',
+        b'{"a":{"dependencies":[]}}',
+    ],
+)
+def test_what_is_no_graph_is_refused(content: bytes) -> None:
+    """With the name of the file; a spec must name as many dependencies as its group has."""
+    with pytest.raises(UnreadableDocument, match=r"zlib/graph\.json: is not a recorded graph"):
+        read_package_graph(content, "zlib/graph.json")

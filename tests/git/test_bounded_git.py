@@ -105,9 +105,7 @@ def test_a_configuration_includes_a_hundred_files_at_most(run: Run, tmp_path: Pa
     """Among more, there could be one on which git would hang."""
     folder = history(tmp_path / "a.git", catalogue({"zlib": [record(1)]}))
     _configure(folder, "[include]\n" + "".join(f"\tpath = file-{number}\n" for number in range(101)))
-    result = run("diff", "HEAD", "--repo", folder)
-
-    assert (result.exit_code, "includes more than 100 files" in result.error) == (3, True)
+    assert "includes more than 100 files" in run("diff", "HEAD", "--repo", folder).error_of(3)
 
 
 def test_folders_in_a_repository_may_be_deep(run: Run, tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from conftest import Run
 from helpers import catalogue, records
 from mailservers import free_port, post
 from msgspec.structs import replace
-from station import Site, day, running, wait_for
+from readers import CONFIG as USUAL
+from station import Site, begun, day, running, wait_for
 
 from cachewatch.errors import UsageError
 from cachewatch.operators import alerts_summary_actions
@@ -32,28 +33,10 @@ STATES = [
     catalogue(WHOLE | {"last": records([999])}),
 ]
 
-CONFIG = """\
-version: 1
-state: {folder}/state
-sources: {public: {git: "{folder}/upstream.git", tags: [develop], stale_after: 400d}}
-channels:
-  files: {type: file, path: "{folder}/out/{subscription}/{key}.txt", formats: [txt]}
-  desk: {type: file, path: "{folder}/desk/{subscription}/{key}.txt", formats: [txt]}
-operators: {channels: [desk], after_failures: 1}
-subscriptions:
-  ml: {when: each revision, changes: [all], channels: [files]}
-"""
-MAIL = """\
-version: 1
-state: {folder}/state
-sources: {public: {git: "{folder}/upstream.git", tags: [develop], stale_after: 400d}}
-channels:
-  mail: {type: email, from: c@example.org, smtp: {host: 127.0.0.1, port: {port}, security: none}}
-  desk: {type: file, path: "{folder}/desk/{subscription}/{key}.txt", formats: [txt]}
-operators: {channels: [desk], after_failures: 1}
-subscriptions:
-  ml: {to: [kim@example.org], when: each revision, changes: [all], channels: [mail]}
-"""
+CONFIG = USUAL.replace("stale_after", "tags: [develop], stale_after").replace("[desk]}", "[desk], after_failures: 1}")
+FILES = 'files: {type: file, path: "{folder}/out/{subscription}/{key}.txt", formats: [txt]}'
+SMTP = "mail: {type: email, from: c@example.org, smtp: {host: 127.0.0.1, port: {port}, security: none}}"
+MAIL = CONFIG.replace(FILES, SMTP).replace("channels: [files]}", "to: [kim@example.org], channels: [mail]}")
 HOUR = timedelta(hours=1)
 LOSS = "a suspicious loss in develop of public"
 SETTLED = "no digest is held for a loss in develop of public"
@@ -61,10 +44,7 @@ SETTLED = "no digest is held for a loss in develop of public"
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
-    made = Site(tmp_path, STATES)
-    made.configure(CONFIG)
-    made.run()
-    return made
+    return begun(tmp_path, STATES, CONFIG)
 
 
 def mail(site: Site, text: str = MAIL, port: int | None = None) -> None:
@@ -85,18 +65,15 @@ def open_alerts(site: Site) -> list[tuple[str, str, str]]:
 
 def test_a_source_is_silent_only_after_it_was_watched(tmp_path: Path) -> None:
     """However old its newest revision was when it was fetched first, it has `stale_after` to publish another one."""
-    made = Site(tmp_path, STATES)
-    made.configure(f"timezone: Asia/Tokyo\n{CONFIG.replace('400d', '4d')}")
-    made.now += timedelta(days=540)
-    made.run()
+    made = Site(tmp_path, STATES, f"timezone: Asia/Tokyo\n{CONFIG.replace('400d', '4d')}")
+    made.run(later=timedelta(days=540))
     made.run(later=timedelta(days=3))
     assert made.notices() == []
     made.run(later=timedelta(days=2))
     assert made.notices() == ["the source public has no news"]
     (alert,) = read_status(made.open()).alerts
     assert alert.detail.startswith("Nothing new published since 2025-06-01 13:00 JST (545 days")
-    made.publish(1)
-    made.run(later=HOUR)
+    made.run(1, later=HOUR)
     assert "the source public has news again" in made.notices()
 
 
@@ -122,12 +99,10 @@ def test_a_loss_that_is_held_for_long_is_one_notice_and_a_summary_a_day(site: Si
     site.configure(CONFIG.replace("files]}", "files], limit: {hold_for: never}}"))
     site.now = day(0, hour=9)
     for number in range(1, COMMITS + 1):
-        site.publish(number)
-        site.run(later=8 * HOUR)
+        site.run(number, later=8 * HOUR)
     assert site.notices() == [LOSS, "1 alert is open", "1 alert is open"]
     assert open_alerts(site) == [("suspicious-loss", "public", "develop")]
-    site.publish(COMMITS + 1)
-    site.run(later=2 * HOUR)
+    site.run(COMMITS + 1, later=2 * HOUR)
     assert site.notices()[3:] == [SETTLED]
     assert "last" in site.told()[-1]
     site.run(later=timedelta(days=3))
@@ -145,8 +120,7 @@ def test_one_loss_is_one_notice_for_all_who_hold_it(site: Site, run: Run, answer
     site.configure(CONFIG + more)
     site.run()
     for number in (1, 2):
-        site.publish(number)
-        site.run(later=HOUR / 2)
+        site.run(number, later=HOUR / 2)
     assert site.notices() == [LOSS]
     said = notice(site, LOSS)
     (opened,) = [event for event in site.events() if event["event"] == "alert.opened"]
@@ -173,8 +147,7 @@ def test_operators_are_notified_once_of_hashes_that_name_other_specs(tmp_path: P
     site = Site(tmp_path, [catalogue(whole), catalogue(whole | {"zlib": records(range(3), versions=["2.0"])})])
     site.configure(CONFIG + "  hpc: {when: each revision, changes: [all], channels: [files]}\n")
     site.run()
-    site.publish(1)
-    site.run(later=HOUR)
+    site.run(1, later=HOUR)
     site.run(later=HOUR)
 
     title = "published hashes of develop in public now name other specs"
@@ -189,26 +162,11 @@ def test_operators_are_notified_once_of_hashes_that_name_other_specs(tmp_path: P
         assert "1.0 -> 2.0" in text
 
 
-def test_a_loss_stays_open_until_the_last_digest_is_answered(site: Site) -> None:
-    site.configure(CONFIG + "  hpc: {when: each revision, channels: [files]}\n")
-    site.run()
-    site.publish(1)
-    site.run(later=HOUR)
-    alerts_summary_actions.release(site.open(), "ml")
-    assert open_alerts(site) == [("suspicious-loss", "public", "develop")]
-    assert "hpc" in read_status(site.open()).alerts[0].detail
-    alerts_summary_actions.drop_digest(site.open(), "hpc", "upstream repaired it")
-    assert open_alerts(site) == []
-    site.run(later=HOUR)
-    assert site.notices() == [LOSS, SETTLED]
-
-
 def test_a_held_digest_is_found_by_its_subscription(site: Site) -> None:
     both = "urgent: {changes: [removed, suspicious], channels: [files]}"
     site.configure(CONFIG.replace("files]}\n", f"files], {both}}}\n"))
     site.run()
-    site.publish(1)
-    site.run(later=HOUR)
+    site.run(1, later=HOUR)
     with pytest.raises(UsageError, match="ml has 2 held digests; name one of them: ml/regular, ml/urgent"):
         alerts_summary_actions.release(site.open(), "ml")
     assert alerts_summary_actions.release(site.open(), "ml/urgent").stream == "urgent"
@@ -247,15 +205,13 @@ def test_a_suppressed_address_is_an_alert_until_it_is_restored(tmp_path: Path, l
     with post(by_recipient={"kim@example.org": "550 5.1.1 no such user"}) as server:
         mail(site, port=server.port)
         for number in range(4):
-            site.publish(number)
-            site.run(later=timedelta(days=2))
+            site.run(number, later=timedelta(days=2))
         titles = [title for title in site.notices() if "open" not in title]
         assert titles == [
             "a digest could not be delivered to kim@example.org",
             "kim@example.org receives no more digests",
         ], "in the pass of the third refusal"
-        site.publish(4)
-        site.run(later=timedelta(minutes=10))
+        site.run(4, later=timedelta(minutes=10))
         assert [title for title in site.notices() if "open" not in title] == titles
         said = notice(site, "kim@example.org receives no more digests")
         assert "550 5.1.1 no such user" in said
@@ -264,8 +220,7 @@ def test_a_suppressed_address_is_an_alert_until_it_is_restored(tmp_path: Path, l
         server.by_recipient = {}
         alerts_summary_actions.restore(site.open(), "mail", "kim@example.org")
         assert open_alerts(site) == []
-        site.publish(5)
-        site.run(later=HOUR)
+        site.run(5, later=HOUR)
     assert site.notices()[-1] == "kim@example.org receives digests again"
     assert server.received[-1].recipient == "kim@example.org"
 

@@ -13,7 +13,7 @@ import pytest
 from conftest import Run
 from helpers import catalogue, records
 from prometheus_client.parser import text_string_to_metric_families
-from station import Site
+from station import CONFIG, Site
 
 from cachewatch.daemon.healthz_and_metrics import SERIES, DaemonStatus, figures
 from cachewatch.operators.status_and_problems import ProblemList, find_problems, read_status
@@ -24,14 +24,6 @@ from cachewatch.store import deliveries
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.health_and_alerts import Counter
 
-CONFIG = """\
-version: 1
-state: {folder}/state
-sources: {public: {git: {folder}/upstream.git, stale_after: 4000d}}
-channels: {files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [txt]}}
-operators: {channels: []}
-subscriptions: {ml: {channels: [files], changes: [all]}}
-"""
 DAEMON = DaemonStatus(tick=1.0, job_failures={"digests": 2}, failing_jobs=0)
 HOUR = timedelta(hours=1)
 
@@ -39,9 +31,9 @@ HOUR = timedelta(hours=1)
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     """Upstream adds a package; nothing was fetched yet."""
-    made = Site(tmp_path, [catalogue({"zlib": records([1])}), catalogue({"zlib": records([1]), "new": records([2])})])
-    made.configure(CONFIG)
-    return made
+    return Site(
+        tmp_path, [catalogue({"zlib": records([1])}), catalogue({"zlib": records([1]), "new": records([2])})], CONFIG
+    )
 
 
 @contextmanager
@@ -63,8 +55,7 @@ def problems(site: Site) -> list[str]:
 def test_a_service_that_works_has_no_problems(site: Site) -> None:
     """Nor while a digest was delivered just now."""
     site.run()
-    site.publish(1)
-    site.run()
+    site.run(1)
     assert judged(site) == ProblemList(problems=(), warnings=())
 
 
@@ -78,37 +69,6 @@ def test_a_source_that_is_not_polled(site: Site) -> None:
     assert problems(site) == []
     site.now += timedelta(minutes=1)
     assert problems(site) == ["the source public was polled 3 hours ago, but should be polled every 60 minutes"]
-
-
-def test_a_source_that_cannot_be_read(site: Site) -> None:
-    """From as many failures in a row on as operators are notified after, with its words."""
-    site.run()
-    shutil.rmtree(site.upstream)
-    site.run()
-    site.run()
-    assert problems(site) == []
-    site.run()
-    (found,) = judged(site).problems
-    assert found.what == "the source public cannot be read"
-    assert str(site.upstream) in found.detail
-    assert str(site.folder) not in found.what
-
-
-@pytest.mark.slow
-def test_a_channel_that_is_configured_no_more(site: Site) -> None:
-    """It is a problem while something waits for it."""
-    other = CONFIG.replace("files:", "others:").replace("[files]", "[others]")
-    site.run()
-    site.publish(1)
-    (site.folder / "out").write_text("a file where a folder should be")
-    site.run()
-    site.configure(other)
-    assert problems(site) == ["deliveries wait for the channel files, which is no longer configured"]
-    site.configure(CONFIG)
-    (site.folder / "out").unlink()
-    site.run(later=HOUR)
-    site.configure(other)
-    assert problems(site) == []
 
 
 @pytest.mark.slow

@@ -1,64 +1,35 @@
 """The mail that people read: its title, its forms, and that what it leaves out is counted."""
 
 import base64
+import csv
+import gzip
 import hashlib
+import io
 import json
 import re
+from collections.abc import Mapping
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from digests import NOW, digest_of, read
-from helpers import catalogue, history, records
+from digests import digest_of, read
+from helpers import Record, catalogue, history, records
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cachewatch.channels.mail import subject
+from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.core.model import Place
 from cachewatch.core.statement_kinds import RANKS, Counts, Line, Statement, StatementKind, Story
 from cachewatch.report import words as statement_phrases
-from cachewatch.report.digest_and_message_values import MAX_HTML, PLACE, Digest, Notice, TagDigest
+from cachewatch.report.digest_and_message_values import MAX_HTML, PLACE, Digest, TagDigest
+from cachewatch.report.digests import data_for_templates as digest_data
 from cachewatch.report.digests import rendering_and_sizes as digest_rendering
 from cachewatch.report.digests.data_for_templates import package_url
-from cachewatch.report.digests.rendering_and_sizes import render_digest, render_notice
+from cachewatch.report.digests.rendering_and_sizes import render_digest
 from cachewatch.report.digests.subject import clauses_of_statements
-
-
-def test_a_letter_of_the_demo(demo_repository: Path) -> None:
-    """Every form says what happened, and nothing is cut where all of it fits."""
-    rendered = render_digest(digest_of(read(demo_repository)), to=("kim@example.org",))
-    forms = (rendered.text, rendered.html, rendered.markdown, rendered.json.decode())
-
-    assert rendered.title == "py-ml-dtypes 0.3.1 -> 0.4.0, py-build 1.2.0 -> 1.2.1 for neoverse_v1"
-    assert all("py-keras" in form for form in forms)
-    assert all("1 June 2025" in form for form in forms[:3])
-    assert all(
-        "0.4.0 (0.3.1 stays)" in " ".join(form.split()) and "e4s, e4s-neoverse_v1" in " ".join(form.split())
-        for form in forms[:3]
-    )
-    assert rendered.attachments == ()
-    assert json.loads(rendered.json)["schema"] == "cachewatch.digest/2"
-    assert max(map(len, rendered.text.splitlines())) <= 78
-
-
-def test_a_notice() -> None:
-    """Operators are told what is wrong, since when, and what to do."""
-    notice = Notice(
-        key="n1",
-        created=NOW,
-        title="Source public cannot be read",
-        said=("git said: connection refused.",),
-        facts=(("last success", "1 June 2025 04:00 UTC"), ("failures", "3")),
-        remedy="Nothing, if this ends by itself.",
-        commands=("cachewatch status",),
-    )
-    rendered = render_notice(notice, to=("ops@example.org",))
-
-    assert (rendered.is_notice, rendered.subscription, rendered.title) == (True, "operators", notice.title)
-    for form in (rendered.text, rendered.html, rendered.markdown, rendered.json.decode()):
-        assert all(words in form for words in ("connection refused", "last success", "cachewatch status"))
 
 
 class Tables(HTMLParser):
@@ -235,15 +206,6 @@ def test_subjects_fit(demo_repository: Path, name: str) -> None:
         assert rendered.title.isascii()
 
 
-def test_one_change_is_named(tmp_path: Path) -> None:
-    """The title of a digest about one thing is that thing."""
-    before = {"py-torch": records([1], versions=["2.8.0"])}
-    after = {"py-torch": records([2], versions=["2.9.0"])}
-    tag = read(history(tmp_path / "r.git", catalogue(before), catalogue(after)))
-
-    assert render_digest(digest_of(tag)).title == "py-torch 2.8.0 -> 2.9.0"
-
-
 def test_an_empty_digest(tmp_path: Path) -> None:
     """Where nothing happened, that is said, and nothing is added up."""
     state = catalogue({"a": records([1])})
@@ -352,3 +314,45 @@ def test_a_headline_about_one_package_says_what_happened(kind: StatementKind, sa
     statement = Statement(kind=kind, packages=("zlib",), lines=(line,), counts=line.counts)
 
     assert [clause.forms[0] for clause in clauses_of_statements([statement])] == [said]
+
+
+Packages = Mapping[str, list[Record]]
+
+
+def between(folder: Path, before: Packages, after: Packages, **options: object) -> TagDigest:
+    """Read the digest of a repository of two states."""
+    return read(history(folder / "r.git", catalogue(before), catalogue(after)), **options)  # type: ignore[arg-type]
+
+
+def counts(tag: TagDigest) -> list[tuple[str, str, int, int, int]]:
+    """Return kind, name and items of each statement."""
+    return [(s.kind.value, s.name, s.counts.vanished, s.counts.new, s.counts.kept) for s in tag.statements]
+
+
+def test_what_nobody_asked_for_is_only_summed_up(tmp_path: Path) -> None:
+    """Kinds that were not chosen are told nowhere; that something was rebuilt is said all the same."""
+    before = {"a": records([1]), "b": records([2]), "c": records([3])}
+    after = {"a": records([11], versions=["2"]), "b": records([12], compiler="gcc@13.2.0"), "c": records([13])}
+    tag = between(tmp_path, before, after, selection=Selection(kinds=Globs(["compiler"])))
+
+    assert counts(tag) == [("reconfigured", "", 1, 1, 0)]
+    assert [(one.kind.value, one.packages) for one in tag.rest] == [("upgraded", ("a",)), ("rebuilt", ("c",))]
+
+
+def test_all_changes_as_csv(demo_repository: Path) -> None:
+    """The table has every spec that came and went, with its tag."""
+    tag = read(demo_repository)
+    lines = list(csv.reader(io.StringIO(gzip.decompress(tag.table.content).decode(), newline="")))
+
+    assert {line[0] for line in lines} == {"develop"}
+    assert sum(line[2] == "spec-added" for line in lines) == tag.report.specs.added
+    assert sum(line[2] == "spec-removed" for line in lines) == tag.report.specs.removed
+
+
+def test_a_table_that_is_too_large_is_dropped(demo_repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What could not be attached is not kept, and that is said."""
+    monkeypatch.setattr(digest_data, "MOST_CSV", 1000)
+    table = read(demo_repository).table
+
+    assert (table.content, table.is_complete) == (b"", False)
+    assert table.size > 1000

@@ -317,24 +317,6 @@ def test_stat_is_one_line_a_package(run: Run, demo_repository: Path, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("plain", "plain"),
-        ("\x1b[1m", "\\x1b[1m"),
-        ("\u202e", "\\u202e"),
-        ("\ud800", "\\ud800"),
-        ("é", "é"),
-        ("a\nb", "a\\x0ab"),
-        ("a\u00ad\u034f\u3164b", "a\\xad\\u034f\\u3164b"),
-        ("\U000e0041", "\\U000e0041"),
-    ],
-)
-def test_safe_text(text: str, shown: str) -> None:
-    """What cannot be seen is written out."""
-    assert safe(text) == shown
-
-
-@pytest.mark.parametrize(
     ("text", "written"),
     [
         ("x86_64_v3 ml-linux-x86_64-rocm", "x86_64_v3 ml-linux-x86_64-rocm"),
@@ -390,20 +372,6 @@ def test_show_marks_what_will_go(run: Run, tmp_path: Path) -> None:
     assert ["e4s", "1!"] in table
     assert "last changed 2025-06-01" in output
     assert run("show", "zlib", "--repo", repository, "--rev", "2025-06-01", "--tag", "develop").exit_code == 0
-
-
-def test_show_of_what_is_not_there(run: Run, demo_repository: Path, tmp_path: Path) -> None:
-    """A wrong name is answered with the right ones; a document that cannot be read, with the reason."""
-    (tmp_path / "bad.md").write_bytes(b"x")
-    (tmp_path / "good.md").write_bytes(document(records([1, 1])))
-
-    assert "did you mean py-build?" in run("show", "py-bild", "--repo", demo_repository).error
-    assert run("show", "../x", "--tag", "develop", "--repo", demo_repository).exit_code == 2
-    assert run("show", tmp_path / "bad.md").exit_code == 4
-    assert "zlib" in run("show", tmp_path).output, "what is no document does not count"
-    shown = run("show", tmp_path / "good.md")
-    assert "zlib" in shown.output
-    assert "listed 2 times" in shown.error
 
 
 @pytest.mark.parametrize(

@@ -256,8 +256,7 @@ def test_a_template_writes_the_subject(tmp_path: Path, run: Run) -> None:
     assert shown.output == f"{titles[0]}\n"
     assert run("config", "template", "show", "digest.subject.j2").output == "{{ title }}\n"
     (tmp_path / "digest.subject.j2").write_text("{{ nonsense }}")
-    failed = run("config", "template", "check", "--templates-dir", tmp_path)
-    assert (failed.exit_code, "digest.subject.j2: line 1" in failed.error) == (6, True)
+    assert "digest.subject.j2: line 1" in run("config", "template", "check", "--templates-dir", tmp_path).error_of(6)
 
 
 def test_json_keeps_to_its_schema() -> None:

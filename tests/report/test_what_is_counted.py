@@ -85,9 +85,7 @@ def test_a_path_keeps_its_letters(run: Run, tmp_path: Path) -> None:
 def test_a_lock_file_is_no_document(run: Run, tmp_path: Path) -> None:
     """Beside documents, it is named with the commands that take it."""
     file = lock(tmp_path / "spack.lock", ("zlib", "1.3", "a"))
-    said = run("diff", file, tmp_path)
-
-    assert (said.exit_code, "a lock file is no document; `cachewatch diff` compares it" in said.error) == (2, True)
+    assert "a lock file is no document; `cachewatch diff` compares it" in run("diff", file, tmp_path).error_of(2)
 
 
 def test_a_package_whose_document_cannot_be_read_is_not_said_to_be_missing(run: Run, tmp_path: Path) -> None:
@@ -95,9 +93,7 @@ def test_a_package_whose_document_cannot_be_read_is_not_said_to_be_missing(run: 
     for name, content in (("p0.md", next(iter(catalogue(ONE).values()))), ("p1.md", b"---\ntitle: p1\n")):
         (tmp_path / name).write_bytes(content)
     (tmp_path / "p2.md").symlink_to("nowhere")
-    said = run("show", "p2", "--repo", tmp_path)
-
-    assert (said.exit_code, "unless it is in a document that could not be read" in said.error) == (4, True)
+    assert "unless it is in a document that could not be read" in run("show", "p2", "--repo", tmp_path).error_of(4)
 
 
 def test_what_no_stack_builds_any_more_is_said_where_a_stack_lost_it(run: Run, tmp_path: Path) -> None:

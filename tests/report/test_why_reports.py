@@ -74,17 +74,6 @@ def test_impact(run: Run, histories: dict[str, History]) -> None:
     assert "|" not in markdown(run, histories["v3"], "impact", "cw-stack@2026.05", "--rev", V3[5])
 
 
-def test_many_packages_of_an_impact() -> None:
-    """The rest is counted."""
-    packages = {f"p{number}": 1 for number in range(50)}
-    found = Impact(asked=(), specs=50, of_specs=50, packages=packages, stacks={"": (50, 50)}, direct=frozenset())
-    stacks, listed = impact_tables("zlib", "develop", found)
-
-    assert len(listed.rows) == 40
-    assert listed.after == ("", "... and 10 more packages (--format json has all)")
-    assert list(stacks.rows) == [("(no stack)", 50, 50)]
-
-
 def test_many_causes() -> None:
     """The rest is counted, so that the specs of all lines add up."""
     found = []

@@ -74,9 +74,7 @@ def test_a_recording_writes_through_no_link(tmp_path: Path, victim: Path, run: R
     (cache / "build_cache" / "index.json").write_text('{"database": {"version": "8", "installs": {}}}')
     into.mkdir()
     (into / "cachewatch.lock").symlink_to(victim)
-    result = run("record", cache, "--into", into, "--force")
-
-    assert (result.exit_code, "is a link" in result.error) == (3, True)
+    assert "is a link" in run("record", cache, "--into", into, "--force").error_of(3)
     assert victim.read_text() == VICTIM
 
 
@@ -112,9 +110,8 @@ def test_a_site_stays_in_its_folder(demo_repository: Path, tmp_path: Path, run: 
         folder.symlink_to(elsewhere)
         for file in elsewhere.iterdir():
             file.unlink()
-        result = run("site", site, "--repo", demo_repository)
-        assert result.exit_code == 3, result.error
-        assert f"{folder.name} is a link or a file, where a folder should be" in result.error
+        error = run("site", site, "--repo", demo_repository).error_of(3)
+        assert f"{folder.name} is a link or a file, where a folder should be" in error
         assert list(elsewhere.iterdir()) == []
         folder.unlink()
         elsewhere.rename(folder)

@@ -8,20 +8,13 @@ from typing import Any
 import pytest
 from conftest import Run
 from helpers import catalogue, records
-from station import Site
+from station import CONFIG, Site
 
 from cachewatch.runtime import files_and_locks
 from cachewatch.runtime.files_and_locks import shared_kind
 from cachewatch.store.sqlite_and_process_lock import SqliteDatabase
 
-CONFIG = """\
-version: 1
-state: {folder}/state
-sources: {public: {git: {folder}/upstream.git, stale_after: 4000d}}
-channels: {files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [txt]}}
-operators: {channels: [files]}
-subscriptions: {ml: {channels: [files], changes: [all]}}
-"""
+NOTIFIED = CONFIG.replace("channels: []", "channels: [files]")
 MOUNTS = r"""22 28 0:21 / /proc rw,nosuid shared:12 - proc proc rw
 28 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda1 rw
 35 28 0:32 / /home rw,relatime shared:15 master:2 - autofs systemd-1 rw
@@ -70,8 +63,7 @@ def test_the_kernels_table_says_what_is_shared(table: Path, folder: str, kind: s
 @pytest.mark.usefixtures("on_nfs")
 def test_a_shared_state_works_and_says_so(tmp_path: Path, run: Run) -> None:
     """No memory is shared, commits are flushed, and whoever starts it or checks the file reads where it is."""
-    site = Site(tmp_path, [catalogue({"zlib": records(range(2))}), catalogue({"zlib": records(range(3))})])
-    site.configure(CONFIG)
+    site = Site(tmp_path, [catalogue({"zlib": records(range(2))}), catalogue({"zlib": records(range(3))})], NOTIFIED)
     path = tmp_path / "cachewatch.yaml"
     assert f"state: {tmp_path / 'state'} is on nfs4" in run("config", "check", "--config", path).error
     for number in (0, 1):
@@ -99,12 +91,10 @@ def test_a_state_moves_between_disks(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_file_system_without_locks_is_refused(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """As Lustre is when mounted without `flock`."""
-    site = Site(tmp_path, [catalogue({"zlib": records(range(2))})])
-    site.configure(CONFIG)
+    Site(tmp_path, [catalogue({"zlib": records(range(2))})], NOTIFIED)
     monkeypatch.setattr(fcntl, "flock", _no_locks)
-    done = run("once", "--config", tmp_path / "cachewatch.yaml")
-    assert done.exit_code == 5
-    assert "no locks on this file system (Function not implemented)" in done.error
+    error = run("once", "--config", tmp_path / "cachewatch.yaml").error_of(5)
+    assert "no locks on this file system (Function not implemented)" in error
 
 
 def _no_locks(*_: Any) -> None:

@@ -114,9 +114,7 @@ def test_a_subscription_is_no_link_to_a_secret(run: Run, config: Path, secret: P
 def test_a_subscription_is_no_pipe(run: Run, config: Path) -> None:
     """Which would keep every command waiting for ever."""
     os.mkfifo(config.parent / "subscriptions.d" / "theirs.yaml")
-    result = run("config", "check", "--config", config)
-
-    assert (result.exit_code, "it is a pipe and no file" in result.error) == (2, True)
+    assert "it is a pipe and no file" in run("config", "check", "--config", config).error_of(2)
 
 
 def _pipe(path: Path) -> None:
@@ -148,18 +146,14 @@ def test_an_environment_of_others_comes_out_of_none_of_their_folders(
     config.write_text(f"{CONFIG}environment_folders: [envs]\n")
     team = "subscriptions: {ml: {channels: [archive], match: {environment: envs/ml}}}\n"
     (tmp_path / "subscriptions.d/team.yaml").write_text(team)
-    result = run("config", "check", "--config", config)
-
-    assert result.exit_code == 2
-    assert "envs/ml/spack.lock: it is a link out of its folder" in result.error
+    error = run("config", "check", "--config", config).error_of(2)
+    assert "envs/ml/spack.lock: it is a link out of its folder" in error
 
 
 def test_a_device_is_no_environment(run: Run, demo_repository: Path) -> None:
     """Not even where it is named itself."""
-    result = run("coverage", "/dev/zero", "--repo", demo_repository)
-
-    assert result.exit_code == 2
-    assert "/dev/zero: it is a device and no file; name a spack.lock" in result.error
+    error = run("coverage", "/dev/zero", "--repo", demo_repository).error_of(2)
+    assert "/dev/zero: it is a device and no file; name a spack.lock" in error
 
 
 @pytest.mark.slow_cases
@@ -195,9 +189,8 @@ def test_a_template_comes_out_of_its_folder(run: Run, folder: Path, secret: Path
 def test_a_template_is_no_pipe(run: Run, folder: Path) -> None:
     """Which nobody writes into."""
     os.mkfifo(folder / "notice.txt.j2")
-    result = run("config", "template", "render", "notice.txt.j2", "--templates-dir", folder)
-
-    assert (result.exit_code, "it is a pipe and no file" in result.error) == (6, True)
+    error = run("config", "template", "render", "notice.txt.j2", "--templates-dir", folder).error_of(6)
+    assert "it is a pipe and no file" in error
 
 
 REPOSITORY = ("git", "-c", "user.name=a", "-c", "user.email=b", "-C")
@@ -216,9 +209,7 @@ def test_a_repository_has_no_pipes(run: Run, name: str, repository: Path) -> Non
     """Whatever file of git's it is that git would wait for."""
     (repository / ".git" / name).unlink(missing_ok=True)
     os.mkfifo(repository / ".git" / name)
-    result = run("diff", "HEAD", "--repo", repository)
-
-    assert (result.exit_code, f".git/{name}: it is a pipe and no file" in result.error) == (3, True)
+    assert f".git/{name}: it is a pipe and no file" in run("diff", "HEAD", "--repo", repository).error_of(3)
 
 
 @pytest.mark.parametrize(
@@ -235,9 +226,7 @@ def test_a_repository_includes_no_pipe(run: Run, line: str, repository: Path) ->
     with (repository / ".git" / "config").open("a", newline="") as config:
         config.write(line)
     (repository / ".git" / "more").write_text("[include]\n\tpath = ../pipe\n")
-    result = run("diff", "HEAD", "--repo", repository)
-
-    assert (result.exit_code, "pipe: it is a pipe and no file" in result.error) == (3, True)
+    assert "pipe: it is a pipe and no file" in run("diff", "HEAD", "--repo", repository).error_of(3)
 
 
 def test_a_repository_may_include_a_file(run: Run, repository: Path) -> None:

@@ -36,8 +36,9 @@ def site(tmp_path: Path) -> Site:
     (tmp_path / "templates").mkdir()
     (tmp_path / "templates" / "site.html.j2").write_text("<p>{{ sentence }}</p>\n")
     (tmp_path / "templates" / "site.txt.j2").write_text("For {{ digest.subscription }}: {{ sentence }}\n")
-    made = Site(tmp_path, [catalogue({"zlib": records([1])}), catalogue({"zlib": records([1]), "new": records([2])})])
-    made.configure(CONFIG)
+    made = Site(
+        tmp_path, [catalogue({"zlib": records([1])}), catalogue({"zlib": records([1]), "new": records([2])})], CONFIG
+    )
     made.run()
     made.publish(1)
     return made
@@ -50,8 +51,7 @@ def test_links_tell_digests_of_one_period_apart(site: Site) -> None:
         CONFIG.replace("template: site.html.j2", "when: each revision").replace("formats: [txt]}", archive, 1)
     )
     for number in (1, 0, 1):
-        site.publish(number)
-        site.run(later=timedelta(hours=1))
+        site.run(number, later=timedelta(hours=1))
 
     linked = {}
     for path in (site.folder / "out/ml").glob("*.txt"):
@@ -76,11 +76,9 @@ def test_operators_hear_once_that_a_template_is_wrong_and_once_that_it_is_not(si
     right = template.read_text()
     template.write_text("\n{{ digest.nonsense }}")
     for number in (1, 0):
-        site.publish(number)
-        site.run()
+        site.run(number)
     template.write_text(right)
-    site.publish(1)
-    site.run(later=timedelta(hours=1))
+    site.run(1, later=timedelta(hours=1))
 
     assert len(site.told()) == 3
     assert "site.txt.j2: line 2" in site.said.getvalue()

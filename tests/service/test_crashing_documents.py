@@ -47,9 +47,7 @@ def pa(version: str, number: int) -> dict[str, bytes]:
 
 def site(folder: Path, *pas: dict[str, bytes], port: int = 9) -> Site:
     """Return a site whose upstream has these states of a package."""
-    made = Site(folder, [state(number, each) for number, each in enumerate(pas)])
-    made.configure(CONFIG.replace("{port}", str(port)))
-    return made
+    return Site(folder, [state(number, each) for number, each in enumerate(pas)], CONFIG.replace("{port}", str(port)))
 
 
 @pytest.mark.slow
@@ -70,13 +68,11 @@ def test_one_that_takes_too_long_is_unread_and_not_read_again(tmp_path: Path, mo
     snapshot = {PATH.replace("develop", "develop-2025-01-01"): HEAVY}
     made = site(tmp_path, pa("7.1", 10), {PATH: HEAVY}, {PATH: HEAVY}, {PATH: HEAVY} | snapshot, pa("7.2", 11))
     made.run()
-    made.publish(1)
-    made.run(later=DAY)
+    made.run(1, later=DAY)
     ended = len(deaths)
     assert ended, "it ended a process"
     for number in range(2, len(made.commits)):
-        made.publish(number)
-        made.run(later=DAY)
+        made.run(number, later=DAY)
     assert len(deaths) == ended
     texts = [" ".join(text.split()) for text in made.told()]
     assert "documents of develop cannot be read since" in texts[0]

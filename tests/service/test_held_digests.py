@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from conftest import Run
 from helpers import Record, catalogue, record, records
-from station import Site, day
+from readers import CONFIG as USUAL
+from station import Site, begun, day
 
 from cachewatch.operators import alerts_summary_actions
 from cachewatch.operators.status_and_problems import HeldDigestStatus, read_status
 from cachewatch.service import deciding_and_storing, digest_assembly
-from cachewatch.store import digests_and_holds
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 BANNER = "not confirmed by the operators"
@@ -32,17 +32,8 @@ def few(count: int, **packages: list[Record]) -> dict[str, bytes]:
 STATES = [catalogue(WHOLE), *(few(count) for count in range(6)), catalogue(WHOLE | {"last": [record(999)]})]
 AGAIN = len(STATES) - 1
 
-CONFIG = """\
-version: 1
-state: {folder}/state
-sources: {public: {git: "{folder}/upstream.git", stale_after: 400d}}
-channels:
-  files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [txt, html, md, json]}
-  desk: {type: file, path: "{folder}/desk/{subscription}/{key}.txt", formats: [txt]}
-operators: {channels: [desk]}
-subscriptions:
-  ml: {when: each revision, changes: [all], channels: [files]}
-"""
+FORMS = '{key}.{ext}", formats: [txt, html, md, json]}'
+CONFIG = USUAL.replace('{key}.txt", formats: [txt]}', FORMS, 1)
 
 
 def limited(limit: str) -> str:
@@ -52,25 +43,12 @@ def limited(limit: str) -> str:
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     """A site that was told of everything; the next revision has lost most."""
-    made = Site(tmp_path, STATES)
-    made.configure(CONFIG)
-    made.run()
-    return made
-
-
-def lose(site: Site, number: int = 1) -> None:
-    site.publish(number)
-    site.run()
+    return begun(tmp_path, STATES, CONFIG)
 
 
 def status_of(site: Site, subscription: str = "ml") -> HeldDigestStatus:
     (found,) = [each for each in read_status(site.open()).held if each.subscription == subscription]
     return found
-
-
-def all_held(site: Site) -> list[digests_and_holds.HeldDigest]:
-    with site.open().database.read() as connection:
-        return digests_and_holds.all_held(connection)
 
 
 def texts(site: Site, subscription: str = "ml") -> list[str]:
@@ -88,7 +66,7 @@ def notice(site: Site, title: str) -> str:
 @pytest.mark.slow
 def test_readers_get_after_a_day_what_nobody_answers(site: Site, run: Run) -> None:
     """In every form, and once: it is what they were told last."""
-    lose(site)
+    site.run(1)
     begin = site.now
     assert status_of(site).goes_out_at == begin + DAY
     site.run(later=23 * HOUR)
@@ -102,34 +80,19 @@ def test_readers_get_after_a_day_what_nobody_answers(site: Site, run: Run) -> No
     assert site.held() == []
     assert len(list((site.folder / "out" / "ml").iterdir())) == 4
     assert site.notices() == [LOSS, "no digest is held for a loss in develop of public"]
-    site.publish(3)
-    site.run(later=HOUR)
+    site.run(3, later=HOUR)
     (_, later) = texts(site)
     assert BANNER not in later
     assert "new-1" in later
     assert "package-7" not in later
 
 
-def test_what_is_larger_than_the_limit_goes_out_likewise(tmp_path: Path) -> None:
-    site = Site(tmp_path, [catalogue({"zlib": records(range(4 + 3 * number))}) for number in range(2)])
-    site.configure(limited("hold_above: 1, hold_for: 6h"))
-    site.run()
-    lose(site)
-    for _ in range(2):
-        assert site.told() == []
-        site.run(later=3 * HOUR)
-    (text,) = texts(site)
-    assert f"{BANNER}: 3 changed specs, more than hold_above: 1" in text
-
-
 @pytest.mark.slow
 def test_operators_read_what_a_loss_took(tmp_path: Path) -> None:
     """What happened to the whole tag, and which packages are gone; not once more that it is suspicious."""
     whole: Packages = {f"p{n:02}": [record(n, stacks=["ml"] if n > 1 else ["e4s"])] for n in range(12)}
-    site = Site(tmp_path, [catalogue(whole), catalogue(dict(list(whole.items())[:2]))])
-    site.configure(CONFIG)
-    site.run()
-    lose(site)
+    site = begun(tmp_path, [catalogue(whole), catalogue(dict(list(whole.items())[:2]))], CONFIG)
+    site.run(1)
     assert (
         "held for ml. Stack ml was removed (the catalogue does not say why); 10 packages are gone. 10 packages gone: p02, p03, "
         in notice(site, LOSS)
@@ -137,25 +100,9 @@ def test_operators_read_what_a_loss_took(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_time_is_counted_from_the_first_hold(site: Site) -> None:
-    """Newer digests that take its place go on with it."""
-    lose(site)
-    begin = site.now
-    for number in range(2, 7):
-        site.publish(number)
-        site.run(later=4 * HOUR)
-        assert status_of(site).goes_out_at == begin + DAY
-    assert site.told() == []
-    site.run(later=4 * HOUR)
-    (text,) = texts(site)
-    assert BANNER in text
-    assert "new-4" in text
-
-
-@pytest.mark.slow
 def test_never_is_never(site: Site, run: Run) -> None:
     site.configure(limited("hold_for: never"))
-    lose(site)
+    site.run(1)
     site.run(later=10 * DAY)
     assert site.told() == []
     assert status_of(site).goes_out_at is None
@@ -164,32 +111,15 @@ def test_never_is_never(site: Site, run: Run) -> None:
     assert "Nothing is sent until somebody releases or drops it." in notice(site, LOSS)
 
 
-@pytest.mark.slow
-def test_what_was_answered_does_not_go_out_again(site: Site) -> None:
-    """What is dropped is told to nobody, and what is released says nothing of operators."""
-    site.configure(CONFIG + "  hpc: {when: each revision, changes: [all], channels: [files]}\n")
-    site.run()
-    lose(site)
-    alerts_summary_actions.drop_digest(site.open(), "ml", "a test of theirs")
-    alerts_summary_actions.release(site.open(), "hpc")
-    site.now += 2 * DAY
-    site.run()
-    assert site.told() == []
-    (text,) = texts(site, "hpc")
-    assert BANNER not in text
-
-
 @pytest.mark.both_states
 @pytest.mark.slow
 def test_what_happens_again_is_held_anew(site: Site) -> None:
-    lose(site)
-    site.now += 20 * HOUR
-    lose(site, AGAIN)
-    lose(site, 2)
+    site.run(1)
+    site.run(AGAIN, later=20 * HOUR)
+    site.run(2)
     begin = site.now
     assert status_of(site).goes_out_at == begin + DAY
-    site.now += 10 * HOUR
-    site.run()
+    site.run(later=10 * HOUR)
     assert all("package-7" not in text for text in texts(site))
 
 
@@ -200,12 +130,9 @@ LOST = {tag: f"a suspicious loss in {tag} of public" for tag in ("develop", "v1.
 
 def two_losses(tmp_path: Path, *more: dict[str, bytes], text: str = CONFIG) -> Site:
     """Return a site that holds a loss in develop since 10 hours, and one in v1.0 since now."""
-    site = Site(tmp_path, [BOTH, FIRST, SECOND, *more])
-    site.configure(text)
-    site.run()
-    lose(site)
-    site.now += 10 * HOUR
-    lose(site, 2)
+    site = begun(tmp_path, [BOTH, FIRST, SECOND, *more], text)
+    site.run(1)
+    site.run(2, later=10 * HOUR)
     return site
 
 
@@ -219,8 +146,7 @@ def test_the_first_hold_decides_when_readers_get_it(tmp_path: Path) -> None:
     assert site.notices() == list(LOST.values())
     assert "is sent at 2025-06-02 05:00 UTC" in notice(site, LOST["develop"])
     assert "is sent at 2025-06-02 15:00 UTC" in notice(site, LOST["v1.0"])
-    site.now += 14 * HOUR
-    site.run()
+    site.run(later=14 * HOUR)
     (text,) = texts(site)
     assert BANNER in text
     assert "v1.0" not in text.partition("You receive")[0].replace("package", "")
@@ -228,8 +154,7 @@ def test_the_first_hold_decides_when_readers_get_it(tmp_path: Path) -> None:
     assert site.notices()[2:] == ["no digest is held for a loss in develop of public"]
     site.run(later=HOUR)
     assert len(site.told()) == 1
-    site.now += 9 * HOUR
-    site.run()
+    site.run(later=9 * HOUR)
     _, second = texts(site)
     assert BANNER in second
     assert "v1.0" in second
@@ -239,83 +164,19 @@ def test_the_first_hold_decides_when_readers_get_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_losses_without_end_silence_nobody(tmp_path: Path) -> None:
-    """Every 18 hours another tag loses most, and nobody answers: readers get each loss a day after it."""
-    tags = [f"v{number}" for number in range(3)]
-
-    def state(lost: int) -> dict[str, bytes]:
-        return {
-            path: data
-            for number, tag in enumerate(tags)
-            for path, data in catalogue(FEW if number < lost else WHOLE, tag=tag).items()
-        }
-
-    site = Site(tmp_path, [state(number) for number in range(len(tags) + 1)])
-    site.configure(CONFIG)
-    site.run()
-    for number in range(1, len(tags) + 1):
-        site.publish(number)
-        for _ in range(3):
-            site.run(later=6 * HOUR)
-    site.now += DAY
-    site.run()
-    told = texts(site)
-    assert len(told) == len(tags)
-    assert all(BANNER in text for text in told)
-    titles = [stored.rendered.title for stored in site.digests() if stored.subscription == "ml"]
-    assert all(any(tag in title for title in titles) for tag in tags)
-    assert site.held() == []
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("answer", ["release", "drop"])
 def test_what_stays_held_is_answered_by_itself(tmp_path: Path, answer: str) -> None:
     site = two_losses(tmp_path, SECOND | few(1))
-    site.now += 14 * HOUR
-    site.run()
+    site.run(later=14 * HOUR)
     if answer == "release":
         alerts_summary_actions.release(site.open(), "ml")
     else:
         alerts_summary_actions.drop_digest(site.open(), "ml", "a test of theirs")
     site.run(later=HOUR)
     assert len(site.told()) == (2 if answer == "release" else 1)
-    site.publish(3)
-    site.run(later=HOUR)
+    site.run(3, later=HOUR)
     assert "new-0" in texts(site)[-1]
     assert "package-7" not in texts(site)[-1]
-
-
-@pytest.mark.slow
-def test_a_new_tag_that_stays_held_is_still_new_later(tmp_path: Path) -> None:
-    """It is as large a change as the one that goes out before it."""
-    states = [catalogue(WHOLE), catalogue(FEW), catalogue(FEW) | catalogue(WHOLE, tag="v1.0")]
-    site = Site(tmp_path, states)
-    site.configure(limited("hold_above: 20"))
-    site.run()
-    lose(site)
-    site.now += 10 * HOUR
-    lose(site, 2)
-    held_for = {hold.event.tag for digest in all_held(site) for hold in digest.holds}
-    site.now += 14 * HOUR
-    site.run()
-    site.now += 10 * HOUR
-    site.run()
-    assert "v1.0" in texts(site)[-1], held_for
-    assert site.held() == []
-
-
-@pytest.mark.slow
-def test_what_is_as_usual_again_is_not_waited_for(tmp_path: Path) -> None:
-    site = two_losses(tmp_path, FIRST | few(1))
-    begin = site.now - 10 * HOUR
-    site.now += 10 * HOUR
-    lose(site, 3)
-    assert status_of(site).goes_out_at == begin + DAY
-    site.now += 4 * HOUR
-    site.run()
-    (text,) = texts(site)
-    assert BANNER in text
-    assert "new-0" in text
 
 
 @pytest.mark.slow
@@ -327,25 +188,21 @@ def test_a_weekly_digest_goes_out_a_day_after_its_slot(site: Site) -> None:
     site.now = day(1, hour=8)  # a Monday
     site.run()
     assert status_of(site).goes_out_at == day(2, hour=8)
-    lose(site, 3)
-    site.now += DAY
-    site.run()
+    site.run(3)
+    site.run(later=DAY)
     (text,) = texts(site)
     assert BANNER in text
     assert "new-1" in text
-    site.now += 5 * DAY
-    lose(site, 4)
-    site.now += DAY
-    site.run()
+    site.run(4, later=5 * DAY)
+    site.run(later=DAY)
     assert "new-2" in texts(site)[-1]
 
 
 @pytest.mark.slow
 def test_a_quiet_time_is_not_ended(site: Site) -> None:
     site.configure(CONFIG + "quiet: [{from: 2025-06-02, to: 2025-06-03}]\n")
-    lose(site)
-    site.now += 30 * HOUR
-    site.run()
+    site.run(1)
+    site.run(later=30 * HOUR)
     assert site.told() == []
     site.now = day(3, hour=1)
     site.run()
@@ -359,7 +216,7 @@ def test_urgent_digests_are_held_for_an_hour(site: Site, changes: str) -> None:
     urgent = f"urgent: {{changes: [{changes}], channels: [files]}}"
     site.configure(CONFIG.replace("files]}\n", f"files], {urgent}}}\n"))
     site.run()
-    lose(site)
+    site.run(1)
     assert {each.stream for each in site.held()} == {"regular", "urgent"}
     assert site.told() == []
     for _ in range(4):
@@ -390,11 +247,11 @@ def test_a_loss_is_judged_on_the_whole_tag(tmp_path: Path) -> None:
     )
     site.configure(CONFIG.partition("  ml: ")[0] + more)
     site.run()
-    lose(site)
+    site.run(1)
     assert {each.subscription for each in site.held()} == {"ml", "one", "upgrades", "stack"}
     assert site.notices() == [LOSS]
     assert [site.told(name) for name in selections] == [[]] * 5
-    lose(site, 2)
+    site.run(2)
     assert site.held() == []
     assert [len(site.told(name)) for name in selections] == [1, 0, 0, 0, 0]
 
@@ -409,11 +266,10 @@ def test_what_comes_back_is_no_news(site: Site, later: timedelta) -> None:
     )
     site.configure(CONFIG + more)
     site.run()
-    lose(site)
+    site.run(1)
     assert {each.subscription for each in site.held()} == {"ml", "all", "one"}
-    site.now += later
-    site.run()
-    lose(site, AGAIN)
+    site.run(later=later)
+    site.run(AGAIN)
     assert len(site.told("one")) == (later > DAY)  # that much is missing
     (text,) = [text for text in texts(site, "all") if BANNER not in text]
     assert "NEW last" in text
@@ -423,7 +279,7 @@ def test_what_comes_back_is_no_news(site: Site, later: timedelta) -> None:
 @pytest.mark.slow
 def test_an_answer_that_comes_while_a_digest_is_made_counts(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """The digest that would have gone out without it is left; readers get what was released, and once."""
-    lose(site)
+    site.run(1)
     site.now += DAY
     real = digest_assembly.build_messages
 
@@ -440,7 +296,7 @@ def test_an_answer_that_comes_while_a_digest_is_made_counts(site: Site, monkeypa
 
 
 def test_a_subscription_with_another_name_waits_no_longer(site: Site) -> None:
-    lose(site)
+    site.run(1)
     begin = site.now
     site.now += 20 * HOUR
     site.configure(CONFIG.replace("  ml: {", "  hpc: {renamed_from: ml, "))
@@ -457,7 +313,7 @@ def test_a_large_change_is_one_notice_for_all_who_hold_it(tmp_path: Path) -> Non
     zone = "version: 1\ntimezone: Europe/Berlin"
     site.configure(CONFIG.replace("version: 1", zone).replace("files]}\n", limit) + more)
     site.run()
-    lose(site)
+    site.run(1)
     assert site.notices() == [LARGE]
     said = notice(site, LARGE)
     assert "held for hpc, ml" in said

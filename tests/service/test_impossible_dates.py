@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from conftest import Run
 from helpers import START, catalogue, records
-from station import Site
+from station import Site, begun
 
 from cachewatch.git.writing_revisions import data_of
 from cachewatch.operators.status_and_problems import read_status
@@ -26,10 +26,7 @@ subscriptions: {ml: {when: each revision, channels: [files], changes: [all]}}
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
-    made = Site(tmp_path, [catalogue(BASE)])
-    made.configure(CONFIG)
-    made.run()
-    return made
+    return begun(tmp_path, [catalogue(BASE)], CONFIG)
 
 
 def commit(site: Site, seconds: int, package: str) -> None:

@@ -39,8 +39,7 @@ def context(tmp_path: Path, address: PostgresAddress, monkeypatch: pytest.Monkey
     monkeypatch.setattr(postgresql, "_LEADERS_PAUSE", "1s")
     monkeypatch.setattr(postgresql, "_LEADERS_PATIENCE", "50ms")
     monkeypatch.setattr(passes_and_leadership, "HEARTBEAT", timedelta(seconds=0.1))
-    site = Site(tmp_path, [catalogue({"zlib": records([1])})])
-    site.configure(CONFIG)
+    site = Site(tmp_path, [catalogue({"zlib": records([1])})], CONFIG)
     opened = site.open()
     opened.database.close()
     with closing(PostgresDatabase(address)) as database:
@@ -73,15 +72,6 @@ def test_a_pass_that_takes_long_goes_on_to_lead(context: Context, other: Postgre
             time.sleep(0.05)
     context.database.close()
     assert takes_over(other)
-
-
-def test_a_pass_that_was_cut_off_stores_nothing_more(context: Context, postgres: Server) -> None:
-    """Though nobody took over: what it compared may be old."""
-    with leading(context):
-        cut_off(context, postgres)
-        time.sleep(0.5)
-        with pytest.raises(StateError, match="stores nothing"), context.database.write():
-            pass
 
 
 def test_who_was_overtaken_waits_and_begins_anew(context: Context, other: PostgresDatabase, postgres: Server) -> None:
@@ -123,16 +113,6 @@ def test_a_job_stores_nothing_of_what_it_did_before_another_one_worked(
     found.look()
     found.if_ours(overtaken)()
     assert done == ["refused"]
-
-
-def test_who_was_cut_off_for_a_moment_begins_anew(context: Context, postgres: Server) -> None:
-    """Another one may have worked meanwhile."""
-    began: list[str] = []
-    found = Leadership(context, lambda: began.append("begun"))
-    found.look()
-    cut_off(context, postgres)
-    found.look()
-    assert (found.is_ours, began) == (True, ["begun"] * 2)
 
 
 def test_what_cannot_begin_does_not_work(context: Context) -> None:

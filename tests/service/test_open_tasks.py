@@ -1,19 +1,26 @@
 """What earlier digests asked for: it stays open until the tag, whatever a subscription selects, says that it is settled."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 from helpers import Record, catalogue, lock, records, spec_hash
-from readers import CONFIG, DAY, Packages, Readers, body, many
+from readers import CONFIG, DAY, Made, Packages, Readers, body, many
 
 from cachewatch.store import cursors_and_remembered as cursors
 
 ML = CONFIG.replace("changes: [all],", "match: {stacks: [ml]},")
 
 
-def weeks(folder: Path, monkeypatch: pytest.MonkeyPatch, config: str, *states: Packages) -> list[str]:
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
+    """Make readers of a site in the folder of this test."""
+    return partial(Readers, tmp_path, monkeypatch)
+
+
+def weeks(made: Made, config: str, *states: Packages) -> list[str]:
     """Return what the digest of each state but the first says; "" where there is none."""
-    readers = Readers(folder, monkeypatch, *map(catalogue, states), config=config)
+    readers = made(*map(catalogue, states), config=config)
     said = []
     for _ in states[1:]:
         before = len(readers.site.told())
@@ -31,15 +38,13 @@ def in_ml(number: int, **values: object) -> list[Record]:
     return records([number], **{"stacks": ["ml", "root"], **values})
 
 
-def test_what_no_stack_built_is_pruned_for_those_who_select_a_stack(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_no_stack_built_is_pruned_for_those_who_select_a_stack(made: Made) -> None:
     """Their selection has no builds without a stack, and nothing else happened to them."""
     one, two = in_ml(1), in_ml(2)
     rest = many(20) | {"other": in_ml(3)}
     states = [rest | {"one": one, "two": two}]
     states += [rest | {"one": unbuilt(one), "two": unbuilt(two)}, rest | {"two": unbuilt(two)}, rest | {"two": two}]
-    asked, pruned, back = weeks(tmp_path, monkeypatch, ML, *states)
+    asked, pruned, back = weeks(made, ML, *states)
     assert "Copy one, two to a mirror" in asked
     assert "one@1.0 for x86_64_v3 was pruned, as announced on 2 June" in pruned
     assert "1 of the 2 named then is still there." in pruned
@@ -47,13 +52,13 @@ def test_what_no_stack_built_is_pruned_for_those_who_select_a_stack(
     assert "copy" not in back
 
 
-def test_only_what_was_announced_is_told_as_pruned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_what_was_announced_is_told_as_pruned(made: Made) -> None:
     """A build of the same package for another target is not what readers were asked to copy."""
     ours, old = in_ml(1), records([2], stacks=["root"], target="zen4")
     both = ours + in_ml(3, target="zen4")
     kept = both[1:]
     states = [both + old, unbuilt(ours) + kept + old, unbuilt(ours) + kept, kept]
-    said = weeks(tmp_path, monkeypatch, CONFIG, *(many(20) | {"one": found} for found in states))
+    said = weeks(made, CONFIG, *(many(20) | {"one": found} for found in states))
     assert "Copy one to a mirror" in said[0]
     assert "as announced" not in said[1]
     assert "since 2 June: copy one if you need it" in said[1]
@@ -61,15 +66,13 @@ def test_only_what_was_announced_is_told_as_pruned(tmp_path: Path, monkeypatch: 
     assert "Still open" not in said[2]
 
 
-def test_an_announced_prune_is_told_to_those_who_select_a_stack(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_announced_prune_is_told_to_those_who_select_a_stack(made: Made) -> None:
     """It took old builds, which no stack had; lock files that name them miss them now."""
     old = {f"q{number:03}": in_ml(number) for number in range(10)}
     new = {name: in_ml(100 + number) for number, name in enumerate(old)}
     both = {name: unbuilt(old[name]) + new[name] for name in old}
     states = [many(10) | old, many(10, salt=1) | both, many(10, salt=1) | new]
-    asked, gone = weeks(tmp_path, monkeypatch, ML, *states)
+    asked, gone = weeks(made, ML, *states)
     assert (
         "Re-concretize lock files made against develop before 2 June: the builds that they name may be pruned" in asked
     )
@@ -91,14 +94,14 @@ def wait(readers: Readers) -> None:
         readers.site.run(later=DAY / 24)
 
 
-def test_what_may_be_pruned_is_to_be_copied_while_readers_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_may_be_pruned_is_to_be_copied_while_readers_wait(made: Made) -> None:
     """What else was asked for, and what becomes due meanwhile, is said when the wait is over."""
     one, two = in_ml(1), in_ml(2)
     rest, part = many(20, salt=1), many(6, first=14, salt=1)
     states = [many(20) | {"one": one, "two": two}]
     states += [rest | {"one": unbuilt(one), "two": two}, part | {"one": unbuilt(one), "two": two}]
     states += [part | {"one": unbuilt(one)}, rest | {"one": unbuilt(one)}]
-    readers = Readers(tmp_path, monkeypatch, *map(catalogue, states), config=WAITING)
+    readers = made(*map(catalogue, states), config=WAITING)
     readers.go_on()
     wait(readers)
     asked = "Still open since 2 June: copy one if you need it: it may be pruned at any time."
@@ -119,14 +122,14 @@ def test_what_may_be_pruned_is_to_be_copied_while_readers_wait(tmp_path: Path, m
     assert "since 4 June: if you use two" in text
 
 
-def test_readers_whose_lock_file_changes_wait_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readers_whose_lock_file_changes_wait_all_the_same(made: Made, tmp_path: Path) -> None:
     """What was to be done about the binaries of the other lock file is forgotten, the wait is not."""
     needs = [(name, "1.0", spec_hash(1000 + number)) for number, name in enumerate(many(20))]
     file = lock(tmp_path / "spack.lock", *needs)
     config = WAITING.replace("changes: [all],", f"match: {{environment: {file}}},")
     part = many(6, first=14)
     states = [many(20), part, part | many(1, "1.1", first=14, salt=1), many(20) | many(1, "1.1", first=14, salt=1)]
-    readers = Readers(tmp_path, monkeypatch, *map(catalogue, states), config=config)
+    readers = made(*map(catalogue, states), config=config)
     wait(readers)
     assert "Wait. Publishing may have failed" in body(readers.site.told()[-1])
     lock(file, *needs[:-1])
@@ -145,7 +148,7 @@ def test_readers_whose_lock_file_changes_wait_all_the_same(tmp_path: Path, monke
     ids=["own", "another"],
 )
 def test_readers_have_no_copy_of_what_their_lock_file_does_not_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, own: str
+    made: Made, tmp_path: Path, number: int, own: str
 ) -> None:
     """They were to re-concretize before they copied the last build, and the lock file is the same."""
     file = lock(tmp_path / "spack.lock", ("one", "1.0", spec_hash(number)))
@@ -153,20 +156,18 @@ def test_readers_have_no_copy_of_what_their_lock_file_does_not_name(
     both = in_ml(1) + in_ml(2)
     rest = many(20)
     states = [rest | {"one": both}, rest | {"one": in_ml(1)}, rest | {"one": unbuilt(in_ml(1))}, rest]
-    said = weeks(tmp_path, monkeypatch, config, *states)
+    said = weeks(made, config, *states)
     assert "copy to a mirror of your own" in said[1].lower()
     assert f"one 1.0 for x86_64_v3 was pruned, as announced on 3 June{own}." in said[2]
 
 
-def test_what_was_to_be_copied_long_ago_is_told_when_it_is_pruned(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_to_be_copied_long_ago_is_told_when_it_is_pruned(made: Made) -> None:
     """It is not said for longer than a month, and remembered all the same."""
     one, rest = in_ml(1), many(20)
     newer = [rest | {"one": unbuilt(one)} | many(1, f"1.{number}", salt=number) for number in range(1, 4)]
     last = {name: found for name, found in newer[2].items() if name != "one"}
     states = [rest | {"one": one}, rest | {"one": unbuilt(one)}, *newer[:2], last]
-    readers = Readers(tmp_path, monkeypatch, *map(catalogue, states), config=CONFIG)
+    readers = made(*map(catalogue, states), config=CONFIG)
     said = []
     for later in (1, 20, 20, 20):
         readers.go_on(later * DAY)
@@ -175,14 +176,14 @@ def test_what_was_to_be_copied_long_ago_is_told_when_it_is_pruned(
     assert "one@1.0 for x86_64_v3 was pruned, as announced on 2 June" in said[3]
 
 
-def test_nothing_is_told_as_pruned_while_readers_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_told_as_pruned_while_readers_wait(made: Made) -> None:
     """Publishing may have failed for what no stack built, too; a filter on stacks does not show that it is missing."""
     one, two, rest = in_ml(1), in_ml(2), {f"r{number:03}": in_ml(100 + number) for number in range(20)}
     part = {name: found for name, found in rest.items() if name > "r013"}
     before = rest | {"one": unbuilt(one), "two": unbuilt(two)}
     states = [rest | {"one": one, "two": two}, before, part | {"two": unbuilt(two)}, before]
     config = ML.replace("match:", "limit: {hold_for: 1h}, match:")
-    readers = Readers(tmp_path, monkeypatch, *map(catalogue, states), config=config)
+    readers = made(*map(catalogue, states), config=config)
     readers.go_on()
     wait(readers)
     text = body(readers.site.told()[-1])
@@ -193,12 +194,12 @@ def test_nothing_is_told_as_pruned_while_readers_wait(tmp_path: Path, monkeypatc
     assert "since 2 June: copy one, two if you need them" in body(readers.site.told()[-1])
 
 
-def test_what_is_copied_is_installed_after_what_is_still_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_copied_is_installed_after_what_is_still_open(made: Made) -> None:
     """What earlier digests asked for comes first: what to require, then to re-concretize, each for whom it is."""
     one, rest = in_ml(1), many(20, salt=1)
     states = [many(20) | {"one": one, "two": in_ml(2)}, rest | {"one": one, "two": in_ml(2)}]
     states += [rest | {"one": one}, rest | {"one": unbuilt(one)}]
-    text = weeks(tmp_path, monkeypatch, CONFIG, *states)[-1]
+    text = weeks(made, CONFIG, *states)[-1]
     assert "# if you use two: spack -e . config add \"packages:two:require:'@1.0'\" # if you use one on" in text
     assert "require:'@1.0'\" # if the lock file was made against develop before 2 June, or names" in text
     assert "names two # that you have not installed: # (Spack builds from source what none" in text
@@ -207,20 +208,20 @@ def test_what_is_copied_is_installed_after_what_is_still_open(tmp_path: Path, mo
     assert text.index("since 3 June: if you use two") < text.index("since 2 June: re-concretize lock files")
 
 
-def test_what_is_open_keeps_its_whole_condition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_open_keeps_its_whole_condition(made: Made) -> None:
     """Lock files that name a version that was replaced meanwhile are outdated, too."""
     old, new = many(20), many(20, salt=1)
     last = {name: found for name, found in new.items() if name != "p005"}
     zlib, newer = {"zlib": records([900])}, {"zlib": records([901], versions=["1.1"])}
     states = [old | zlib, new | zlib, new | newer, last | newer]
-    text = weeks(tmp_path, monkeypatch, CONFIG, *states)[-1]
+    text = weeks(made, CONFIG, *states)[-1]
     assert (
         "re-concretize lock files made against develop before then, or later with zlib 1.0 (not from a snapshot)."
         in text
     )
 
 
-def test_what_is_required_is_what_a_snapshot_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_required_is_what_a_snapshot_has(made: Made) -> None:
     """Where no snapshot has the version of before, an older one of a snapshot will do."""
     rest = many(20)
     snapshot = catalogue(rest | {"mpi": records([1], versions=["5.7"])}, "develop-2025-06-01")
@@ -228,20 +229,20 @@ def test_what_is_required_is_what_a_snapshot_has(tmp_path: Path, monkeypatch: py
         catalogue(rest | {"mpi": records([2 + n], versions=[v])}) | snapshot for n, v in enumerate(("5.8", "1.0"))
     ]
     config = CONFIG.replace("changes: [all],", "match: {tags: develop},")
-    readers = Readers(tmp_path, monkeypatch, *states, config=config)
+    readers = made(*states, config=config)
     readers.go_on()
     text = body(readers.site.told()[-1])
     assert "require mpi@5.7 or newer before you re-concretize" in text
     assert "The snapshot develop-2025-06-01 still has mpi@5.7" in text
 
 
-def test_what_may_be_pruned_may_be_in_a_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_may_be_pruned_may_be_in_a_snapshot(made: Made) -> None:
     """The snapshot is named beside the copy."""
     rest = many(20)
     snapshot = catalogue(rest | {"one": in_ml(1)}, "develop-2025-06-01")
     states = [catalogue(rest | {"one": found}) | snapshot for found in (in_ml(1), unbuilt(in_ml(1)))]
     config = CONFIG.replace("changes: [all],", "match: {tags: develop},")
-    readers = Readers(tmp_path, monkeypatch, *states, config=config)
+    readers = made(*states, config=config)
     readers.go_on()
     text = body(readers.site.told()[-1])
     assert "may be pruned at any time. develop-2025-06-01 has it, too, but may be removed without notice." in text

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from helpers import catalogue, records
 from mailservers import free_port, post
-from station import Site
+from station import Site, begun
 
 from cachewatch.config.value_types_and_secrets import PostgresAddress
 from cachewatch.errors import CachewatchError, DamagedRow, StateError
@@ -91,9 +91,7 @@ def test_what_upstream_forgot_is_said_once(site: Site) -> None:
 @pytest.mark.only_sqlite
 def test_one_host_alone_waits_for_nobody(tmp_path: Path) -> None:
     """A clone that is gone is a failure, which operators hear of."""
-    site = Site(tmp_path, STATES)
-    site.configure(CONFIG.replace("HOST", "state"))
-    site.run()
+    site = begun(tmp_path, STATES, CONFIG.replace("HOST", "state"))
     site.publish(1)
     context = site.open()
     with closing(context.database):

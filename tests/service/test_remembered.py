@@ -1,12 +1,12 @@
 """What a subscription remembers: what went and is back, told once; snapshots; what is missing and suspicious."""
 
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 from helpers import catalogue, lock, records, spec_hash
-from readers import CONFIG, DAY, Packages, Readers, body, many
-from station import Site
+from readers import CONFIG, DAY, Made, Packages, Readers, body, many
 
 from cachewatch.core.statement_kinds import Statement, StatementKind
 from cachewatch.operators import alerts_summary_actions
@@ -17,6 +17,12 @@ HOUR = timedelta(hours=1)
 MANY: Packages = {f"package-{number}": records(range(10 * number, 10 * number + 4)) for number in range(8)}
 ZLIB: Packages = {"zlib": records(range(900, 905))}
 NEWER: Packages = {"zlib": records(range(910, 915), versions=["1.3.2"])}
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
+    """Make readers of a site in the folder of this test."""
+    return partial(Readers, tmp_path, monkeypatch)
 
 
 def in_stack(count: int) -> dict[str, bytes]:
@@ -34,11 +40,11 @@ def said(found: list[Statement]) -> list[tuple[str, str, int]]:
     return [(one.kind, one.name, len(one.packages)) for one in found]
 
 
-def test_a_package_that_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_that_is_back(made: Made) -> None:
     """It is told once, and when it goes and comes again it is told anew."""
     gone = catalogue(MANY)
     states = catalogue(MANY | ZLIB), gone, catalogue(MANY | NEWER), gone, catalogue(MANY | NEWER)
-    readers = Readers(tmp_path, monkeypatch, *states)
+    readers = made(*states)
     commits = readers.site.commits
     assert said(readers.go_on()) == [("package-removed", "zlib", 1)]
     assert readers.remembered() == [("package", "zlib", commits[0], 1)]
@@ -55,14 +61,12 @@ def test_a_package_that_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lost", [150, 60], ids=["suspicious", "some"])
-def test_much_that_goes_and_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int) -> None:
+def test_much_that_goes_and_returns(made: Made, lost: int) -> None:
     """One statement, nothing is new, and the upgrades are told as what they are."""
     whole, rest = many(200), many(200 - lost, first=lost)
     back = whole | many(10, "1.1", salt=1)
     config = CONFIG.replace("channels: [files]}", "channels: [files], limit: {hold_above: 1000}}")
-    readers = Readers(
-        tmp_path, monkeypatch, catalogue(whole), catalogue(rest), catalogue(rest), catalogue(back), config=config
-    )
+    readers = made(catalogue(whole), catalogue(rest), catalogue(rest), catalogue(back), config=config)
     readers.go_on()
     if readers.site.held():
         alerts_summary_actions.release(readers.site.open(), "ml")
@@ -76,19 +80,7 @@ def test_much_that_goes_and_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.slow
-def test_what_is_back_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only what came back since is named, of what was missing then."""
-    states = [many(20), many(10), many(14), many(20)]
-    readers = Readers(tmp_path, monkeypatch, *map(catalogue, states))
-    readers.go_on()
-    (first,) = readers.go_on()
-    assert (len(first.packages), first.of_packages) == (4, 10)
-    (second,) = readers.go_on()
-    assert (len(second.packages), second.of_packages) == (6, 6)
-
-
-@pytest.mark.slow
-def test_several_losses_between_two_digests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_losses_between_two_digests(made: Made) -> None:
     """They are told apart; what had changed before the loss, which no digest told, is told when it is back."""
     upgraded = many(4, "1.1", salt=1)
     states = [
@@ -101,7 +93,7 @@ def test_several_losses_between_two_digests(tmp_path: Path, monkeypatch: pytest.
     config = CONFIG.replace("when: each revision", "when: daily 07:30").replace(
         "changes: [all]", "changes: [all], limit: {hold_for: 1h}"
     )
-    readers = Readers(tmp_path, monkeypatch, *map(catalogue, states), config=config)
+    readers = made(*map(catalogue, states), config=config)
     readers.go_on(3 * DAY, steps=3)
     commits = readers.site.commits
     assert set(readers.remembered()) == {("package", "", commits[1], 3), ("package", "", commits[2], 7)}
@@ -111,8 +103,8 @@ def test_several_losses_between_two_digests(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.slow
-def test_a_stack_that_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    readers = Readers(tmp_path, monkeypatch, *map(in_stack, (8, 0, 6, 8)))
+def test_a_stack_that_is_back(made: Made) -> None:
+    readers = made(*map(in_stack, (8, 0, 6, 8)))
     assert said(readers.go_on()) == [("stack-removed", "ml", 8)]
     assert readers.remembered() == [("stack", "ml", readers.site.commits[0], 8)]
     found = readers.go_on()
@@ -123,13 +115,13 @@ def test_a_stack_that_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.slow
-def test_a_place_that_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_place_that_is_back(made: Made) -> None:
     """A package that a stack builds again for a target is in no new place; another one is."""
     old, other = records([1], target="zen4"), records([2])
     whole = many(20) | {"one": old + other, "two": records([3])}
     lost = whole | {"one": other}
     back = whole | {"two": records([3, 4], target="zen4")[1:] + whole["two"]}
-    readers = Readers(tmp_path, monkeypatch, *map(catalogue, (whole, lost, back)))
+    readers = made(*map(catalogue, (whole, lost, back)))
     assert said(readers.go_on()) == [("place-lost", "e4s (zen4)", 1)]
     assert said(readers.go_on()) == [("returned", "e4s (zen4)", 1), ("place-gained", "", 1)]
     text = readers.site.told()[-1]
@@ -138,12 +130,12 @@ def test_a_place_that_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.slow
-def test_a_machine_that_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_that_is_back(made: Made) -> None:
     """Stacks that build a package again for an operating system are named, beside the system that replaced it."""
     stacks = {"stacks": ["e4s", "ml"], "target": "zen4"}
     old, other = records([1], os="ubuntu24.04", **stacks), records([2], os="rhel9", **stacks)
     states = (many(20) | {"one": found} for found in (old, other, old + other))
-    readers = Readers(tmp_path, monkeypatch, *map(catalogue, states))
+    readers = made(*map(catalogue, states))
     places = ["e4s (ubuntu24.04, zen4)", "ml (ubuntu24.04, zen4)"]
     lost = [("machine-lost", place, 1) for place in places]
     assert said(readers.go_on()) == [*lost, ("widened", "", 1)]
@@ -156,11 +148,11 @@ def test_a_machine_that_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert readers.remembered() == []
 
 
-def test_a_tag_that_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tag_that_is_back(made: Made) -> None:
     """Its packages went with it and are back with it."""
     develop = catalogue(MANY)
     back = develop | catalogue(ZLIB | {"new": records([990])}, tag="v1.0")
-    readers = Readers(tmp_path, monkeypatch, develop | catalogue(ZLIB, tag="v1.0"), develop, develop, back)
+    readers = made(develop | catalogue(ZLIB, tag="v1.0"), develop, develop, back)
     assert said(readers.go_on()) == [("tag-removed", "v1.0", 1)]
     assert readers.remembered() == [("tag", "v1.0", readers.site.commits[0], 1)]
     readers.go_on()
@@ -169,9 +161,9 @@ def test_a_tag_that_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.slow
-def test_what_was_not_told_is_remembered_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_not_told_is_remembered_too(made: Made) -> None:
     """Whatever became of the digest: told, released, dropped, or of kinds that nobody asked for."""
-    readers = Readers(tmp_path, monkeypatch, catalogue(MANY | ZLIB), catalogue(MANY), catalogue(MANY | NEWER))
+    readers = made(catalogue(MANY | ZLIB), catalogue(MANY), catalogue(MANY | NEWER))
     other = "  {name}: {when: each revision, changes: [{changes}], channels: [files], limit: {hold_above: 1}}\n"
     more = [("released", "all"), ("dropped", "all"), ("upgrades", "upgraded")]
     text = "".join(other.replace("{name}", name).replace("{changes}", changes) for name, changes in more)
@@ -189,15 +181,13 @@ def test_what_was_not_told_is_remembered_too(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.slow
-def test_what_urgent_readers_were_told_is_back_in_the_regular_digest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_urgent_readers_were_told_is_back_in_the_regular_digest(made: Made) -> None:
     """Though nothing changed between two regular digests."""
     config = CONFIG.replace(
         "when: each revision,", "when: monthly 20 07:30, urgent: {changes: [gone], channels: [files]},"
     )
     both = catalogue(MANY | ZLIB)
-    readers = Readers(tmp_path, monkeypatch, both, catalogue(MANY), both, config=config)
+    readers = made(both, catalogue(MANY), both, config=config)
     assert said(readers.go_on()) == [("package-removed", "zlib", 1)]
     assert readers.made[0].is_urgent
     assert readers.go_on() == []
@@ -208,8 +198,8 @@ def test_what_urgent_readers_were_told_is_back_in_the_regular_digest(
 
 
 @pytest.mark.slow
-def test_what_is_long_ago_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    readers = Readers(tmp_path, monkeypatch, catalogue(MANY | ZLIB), catalogue(MANY), catalogue(MANY))
+def test_what_is_long_ago_is_forgotten(made: Made) -> None:
+    readers = made(catalogue(MANY | ZLIB), catalogue(MANY), catalogue(MANY))
     readers.site.configure(CONFIG.replace("version: 1", "version: 1\nretention: {metadata: 60d, payload: 10d}"))
     readers.go_on()
     readers.site.now += 59 * DAY
@@ -221,12 +211,12 @@ def test_what_is_long_ago_is_forgotten(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.slow
-def test_a_package_that_one_snapshot_lacks_is_back_in_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_that_one_snapshot_lacks_is_back_in_the_next(made: Made) -> None:
     """It is compared with the snapshot that had it."""
     first = catalogue(MANY | ZLIB, tag="develop-2025-06-01")
     second = first | catalogue(MANY, tag="develop-2025-06-08")
     third = second | catalogue(MANY | NEWER, tag="develop-2025-06-15")
-    readers = Readers(tmp_path, monkeypatch, first, second, third)
+    readers = made(first, second, third)
     assert ("package-removed", "zlib", 1) in said(readers.go_on())
     found = said(readers.go_on())
     assert ("returned", "zlib", 1) in found
@@ -247,16 +237,16 @@ def tags(*found: Packages | None) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-def test_a_new_snapshot_that_takes_the_place_of_the_oldest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_snapshot_that_takes_the_place_of_the_oldest(made: Made) -> None:
     """It is told though its kind is the only one that was asked for."""
     states = tags(EIGHT, EIGHT), tags(None, EIGHT, EIGHT | NEW)
-    readers = Readers(tmp_path, monkeypatch, *states, config=CONFIG.replace("[all]", "[tag-added]"))
+    readers = made(*states, config=CONFIG.replace("[all]", "[tag-added]"))
     assert said(readers.go_on()) == [("tag-added", "develop-2026-01-18", 0)]
 
 
 @pytest.mark.slow
-def test_of_several_new_snapshots_the_newest_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    readers = Readers(tmp_path, monkeypatch, tags(EIGHT), tags(EIGHT, EIGHT | HDF5, EIGHT | NEW))
+def test_of_several_new_snapshots_the_newest_is_compared(made: Made) -> None:
+    readers = made(tags(EIGHT), tags(EIGHT, EIGHT | HDF5, EIGHT | NEW))
     found = said(readers.go_on())
     names = ["develop-2026-01-11", "develop-2026-01-18"]
     assert found == [*(("tag-added", name, 0) for name in names), ("package-added", "py-new", 1)]
@@ -266,10 +256,10 @@ def test_of_several_new_snapshots_the_newest_is_compared(tmp_path: Path, monkeyp
 
 
 @pytest.mark.slow
-def test_a_pin_is_what_a_new_snapshot_is_compared_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pin_is_what_a_new_snapshot_is_compared_with(made: Made) -> None:
     states = tags(EIGHT | HDF5), tags(EIGHT | HDF5, EIGHT), tags(EIGHT | HDF5, EIGHT, EIGHT | NEW)
     config = CONFIG.replace("channels: [files]}", "channels: [files], match: {pinned: develop-2026-01-04}}")
-    readers = Readers(tmp_path, monkeypatch, *states, config=config)
+    readers = made(*states, config=config)
     readers.go_on()
     found = said(readers.go_on())
     assert ("package-removed", "hdf5", 1) in found
@@ -277,11 +267,11 @@ def test_a_pin_is_what_a_new_snapshot_is_compared_with(tmp_path: Path, monkeypat
 
 
 @pytest.mark.slow
-def test_what_is_still_missing_is_said_for_three_snapshots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_still_missing_is_said_for_three_snapshots(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     all_states = [EIGHT | HDF5, *[EIGHT] * 4]
     states = [tags(*all_states[: count + 1]) for count in range(len(all_states))]
     monkeypatch.setattr("cachewatch.service.missing_and_returned._MOST_TIMES", 2)
-    readers = Readers(tmp_path, monkeypatch, *states)
+    readers = made(*states)
     assert ("package-removed", "hdf5", 1) in said(readers.go_on())
     missing = []
     for _ in range(3):
@@ -296,12 +286,10 @@ _TO_THE_20TH = 20 * DAY
 
 
 @pytest.mark.slow
-def test_much_that_went_in_one_of_several_revisions_is_suspicious(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_much_that_went_in_one_of_several_revisions_is_suspicious(made: Made) -> None:
     """Whatever else happened between two digests."""
     states = [many(40), many(40) | many(2, "1.1", salt=1), many(15, first=25), many(15, first=25) | NEWER]
-    readers = Readers(tmp_path, monkeypatch, *map(catalogue, states), config=WEEKLY)
+    readers = made(*map(catalogue, states), config=WEEKLY)
     kinds = {one.kind: one for one in readers.go_on(_TO_THE_20TH, steps=3)}
     assert StatementKind.PACKAGE_REMOVED not in kinds
     assert len(kinds[StatementKind.SUSPICIOUS].packages) == 25
@@ -309,38 +297,22 @@ def test_much_that_went_in_one_of_several_revisions_is_suspicious(
 
 
 @pytest.mark.slow
-def test_what_went_bit_by_bit_is_not_suspicious(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_went_bit_by_bit_is_not_suspicious(made: Made) -> None:
     states = [many(40 - 6 * number, first=6 * number) for number in range(6)]
-    readers = Readers(tmp_path, monkeypatch, *map(catalogue, states), config=WEEKLY)
+    readers = made(*map(catalogue, states), config=WEEKLY)
     kinds = {one.kind for one in readers.go_on(_TO_THE_20TH, steps=5)}
     assert kinds == {StatementKind.PACKAGE_REMOVED, StatementKind.TURNOVER}
     assert readers.site.held() == []
     assert len(readers.remembered()) == 5
 
 
-@pytest.mark.slow
-def test_places_that_went_in_one_of_several_revisions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trees show that documents changed, and comparing them that nobody builds them any more."""
-    whole = many(20)
-    none = {name: [one | {"stacks": ["root"]} for one in found] for name, found in whole.items()}
-    states = [whole, none | many(2), none | many(2) | ZLIB, whole | ZLIB]
-    readers = Readers(
-        tmp_path, monkeypatch, *map(catalogue, states), config=CONFIG.replace("each revision", "daily 07:30")
-    )
-    assert StatementKind.SUSPICIOUS in {one.kind for one in readers.go_on(DAY, steps=2)}
-    alerts_summary_actions.release(readers.site.open(), "ml")
-    ((kind, name, _, missing),) = readers.remembered()
-    assert (kind, name, missing) == ("package", "", 18)
-    assert said(readers.go_on()) == [("returned", "", 18)]
-
-
 @pytest.mark.nightly
 @pytest.mark.slow
-def test_what_is_missing_for_long_is_a_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_missing_for_long_is_a_loss(made: Made) -> None:
     """Once, with the first digest more than fourteen days after it went."""
     lost = many(15, first=25)
     later = [lost | many(1, f"1.{number}", first=30, salt=number + 1) for number in range(17)]
-    readers = Readers(tmp_path, monkeypatch, *map(catalogue, [many(40), lost, *later]))
+    readers = made(*map(catalogue, [many(40), lost, *later]))
     readers.go_on()
     readers.site.now += 2 * DAY
     readers.site.run()
@@ -374,57 +346,19 @@ URGENT = CONFIG.replace(
     ],
     ids=["upgrade", "old-snapshot", "gone", "new-snapshot-lacks"],
 )
-def test_what_is_urgent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, states: list[dict[str, bytes]], *, urgent: bool
-) -> None:
+def test_what_is_urgent(made: Made, states: list[dict[str, bytes]], *, urgent: bool) -> None:
     """Only what is gone from a tag that changes."""
-    readers = Readers(
-        tmp_path, monkeypatch, *states, config=URGENT.replace("when: each revision", "when: monthly 20 07:30")
-    )
+    readers = made(*states, config=URGENT.replace("when: each revision", "when: monthly 20 07:30"))
     readers.go_on()
     assert [digest.is_urgent for digest in readers.made] == [True] * urgent
 
 
-@pytest.mark.slow
-def test_who_got_the_urgent_digest_does_not_get_the_same_at_once(tmp_path: Path) -> None:
-    site = Site(tmp_path, [catalogue(MANY | ZLIB), catalogue(MANY), catalogue(dict([*MANY.items()][1:]) | NEWER)])
-    box = '{type: maildir, from: c@example.org, path: "{folder}/box"}'
-    config = URGENT.replace("channels:\n", f"channels:\n  box: {box}\n").replace(
-        "channels: [files]", "channels: [box], to: [ann@example.org]"
-    )
-    site.configure(config)
-    site.run()
-    site.publish(1)
-    site.run(later=DAY)
-    assert [(each.channel, each.message_id is not None) for each in site.deliveries()] == [("box", True)]
-    assert [stored.stream for stored in site.digests()] == ["urgent"]
-    site.publish(2)
-    site.run(later=DAY)
-    assert [stored.stream for stored in site.digests()] == ["urgent", "urgent", "regular"]
-
-
-@pytest.mark.slow
-def test_a_pin_that_is_gone_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what its last documents had that the newest snapshot lacks."""
-    states = [tags(EIGHT | HDF5, EIGHT), tags(None, EIGHT), tags(None, EIGHT, EIGHT)]
-    config = CONFIG.replace("channels: [files]}", "channels: [files], match: {pinned: develop-2026-01-04}}")
-    readers = Readers(tmp_path, monkeypatch, *states, config=config)
-    readers.go_on()
-    (pin,) = readers.made[0].pinned
-    assert (pin.is_gone, pin.newest) == (True, "develop-2026-01-11")
-    assert pin.statements is not None
-    assert ("package-removed", "hdf5", 1) in said(list(pin.statements))
-    readers.go_on()
-    assert readers.made[0].pinned == ()
-    assert readers.made[0].tags[-1].report.before.tag == "develop-2026-01-11"
-
-
-def test_a_pin_that_is_gone_is_compared_with_where_to_move(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pin_that_is_gone_is_compared_with_where_to_move(made: Made) -> None:
     """That is not the newest snapshot, if that lacks something and another one does not."""
     newer = EIGHT | {"p000": records([900], versions=["1.1"])}
     states = [tags(EIGHT | HDF5), tags(EIGHT | HDF5, newer | HDF5), tags(None, newer | HDF5, newer)]
     config = CONFIG.replace("channels: [files]}", "channels: [files], match: {pinned: develop-2026-01-04}}")
-    readers = Readers(tmp_path, monkeypatch, *states, config=config)
+    readers = made(*states, config=config)
     readers.go_on()
     readers.go_on()
     text = body(readers.site.told()[-1])
@@ -436,12 +370,10 @@ def test_a_pin_that_is_gone_is_compared_with_where_to_move(tmp_path: Path, monke
     assert text.count(third) == 2
 
 
-def test_a_pin_that_is_gone_with_nothing_better_than_the_newest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pin_that_is_gone_with_nothing_better_than_the_newest(made: Made) -> None:
     """Readers are not told to move, and not to move, at once."""
     config = CONFIG.replace("channels: [files]}", "channels: [files], match: {pinned: develop-2026-01-04}}")
-    readers = Readers(tmp_path, monkeypatch, tags(EIGHT | HDF5), tags(None, EIGHT), config=config)
+    readers = made(tags(EIGHT | HDF5), tags(None, EIGHT), config=config)
     readers.go_on()
     text = body(readers.site.told()[-1])
     assert text.startswith(
@@ -451,10 +383,10 @@ def test_a_pin_that_is_gone_with_nothing_better_than_the_newest(
 
 
 @pytest.mark.slow
-def test_a_pin_that_nobody_ever_saw_is_a_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pin_that_nobody_ever_saw_is_a_mistake(made: Made) -> None:
     """Operators are told once, readers never."""
     config = CONFIG.replace("channels: [files]}", "channels: [files], match: {pinned: develop-2025-13-40}}")
-    readers = Readers(tmp_path, monkeypatch, tags(EIGHT), tags(EIGHT, EIGHT), tags(EIGHT, EIGHT, EIGHT), config=config)
+    readers = made(tags(EIGHT), tags(EIGHT, EIGHT), tags(EIGHT, EIGHT, EIGHT), config=config)
     for _ in range(2):
         readers.go_on()
         assert readers.made[0].pinned == ()
@@ -462,13 +394,13 @@ def test_a_pin_that_nobody_ever_saw_is_a_mistake(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.slow
-def test_what_readers_are_to_do_is_said_again_after_a_month(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_readers_are_to_do_is_said_again_after_a_month(made: Made, tmp_path: Path) -> None:
     """With the day since when, until it is done: another lock file is none that still has to be."""
     file = tmp_path / "spack.lock"
     lock(file, ("hdf5", "1.14", spec_hash(500)), ("p000", "1.0", spec_hash(0)))
     config = CONFIG.replace("[all]", f"[all], match: {{environment: {file}}}")
     states = [catalogue(EIGHT | HDF5), *(catalogue(EIGHT | many(number, first=100)) for number in range(5))]
-    readers = Readers(tmp_path, monkeypatch, *states, config=config)
+    readers = made(*states, config=config)
     readers.go_on()
     (action,) = readers.made[0].assessment.actions
     assert (action.verb, action.names, action.since) == ("build", ("hdf5",), "")
@@ -483,15 +415,13 @@ def test_what_readers_are_to_do_is_said_again_after_a_month(tmp_path: Path, monk
 
 @pytest.mark.slow
 @pytest.mark.parametrize("urgent", ["", "urgent: {changes: [gone], channels: [desk]}, "], ids=["regular", "urgent"])
-def test_an_announced_wave_is_remembered_until_it_is_pruned(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, urgent: str
-) -> None:
+def test_an_announced_wave_is_remembered_until_it_is_pruned(made: Made, urgent: str) -> None:
     """With the revision and the number of old builds; an urgent digest does not tell of the prune."""
     old, new = many(10), many(10, salt=1)
     both = {name: [*([one | {"stacks": ["root"]} for one in old[name]]), *new[name]] for name in old}
     states = map(catalogue, [old, both, both | ZLIB, new | ZLIB])
     config = CONFIG.replace("changes: [all],", f"changes: [all], {urgent}")
-    readers = Readers(tmp_path, monkeypatch, *states, config=config)
+    readers = made(*states, config=config)
     readers.go_on()
     with readers.site.open().database.read() as connection:
         wave = cursors.remembered_by(connection, "ml").wave("public", "develop")
@@ -504,31 +434,29 @@ def test_an_announced_wave_is_remembered_until_it_is_pruned(
         assert cursors.remembered_by(connection, "ml").wave("public", "develop") is None
 
 
-def test_an_older_snapshot_brings_nothing_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_snapshot_brings_nothing_back(made: Made) -> None:
     """What a branch lost is not back because a snapshot of the same name has had it all the time."""
     snapshot = catalogue(MANY | ZLIB, "develop-2025-06-01")
     newer = catalogue(MANY, "develop-2025-06-03")
     states = [catalogue(MANY | ZLIB) | snapshot, catalogue(MANY) | snapshot, catalogue(MANY) | snapshot | newer]
-    readers = Readers(tmp_path, monkeypatch, *states)
+    readers = made(*states)
     assert said(readers.go_on()) == [("package-removed", "zlib", 1)]
     kinds = [kind for kind, _, _ in said(readers.go_on())]
     assert kinds == ["tag-added", "package-removed"]
 
 
-def test_that_all_hashes_are_gone_is_told_where_rebuilds_are_hidden(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_that_all_hashes_are_gone_is_told_where_rebuilds_are_hidden(made: Made) -> None:
     """Lock files miss them, whether somebody wants to know of rebuilds or not."""
     again = {name: records([1000 + 10 * n + m for m in range(4)]) for n, name in enumerate(MANY)}
     config = CONFIG.replace("changes: [all]", "changes: [upgraded]")
-    readers = Readers(tmp_path, monkeypatch, catalogue(MANY), catalogue(again), config=config)
+    readers = made(catalogue(MANY), catalogue(again), config=config)
     assert said(readers.go_on()) == [("turnover", "", 8)]
 
 
-def test_a_snapshot_that_went_lost_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_that_went_lost_nothing(made: Made) -> None:
     """Its packages went with it: they are no losses of places, and the table does not list them."""
     first, second = (catalogue(MANY, f"develop-2025-06-0{day}") for day in (1, 2))
-    readers = Readers(tmp_path, monkeypatch, first | second, second | catalogue(MANY, "develop-2025-06-03"))
+    readers = made(first | second, second | catalogue(MANY, "develop-2025-06-03"))
     readers.go_on()
     (digest,) = readers.made
     assert not digest.assessment.losses
@@ -537,13 +465,11 @@ def test_a_snapshot_that_went_lost_nothing(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("lost", "is_over"), [(5, False), (14, True)])
-def test_the_end_of_a_wait_is_said_to_those_who_wait(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int, is_over: bool
-) -> None:
+def test_the_end_of_a_wait_is_said_to_those_who_wait(made: Made, lost: int, is_over: bool) -> None:
     """Nobody was to wait for the return of packages that went in the usual way."""
     states = [many(20), many(20 - lost, first=lost), many(20)]
     config = CONFIG.replace("changes: [all]", "changes: [all], limit: {hold_for: 1h}")
-    readers = Readers(tmp_path, monkeypatch, *map(catalogue, states), config=config)
+    readers = made(*map(catalogue, states), config=config)
     readers.go_on()
     for _ in range(4):
         readers.site.run(later=HOUR)
@@ -552,7 +478,7 @@ def test_the_end_of_a_wait_is_said_to_those_who_wait(
     assert ("The wait is over." in readers.site.told()[-1]) is is_over
 
 
-def test_a_wait_lasts_while_packages_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wait_lasts_while_packages_are_missing(made: Made, tmp_path: Path) -> None:
     """Digests in between say so again, and offer neither what is new nor other builds of what is missing."""
     rest = many(6, first=14)
     newer = rest | many(1, "1.1", first=14, salt=1)
@@ -563,7 +489,7 @@ def test_a_wait_lasts_while_packages_are_missing(tmp_path: Path, monkeypatch: py
         + f'  env: {{when: each revision, channels: [files], limit: {{hold_for: 1h}}, match: {{environment: "{ours}"}}}}\n'
     )
     states = [many(20), rest, newer, many(20) | many(1, "1.1", first=14, salt=1)]
-    readers = Readers(tmp_path, monkeypatch, *map(catalogue, states), config=config)
+    readers = made(*map(catalogue, states), config=config)
     readers.go_on()
     for _ in range(4):
         readers.site.run(later=HOUR)
@@ -581,12 +507,12 @@ def test_a_wait_lasts_while_packages_are_missing(tmp_path: Path, monkeypatch: py
     assert "since 3 June: re-concretize for 1 of your 10 binaries: p014 1.0 is gone, 1.1 is there" in text
 
 
-def test_what_was_asked_before_a_wait_is_due_again_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_asked_before_a_wait_is_due_again_after_it(made: Made) -> None:
     """Nobody sees whether readers re-concretized their lock files, so they are asked again, with the day; not for ever."""
     again = many(20, salt=1)
     states = [many(20), again, many(6, first=14, salt=1), again]
     config = CONFIG.replace("changes: [all]", "changes: [all], limit: {hold_for: 1h}")
-    readers = Readers(tmp_path, monkeypatch, *map(catalogue, states), config=config)
+    readers = made(*map(catalogue, states), config=config)
     readers.go_on()
     assert "Re-concretize lock files made against develop before 2 June" in body(readers.site.told()[-1])
     readers.go_on()
@@ -600,12 +526,12 @@ def test_what_was_asked_before_a_wait_is_due_again_after_it(tmp_path: Path, monk
     assert "spack -e . concretize --force" in text
 
 
-def test_a_wait_is_over_when_what_is_missing_is_a_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wait_is_over_when_what_is_missing_is_a_loss(made: Made) -> None:
     """After two weeks nobody waits for it any longer."""
     rest = many(6, first=14)
     states = [many(20), rest, *[rest | many(1, "1.1", first=14, salt=1)] * 18]
     config = CONFIG.replace("changes: [all]", "changes: [all], limit: {hold_for: 1h}")
-    readers = Readers(tmp_path, monkeypatch, *map(catalogue, states), config=config)
+    readers = made(*map(catalogue, states), config=config)
     readers.go_on()
     for _ in range(4):
         readers.site.run(later=HOUR)
@@ -614,7 +540,7 @@ def test_a_wait_is_over_when_what_is_missing_is_a_loss(tmp_path: Path, monkeypat
     assert "14 packages are missing since 2 June" in body(readers.site.told()[-1])
 
 
-def test_what_was_asked_is_said_until_it_is_settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_asked_is_said_until_it_is_settled(made: Made) -> None:
     """What to require comes with every advice to re-concretize, and what was pruned as announced is named once."""
     rest = many(20)
     first = rest | {
@@ -630,7 +556,7 @@ def test_what_was_asked_is_said_until_it_is_settled(tmp_path: Path, monkeypatch:
     pruned = {name: found for name, found in rebuilt.items() if name != "going"}
     settled = pruned | {"openmpi": records([6], versions=["5.9.0"]), "gone": records([7])}
     states = [first, older, rebuilt, pruned, settled, settled | many(20)]
-    readers = Readers(tmp_path, monkeypatch, *map(catalogue, states))
+    readers = made(*map(catalogue, states))
     texts = []
     for _ in states[1:]:
         readers.go_on()

@@ -9,7 +9,7 @@ from conftest import Run
 from helpers import catalogue, records
 from mailservers import post
 from sqlite_files import opened
-from station import Site
+from station import MAIL_CONFIG, Site, growing
 
 from cachewatch.errors import UsageError
 from cachewatch.operators import alerts_summary_actions
@@ -18,20 +18,12 @@ from cachewatch.store.deliveries import DeliveryState, suppress_address
 pytestmark = pytest.mark.usefixtures("loopback")
 
 DAY = timedelta(days=1)
-BASE = {"zlib": records(range(3))}
-STATES = [catalogue(BASE | {f"change-{n}": records([100 + n]) for n in range(count)}) for count in range(5)]
-CONFIG = """\
-version: 1
-state: {folder}/state
-sources: {public: {git: {folder}/upstream.git, stale_after: 4000d}}
-channels:
-  mail: {type: email, from: cachewatch@example.org, smtp: {host: 127.0.0.1, port: {port}, security: none}}
-  feed: {type: feed, path: "{folder}/out/{subscription}.atom"}
-  desk: {type: file, path: "{folder}/desk/{subscription}/{key}.{ext}", formats: [txt]}
-operators: {channels: [desk]}
-subscriptions:
-  ml: {to: [kim@example.org], channels: [mail, feed], changes: [all]}
-"""
+STATES = growing(5)
+CONFIG = (
+    MAIL_CONFIG.replace("400d", "4000d")
+    .replace("  desk:", '  feed: {type: feed, path: "{folder}/out/{subscription}.atom"}\n  desk:')
+    .replace("kim@example.org, lee@example.org], channels: [mail]", "kim@example.org], channels: [mail, feed]")
+)
 
 
 def payloads(site: Site) -> dict[str, list[int]]:
@@ -49,14 +41,12 @@ def play(site: Site, *, config: str = CONFIG, replies: dict[str, str] | None = N
         site.configure(config.replace("{port}", str(server.port)))
         site.run()
         for number in (1, 2):
-            site.publish(number)
-            site.run(later=DAY)
+            site.run(number, later=DAY)
 
 
 def wait(site: Site, days: int) -> None:
     """Let days pass in which the service runs, and make a pass at their end."""
-    site.now += days * DAY
-    site.run()
+    site.run(later=days * DAY)
 
 
 @pytest.mark.slow
@@ -74,8 +64,7 @@ def test_a_tag_that_was_gone_for_longer_than_anything_is_kept_is_forgotten(tmp_p
     with post() as server:
         site.configure(CONFIG.replace("{port}", str(server.port)) + "retention: {metadata: 40d}\n")
         site.run()
-        site.publish(1)
-        site.run(later=DAY)
+        site.run(1, later=DAY)
         assert vanished() == 1
         wait(site, 45)
 
@@ -95,9 +84,8 @@ def test_bytes_go_after_a_month_and_the_rest_later(tmp_path: Path, run: Run) -> 
     first = site.deliveries()[0]
     shown = run("deliveries", "show", first.id, "--config", tmp_path / "cachewatch.yaml")
     assert "change-0" in shown.output
-    raw = run("deliveries", "show", first.id, "--raw", "--config", tmp_path / "cachewatch.yaml")
-    assert raw.exit_code == 2
-    assert "retention: payload" in raw.error
+    error = run("deliveries", "show", first.id, "--raw", "--config", tmp_path / "cachewatch.yaml").error_of(2)
+    assert "retention: payload" in error
     with pytest.raises(UsageError, match="retention: payload"):
         alerts_summary_actions.resend(site.open(), first.id)
     wait(site, 60)
@@ -109,8 +97,7 @@ def test_a_feed_keeps_all_of_its_entries_the_newest_first(tmp_path: Path) -> Non
     site = Site(tmp_path, STATES)
     play(site)
     wait(site, 40)
-    site.publish(3)
-    site.run(later=DAY)
+    site.run(3, later=DAY)
     feed = (tmp_path / "out" / "ml.atom").read_text()
     published = re.findall("<published>(.*)</published>", feed)
     assert len(published) == 3
@@ -127,11 +114,8 @@ def test_what_waits_or_can_be_retried_keeps_its_bytes(tmp_path: Path) -> None:
 
 
 def test_bytes_are_not_kept_longer_than_what_they_belong_to(tmp_path: Path, run: Run) -> None:
-    site = Site(tmp_path, STATES[:1])
-    site.configure(CONFIG.replace("{port}", "25") + "retention: {payload: 30d, metadata: 20d}\n")
-    done = run("config", "check", "--config", tmp_path / "cachewatch.yaml")
-    assert done.exit_code == 2
-    assert "metadata" in done.error
+    Site(tmp_path, STATES[:1], CONFIG.replace("{port}", "25") + "retention: {payload: 30d, metadata: 20d}\n")
+    assert "metadata" in run("config", "check", "--config", tmp_path / "cachewatch.yaml").error_of(2)
 
 
 @pytest.mark.slow
@@ -147,8 +131,7 @@ def test_who_is_suppressed_gets_nothing_of_a_digest_that_is_released(tmp_path: P
         site.configure(held.replace("{port}", str(server.port)))
         site.run()
         for number in (1, 2, 3):
-            site.publish(number)
-            site.run(later=DAY / 2)
+            site.run(number, later=DAY / 2)
         with site.open().database.write() as connection:
             suppress_address(connection, "mail", "kim@example.org", "550 5.1.1 no such user", site.now)
         (waiting,) = site.held()

@@ -23,9 +23,7 @@ subscriptions:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
-    made = Site(tmp_path, [catalogue({"zlib": records(range(3))})])
-    made.configure(CONFIG)
-    return made
+    return Site(tmp_path, [catalogue({"zlib": records(range(3))})], CONFIG)
 
 
 def publish(site: Site, at: datetime, number: int) -> None:

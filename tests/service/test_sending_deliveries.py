@@ -1,20 +1,16 @@
 """What becomes of deliveries: tried again, given up, never lost, never sent twice without need."""
 
-import signal
 import socket
-import time
-from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from conftest import Run
-from helpers import catalogue, records
-from mailservers import SWALLOW, Received, free_port, header, post, talking
+from mailservers import Received, free_port, header, post, talking
 from outgoing import read
 from servers import Says, serving
-from station import Site, running, wait_for
+from station import MAIL_CONFIG, Site, growing
 
 from cachewatch.errors import UsageError
 from cachewatch.operators import alerts_summary_actions
@@ -26,26 +22,9 @@ from cachewatch.store.health_and_alerts import ChannelHealth
 pytestmark = pytest.mark.usefixtures("loopback")
 
 HOUR = timedelta(hours=1)
-BASE = {"zlib": records(range(3))}
-STATES = [
-    catalogue(BASE | {f"change-{number}": records([100 + number]) for number in range(count)}) for count in range(5)
-]
+STATES = growing(5)
 
-CONFIG = """\
-version: 1
-state: {folder}/state
-sources: {public: {git: {folder}/upstream.git, stale_after: 400d}}
-channels:
-  mail:
-    type: email
-    from: cachewatch@example.org
-    list_domain: cachewatch.example.org
-    smtp: {host: 127.0.0.1, port: {port}, security: none}
-  desk: {type: file, path: "{folder}/desk/{subscription}/{key}.{ext}", formats: [txt]}
-operators: {channels: [desk]}
-subscriptions:
-  ml: {to: [kim@example.org, lee@example.org], channels: [mail], changes: [all]}
-"""
+CONFIG = MAIL_CONFIG
 
 
 @pytest.fixture
@@ -94,33 +73,10 @@ def span(site: Site, before: int, after: int) -> str:
 def test_everybody_gets_a_message_of_their_own(site: Site) -> None:
     with post() as server:
         configure(site, server.port)
-        site.publish(1)
-        assert site.run().dead == 0
+        assert site.run(1).dead == 0
     assert [received.recipient for received in server.received] == ["kim@example.org", "lee@example.org"]
     assert server.sessions == 1
     assert len({header(received.content, "Message-ID") for received in server.received}) == 2
-
-
-def test_a_maildir_gets_what_its_subscription_is_told(site: Site) -> None:
-    """Once, whoever it is for: its target is a folder, and no address."""
-    box = "channels:\n  box: {type: maildir, from: cachewatch@example.org, path: {folder}/box}\n"
-    site.configure(CONFIG.replace("{port}", "25").replace("channels:\n", box, 1).replace("[mail]", "[box]"))
-    site.publish(1)
-    site.run()
-    assert [each.state for each in site.deliveries() if each.channel == "box"] == [DeliveryState.SENT]
-    assert len(list((site.folder / "box" / "new").iterdir())) == 1
-
-
-@pytest.mark.slow
-@pytest.mark.both_states
-def test_what_is_accepted_is_what_was_stored(site: Site, run: Run) -> None:
-    with post() as server:
-        configure(site, server.port)
-        site.publish(1)
-        site.run()
-    for delivery, received in zip(site.deliveries(), server.received, strict=True):
-        shown = run("deliveries", "show", delivery.id, "--raw", "--config", site.folder / "cachewatch.yaml")
-        assert shown.output.encode().replace(b"\r\n", b"\n") == received.content.replace(b"\r\n", b"\n")
 
 
 @pytest.mark.slow
@@ -147,8 +103,7 @@ def test_a_server_that_asks_for_time_gets_it(site: Site) -> None:
     text = text.replace("to: [kim@example.org, lee@example.org], channels: [mail]", "channels: [chat]")
     with serving({"/": [Says(503, headers={"Retry-After": "1800"}), Says()]}) as server:
         site.configure(text.replace("{port}", "25").replace("{url}", server.url))
-        site.publish(1)
-        site.run()
+        site.run(1)
         site.run(later=timedelta(minutes=29))
         assert len(server.asked) == 1
         site.run(later=timedelta(minutes=1))
@@ -160,12 +115,9 @@ def test_a_server_that_asks_for_time_gets_it(site: Site) -> None:
 def test_after_five_days_it_is_given_up_and_operators_hear_of_it(site: Site) -> None:
     with post(by_recipient={"kim@example.org": "451 4.3.0 try later"}) as server:
         configure(site, server.port)
-        site.publish(1)
-        site.run()
-        site.now += timedelta(days=4, hours=23)
-        assert site.run().dead == 0
-        site.now += timedelta(hours=5)
-        assert site.run().dead == 1
+        site.run(1)
+        assert site.run(later=timedelta(days=4, hours=23)).dead == 0
+        assert site.run(later=timedelta(hours=5)).dead == 1
         assert site.run(later=timedelta(days=5)).dead == 0
     assert states(site) == {"kim": [DeliveryState.DEAD], "lee": [DeliveryState.SENT]}
     assert site.notices() == ["a digest could not be delivered to kim@example.org", "1 alert is open"]
@@ -177,23 +129,19 @@ def test_time_in_which_operators_were_asked_does_not_count(site: Site) -> None:
     """Released after a week, it is not given up because a server says for once to come back later."""
     with post(by_recipient={"kim@example.org": "451 4.7.1 greylisted"}) as server:
         configure(site, server.port, CONFIG.replace("changes: [all]", "changes: [all], limit: {hold_above: 1}"))
-        site.publish(2)
-        site.run()
+        site.run(2)
         assert states(site) == {"kim": [DeliveryState.HELD], "lee": [DeliveryState.HELD]}
         site.now += timedelta(days=7)
         alerts_summary_actions.release(site.open(), mails(site)[0].digest)
         assert site.run().dead == 0
-        site.now += timedelta(days=4)
-        assert site.run().dead == 0
-        site.now += timedelta(days=1)
-        assert site.run().dead == 1
+        assert site.run(later=timedelta(days=4)).dead == 0
+        assert site.run(later=timedelta(days=1)).dead == 1
 
 
 def test_a_refused_address_is_not_tried_again_and_others_go_on(site: Site) -> None:
     with post(by_recipient={"kim@example.org": "550 5.1.1 no such user"}) as server:
         configure(site, server.port)
-        site.publish(1)
-        assert site.run().dead == 1
+        assert site.run(1).dead == 1
         (notice,) = (site.folder / "desk").rglob("*.txt")  # in the same pass, though that channel had its turn
         assert "cachewatch deliveries retry 1\n" in notice.read_text()
         site.run(later=HOUR)
@@ -214,8 +162,7 @@ def test_an_address_that_refuses_digests_for_days_gets_no_more_until_restored(si
     with post(by_recipient=NO_USER) as server:
         configure(site, server.port)
         for number in range(1, 5):
-            site.publish(number)
-            site.run(later=1.5 * DAY)
+            site.run(number, later=1.5 * DAY)
         assert states(site)["kim"] == [DeliveryState.DEAD] * 3 + [DeliveryState.SUPPRESSED]
         server.by_recipient = {}
         alerts_summary_actions.restore(site.open(), "mail", "kim@example.org")
@@ -230,8 +177,7 @@ def test_refusals_within_two_days_suppress_nobody(site: Site) -> None:
     with post(by_recipient=NO_USER) as server:
         configure(site, server.port)
         for number in range(1, 5):
-            site.publish(number)
-            site.run(later=timedelta(hours=12))
+            site.run(number, later=timedelta(hours=12))
         assert states(site)["kim"] == [DeliveryState.DEAD] * 4
         server.by_recipient = {}
         alerts_summary_actions.retry(site.open(), mails(site)[0].id)
@@ -256,8 +202,7 @@ def test_digests_that_were_given_up_for_other_reasons_are_no_refusals(site: Site
             site.now += DAY
         assert states(site)["kim"] == [DeliveryState.DEAD] * 2
         server.by_recipient = NO_USER
-        site.publish(3)
-        site.run(later=2 * DAY)
+        site.run(3, later=2 * DAY)
     assert states(site)["kim"] == [DeliveryState.DEAD] * 3
     assert not read_status(site.open()).suppressed
 
@@ -268,10 +213,8 @@ def test_a_suppressed_address_is_tried_once_a_week(site: Site) -> None:
     with post(by_recipient=NO_USER) as server:
         configure(site, server.port)
         for number in (1, 2, 3):
-            site.publish(number)
-            site.run(later=2 * DAY)
-        site.publish(4)
-        site.run(later=DAY)
+            site.run(number, later=2 * DAY)
+        site.run(4, later=DAY)
         commands = len(server.commands)
         site.run(later=5 * DAY)
         assert len(server.commands) == commands
@@ -294,12 +237,10 @@ def test_what_waits_for_an_address_that_is_suppressed_is_kept_with_what_follows(
     with post(by_recipient=NO_USER) as server:
         configure(site, server.port)
         for number in (1, 2):
-            site.publish(number)
-            site.run(later=2 * DAY)
+            site.run(number, later=2 * DAY)
         server.by_recipient = {"kim@example.org": "451 4.7.1 greylisted"}
         for number in (3, 4, 3):
-            site.publish(number)
-            site.run(later=DAY)
+            site.run(number, later=DAY)
         server.by_recipient = NO_USER
         site.run(later=DAY)
         assert states(site)["kim"] == [DeliveryState.DEAD] * 3 + [DeliveryState.SUPPRESSED] * 2
@@ -322,8 +263,7 @@ def test_a_server_that_refuses_everybody_costs_nobody_a_digest(site: Site, refus
     with post(by_recipient={address: refusal.format(address) for address in everybody}) as server:
         configure(site, server.port, OPERATORS_BY_MAIL)
         for number in (1, 2, 3):
-            site.publish(number)
-            assert site.run(later=2 * DAY).dead == 0
+            assert site.run(number, later=2 * DAY).dead == 0
         assert {(each.state, each.attempts) for each in mails(site)} == {(DeliveryState.QUEUED, 0)}
         status = read_status(site.open())
         found = find_problems(status, site.open().config, site.now)
@@ -338,30 +278,13 @@ def test_a_server_that_refuses_everybody_costs_nobody_a_digest(site: Site, refus
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("other", ["550 5.1.1 no such user", "451 4.7.1 greylisted"])
-def test_one_who_is_refused_otherwise_changes_nothing_for_the_others(site: Site, other: str) -> None:
-    """The fault is still the channel's: none was accepted."""
-    refused = {"kim@example.org": other, **dict.fromkeys(READERS[1:], "550 5.7.1 Relaying denied")}
-    with post(by_recipient=refused) as server:
-        configure(site, server.port, OPERATORS_BY_MAIL)
-        site.publish(1)
-        site.run()
-        assert {each.state for each in mails(site) if each.target in READERS[1:]} == {DeliveryState.QUEUED}
-        assert channel(site).blocked_until is not None
-        server.by_recipient = {}
-        site.run(later=2 * HOUR)
-    assert spans(server.received, "eva@example.org") == [span(site, 0, 1)]
-
-
-@pytest.mark.slow
 def test_operators_are_never_suppressed(site: Site) -> None:
     """That they cannot be reached is a problem everywhere instead."""
     text = CONFIG.replace("operators: {channels: [desk]}", "operators: {channels: [mail], to: [kim@example.org]}")
     with post(by_recipient=NO_USER) as server:
         configure(site, server.port, text)
         for number in range(1, 5):
-            site.publish(number)
-            site.run(later=2 * DAY)
+            site.run(number, later=2 * DAY)
         assert set(states(site)["kim"]) == {DeliveryState.DEAD}
         with site.open().database.write() as connection:
             deliveries.suppress_address(connection, "mail", "kim@example.org", "550 no", site.now)
@@ -411,8 +334,7 @@ def test_a_server_that_cuts_the_connection_at_one_reader_delays_no_other(site: S
     with talking(talk) as port:
         configure(site, port)
         for number in (1, 2):
-            site.publish(number)
-            site.run(later=HOUR)
+            site.run(number, later=HOUR)
             assert channel(site).blocked_until is None
     assert states(site) == {"kim": ["deferred", "queued"], "lee": ["sent", "sent"]}
 
@@ -430,8 +352,7 @@ def test_a_server_that_cuts_every_connection_rests(site: Site) -> None:
 
     with talking(talk) as port:
         configure(site, port, OPERATORS_BY_MAIL)
-        site.publish(1)
-        site.run()
+        site.run(1)
     assert len(sessions) == 3
     assert channel(site).blocked_until is not None
     assert {each.attempts for each in mails(site)} == {0}
@@ -462,10 +383,8 @@ def test_a_delivery_is_given_up_only_after_several_attempts_over_a_day(site: Sit
     """Though its time is over: the service may have been off, or have waited for something else."""
     with post(by_recipient={"kim@example.org": "451 4.3.0 try later"}) as server:
         configure(site, server.port)
-        site.publish(1)
-        site.run()
-        site.now += 6 * DAY
-        assert site.run().dead == 0
+        site.run(1)
+        assert site.run(later=6 * DAY).dead == 0
         assert site.run(later=HOUR).dead == 1
 
 
@@ -475,8 +394,7 @@ def test_deliveries_are_retried_dropped_and_restored_by_filters(site: Site, run:
     with post(by_recipient=NO_USER) as server:
         configure(site, server.port)
         for number in (1, 2):
-            site.publish(number)
-            site.run(later=HOUR)
+            site.run(number, later=HOUR)
         done = run("deliveries", "retry", "--dead", "--target", "kim@example.org", *config)
         numbers = [each.id for each in mails(site) if each.target == "kim@example.org"]
         assert done.output.splitlines() == [f"{number}: due now" for number in numbers]
@@ -498,22 +416,6 @@ def desk(site: Site) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_server_that_is_away_costs_no_attempts(site: Site) -> None:
-    port = free_port()
-    configure(site, port)
-    site.publish(1)
-    for _ in range(6):
-        site.run(later=HOUR)
-    assert {each.state for each in mails(site)} <= {DeliveryState.QUEUED, DeliveryState.DEFERRED}
-    with post(port=port) as server:
-        site.run(later=5 * HOUR)
-        site.run(later=5 * HOUR)
-    assert len(server.received) == 2
-    assert {each.attempts for each in mails(site)} == {1}
-    assert site.notices() == ["the channel mail does not work", "the channel mail works again"]
-
-
-@pytest.mark.slow
 def test_a_server_that_is_away_is_asked_less_and_less_until_it_answers(site: Site) -> None:
     """Whichever message is next; and once it has answered, it is asked again as soon as before."""
     port = free_port()
@@ -528,48 +430,10 @@ def test_a_server_that_is_away_is_asked_less_and_less_until_it_answers(site: Sit
     with post(port=port) as server:
         site.run()
         assert server.received
-    site.publish(2)
-    site.run()
+    site.run(2)
     rests_until = channel(site).blocked_until
     assert rests_until is not None
     assert rests_until - site.now <= timedelta(minutes=1.2)
-
-
-@pytest.mark.slow
-@pytest.mark.both_states
-def test_a_second_copy_is_the_same_message(site: Site) -> None:
-    """The server takes it and is gone before it says so: the one case in which a copy is possible."""
-    with post(replies={"DATA": [SWALLOW]}) as server:
-        configure(site, server.port)
-        site.publish(1)
-        site.run()
-        site.run(later=HOUR)
-        site.run(later=HOUR)
-    copies = Counter(received.recipient for received in server.received)
-    assert copies == {"kim@example.org": 2, "lee@example.org": 1}
-    first, second = [received.content for received in server.received if received.recipient == "kim@example.org"]
-    assert first == second
-    assert [each.may_have_arrived for each in site.deliveries()] == [True, False]
-
-
-@pytest.mark.slow
-def test_two_digests_for_one_reader_come_in_order(site: Site) -> None:
-    with post(by_recipient={"kim@example.org": "450 4.2.1 later"}) as server:
-        configure(site, server.port)
-        site.publish(1)
-        site.run()
-        server.by_recipient = {}
-        site.publish(2)
-        site.run(later=timedelta(seconds=20))  # the first one still waits
-        assert states(site) == {"kim": ["deferred", "queued"], "lee": ["sent", "sent"]}
-        site.run(later=HOUR)
-    digests = [each.digest for each in site.deliveries() if each.target == "kim@example.org"]
-    kim = [received for received in server.received if received.recipient == "kim@example.org"]
-    assert [header(received.content, "X-Cachewatch-Revisions") for received in kim] == [
-        f"{site.commits[0]}..{site.commits[1]}",
-        f"{site.commits[1]}..{site.commits[2]}",
-    ]
-    assert len(set(digests)) == 2
 
 
 @pytest.mark.slow
@@ -578,8 +442,7 @@ def test_a_wrong_password_blocks_the_channel_and_uses_up_nothing(site: Site) -> 
     wrong = CONFIG.replace("security: none", "security: none, user: cachewatch, password: no")
     with post(replies={"AUTH": ["535 5.7.8 wrong"]}, auth_required=True, auth_require_tls=False) as server:
         configure(site, server.port, wrong)
-        site.publish(1)
-        site.run()
+        site.run(1)
         site.run(later=timedelta(minutes=10))
         assert server.sessions == 1  # not asked again within the hour
         assert {(each.state, each.attempts) for each in site.deliveries() if each.channel == "mail"} == {
@@ -599,8 +462,7 @@ def test_a_wrong_password_blocks_the_channel_and_uses_up_nothing(site: Site) -> 
 def test_what_was_dead_is_retried_with_the_same_bytes(site: Site) -> None:
     with post(by_recipient={"kim@example.org": "550 5.1.1 no such user"}) as server:
         configure(site, server.port)
-        site.publish(1)
-        site.run()
+        site.run(1)
         server.by_recipient = {}
         (kim, _) = mails(site)
         alerts_summary_actions.retry(site.open(), kim.id)
@@ -615,8 +477,7 @@ def test_what_was_dead_is_retried_with_the_same_bytes(site: Site) -> None:
 def test_what_was_sent_is_resent_as_a_new_message(site: Site) -> None:
     with post() as server:
         configure(site, server.port)
-        site.publish(1)
-        site.run()
+        site.run(1)
         (kim, _) = mails(site)
         alerts_summary_actions.resend(site.open(), kim.id)
         site.run()
@@ -629,36 +490,14 @@ def test_what_was_sent_is_resent_as_a_new_message(site: Site) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_too_large_is_sent_in_short(site: Site) -> None:
-    with post(replies={"DATA": ["552 5.3.4 too big"]}) as server:
+@pytest.mark.parametrize(("refusals", "state"), [(1, DeliveryState.SENT), (4, DeliveryState.DEAD)])
+def test_what_is_too_large_is_sent_in_short(site: Site, refusals: int, state: DeliveryState) -> None:
+    """What is too large in short, too, is given up."""
+    with post(replies={"DATA": ["552 5.3.4 too big"] * refusals}) as server:
         configure(site, server.port)
-        site.publish(4)
-        assert site.run().dead == 0
+        site.run(4)
         site.run()
-    assert states(site) == {"kim": [DeliveryState.SENT], "lee": [DeliveryState.SENT]}
-    lee, kim = sorted(server.received, key=lambda received: received.recipient, reverse=True)
-    assert len(kim.content) < len(lee.content)
-
-
-@pytest.mark.slow
-def test_what_is_too_large_in_short_too_is_given_up(site: Site) -> None:
-    with post(replies={"DATA": ["552 5.3.4 too big"] * 4}) as server:
-        configure(site, server.port)
-        site.publish(4)
-        site.run()
-        site.run()
-    assert states(site) == {"kim": [DeliveryState.DEAD], "lee": [DeliveryState.DEAD]}
-
-
-@pytest.mark.slow
-def test_a_daemon_that_is_told_to_stop_finishes_what_is_in_hand(site: Site) -> None:
-    with post() as server:
-        configure(site, server.port, CONFIG.replace("stale_after", "poll: {every: 1s, jitter: 0s}, stale_after"))
-        with running(site, "daemon") as daemon:
-            site.publish(1)
-            wait_for(lambda: len(server.received) == 2)
-            begun = time.monotonic()
-            daemon.send_signal(signal.SIGTERM)
-            assert daemon.wait(120) == 0
-    assert time.monotonic() - begun < 100
-    assert states(site) == {"kim": [DeliveryState.SENT], "lee": [DeliveryState.SENT]}
+    assert states(site) == {"kim": [state], "lee": [state]}
+    if state is DeliveryState.SENT:
+        kim, lee = sorted(server.received, key=lambda received: received.recipient)
+        assert len(kim.content) < len(lee.content)

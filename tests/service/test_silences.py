@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from helpers import catalogue, history, record
-from station import Site
+from station import begun
 
 from cachewatch.comparison_flow import changesets
 from cachewatch.config.subscriptions import Match, Silence
@@ -154,11 +154,8 @@ def test_what_is_silenced_is_counted_once(tmp_path: Path) -> None:
     old, new = (
         {name: [record(n, versions=[v])] for n, name in enumerate(("llvm", "zlib"), s)} for s, v in ((1, "1"), (5, "2"))
     )
-    site = Site(tmp_path, [catalogue(old), catalogue(new)])
-    site.configure(CONFIG)
-    site.run()
-    site.publish(1)
-    site.run()
+    site = begun(tmp_path, [catalogue(old), catalogue(new)], CONFIG)
+    site.run(1)
     (text,) = (" ".join(text.split()) for text in site.told())
     assert "1 package hidden by the silence quiet until 2026-12-01: migration." in text
     assert "does not list" not in text

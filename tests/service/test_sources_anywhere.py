@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import Run
 from helpers import document, history, record, records
-from station import Site
+from station import Site, begun
 
 from cachewatch.config.reading import read_config
 from cachewatch.git.local_repository import Repository
@@ -38,11 +38,8 @@ def _state(layout: str, packages: dict[str, list[dict[str, object]]]) -> dict[st
 
 
 def _told(folder: Path, layout: str, second: str, config: str = CONFIG) -> list[str]:
-    site = Site(folder, [_state(layout, ONE), _state(second, TWO)])
-    site.configure(config)
-    site.run()
-    site.publish(1)
-    site.run(later=HOUR)
+    site = begun(folder, [_state(layout, ONE), _state(second, TWO)], config)
+    site.run(1, later=HOUR)
     assert site.notices() == []
     return [text.split("\n----", 1)[0] for text in site.told("all")]
 
@@ -65,11 +62,9 @@ def test_a_document_that_becomes_unreadable_is_compared_later(tmp_path: Path) ->
     layout = LAYOUTS[1]
     damaged = _state(layout, TWO)
     damaged["docs/develop/zlib.txt"] = damaged["docs/develop/zlib.txt"][:-40]
-    site = Site(tmp_path, [_state(layout, ONE), damaged, _state(layout, TWO)])
-    site.configure(CONFIG)
+    site = Site(tmp_path, [_state(layout, ONE), damaged, _state(layout, TWO)], CONFIG)
     for number in range(3):
-        site.publish(number)
-        site.run(later=HOUR)
+        site.run(number, later=HOUR)
     first, second = site.told("all")
     assert "zlib" in first
     assert "1.1" not in first
@@ -86,11 +81,9 @@ def test_what_was_overwritten_cannot_be_read(tmp_path: Path, first: int, others:
     }
     old, new = (rest | {"zlib.md": document(packages["zlib"])} for packages in (ONE, TWO))
     overwritten = [rest | {"zlib.md": content} for content in (b"hello\n", b"", b"hello again\n")]
-    site = Site(tmp_path, [old, *overwritten, new, rest | {"py-a.md": document(TWO["gmp"], package="py-a")}])
-    site.configure(CONFIG)
+    site = Site(tmp_path, [old, *overwritten, new, rest | {"py-a.md": document(TWO["gmp"], package="py-a")}], CONFIG)
     for number in range(first, 6):
-        site.publish(number)
-        site.run(later=HOUR)
+        site.run(number, later=HOUR)
     again, removed = (" ".join(text.split()) for text in site.told("all"))
 
     assert "zlib 1.0 -> 1.1" in again
@@ -100,9 +93,7 @@ def test_what_was_overwritten_cannot_be_read(tmp_path: Path, first: int, others:
 
 def test_a_source_without_documents_is_a_problem(tmp_path: Path, run: Run) -> None:
     """A pass, `status`, `config check --source` and operators hear what was looked for, until there are some."""
-    site = Site(tmp_path, [{"README.md": b"# none"}, _state(LAYOUTS[0], ONE)])
-    site.configure(CONFIG)
-    site.run()
+    site = begun(tmp_path, [{"README.md": b"# none"}, _state(LAYOUTS[0], ONE)], CONFIG)
     config = ["--config", tmp_path / "cachewatch.yaml"]
     found = "has no documents: looked for _cache/<tag>/<package>/specs.md, or *.md"
     assert site.notices() == ["the source public has no documents"]
@@ -116,8 +107,7 @@ def test_a_source_without_documents_is_a_problem(tmp_path: Path, run: Run) -> No
     assert f"sources.public: 'HEAD' {found}" in checked.error
     assert "found README.md, which is not one" in checked.error
 
-    site.publish(1)
-    site.run(later=HOUR)
+    site.run(1, later=HOUR)
     assert site.notices()[1:] == ["the source public has documents again"]
     assert "has no documents" not in run("status", *config).output
 
@@ -151,10 +141,7 @@ def test_a_pattern_without_a_package_is_a_mistake(tmp_path: Path, run: Run) -> N
     """`config check` shows what to write."""
     path = tmp_path / "cachewatch.yaml"
     path.write_text(CONFIG.replace("stale_after", "documents: 'docs/{tag}.md', stale_after").replace("{folder}", "."))
-    result = run("config", "check", "--config", path)
-
-    assert result.exit_code == 2
-    assert "'docs/{tag}.md' lacks {package}" in result.error
+    assert "'docs/{tag}.md' lacks {package}" in run("config", "check", "--config", path).error_of(2)
 
 
 def _put(folder: Path, files: dict[str, bytes]) -> None:
@@ -256,8 +243,7 @@ def test_init_takes_a_folder(tmp_path: Path, run: Run) -> None:
     assert "warning" not in result.error
     assert read_config(path).subscriptions["all"].match.tags == ("*",)
     assert list(read_config(path).sources) == ["documents"]
-    refused = run("init", tmp_path / "b.yaml", "--source", folder, "--since", "yesterday")
-    assert refused.exit_code == 2
-    assert "is a folder, which has no revisions" in refused.error
+    error = run("init", tmp_path / "b.yaml", "--source", folder, "--since", "yesterday").error_of(2)
+    assert "is a folder, which has no revisions" in error
     (folder / "a.md").unlink()
     assert "there are no documents; looked for" in run("init", tmp_path / "c.yaml", "--source", folder).error

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from helpers import catalogue, records
-from station import Site
+from station import Site, begun
 
 from cachewatch.channels.digest_files import FileChannel
 from cachewatch.operators.status_and_problems import read_status
@@ -33,9 +33,7 @@ ERRORS = [RecursionError("deep"), ValueError("year 10000 is out of range"), Memo
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
-    made = Site(tmp_path, STATES)
-    made.configure(CONFIG)
-    made.run()
+    made = begun(tmp_path, STATES, CONFIG)
     made.publish(1)
     return made
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from helpers import catalogue, document, record, records, spec_hash
-from station import Site
+from station import Site, begun
 
 from cachewatch.git.local_repository import Repository
 from cachewatch.operators import alerts_summary_actions
@@ -55,16 +55,12 @@ def state(change: int, *more: Mapping[str, bytes]) -> dict[str, bytes]:
 
 def site(folder: Path, *pas: Mapping[str, bytes], config: str = CONFIG) -> Site:
     """Return a site of which the first pass was made; the states of `pa` follow, a revision each."""
-    made = Site(folder, [state(number, each) for number, each in enumerate(pas)])
-    made.configure(config)
-    made.run()
-    return made
+    return begun(folder, [state(number, each) for number, each in enumerate(pas)], config)
 
 
 def publish_each(made: Site, first: int = 1) -> None:
     for number in range(first, len(made.commits)):
-        made.publish(number)
-        made.run(later=DAY)
+        made.run(number, later=DAY)
 
 
 def told(made: Site, package: str = "pa", subscription: str = "ml") -> list[set[tuple[str, str]]]:
@@ -105,29 +101,11 @@ def test_what_changed_meanwhile_is_told_when_it_can_be_read_again(tmp_path: Path
 def test_what_cannot_be_read_where_a_digest_begins_is_said(tmp_path: Path, last: Mapping[str, bytes]) -> None:
     made = Site(tmp_path, [state(0, pa("1.0", 10)), state(1, {PATH: BROKEN["empty"]}), state(2, last)])
     made.configure(CONFIG.replace("stale_after: 4000d", f"stale_after: 4000d, since: {made.commits[1]}"))
-    made.publish(2)
-    made.run(later=DAY)
+    made.run(2, later=DAY)
     (digest,) = made.told()
     again = f"documents of develop can be read again: pa, compared with revision {made.commits[0][:10]}"
     removed = "unreadable documents of develop were removed: pa"
     assert (again if last else removed) in " ".join(digest.split())
-
-
-@pytest.mark.slow
-def test_it_stays_unread_for_as_long_as_it_takes(tmp_path: Path) -> None:
-    broken = [{PATH: content} for content in BROKEN.values()]
-    made = site(tmp_path, pa("1.0", 10), *broken, broken[-1], pa("2.0", 11))
-    publish_each(made)
-    assert net(made) == [("1.0", "2.0")]
-    assert len(made.notices()) <= 2 + 5  # one when it begins, one when it ends, and a summary a day at most
-
-
-@pytest.mark.slow
-def test_one_that_is_repaired_as_it_was_is_no_news(tmp_path: Path) -> None:
-    made = site(tmp_path, pa("1.0", 10), {PATH: BROKEN["empty"]}, pa("1.0", 10), pa("1.0", 10))
-    publish_each(made)
-    assert net(made) == []
-    assert "be read" not in made.told()[2]
 
 
 @pytest.mark.slow
@@ -140,25 +118,6 @@ def test_one_that_goes_while_it_cannot_be_read_is_told_at_once(tmp_path: Path) -
     publish_each(made)
     (urgent,) = [stored for stored in made.digests() if stored.stream == "urgent"]
     assert "pa" in urgent.title
-
-
-@pytest.mark.slow
-def test_a_package_that_is_new_and_unreadable_is_new_when_it_can_be_read(tmp_path: Path) -> None:
-    made = site(tmp_path, {}, {PATH: BROKEN["binary"]}, pa("1.0", 10))
-    publish_each(made)
-    assert net(made) == [("", "1.0")]
-
-
-@pytest.mark.slow
-def test_one_that_was_unreadable_at_the_beginning_is_compared_with_its_last_readable_version(tmp_path: Path) -> None:
-    """The history of upstream still has it; it is the state that a stream would have begun with."""
-    states = [pa("1.0", 10), {PATH: BROKEN["empty"]}, {PATH: BROKEN["binary"]}, pa("2.0", 11)]
-    made = Site(tmp_path, [state(number, each) for number, each in enumerate(states)])
-    made.configure(CONFIG)
-    made.publish(1)
-    made.run()
-    publish_each(made, first=2)
-    assert net(made) == [("1.0", "2.0")]
 
 
 @pytest.mark.slow_cases
@@ -180,12 +139,10 @@ def test_one_that_is_unreadable_when_a_source_begins_is_in_an_alert(tmp_path: Pa
         (warning,) = find_problems(read_status(context), context.config, made.now).warnings
     assert warning.what == named[0]
 
-    made.publish(1)
-    made.run(later=DAY)
+    made.run(1, later=DAY)
     made.run(later=DAY)
     assert (made.notices()[:2], made.told()) == ([named[0], "1 alert is open"], [])
-    made.publish(2)
-    made.run(later=DAY)
+    made.run(2, later=DAY)
     made.run(later=DAY)
     (digest,) = made.told()
     assert "no earlier version of these documents of develop can be read: pa" in " ".join(digest.split())
@@ -196,9 +153,7 @@ def test_a_source_of_which_no_document_can_be_read_is_a_problem(tmp_path: Path) 
     """It is one from the first pass on until a document of it can be read; the others stay in an alert."""
     whole = {f"docs/{name}.md": document(records([number]), package=name) for number, name in enumerate(("p0", "p1"))}
     broken = {path: content[:-30] for path, content in whole.items()}
-    made = Site(tmp_path, [broken, broken | {"docs/p1.md": whole["docs/p1.md"]}])
-    made.configure(CONFIG)
-    made.run()
+    made = begun(tmp_path, [broken, broken | {"docs/p1.md": whole["docs/p1.md"]}], CONFIG)
     assert sorted(made.notices()) == [
         "2 documents of develop in public cannot be read: p0, p1",
         "no document of the source public can be read",
@@ -207,8 +162,7 @@ def test_a_source_of_which_no_document_can_be_read_is_a_problem(tmp_path: Path) 
     with closing(context.database):
         found = find_problems(read_status(context), context.config, made.now)
     assert [problem.what for problem in found.problems] == ["no document of the source public can be read"]
-    made.publish(1)
-    made.run(later=DAY)
+    made.run(1, later=DAY)
     made.run()
     assert "documents of the source public can be read again" in made.notices()
     context = made.open()
@@ -221,25 +175,8 @@ def test_a_source_of_which_no_document_can_be_read_is_a_problem(tmp_path: Path) 
 def test_an_old_snapshot_is_not_read_when_a_source_begins(tmp_path: Path) -> None:
     """It does not change any more, and a catalogue has many of them."""
     tags = ("develop-2026-01-01", "develop-2026-01-08")
-    made = Site(tmp_path, [catalogue(ZLIB) | {f"_cache/{tag}/pa/specs.md": WHOLE[:-30] for tag in tags}])
-    made.configure(CONFIG)
-    made.run()
+    made = begun(tmp_path, [catalogue(ZLIB) | {f"_cache/{tag}/pa/specs.md": WHOLE[:-30] for tag in tags}], CONFIG)
     assert made.notices() == [f"1 document of {tags[1]} in public cannot be read: pa"]
-
-
-@pytest.mark.slow_cases
-@pytest.mark.parametrize("then", [pa("1.0", 10), {}], ids=["repaired", "gone"])
-@pytest.mark.parametrize("broken", [["empty"], ["empty", "binary"]], ids=["once", "twice"])
-def test_one_that_nobody_could_ever_read_is_named_when_that_is_over(
-    tmp_path: Path, broken: list[str], then: Mapping[str, bytes]
-) -> None:
-    """What it was before is nowhere; that nothing is said of it would hide whatever has changed."""
-    config = CONFIG.replace("changes: [all]", "changes: [all], match: {packages: [pa]}")
-    made = site(tmp_path, *({PATH: BROKEN[kind]} for kind in broken), then, pa("2.0", 11), config=config)
-    publish_each(made)
-    said = "no earlier version of these documents of develop can be read: pa; what changed in them cannot be known"
-    assert [said in " ".join(text.split()) for text in made.told()[-2:]] == [True, False]
-    assert net(made) == [("1.0" if then else "", "2.0")]
 
 
 @pytest.mark.slow
@@ -267,30 +204,6 @@ def test_a_revision_that_is_lost_hides_no_other(tmp_path: Path) -> None:
     assert {package: base.commit for package, base in found["develop"].items()} == {"pb": site.commits[0]}
 
 
-@pytest.mark.slow
-def test_many_at_once_are_one_notice(tmp_path: Path) -> None:
-    packages = {f"p{n:02}": [record(n, versions=["1.0"])] for n in range(20)}
-    later = {name: [record(n + 100, versions=["2.0"])] for n, name in enumerate(packages)}
-    broken = {f"_cache/develop/{name}/specs.md": BROKEN["conflict"] for name in packages}
-    made = site(tmp_path, catalogue(packages), broken, catalogue(later))
-    publish_each(made)
-    assert [title for title in made.notices() if "documents" in title] == [
-        "20 documents of develop in public cannot be read: p00, p01, ...",
-        "documents of develop in public were repaired or removed",
-    ]
-    assert [net(made, package) for package in packages] == [[("1.0", "2.0")]] * 20
-
-
-@pytest.mark.slow
-def test_a_weekly_stream_that_never_saw_it_broken_is_told_as_usual(tmp_path: Path) -> None:
-    """Another stream did; when it can read the document again, operators hear of the end at once."""
-    config = CONFIG + "  weekly: {channels: [files], changes: [all], when: weekly mon 07:30}\n"
-    made = site(tmp_path, pa("1.0", 10), {PATH: BROKEN["truncated"]}, pa("2.0", 11), config=config)
-    publish_each(made)
-    made.run(later=7 * DAY)
-    assert net(made) == net(made, subscription="weekly") == [("1.0", "2.0")]
-
-
 @pytest.mark.slow_cases
 @pytest.mark.both_states
 @pytest.mark.parametrize("answer", ["release", "drop"])
@@ -299,28 +212,14 @@ def test_a_digest_that_is_held_keeps_what_is_unread(tmp_path: Path, answer: str)
     many = catalogue({f"m{n}": records([300 + n]) for n in range(9)})
     states = [pa("1.0", 10), {PATH: BROKEN["truncated"]} | many, pa("2.0", 11) | many]
     made = site(tmp_path, *states, config=CONFIG.replace("changes: [all]", "changes: [all], limit: {hold_above: 3}"))
-    made.publish(1)
-    made.run(later=DAY)
+    made.run(1, later=DAY)
     (held,) = made.held()
     if answer == "release":
         alerts_summary_actions.release(made.open(), held.key)
     else:
         alerts_summary_actions.drop_digest(made.open(), held.key, "a test")
-    made.publish(2)
-    made.run(later=DAY)
+    made.run(2, later=DAY)
     assert told(made)[-1] == {("1.0", "2.0")}
-
-
-@pytest.mark.slow
-def test_the_old_version_survives_a_force_push_and_gc(tmp_path: Path) -> None:
-    """What is unread is compared with a revision that upstream does not have any more: it is pinned."""
-    made = site(tmp_path, pa("1.0", 10), {PATH: BROKEN["truncated"]}, pa("2.0", 11))
-    made.publish(1)
-    made.run(later=DAY)
-    made.rewrite(2)
-    made.run(later=DAY)
-    made.run(later=DAY)
-    assert net(made) == [("1.0", "2.0")]
 
 
 @pytest.mark.slow

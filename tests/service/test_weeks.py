@@ -78,8 +78,7 @@ def test_a_prune_that_hits_an_environment(golden: Golden, folder: Path) -> None:
     path = locked(folder / "spack.lock", needs)
     site.configure(f'{CONFIG}  ml: {{channels: [files], when: each revision, match: {{environment: "{path}"}}}}\n')
     site.run()
-    site.publish(1)
-    site.run(later=DAY)
+    site.run(1, later=DAY)
 
     text, html = newest(site)
     assert text == golden("weeks/environment.txt", text)
@@ -103,8 +102,7 @@ def test_a_stack_that_returns(golden: Golden, tmp_path: Path) -> None:
     site.configure(f"{CONFIG}  ml: {{channels: [files], when: each revision}}\n")
     site.run()
     for number in (1, 2):
-        site.publish(number)
-        site.run(later=DAY)
+        site.run(number, later=DAY)
 
     text, html = newest(site)
     assert text == golden("weeks/stack-returns.txt", text)

@@ -15,7 +15,7 @@ import pytest
 from conftest import Result, Run
 from helpers import catalogue, records
 from sqlite_files import opened
-from station import Site, log, running, wait_for
+from station import CONFIG, Site, log, running, wait_for
 
 from cachewatch.cli import main
 from cachewatch.errors import StateError
@@ -25,14 +25,7 @@ from cachewatch.store.schema import FORM
 from cachewatch.store.sqlite_and_process_lock import NAME, SqliteToRead
 
 _NOBODY = 65534
-CONFIG = """\
-version: 1
-state: {state}
-sources: {public: {git: {folder}/upstream.git, stale_after: 4000d, poll: {every: 1h}}}
-channels: {files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [txt]}}
-operators: {channels: []}
-subscriptions: {ml: {channels: [files], changes: [all]}}
-"""
+HOURLY = CONFIG.replace("4000d", "4000d, poll: {every: 1h}")
 # What each command prints when it could read the state.
 COMMANDS: Mapping[tuple[str, ...], str] = {
     ("status",): "public  ",
@@ -51,8 +44,7 @@ def site() -> Iterator[Site]:
     folder = Path(mkdtemp(prefix="cachewatch-test-"))
     folder.chmod(0o755)
     base = {"zlib": records([1])}
-    made = Site(folder, [catalogue(base), catalogue(base | {"new": records([2])})])
-    made.configure(CONFIG.replace("{state}", "{folder}/state"))
+    made = Site(folder, [catalogue(base), catalogue(base | {"new": records([2])})], HOURLY)
     for number in (0, 1):
         made.publish(number)
         context = made.open()
@@ -139,7 +131,7 @@ def _become(arguments: tuple[str, ...], output: Path, error: Path) -> NoReturn:
 def test_another_user_reads(site: Site, run: Run, how: Callable[[Site], AbstractContextManager[None]]) -> None:
     """Each command prints what it prints for the owner, and leaves everything as it is."""
     config = ("--config", str(site.folder / "cachewatch.yaml"))
-    site.configure(CONFIG.replace("{state}", "{folder}/state"))
+    site.configure(HOURLY)
     for command in COMMANDS:
         assert run(*command, *config).exit_code == 0
     forget_polls(site)

@@ -73,43 +73,6 @@ def test_every_transition(
     assert (history.revisions[before] == history.revisions[after]) == (not truth.added and not truth.removed)
 
 
-def summary(run: Run, history: History, before: int, after: int) -> dict[str, dict[str, int]]:
-    """Return what became of each package between two states, by number: only what is not zero."""
-    revisions = [history.revisions[V3[number - 1]] for number in (before, after)]
-    result = run("diff", *revisions, "--repo", history.folder, "--format", "json")
-    told = ("rebuilt", "upgraded", "downgraded", "recompiled", "reconfigured", "moved", "new", "gone")
-    return {
-        package["name"]: {word: package["specs"][word] for word in told if package["specs"][word]}
-        for package in json.loads(result.output)["changesets"][0]["packages"]
-    }
-
-
-@pytest.mark.parametrize("kind", ["v3", "v2"])
-def test_the_story(run: Run, histories: dict[str, History], kind: str) -> None:
-    """The transitions mean what TRUTH.md tells of them."""
-    history = histories[kind]
-
-    assert summary(run, history, 1, 2) == {"cw-stack": {"new": 1}, "cw-torch": {"new": 2}}
-    assert summary(run, history, 2, 3) == {"cw-solver": {"new": 1}, "cw-stack": {"new": 1}, "cw-torch": {"new": 2}}
-    assert summary(run, history, 3, 4) == {"cw-torch": {"new": 1}}
-    assert summary(run, history, 4, 5) == {"cw-solver": {"gone": 1}}
-    assert summary(run, history, 5, 6) == {"cw-stack": {"gone": 1}, "cw-torch": {"gone": 3}}
-    assert summary(run, history, 6, 7) == {
-        "zlib": {"upgraded": 1},
-        "hdf5": {"rebuilt": 1},
-        "cw-solver": {"rebuilt": 1},
-        "cw-stack": {"rebuilt": 1},
-        "cw-torch": {"rebuilt": 2},
-    }
-    assert sum(change["new"] for change in summary(run, history, 7, 8).values()) == 7
-    if kind == "v3":
-        last = summary(run, history, 7, 10)
-        assert (
-            len(last),
-            all(change == {"new": c, "gone": c} for change in last.values() for c in [change["new"]]),
-        ) == (8, True)
-
-
 def test_what_was_recorded_is_a_sound_repository(histories: dict[str, History]) -> None:
     """One commit for each state that differs, nothing loose, nothing missing, stacks in the list of tags."""
 

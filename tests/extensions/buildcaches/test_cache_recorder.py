@@ -92,9 +92,8 @@ def test_only_a_history_of_ours_is_gone_on_with(mirror: Path, tmp_path: Path, ru
     name = ["-c", "user.name=Kim", "-c", "user.email=kim@example.org"]
     git(other, "update-ref", "refs/heads/main", git(other, *name, "commit-tree", "-m", "new", "HEAD^{tree}").strip())
     before = git(other, "rev-parse", "HEAD")
-    told = run("record", mirror, "--into", other)
-    assert told.exit_code == 2
-    assert f"{other}: its newest revision was not recorded by cachewatch; name a repository of its own" in told.error
+    error = run("record", mirror, "--into", other).error_of(2)
+    assert f"{other}: its newest revision was not recorded by cachewatch; name a repository of its own" in error
     assert git(other, "rev-parse", "HEAD") == before
 
 
@@ -326,20 +325,6 @@ def test_places_that_are_refused(mirror: Path, tmp_path: Path) -> None:
     for name in ("full", "file", "tree"):
         with pytest.raises(UsageError):
             add(mirror, tmp_path / name)
-
-
-def test_other_tags_are_kept(mirror: Path, into: Path, tmp_path: Path) -> None:
-    """Two caches under two tags share a repository; neither touches the other's."""
-    add(mirror, into)
-    write_v3(tmp_path / "other", database(many(4, "cmake")))
-    other = Cache(address=str(tmp_path / "other"), tag="nightly", stack="gpu")
-    record(other, into)
-
-    assert git(into, "ls-tree", "--name-only", "HEAD", "_cache/").splitlines() == ["_cache/develop", "_cache/nightly"]
-    tags = "- name: develop\n  stacks:\n  - cache\n  - root\n- name: nightly\n  stacks:\n  - gpu\n  - root"
-    assert git(into, "show", "HEAD:_data/tags.yaml") == tags
-    assert add(mirror, into).commit is None
-    assert record(other, into).commit is None
 
 
 def test_time_does_not_go_backwards(mirror: Path, into: Path) -> None:

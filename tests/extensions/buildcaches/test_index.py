@@ -3,13 +3,14 @@
 import gzip
 import json
 import re
+import tracemalloc
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from caches import GCC, Installs, binaries, database, edge, installs, many, node, put, write_v3
-from conftest import ROOT
+from conftest import ROOT, Run
 from helpers import spec_hash
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -158,16 +159,6 @@ def test_patches_and_propagation_beside_the_parameters() -> None:
     spec = node(parameters={"shared": True, "api": "v1"}, patches=["0123456789"], propagate=["shared", "api"])
 
     assert only(installs(spec)).variants == ("api==v1", "patches:=0123456", "++shared")
-
-
-def test_only_what_is_in_the_cache_counts() -> None:
-    """Externals and what was deleted are records too."""
-    found = many(3)
-    found[spec_hash(1)]["in_buildcache"] = False
-    del found[spec_hash(2)]["in_buildcache"]
-
-    index = read_index(database(found), "index")
-    assert [b.hash for b in binaries(index)] == [spec_hash(0)]
 
 
 json_values = st.recursive(
@@ -377,3 +368,39 @@ def test_gzip_of_a_listed_index(tmp_path: Path) -> None:
 
     done = record(Cache(address=str(tmp_path), is_catalogue=True), tmp_path / "catalogue.git")
     assert done.tags[0].specs == 3
+
+
+KEY = "z" * 32
+
+
+def compact(found: dict[str, Any], version: object = "8") -> bytes:
+    """Return an index without blanks, as Spack 1.0 writes it."""
+    return json.dumps({"database": {"version": version, "installs": found}}, separators=(",", ":")).encode()
+
+
+FOUR = installs(
+    node("hdf5", dependencies=[edge("zlib", spec_hash(1))]), node(), node("cmake", "3", external={}), node()
+)
+
+
+def test_reading_takes_a_fraction_of_the_size() -> None:
+    """The specs are in a temporary file, and their records are not copied out of the index."""
+    content = compact(installs(*(node(f"p{number % 300}", annotations={"a": "b" * 300}) for number in range(6000))))
+    read_index(compact(FOUR), "x", wants_graph=True)
+    tracemalloc.start()
+    index = read_index(content, "x", wants_graph=True)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert len(index.specs) == 6000
+    assert peak < 0.6 * len(content)
+
+
+def test_no_room_for_the_temporary_file(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sentence that says where there is none."""
+    monkeypatch.setattr("tempfile.TemporaryFile", lambda **options: Path("/dev/full").open("r+b", **options))  # noqa: SIM115
+    write_v3(tmp_path / "mirror", compact(FOUR))
+    found = run("record", tmp_path / "mirror", "--into", tmp_path / "catalogue.git")
+
+    assert (found.exit_code, "Traceback" in found.error) == (3, False)
+    assert "No space left on device, so the index cannot be read; TMPDIR names another" in found.error

@@ -34,9 +34,8 @@ def test_nothing_is_recorded_where_the_configuration_names_hooks(run: Run, build
     assert run("record", buildcaches / "v2" / "1-initial", "--into", into).exit_code == 0
     with (into / "config").open("a") as config:
         config.write('[hook "a"]\n\tevent = reference-transaction\n\tcommand = touch ran\n[hooks]\n\tx = y\n')
-    refused = run("record", buildcaches / "v2" / "2-package-added", "--into", into)
-
-    assert (refused.exit_code, "its configuration names commands as hooks" in refused.error) == (3, True)
+    error = run("record", buildcaches / "v2" / "2-package-added", "--into", into).error_of(3)
+    assert "its configuration names commands as hooks" in error
     (into / "config").write_text((into / "config").read_text().partition("[hook ")[0] + "[hooks]\n\tx = y\n")
     assert run("record", buildcaches / "v2" / "2-package-added", "--into", into).exit_code == 0
 

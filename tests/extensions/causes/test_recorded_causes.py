@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -127,17 +128,6 @@ def test_a_second_compiler(run: Run, histories: dict[str, History]) -> None:
     assert {tuple(one["languages"]) for one in found["causes"]} == {("c", "cxx")}
     assert {one["specs"] for one in found["causes"]} == {2}
     assert sum(one["attributed"] for one in found["causes"]) == 2
-
-
-def test_the_way_to_the_cause(run: Run, histories: dict[str, History]) -> None:
-    """A hash is found wherever it was, with the step in which it came and the path down to the cause."""
-    history = histories["v3"]
-    result = run("why", "/eegwaws", "--repo", history.folder, "--rev", history.revisions[V3[6]], "--format", "json")
-    found = json.loads(result.output)
-
-    assert (found["spec"]["name"], found["predecessor"]["hash"][:7]) == ("cw-stack", "rvmga2n")
-    assert (found["predecessor"]["beside"], found["predecessor"]["paired"]) == (False, True)
-    assert [(one["package"], one["path"]) for one in found["causes"]] == [("zlib", ["cw-stack", "cw-torch", "zlib"])]
 
 
 def test_a_step_that_rebuilt_nothing(run: Run, histories: dict[str, History]) -> None:
@@ -281,10 +271,7 @@ def test_an_unreadable_document_is_named(run: Run, tmp_path: Path) -> None:
     """With the revision in which it cannot be read."""
     empty = {"_cache/develop/zlib/specs.md": b""}
     repository = history(tmp_path / "r.git", empty, catalogue({"zlib": records([1])}))
-    result = run("why", "zlib", "--repo", repository)
-
-    assert (result.exit_code, result.output) == (4, "")
-    assert "the document of zlib at " in result.error
+    assert "the document of zlib at " in run("why", "zlib", "--repo", repository).error_of(4)
 
 
 def test_a_new_package_needs_no_graph(run: Run, demo_repository: Path) -> None:
@@ -374,8 +361,7 @@ def test_two_hashes(run: Run, histories: dict[str, History], demo_repository: Pa
     assert same not in told
     keras = json.loads(run("show", "py-keras", *demo, "--format", "json").output)["packages"][0]["specs"][0]["hash"]
     for other, said in (("/aaaaaaa", "no spec has, or had"), (f"/{keras}", "name two of one package")):
-        refused = run("diff", "/2viyxlm", other, *demo)
-        assert (refused.exit_code, said in refused.error) == (2, True)
+        assert said in run("diff", "/2viyxlm", other, *demo).error_of(2)
 
 
 @pytest.mark.slow_cases
@@ -399,3 +385,39 @@ def test_two_hashes_of_documents_elsewhere(run: Run, tmp_path: Path, layout: str
     assert "  zlib 1.0 -> 2.0" in result.output.splitlines()
     refused = run("diff", f"/{old[:9]}", "/zzzzzzzz", "--repo", place)
     assert (refused.exit_code, "no spec has, or had, a hash that begins so" in refused.error) == (2, True)
+
+
+@pytest.fixture
+def lock(buildcaches: Path, tmp_path: Path) -> Path:
+    """The lock file of the environment that filled the cache up to state 4."""
+    return Path(shutil.copy(buildcaches / "v3/env/4/spack.lock", tmp_path))
+
+
+def test_coverage_names_the_cause_of_another_hash(run: Run, histories: dict[str, History], lock: Path) -> None:
+    """State 7 has another zlib, and so other hashes of what depends on it; the JSON has the way there."""
+    history = histories["v3"]
+    at = ("--repo", history.folder, "--rev", history.revisions[V3[6]])
+    text, found = run("coverage", lock, *at), run("coverage", lock, *at, "--format", "json")
+
+    assert text.exit_code == 0, text.error
+    line = next(line for line in text.output.splitlines() if line.strip().startswith("hdf5@1.14.6/j356z5g"))
+    assert line.split("there is ")[1] == "/m5ebs4r because of zlib 1.3 -> 1.3.1"
+    specs = {one["package"]: one for one in json.loads(found.output)["specs"]}
+    (cause,) = specs["cw-stack"]["causes"]
+    assert (cause["package"], cause["what"], cause["before"], cause["after"]) == ("zlib", "version", "1.3", "1.3.1")
+    assert (cause["path"][0], cause["path"][-1]) == ("cw-stack", "zlib")
+    assert specs["zlib"]["class"] == "other"
+    assert specs["zlib"]["causes"] == []
+
+
+def test_a_manifest_has_no_causes(run: Run, histories: dict[str, History], lock: Path, tmp_path: Path) -> None:
+    """A manifest has no hashes, and so no graph."""
+    history = histories["v3"]
+    manifest = tmp_path / "other" / "spack.yaml"
+    manifest.parent.mkdir()
+    manifest.write_text("spack: {specs: [hdf5]}\n")
+
+    result = run("coverage", manifest, "--repo", history.folder, "--rev", history.revisions[V3[6]])
+
+    assert result.exit_code == 0, result.error
+    assert "because" not in result.output

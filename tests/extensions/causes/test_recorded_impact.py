@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from caches import database, edge, installs, node, write_v2
 from conftest import Run
@@ -42,9 +43,7 @@ def test_for_people(run: Run, histories: dict[str, History]) -> None:
     ("asked", "message"), [("nosuch", "no spec of this revision is or uses it"), ("zlib@9", "no spec of this revision")]
 )
 def test_nothing_of_that_name(run: Run, histories: dict[str, History], asked: str, message: str) -> None:
-    result = run("impact", asked, "--repo", histories["v3"].folder)
-
-    assert (result.exit_code, message in result.error) == (2, True)
+    assert message in run("impact", asked, "--repo", histories["v3"].folder).error_of(2)
 
 
 def hashes(run: Run, repository: Path, *words: str) -> set[str]:
@@ -119,3 +118,49 @@ def test_dependencies_as_spack_writes_them(run: Run, tmp_path: Path) -> None:
         )
     assert run("show", "^cmake", "--repo", made).error.endswith("^cmake: no package that matches has such a spec\n")
     assert run("show", "hdf5 ^", "--repo", made).error.endswith("hdf5 ^: write the name of a package behind ^\n")
+
+
+def schema_of(run: Run, name: str) -> Any:
+    """Return a schema as the program prints it."""
+    return json.loads(run("help", "schema", name).output)
+
+
+def check(run: Run, name: str, *arguments: object) -> dict[str, Any]:
+    """Run a command, check its JSON, and return it."""
+    result = run(name, *arguments, "--format", "json")
+    assert (result.exit_code, result.error) == (0, "")
+    found: dict[str, Any] = json.loads(result.output)
+    jsonschema.validate(found, schema_of(run, name), cls=jsonschema.Draft202012Validator)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("asked", "members"),
+    [
+        (("/eegwaws",), {"spec", "predecessor", "causes"}),
+        (("zlib",), {"spec", "predecessor", "causes"}),
+        (("cw-torch", "--rev", V3[6]), {"package", "specs"}),
+        (("cw-torch", "--between", V3[6], V3[6]), {"package", "specs"}),
+        (("zlib", "--rev", V3[0]), {"package", "specs"}),
+        (("--between", V3[7], V3[8]), {"causes"}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_why(run: Run, histories: dict[str, History], asked: tuple[str, ...], members: set[str]) -> None:
+    """One spec, several of a package, none, and all between two revisions."""
+    history = histories["v3"]
+    found = check(run, "why", *(history.revisions.get(word, word) for word in asked), "--repo", history.folder)
+
+    assert found.keys() == {"schema", "recorded"} | members
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked", "rebuilt"),
+    [("v3", "zlib", (5, 9)), ("v3", "gcc", (8, 9)), ("v3", "cw-stack@2026.05", (0, 9)), ("v2", "zlib", (5, 8))],
+)
+def test_impact(run: Run, histories: dict[str, History], kind: str, asked: str, rebuilt: tuple[int, int]) -> None:
+    """Of a library, of a compiler that is no binary, and of what nothing depends on."""
+    place = ("--repo", histories[kind].folder, "--rev", histories[kind].revisions[V3[6]])
+    found = check(run, "impact", asked, *place)
+    assert (found["specs"], found["of_specs"]) == rebuilt
+    assert sum(package["specs"] for package in found["packages"]) == found["specs"]

@@ -26,9 +26,7 @@ subscriptions:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
-    made = Site(tmp_path, [catalogue({"zlib": records(range(n, n + 3))}) for n in range(4)])
-    made.configure(CONFIG)
-    return made
+    return Site(tmp_path, [catalogue({"zlib": records(range(n, n + 3))}) for n in range(4)], CONFIG)
 
 
 def _index(site: Site) -> Path:
@@ -45,8 +43,7 @@ def test_each_poll_is_followed_by_the_index(site: Site) -> None:
     site.run()
     assert dump(_index(site))["progress"] == [(0,)]
     for number in (1, 3):
-        site.publish(number)
-        site.run(later=DAY)
+        site.run(number, later=DAY)
         assert dump(_index(site))["progress"] == [(number,)]
     site.run(later=DAY)
     assert [line["revisions"] for line in _said(site, "history.indexed")] == [1, 1, 2]
@@ -59,8 +56,7 @@ def test_a_damaged_index_keeps_no_digest_back_and_is_built_again(site: Site) -> 
     whole = _index(site).read_bytes()
     # The header, and so the kind of file, is left.
     _index(site).write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
-    site.publish(1)
-    site.run(later=DAY)
+    site.run(1, later=DAY)
     (line,) = _said(site, "history.failed")
     assert "malformed" in str(line["error"])
     assert len(site.told()) == 1

@@ -47,9 +47,7 @@ _PHRASES = re.compile(r";? *was there since [0-9-]+(?: or before|, (?:at least )
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
-    made = Site(tmp_path, STATES)
-    made.configure(CONFIG)
-    return made
+    return Site(tmp_path, STATES, CONFIG)
 
 
 def _index(site: Site) -> Path:
@@ -62,10 +60,8 @@ def _last(site: Site, extension: str = "txt") -> str:
 
 
 def _report_the_last(site: Site, told: int = 3) -> None:
-    site.publish(told)
-    site.run()
-    site.publish(4)
-    site.run(later=DAY)
+    site.run(told)
+    site.run(4, later=DAY)
 
 
 def test_what_is_gone_was_there_since(site: Site) -> None:
@@ -91,8 +87,7 @@ def test_the_snapshot_that_has_most_of_an_environment_is_named(tmp_path: Path) -
     match = f'match: {{tags: [develop], environment: "{tmp_path}/spack.lock"}}'
     made.configure(CONFIG.replace("changes: [all]", match))
     made.run()
-    made.publish(1)
-    made.run(later=DAY)
+    made.run(1, later=DAY)
 
     assert "Or install from develop-2025-06-01, which has 2 of 2." in _last(made)
 
@@ -101,8 +96,7 @@ def test_the_snapshot_that_has_most_of_an_environment_is_named(tmp_path: Path) -
 @pytest.mark.nightly
 def test_the_days_are_known_where_both_revisions_are_indexed(site: Site, tmp_path: Path) -> None:
     """As when digests are due later than the poll: the whole history is indexed before."""
-    site.publish(3)
-    site.run()
+    site.run(3)
     site.publish(4)
     build(site.folder / "upstream.git", tmp_path / "h.db")
     with closing(sqlite3.connect(tmp_path / "h.db")) as source, closing(sqlite3.connect(_index(site))) as target:
@@ -128,17 +122,13 @@ _TOLD: dict[str, str] = {}  # by the trouble with the index
 def _told(folder: Path, trouble: str) -> str:
     if trouble not in _TOLD:
         folder.mkdir()
-        site = Site(folder, STATES)
-        site.configure(CONFIG)
-        site.publish(2)
-        site.run()
+        site = Site(folder, STATES, CONFIG)
+        site.run(2)
         behind = _index(site).read_bytes()
-        site.publish(3)
-        site.run(later=DAY)
+        site.run(3, later=DAY)
         if trouble:
             _trouble(_index(site), trouble, behind)
-        site.publish(4)
-        site.run(later=DAY)
+        site.run(4, later=DAY)
         _TOLD[trouble] = _last(site).replace(str(site.folder), "")
     return _TOLD[trouble]
 
@@ -160,16 +150,14 @@ def _trouble(index: Path, trouble: str, behind: bytes) -> None:
 @pytest.mark.slow
 def test_an_index_whose_damage_a_question_finds_is_built_again(site: Site) -> None:
     """Right after that digest; an update reads so little of it that it may find nothing."""
-    site.publish(3)
-    site.run()
+    site.run(3)
     index = _index(site)
     with closing(sqlite3.connect(index)) as connection:
         ((root,),) = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'interval_by_package'")
         ((size,),) = connection.execute("PRAGMA page_size")
     whole = index.read_bytes()
     index.write_bytes(whole[: (root - 1) * size] + bytes(size) + whole[root * size :])
-    site.publish(4)
-    site.run(later=DAY)
+    site.run(4, later=DAY)
     assert "hdf5" in _last(site)
     assert "was there since" not in _last(site)
     assert "history.failed" in site.said.getvalue()

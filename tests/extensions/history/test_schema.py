@@ -2,7 +2,6 @@
 
 import os
 import sqlite3
-import stat
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -114,15 +113,3 @@ def test_a_revision_is_a_commit(tmp_path: Path) -> None:
         connection.execute("INSERT INTO revision VALUES (0, '\x1b]0;owned\x07', 0)")
     with pytest.raises(DamagedIndex, match="malformed"):
         Index(tmp_path / NAME)
-
-
-def test_it_is_read_where_nobody_may_write(tmp_path: Path) -> None:
-    path = tmp_path / NAME
-    _complete(path)
-    path.chmod(stat.S_IRUSR)
-    tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
-    try:
-        with closing(open_for_reading(path)) as connection:
-            assert connection.execute("SELECT indexed FROM progress").fetchall() == [(0,)]
-    finally:
-        tmp_path.chmod(stat.S_IRWXU)

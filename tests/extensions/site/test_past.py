@@ -131,30 +131,3 @@ def test_several_processes_tell_the_same(tmp_path: Path) -> None:
     folder = history(tmp_path / "r.git", *states)
 
     assert read_site(folder, jobs=2) == read_site(folder, jobs=1)
-
-
-def test_a_damaged_version_is_passed_over(tmp_path: Path) -> None:
-    """The revision that damaged a document is named, and the next one is compared with what was before."""
-    good, path = catalogue({"zlib": [record(1)]}), "_cache/develop/zlib/specs.md"
-    later = catalogue({"zlib": [record(1), record(2)]})
-    folder = history(tmp_path / "r.git", good, {path: b"---\ncut off"}, later)
-    found = read_site(folder)
-    package = _only(found.past)
-
-    assert [(one.path, one.kind) for one in found.diagnostics] == [("zlib in develop", "unreadable")]
-    assert [(step.revision, dict(step.counts)) for step in package.steps] == [(0, {}), (2, {"new": 1})]
-    assert read_site(folder, found) == found
-
-
-def test_a_package_can_go_and_return(tmp_path: Path) -> None:
-    """The document of a package vanishes, and comes back as it was."""
-    with_it, without = catalogue({"a": [record(1)], "b": [record(2)]}), catalogue({"a": [record(1)]})
-    past = _past(history(tmp_path / "r.git", with_it, without, with_it))
-    package = past.packages[1]
-
-    assert [(step.revision, step.is_gone, step.specs) for step in package.steps] == [
-        (0, False, 1),
-        (1, True, 0),
-        (2, False, 1),
-    ]
-    assert package.is_there

@@ -1,19 +1,24 @@
 """What each revision did to the whole tag: the same as when two revisions are compared."""
 
+import re
+import subprocess
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import scripted
-from helpers import NewRevision, catalogue, record, write_repository
-from indexes import Catalogue, write
+from conftest import Run
+from helpers import NewRevision, catalogue, history, record, write_repository
+from indexes import Catalogue, build, write
 from msgspec.structs import replace
 from sites import read_site
+from truths import V3, History
 
 from cachewatch.comparison_flow import changesets
 from cachewatch.core.changesets import NoCollector, Report
 from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.errors import UsageError
+from cachewatch.extensions.history.schema_and_location import VARIABLE, index_path
 from cachewatch.extensions.site.package_histories import story_of
 from cachewatch.report.diff_blocks_and_colours import ALL, Requested
 from cachewatch.report.diff_formats import read_report
@@ -72,3 +77,117 @@ def test_odd_revisions_say_what_comparisons_say(tmp_path: Path, seed: int) -> No
                     assert found.stories[number] == told, number
                     asked += bool(compared.statements)
     assert asked
+
+
+E4S, ML = ["e4s", "root"], ["ml", "root"]
+Row = tuple[str, ...]
+
+
+@pytest.fixture
+def zlib(tmp_path: Path) -> Path:
+    """1.0 from the beginning; 1.1 comes to e4s on day 1 and to ml on day 3; it goes from e4s on day 2 and is back on day 4."""
+    old = [record(1, stacks=E4S), record(2, stacks=ML)]
+    new, there = record(3, stacks=E4S, versions=["1.1"]), record(4, stacks=ML, versions=["1.1"])
+    again = record(5, stacks=E4S, versions=["1.1"])
+    third = record(6, stacks=E4S, versions=["1.2"])
+    states = [old, [*old, new], old, [*old, there], [*old, there, again], [*old, there, again, third]]
+    return history(tmp_path / "zlib.git", *(catalogue({"zlib": state}) for state in states))
+
+
+def _arrivals(run: Run, repository: Path, folder: Path, *arguments: str) -> dict[Row, Row]:
+    """Return (added, after the first stack, removed) by version and stack, the last stay of each."""
+    done = run("site", folder, "--repo", repository, "--no-progress", *arguments)
+    assert done.exit_code == 0, done.error
+    page = (folder / "package" / "zlib.html").read_text()
+    table = page[page.index('class="list arrivals"') :]
+    rows: dict[Row, Row] = {}
+    for line in table[: table.index("</table>")].splitlines():
+        cells = [re.sub("<[^>]*>", "", cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", line)]
+        if len(cells) == 5 and cells[0] != "version":
+            rows.setdefault((cells[0], cells[1]), tuple(cells[2:]))
+    assert rows
+    return rows
+
+
+def test_a_site_that_begins_later_says_what_the_whole_one_says(run: Run, zlib: Path, tmp_path: Path) -> None:
+    whole = _arrivals(run, zlib, tmp_path / "whole")
+
+    assert whole["1.1", "ml"] == ("2025-06-04", "2 days later", "")
+    assert _arrivals(run, zlib, tmp_path / "later", "--since", "HEAD~1") == whole
+
+
+def test_an_index_that_cannot_be_used_is_said(
+    run: Run, zlib: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With what to do about it; the file is left as it is."""
+    index = tmp_path / "other.db"
+    build(history(tmp_path / "other.git", catalogue({"zlib": [record(9)]})), index)
+    left = index.read_bytes()
+    monkeypatch.setenv(VARIABLE, str(index))
+    done = run("site", tmp_path / "after", "--repo", zlib, "--no-progress")
+
+    assert (done.exit_code, index.read_bytes() == left) == (2, True)
+    assert "other.db: is the index of another repository" in done.error
+
+
+def test_another_branch_and_an_index_that_is_behind(run: Run, zlib: Path, tmp_path: Path) -> None:
+    """The index of a repository follows HEAD; of another branch, a temporary one is built."""
+    whole = _arrivals(run, zlib, tmp_path / "whole")
+    subprocess.run(["git", f"--git-dir={zlib}", "branch", "other", "main"], check=True)
+    subprocess.run(["git", f"--git-dir={zlib}", "update-ref", "refs/heads/main", "main~3"], check=True)
+    assert run("history", "build", "--repo", zlib).exit_code == 0
+    indexed = index_path(None, zlib).read_bytes()
+
+    assert _arrivals(run, zlib, tmp_path / "other", "--rev", "other") == whole
+    assert index_path(None, zlib).read_bytes() == indexed
+    subprocess.run(["git", f"--git-dir={zlib}", "update-ref", "refs/heads/main", "other"], check=True)
+    assert _arrivals(run, zlib, tmp_path / "main") == whole
+    assert index_path(None, zlib).read_bytes() != indexed
+
+
+@pytest.fixture
+def site(run: Run, histories: dict[str, History], tmp_path: Path) -> Path:
+    """The site of the recorded history up to state 7, built in two runs."""
+    history = histories["v3"]
+    for state in (5, 7):
+        made = run("site", tmp_path / "site", "--repo", history.folder, "--rev", history.revisions[V3[state - 1]])
+        assert made.exit_code == 0, made.error
+    return tmp_path / "site"
+
+
+def text_of(page: Path) -> str:
+    """Return the words of a page, without tags."""
+    return " ".join(re.sub(r"<[^>]+>", " ", page.read_text()).split())
+
+
+def test_pages_say_why_packages_were_rebuilt(site: Path, histories: dict[str, History]) -> None:
+    """With the way from the cause as a picture, whose links lead somewhere; what changed itself has none."""
+    page = site / "package/cw-stack.html"
+    assert "Why it was rebuilt" in text_of(page)
+    assert "1 spec because of zlib 1.3 → 1.3.1" in text_of(page)
+    (picture,) = re.findall(r'<svg class="chain".*?</svg>', page.read_text(), re.DOTALL)
+    assert re.findall(r"<text[^>]*>([^<]+?) *<", picture) == ["zlib", "cw-torch", "cw-stack"]
+    assert "<title>cw-stack, which needs cw-torch, which needs zlib</title>" in picture
+    links = re.findall(r'href="([^"]+)"', picture)
+    assert links == ["../package/zlib.html", "../package/cw-torch.html"]
+    assert all((page.parent / link).is_file() for link in links)
+    assert '<svg class="chain"' not in (site / "package/zlib.html").read_text()
+    revision = text_of(site / f"revision/{histories['v3'].revisions[V3[6]][:12]}.html")
+    assert "5 specs because of zlib 1.3 → 1.3.1: cw-solver, cw-stack, cw-torch and 1 more." in revision
+
+
+def test_a_damaged_graph_costs_only_the_causes(run: Run, histories: dict[str, History], tmp_path: Path) -> None:
+    history = histories["v3"]
+    repository = tmp_path / "damaged.git"
+    subprocess.run(["git", "clone", "-q", "--bare", history.folder, repository], check=True)
+    stream = (
+        b"commit refs/heads/damaged\ncommitter a <a@b> 1893456000 +0000\ndata 0\n"
+        b"from " + history.revisions[V3[6]].encode() + b"\n"
+        b"M 100644 inline _cache/develop/.graph.json\ndata 5\n{nope\n"
+    )
+    subprocess.run(["git", "-C", repository, "fast-import", "--quiet"], input=stream, check=True)
+
+    made = run("site", tmp_path / "site", "--repo", repository, "--rev", "damaged")
+
+    assert made.exit_code == 0, made.error
+    assert "because of" in text_of(tmp_path / "site/package/cw-stack.html")

@@ -62,6 +62,13 @@ def _read(repository: Path, folder: Folder, revision: str = "HEAD") -> SiteConte
     return read_site(repository, folder.remembered(), revision=revision)
 
 
+def _build(path: Path, repository: Path, *digests: ArchivedDigest, revision: str = "HEAD") -> Path:
+    """Build the site of a repository, or bring it up to date, and return where it is."""
+    folder = Folder(path)
+    build(folder, _read(repository, folder, revision), digests, title="T")
+    return path
+
+
 @pytest.fixture
 def built(run: Run, demo_repository: Path, tmp_path: Path) -> Path:
     """The site of the demo."""
@@ -144,15 +151,12 @@ def test_only_what_changed_is_written(tmp_path: Path) -> None:
     second = {**first, **catalogue({"b": [record(9, stacks=["ml"], versions=["2.0"])]})}
     repository = history(tmp_path / "r.git", first, second)
     path = tmp_path / "site"
-    folder = Folder(path)
-    build(folder, _read(repository, folder, "HEAD~1"), [], title="T")
+    _build(path, repository, revision="HEAD~1")
     before = _files(path)
-    folder = Folder(path)
-    build(folder, _read(repository, folder), [], title="T")
+    _build(path, repository)
     after = _files(path)
     written = {name for name in after if before.get(name) != after[name] and name.endswith(".html")}
-    whole = tmp_path / "whole"
-    build(Folder(whole), _read(repository, Folder(whole)), [], title="T")
+    whole = _build(tmp_path / "whole", repository)
 
     assert "package/b.html" in written
     assert not {"package/a.html", "package/c.html"} & written
@@ -165,8 +169,7 @@ def test_a_package_page_says_what_was_the_last_change(tmp_path: Path) -> None:
     """A removed document is said to be gone, and since when."""
     both = catalogue({"a": [record(1)], "b": [record(2)]})
     repository = history(tmp_path / "r.git", both, catalogue({"a": [record(1)]}))
-    folder = Folder(tmp_path / "site")
-    build(folder, _read(repository, folder), [], title="T")
+    _build(tmp_path / "site", repository)
     text = " ".join(_page(tmp_path / "site/package/b.html").text)
 
     assert "Gone." in text
@@ -179,8 +182,7 @@ def test_rebuilds_in_a_row_are_one_line(tmp_path: Path) -> None:
     states = [catalogue({"a": [record(number)]}) for number in range(5)]
     states.append(catalogue({"a": [record(9, versions=["2.0"])]}))
     repository = history(tmp_path / "r.git", *states)
-    folder = Folder(tmp_path / "site")
-    build(folder, _read(repository, folder), [], title="T")
+    _build(tmp_path / "site", repository)
     text = " ".join(" ".join(_page(tmp_path / "site/package/a.html").text).split())
 
     assert "2025-06-05" in text
@@ -194,8 +196,7 @@ def test_what_nothing_makes_any_more_is_removed(tmp_path: Path) -> None:
     new = history(tmp_path / "new.git", catalogue({"a": [record(1)]}))
     path = tmp_path / "site"
     for repository in (old, new):
-        folder = Folder(path)
-        build(folder, _read(repository, folder), [], title="T")
+        _build(path, repository)
         (path / "CNAME").write_text("cache.example.org")
 
     assert not (path / "package/b.html").exists()
@@ -217,8 +218,7 @@ def test_a_build_that_was_killed_is_made_good(
             build(folder, read_before, [], title="T")
     (path / "index.html").write_text("half")
     for target in (path, whole):
-        folder = Folder(target)
-        build(folder, _read(demo_repository, folder), [], title="T")
+        _build(target, demo_repository)
 
     assert {n: c for n, (_, c) in _files(path).items()} == {n: c for n, (_, c) in _files(whole).items()}
 
@@ -244,10 +244,8 @@ def test_a_foreign_folder_is_refused(run: Run, demo_repository: Path, tmp_path: 
     """Nothing is written where something else is."""
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious/index.html").write_text("mine")
-    result = run("site", tmp_path / "precious", "--repo", demo_repository)
-
-    assert result.exit_code == 2
-    assert "something other than a site of cachewatch" in result.error
+    error = run("site", tmp_path / "precious", "--repo", demo_repository).error_of(2)
+    assert "something other than a site of cachewatch" in error
     assert (tmp_path / "precious/index.html").read_text() == "mine"
 
 
@@ -325,8 +323,7 @@ def _digest(key: str, day: int) -> ArchivedDigest:
 
 def test_digests_are_listed(demo_repository: Path, tmp_path: Path) -> None:
     """The newest first, each with its page as it was sent, and the feed of the subscription."""
-    folder = Folder(tmp_path / "site")
-    build(folder, _read(demo_repository, folder), [_digest("k/1", 1), _digest("k/2", 2)], title="T")
+    _build(tmp_path / "site", demo_repository, _digest("k/1", 1), _digest("k/2", 2))
     listed = (tmp_path / "site/digests.html").read_text()
     links = re.findall(r'href="(digest/[^"]+)"', listed)
 
@@ -347,8 +344,7 @@ def test_digests_lead_to_their_neighbours(demo_repository: Path, tmp_path: Path)
     """Within a subscription, to pages that are there; the first and the last have one neighbour."""
     digests = [replace(_digest(f"d{day}", day), html=f"<p>{day}</p>{PLACE}") for day in (1, 2, 3)]
     other = replace(_digest("other", 2), subscription="hep", html=PLACE)
-    folder = Folder(tmp_path / "site")
-    build(folder, _read(demo_repository, folder), [*digests, other], title="T")
+    _build(tmp_path / "site", demo_repository, *digests, other)
     pages = {file.stem: _page(file).links for file in (tmp_path / "site/digest").glob("*.html")}
 
     assert pages == {"d1": ["d2.html"], "d2": ["d1.html", "d3.html"], "d3": ["d2.html"], "other": []}
@@ -428,9 +424,8 @@ def test_digests_of_public_subscriptions_are_shown(run: Run, demo_repository: Pa
 
 def test_a_state_that_is_not_there_is_said(run: Run, demo_repository: Path, tmp_path: Path) -> None:
     """Nothing is made where a state was expected."""
-    missing = run("site", tmp_path / "site", "--repo", demo_repository, "--config", _config(tmp_path))
-
-    assert (missing.exit_code, "there is no state yet" in missing.error) == (5, True)
+    error = run("site", tmp_path / "site", "--repo", demo_repository, "--config", _config(tmp_path)).error_of(5)
+    assert "there is no state yet" in error
     assert not (tmp_path / "site").exists()
 
 
@@ -483,11 +478,9 @@ def test_damaged_documents_are_named(run: Run, tmp_path: Path, layout: str) -> N
     good |= {layout.format(tag="v1.0", package="a"): first.replace(b"develop", b"v1.0")}
     damaged = dict(zip(paths, (b"---\ncut", b"<<<<<<< HEAD"), strict=True))
     repository = history(tmp_path / "r.git", good, {**good, **damaged})
-    result = run("site", tmp_path / "site", "--repo", repository)
-
-    assert result.exit_code == 4
-    assert "b in develop: unreadable" in result.error
-    assert "c in v1.0: unreadable" in result.error
+    error = run("site", tmp_path / "site", "--repo", repository).error_of(4)
+    assert "b in develop: unreadable" in error
+    assert "c in v1.0: unreadable" in error
     assert (tmp_path / "site/package/b.html").is_file()
 
 
@@ -506,8 +499,7 @@ def test_what_cannot_be_written_is_named(demo_repository: Path, tmp_path: Path) 
 def test_a_site_has_a_past_of_one_revision(tmp_path: Path) -> None:
     """One revision: no plots, no changes, and still every page."""
     repository = history(tmp_path / "r.git", catalogue({"a": [record(1)]}))
-    folder = Folder(tmp_path / "site")
-    build(folder, _read(repository, folder), [], title="T")
+    _build(tmp_path / "site", repository)
 
     assert "One revision, of 1 Jun 2025." in (tmp_path / "site/index.html").read_text()
     assert "so nothing has happened" in (tmp_path / "site/revisions.html").read_text()
