@@ -308,6 +308,7 @@ def conclude(
             *diagnostics,
         ),
         unreadable=(*pair.difference.unreadable, *unreadable),
+        uncounted=len({each.package for each in pair.difference.unreadable}),
     )
 
 

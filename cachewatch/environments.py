@@ -40,7 +40,7 @@ from cachewatch.documents.spec_nodes_and_graphs import (
 from cachewatch.errors import UnknownRevision, UnreadableDocument, UsageError, WorkFailed
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, resolve
-from cachewatch.git.tags_and_documents import Bases, list_revision, list_tree, tags_of
+from cachewatch.git.tags_and_documents import Bases, GitReader, Restored, list_revision, list_tree, tags_of
 from cachewatch.hooks import extensions, lacking, load
 from cachewatch.runtime.untrusted_files import folder_around, read_inside
 from cachewatch.runtime.worker import INLINE, Isolation
@@ -317,23 +317,27 @@ def cover_both(
     after: Iterable[Revision],
     *,
     bases: Bases = MappingProxyType({}),
+    restored: Restored = MappingProxyType({}),
     isolation: Isolation = INLINE,
 ) -> tuple[Coverage, Coverage]:
     """Return the coverage of `environment` by the tags in `before` and in `after`; a binary in one tag is enough.
 
-    In `before`, packages in `bases` are read in the revisions named there. If a document cannot be read, the other
-    state's document of its package counts for both, so that this is no loss.
+    In `before`, packages in `bases` are read in the revisions named there, and `restored` documents replace others. If
+    a document cannot be read, the other state's document of its package counts for both, so that this is no loss.
     """
     states = (_SideState(), _SideState())
     places: _Places = {}
-    listing: Listing | None = None
     sides = [(states[0], each) for each in before] + [(states[1], each) for each in after]
     commits = {each.commit for _, each in sides} | {each.commit for of in bases.values() for each in of.values()}
     # The trees of their tags, by commit.
     tags = {each: tags_of(repository, resolve(repository, each), sorted(commits - {each})).ids for each in commits}
     for state, revision in sides:
-        others = bases.get(revision.tag or "", {}) if state is states[0] else {}
-        parts = [(environment.packages - others.keys(), revision)]
+        tag = revision.tag or ""
+        others = bases.get(tag, {}) if state is states[0] else {}
+        added = restored.get(tag, {}) if state is states[0] else {}
+        for package in environment.packages & added.keys():
+            places[added[package].blob.name, package] = (added[package].blob, [(state, tag_names.is_mutable(tag))])
+        parts = [(environment.packages - others.keys() - added.keys(), revision)]
         parts += [(environment.packages & {package}, base) for package, base in others.items()]
         for packages, base_of in parts:
             tree = tags[base_of.commit].get(base_of.tag or "")
@@ -348,8 +352,8 @@ def cover_both(
                 for package, blob in listing.blobs.items():
                     place = places.setdefault((blob.name, package), (blob, []))
                     place[1].append((state, tag_names.is_mutable(base_of.tag)))
-    if listing is not None:
-        _contents_read(listing, environment, places, isolation)
+    if places:
+        _contents_read(GitReader(repository, restored), environment, places, isolation)
     old, new = states
     for state, other in ((old, new), (new, old)):
         for need in environment.needs:
@@ -363,7 +367,7 @@ def cover_both(
 _Question = tuple[Environment, Blob, Content]  # one document, and the part of the environment that needs its package
 
 
-def _contents_read(listing: Listing, environment: Environment, places: _Places, isolation: Isolation) -> None:
+def _contents_read(reader: GitReader, environment: Environment, places: _Places, isolation: Isolation) -> None:
     """Read each blob once, and add the needs that it meets to every state that has it."""
     by_package = defaultdict[str, list[Need]](list)
     for need in environment.needs:
@@ -371,7 +375,7 @@ def _contents_read(listing: Listing, environment: Environment, places: _Places, 
     blobs = [blob for blob, _ in places.values()]
     questions = (
         (replace(environment, needs=tuple(by_package[package])), blob, content)
-        for (_, package), blob, content in zip(places, blobs, listing.reader.read(blobs), strict=True)
+        for (_, package), blob, content in zip(places, blobs, reader.read(blobs), strict=True)
     )
     answers = (
         each

@@ -313,6 +313,7 @@ class Report(Struct, frozen=True, kw_only=True):
     events: tuple[Event, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     unreadable: tuple[Unreadable, ...] = ()
+    uncounted: int = 0  # of the unreadable packages, those that `packages` does not count
     own_kinds: frozenset[Kind] = frozenset()  # kinds of changes of the selected packages, reported or not
     is_part: bool = False  # not everything was selected
     is_same: bool = False  # git has the same contents on both sides, wherever they are

@@ -38,6 +38,17 @@ from cachewatch.runtime.worker import INLINE, Isolation, Piece
 # By tag and package: the earlier revision, with a tag, whose document is compared instead of the usual one.
 Bases = Mapping[str, Mapping[str, Revision]]
 
+
+class RestoredDocument(Struct, frozen=True):
+    """An earlier document with places added that the package has again, as digests last reported them."""
+
+    blob: Blob  # names no object in git
+    content: bytes
+
+
+# By tag and package, like `Bases`.
+Restored = Mapping[str, Mapping[str, RestoredDocument]]
+
 # A function that compares two trees of packages, as `compare_trees` does.
 CompareTrees = Callable[[Repository, tuple[str, str], str | None, str | None], TreeDifference]
 
@@ -57,17 +68,27 @@ class TagState(Struct, frozen=True):
 class GitReader:
     """Reads documents from a repository."""
 
-    def __init__(self, repository: Repository) -> None:
+    def __init__(self, repository: Repository, restored: Restored = MappingProxyType({})) -> None:
         self._repository = repository
+        self._restored = restored
 
     def read(self, blobs: Iterable[Blob]) -> Iterator[Content]:
         """Yield the content of each blob; if it is too large, a text with the reason."""
-        contents = self._repository.objects().readable((blob.name for blob in blobs), kind="blob", most=MAX_BYTES)
-        return (TOO_LARGE if content is None else content for content in contents)
+        names = [blob.name for blob in blobs]
+        known = {one.blob.name: one.content for found in self._restored.values() for one in found.values()}
+        contents = self._repository.objects().readable(
+            [name for name in names if name not in known], kind="blob", most=MAX_BYTES
+        )
+        for name in names:
+            if name in known:
+                yield known[name]
+            else:
+                content = next(contents)
+                yield TOO_LARGE if content is None else content
 
     def reopened(self) -> "GitReader":
         """Return a reader with a git process of its own."""
-        return GitReader(self._repository.reopened())
+        return GitReader(self._repository.reopened(), self._restored)
 
 
 def compare_revisions(
@@ -78,12 +99,13 @@ def compare_revisions(
     wanted_tag: Callable[[str], bool],
     wanted_package: Wanted,
     bases: Bases = MappingProxyType({}),
+    restored: Restored = MappingProxyType({}),
     trees: CompareTrees = compare_trees,
 ) -> Comparison:
     """Find the documents that differ between two revisions, in the tag that a revision names or in each wanted tag.
 
-    For the packages of `bases`, the documents of other revisions replace those of `before`. `trees` compares two trees
-    of packages and may cache results. Raises UsageError if there is no tag to compare.
+    For the packages of `bases`, the documents of other revisions replace those of `before`, and so do `restored` ones.
+    `trees` compares two trees of packages and may cache results. Raises UsageError if there is no tag to compare.
     """
     wanted_package = cache(wanted_package)
     commits = {before.commit, after.commit, *(base.commit for packages in bases.values() for base in packages.values())}
@@ -92,14 +114,14 @@ def compare_revisions(
     quiet: TagPair | None = None
     unchanged: list[TagState] = []
     for earlier, later in _states(repository, (before, had), (after, has), wanted_tag):
-        based = bases.get(later.tag, {})
+        based, added = bases.get(later.tag, {}), restored.get(later.tag, {})
         is_new, is_lost = (not (before.tag or after.tag) and later.tag not in side.ids for side in (had, has))
         unchanged.append(later)
-        if (pairs or quiet) and earlier.tree == later.tree and not (based or is_new):
+        if (pairs or quiet) and earlier.tree == later.tree and not (based or added or is_new):
             continue
         difference = trees(repository, (earlier.tag, later.tag), earlier.tree, later.tree).chosen(wanted_package)
-        if based:
-            difference = _rebased(repository, difference, based, later)
+        if based or added:
+            difference = _rebased(repository, difference, based, added, later)
         pair = TagPair(
             before=earlier.revision.side(earlier.tag),
             after=later.revision.side(later.tag),
@@ -122,7 +144,7 @@ def compare_revisions(
             raise UsageError(f"{repository.prefix}{no_tag_matches(wanted_tag, there)}")
         nothing = nothing_found(repository, after.commit, after.name)
         raise UsageError(f"{repository.prefix}neither revision has documents; {nothing}")
-    reader = GitReader(repository)
+    reader = GitReader(repository, restored)
     return Comparison(
         pairs=tuple(pairs),
         readers=Readers(reader, reader),
@@ -157,7 +179,8 @@ def list_tree(repository: Repository, revision: Revision, tag: str, tree: str, w
     """List the documents of `tag` in `revision`, given the id of its tree of packages."""
     found = compare_trees(repository, (tag, tag), None, tree).chosen(wanted_package)
     blobs = {pair.package: pair.after for pair in found.documents if pair.after is not None}
-    diagnostics = (*found.diagnostics, *locate(repository, revision.commit).diagnostics)
+    of_tree = (replace(each, side="") for each in found.diagnostics)  # it is only one side
+    diagnostics = (*of_tree, *locate(repository, revision.commit).diagnostics)
     return Listing(revision.side(tag), blobs, GitReader(repository), diagnostics)
 
 
@@ -272,16 +295,26 @@ def tree_of(repository: Repository, revision: Revision, tag: str, trees: Mapping
 
 
 def _rebased(
-    repository: Repository, difference: Difference, bases: Mapping[str, Revision], after: TagState
+    repository: Repository,
+    difference: Difference,
+    bases: Mapping[str, Revision],
+    restored: Mapping[str, RestoredDocument],
+    after: TagState,
 ) -> Difference:
-    """Return `difference` with the earlier documents of some packages taken from other revisions, the `bases`."""
-    unreadable = [each for each in difference.unreadable if each.package not in bases]
-    documents = [pair for pair in difference.documents if pair.package not in bases]
+    """Return `difference` with the earlier documents of some packages replaced: by `bases`, or by `restored` ones."""
+    replaced = {*bases, *restored}
+    unreadable = [each for each in difference.unreadable if each.package not in replaced]
+    documents = [pair for pair in difference.documents if pair.package not in replaced]
     seen = {pair.package for pair in difference.documents} | {each.package for each in difference.unreadable}
     folder, then = folder_of(repository, after.tag), 0  # how many of them count as unchanged otherwise
-    for package, base in bases.items():
-        tags = tags_of(repository, base, [after.revision.commit]).ids
-        had = document_of(repository, folder, tags.get(base.tag or ""), package)
+    for package in replaced:
+        had: Blob | str | None
+        if package in restored:
+            had = restored[package].blob
+        else:
+            base = bases[package]
+            tags = tags_of(repository, base, [after.revision.commit]).ids
+            had = document_of(repository, folder, tags.get(base.tag or ""), package)
         has = document_of(repository, folder, after.tree, package)
         if isinstance(has, str) or isinstance(had, str):
             problem = Unreadable(

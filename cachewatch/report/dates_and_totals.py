@@ -128,7 +128,7 @@ def nothing(report: Report) -> str:
     seen = ", as far as documents could be compared" if report.losses else ""
     same = ": all documents are the same" if report.is_same and not report.losses else ""
     unread = {one.package for one in report.unreadable}
-    packages = number(max(counts.before, counts.after) - len(unread), "package")
+    packages = number(max(counts.before, counts.after) + report.uncounted - len(unread), "package")
     return f"{sentence} No differences in {selected}{packages}{seen}{same}.".lstrip()
 
 

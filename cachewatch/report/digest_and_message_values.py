@@ -171,6 +171,15 @@ def base_of(report: Report) -> str:
     return before if before and after and before != after else ""
 
 
+def newest_day(report: Report) -> str:
+    """Return the day of the later revision (UTC); with the time, 2026-11-27T09:30, if the earlier one has that day, too.
+
+    The day alone would not tell which of the lock files of that day are older.
+    """
+    before, after = report.before.time or "", report.after.time or ""
+    return after[: 16 if before[:10] == after[:10] else 10]
+
+
 def _known(known: Known, remembered: Remembered, now: datetime) -> Known:
     """Return `known` with the earlier actions and suspicious losses that the subscription remembers."""
     since = {(one.source, Verb(one.verb), one.subject): one.since for one in remembered.actions}
@@ -193,7 +202,7 @@ def _compared(tag: TagDigest) -> ComparedTag:
         tag=report.after.tag or report.before.tag or report.after.name,
         base=base_of(report),
         since=(report.before.time or "")[:10],
-        day=(report.after.time or "")[:10],
+        day=newest_day(report),
         statements=tag.statements,
         is_incomplete=bool(tag.unreadable) or bool(report.losses),
     )

@@ -34,7 +34,7 @@ from cachewatch.git.revision_names_and_times import (
     resolve_upstream,
     times_between,
 )
-from cachewatch.git.tags_and_documents import Bases, document_in, tags_of
+from cachewatch.git.tags_and_documents import Bases, Restored, RestoredDocument, document_in, tags_of
 from cachewatch.report.digest_and_message_values import Note, Outage, Span
 from cachewatch.service.alerts_and_staleness import is_stale, longest_pause, staleness
 from cachewatch.service.comparing_tags_and_pins import OpenSource, TagNews, without_suspicion
@@ -113,16 +113,18 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         """Compare everything that the stream has not reported yet."""
         news: list[TagNews] = []
         bases: dict[str, Mapping[str, Revision]] = {}
+        restored: dict[str, Mapping[str, RestoredDocument]] = {}
         earlier: dict[str, Mapping[str, Revision]] = {}
         learned: list[Fact] = []
         pinned = self.pinned(learned)
         for each in self.ranges.ranges:  # each tag is in one of them
-            of_range, bases_of_range, readable = self._news_of(each, learned, pinned)
+            of_range, bases_of_range, restored_in_range, readable = self._news_of(each, learned, pinned)
             news += of_range
             bases.update(bases_of_range)
+            restored.update(restored_in_range)
             earlier.update(readable)
         unread = self.documents.after(self.ranges, news, bases, earlier)
-        coverage, left = self.coverage(bases), dict(self.left(bases))
+        coverage, left = self.coverage(bases, restored), dict(self.left(bases))
         learned += (wave for each in news for wave in announced(self.source.name, each.tag))
         return SourceDiff(
             spans=tuple(self._spans(unread)),
@@ -146,11 +148,11 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
 
     def _news_of(
         self, gap: PendingRange, learned: list[Fact], pinned: Pinned | None
-    ) -> tuple[tuple[TagNews, ...], Bases, Bases]:
-        """Return the news of the tags in `gap`, and two mappings of packages to the revisions they were compared with.
+    ) -> tuple[tuple[TagNews, ...], Bases, Restored, Bases]:
+        """Return the news of the tags in `gap`, and the revisions and documents that packages were compared with.
 
-        The second mapping has only packages that cannot be read at the start of the range. Removals and returns are
-        added to `learned`.
+        The last mapping has only packages that cannot be read at the start of the range. Removals and returns are added
+        to `learned`.
         """
         steps, wanted = Steps(self.repository, gap.base, self.newest), self.wants_package()
         compare = partial(self._compared_range, gap, steps, self._new_snapshots(gap, pinned))
@@ -161,19 +163,33 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
             for had in [steps.packages(gap.base, tag)]
         }
         bases = _joined(bases, self.documents.bases(gap.tags))
-        news = compare(bases)
+        restored: Restored = {}
+        news = compare(bases, restored)
         builds = {
             tag: returned
             for each in news
             if (returned := self.returns.builds(each.tag)) and (tag := each.name) in gap.tags
         }
         if builds:
-            bases = _joined({tag: self.returns.bases(found) for tag, found in builds.items()}, bases)
-            news = compare(bases)
+            restored = {
+                tag: self.returns.restored(
+                    {name: found for name, found in builds[tag].items() if name not in bases.get(tag, {})},
+                    each.tag.report.before,
+                    self.isolation,
+                )
+                for each in news
+                if (tag := each.name) in builds
+            }
+            others = {
+                tag: {name: departures for name, departures in found.items() if name not in restored[tag]}
+                for tag, found in builds.items()
+            }
+            bases = _joined({tag: self.returns.bases(found) for tag, found in others.items()}, bases)
+            news = compare(bases, restored)
         # A document that is unreadable in the earlier state is compared with its last readable version.
         if earlier := self.documents.earlier(news, bases):
             bases = _joined(bases, earlier)
-            news = compare(bases)
+            news = compare(bases, restored)
         back = {tag: {**builds.get(tag, {}), **documents.get(tag, {})} for tag in sorted({*builds, *documents})}
         departed = list(self._departed(news, gap, steps, bases))
         learned += departed
@@ -185,24 +201,29 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         news = tuple(_without_decided_suspicion(each, sure, {one.last.tag for one, _ in old}) for each in news)
         more = [*self._returned(back, news), *((one.last.tag, missing_since(one, names)) for one, names in old)]
         more += ((each.name, one) for each in news for one in self._announced_prune(each))
-        news = self._with_statements(news, more, gap, bases)
+        news = self._with_statements(news, more, gap, bases, restored)
         news = tuple(self._with_missing(each, wanted, learned) for each in news)
         if self.stream.is_urgent:
             news = tuple(replace(each, tag=urgent_only(each.tag)) for each in news)
-        return news, bases, earlier
+        return news, bases, restored, earlier
 
     def _compared_range(
-        self, gap: PendingRange, steps: Steps, snapshots: Mapping[str, NewSnapshot], bases: Bases
+        self,
+        gap: PendingRange,
+        steps: Steps,
+        snapshots: Mapping[str, NewSnapshot],
+        bases: Bases,
+        restored: Restored,
     ) -> tuple[TagNews, ...]:
         """Compare the tags of a range; of several new snapshots of a series, only the newest."""
         new = {tag for one in snapshots.values() for tag in (*one.others, *one.unnamed)}
         others = gap.tags - snapshots.keys() - new
-        news = self.compared(gap.base, self.newest, others.__contains__, bases, steps) if others else ()
+        news = self.compared(gap.base, self.newest, others.__contains__, bases, restored, steps=steps) if others else ()
         if snapshots:  # without the empty news of a comparison that found nothing
             news = tuple(each for each in news if any(all_statements(each.tag)) or each.tag.report.diagnostics)
         for tag, snapshot in snapshots.items():
             newest = replace(self.newest, tag=tag)
-            (one,) = self.compared(snapshot.base, newest, lambda _: True, bases, is_new=True)
+            (one,) = self.compared(snapshot.base, newest, lambda _: True, bases, restored, is_new=True)
             added = [tag_added(name) for name in snapshot.others]
             news = (*news, replace(one, tag=with_statements(one.tag, added, self.silencing(tag).wants)))
         return news
@@ -297,7 +318,12 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
                     yield one, packages
 
     def _with_statements(
-        self, news: Sequence[TagNews], more: Iterable[tuple[str, Statement]], gap: PendingRange, bases: Bases
+        self,
+        news: Sequence[TagNews],
+        more: Iterable[tuple[str, Statement]],
+        gap: PendingRange,
+        bases: Bases,
+        restored: Restored,
     ) -> tuple[TagNews, ...]:
         """Add statements to the news of their tags; a tag without news is compared first."""
         by_tag = {each.name: each for each in news}
@@ -306,7 +332,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
                 base, newest = (replace(side, tag=tag) for side in (gap.base, self.newest))
                 if tag not in tags_of(self.repository, base).ids:
                     continue
-                (by_tag[tag],) = self.compared(base, newest, lambda _: True, bases)
+                (by_tag[tag],) = self.compared(base, newest, lambda _: True, bases, restored)
             one = by_tag[tag]
             by_tag[tag] = replace(one, tag=with_statements(one.tag, [statement], self.silencing(tag).wants))
         return tuple(by_tag.values())

@@ -40,7 +40,7 @@ from cachewatch.environments import cover_both
 from cachewatch.errors import SourceError
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, is_there, resolve
-from cachewatch.git.tags_and_documents import Bases, compare_revisions, tags_of
+from cachewatch.git.tags_and_documents import Bases, Restored, compare_revisions, tags_of
 from cachewatch.hooks import extensions
 from cachewatch.report.digest_and_message_values import TagDigest
 from cachewatch.report.digests.data_for_templates import DigestCollector, read_tag_digest
@@ -101,13 +101,14 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         after: Revision,
         wanted_tag: Callable[[str], bool],
         bases: Bases = MappingProxyType({}),
-        steps: Steps | None = None,
+        restored: Restored = MappingProxyType({}),
         *,
+        steps: Steps | None = None,
         is_new: bool = False,
     ) -> tuple[TagNews, ...]:
         """Return the news of each wanted tag; `is_new` means that the tags are new snapshots.
 
-        The documents of `bases` replace those of `before`. If `steps` between the revisions are given, a tag is
+        The documents of `bases` and `restored` replace those of `before`. If `steps` between the revisions are given, a tag is
         suspicious only if a single step made it so.
         """
         selection = self.selection()
@@ -118,6 +119,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             wanted_tag=wanted_tag,
             wanted_package=self.wants_package(),
             bases=bases,
+            restored=restored,
             trees=self.comparisons.trees(self.source.name),
         )
         news: list[TagNews] = []
@@ -125,7 +127,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         has_table = any(isinstance(channel, MailConfig) and channel.attach is not None for channel in channels)
         room = MOST_CSV if has_table else None
         # Compared with other versions of some documents, the result cannot be shared with other streams.
-        compare = self.comparisons.compared_alone if bases else self.comparisons.changeset
+        compare = self.comparisons.compared_alone if bases or restored else self.comparisons.changeset
         pairs = tuple(replace(pair, is_new_tag=pair.is_new_tag or is_new) for pair in comparison.pairs)
         for pair in pairs:
             single = replace(comparison, pairs=(pair,))
@@ -274,14 +276,22 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             day=self.context.today(),
         )
 
-    def coverage(self, bases: Bases) -> tuple[Coverage, Coverage] | None:
+    def coverage(self, bases: Bases, restored: Restored) -> tuple[Coverage, Coverage] | None:
         """Return the environment's coverage by all tags of the stream: as last reported, and now."""
         if self.environment is None:
             return None
         told = {tag: gap.base for gap in self.ranges.ranges for tag in gap.tags}
         before = [replace(told.get(tag, self.newest), tag=tag) for tag in self.ranges.places]
         after = [replace(self.newest, tag=tag) for tag in self.ranges.places]
-        had, has = cover_both(self.repository, self.environment, before, after, bases=bases, isolation=self.isolation)
+        had, has = cover_both(
+            self.repository,
+            self.environment,
+            before,
+            after,
+            bases=bases,
+            restored=restored,
+            isolation=self.isolation,
+        )
         return had, self._explained(has)
 
     def _explained(self, has: Coverage) -> Coverage:

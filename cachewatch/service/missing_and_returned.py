@@ -26,16 +26,21 @@ from cachewatch.core.advice.waits_and_reminders import (
     StillMissing,
     series_or_tag,
 )
+from cachewatch.core.changesets import Blob, Content
 from cachewatch.core.comparison.stacks_prunes_suspicion import is_most
-from cachewatch.core.model import Kind
-from cachewatch.core.statement_kinds import LOSSES, Counts, Statement, StatementKind, in_order, name_of
+from cachewatch.core.model import CompilerForm, Document, Kind, Machine, Place, Side
+from cachewatch.core.statement_kinds import LOSSES, Counts, Line, Statement, StatementKind, in_order, name_of
 from cachewatch.core.versions_spellings_targets import version_key
-from cachewatch.errors import SourceError, UnknownRevision
+from cachewatch.documents.parsing_and_diagnostics import parse_side
+from cachewatch.documents.records import KnownRecords
+from cachewatch.documents.writing_documents import Binary, ListedSpec, write_document
+from cachewatch.errors import SourceError, UnknownRevision, WorkFailed
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, chain_between, resolve
-from cachewatch.git.tags_and_documents import document_in, tags_of
+from cachewatch.git.tags_and_documents import GitReader, RestoredDocument, document_in, tags_of
 from cachewatch.git.trees import folders
 from cachewatch.report.digest_and_message_values import TagDigest
+from cachewatch.runtime.worker import Isolation, Piece
 
 _WAITED = timedelta(days=14)
 _IN_DOCUMENTS = (DepartureKind.STACK, DepartureKind.PLACE)  # that trees do not show
@@ -255,21 +260,56 @@ class Returns:
 
         If a digest reported an earlier state, it is that one: the package may have changed before its removal.
         """
-        bases = {}
+        first = {package: self._known_to_readers(departures)[:1] for package, departures in back.items()}
+        return {
+            package: base
+            for package, departures in first.items()
+            for departure in departures
+            if (base := self._base(package, departure))
+        }
+
+    def restored(
+        self, back: Mapping[str, Sequence[Departure]], before: Side, isolation: Isolation
+    ) -> Mapping[str, RestoredDocument]:
+        """Return the documents in `before` of packages whose places are back, with these places as last reported.
+
+        What changed elsewhere in a package since its loss was reported with earlier digests. A package is left out if
+        its documents cannot be combined.
+        """
+        lost: list[tuple[str, list[Blob], list[str]]] = []
         for package, departures in back.items():
-            known = (one for one in departures if any(stream == self._stream for stream, *_ in one.told))
-            departure = next(known, None)
-            if departure is None:
-                continue  # readers of this stream know nothing of the loss
-            told = {of: point for stream, of, point in departure.told if stream == self._stream}
-            for point in (told.get(package, told[""]), departure.last):
-                with suppress(UnknownRevision):  # upstream rewrote its history, and our copy was lost
-                    side = replace(resolve(self._repository, point.revision), tag=point.tag)
-                    # A package that was added and removed between two digests is new to readers.
-                    if package in packages_of(self._repository, side, point.tag):
-                        bases[package] = side
-                    break
-        return bases
+            known = self._known_to_readers(departures)
+            bases = {one.name: base for one in known if (base := self._base(package, one))}
+            sides = [(before.revision or "", before.tag), *((base.commit, base.tag) for base in bases.values())]
+            found = [document_in(self._repository, commit, tag or "", package) for commit, tag in sides]
+            blobs = [blob for blob in found if isinstance(blob, Blob)]
+            if bases and len(blobs) == len(sides) and {one.kind for one in known} <= {*_IN_DOCUMENTS}:
+                lost.append((package, blobs, list(bases)))
+        contents = GitReader(self._repository).read([blob for _, blobs, _ in lost for blob in blobs])
+        asked = ((package, [(blob, next(contents)) for blob in blobs], names) for package, blobs, names in lost)
+        restored = {}
+        for parts, results in isolation.each(_with_places, asked, _about_lost):
+            if isinstance(results, WorkFailed):
+                continue
+            for (package, ((blob, _), *_), _), content in zip(parts, results, strict=True):
+                if content is not None:
+                    name = f"{blob.path} with returned places"
+                    restored[package] = RestoredDocument(replace(blob, name=name, size=len(content)), content)
+        return restored
+
+    def _known_to_readers(self, departures: Iterable[Departure]) -> list[Departure]:
+        """Return the removals of which a digest of this stream told."""
+        return [one for one in departures if any(stream == self._stream for stream, *_ in one.told)]
+
+    def _base(self, package: str, departure: Departure) -> Revision | None:
+        """Return the revision that had a package before its removal, as this stream reported it; None if unknown."""
+        told = {of: point for stream, of, point in departure.told if stream == self._stream}
+        for point in (told.get(package, told[""]), departure.last):
+            with suppress(UnknownRevision):  # upstream rewrote its history, and our copy was lost
+                side = replace(resolve(self._repository, point.revision), tag=point.tag)
+                # A package that was added and removed between two digests is new to readers.
+                return side if package in packages_of(self._repository, side, point.tag) else None
+        return None
 
     def still_missing(self, tag: str, wanted: Callable[[str], bool]) -> StillMissing | None:
         """Return the packages that the snapshot `tag` lacks, and that an earlier one of its series lacked already.
@@ -301,6 +341,46 @@ class Returns:
         return packages_of(self._repository, revision, point.tag).keys()
 
 
+# A package, its documents with their contents, and the places that each but the first still had.
+_Lost = tuple[str, Sequence[tuple[Blob, Content]], Sequence[str]]
+
+
+def _with_places(lost: Sequence[_Lost]) -> list[bytes | None]:
+    """Return the first document of each package with the lost places of the others; None if that is not possible."""
+    return [_with_places_of(*each) for each in lost]
+
+
+def _with_places_of(package: str, contents: Sequence[tuple[Blob, Content]], names: Sequence[str]) -> bytes | None:
+    found = [parse_side(blob, content, KnownRecords(), package) for blob, content in contents]
+    documents = [one for one in found if isinstance(one, Document) and one.has_hashes]
+    if len(documents) < len(found) or any(one.compiler_form is CompilerForm.MISSING for one in documents):
+        return None
+    had, *others = documents
+    specs = dict(had.specs)
+    for document, name in zip(others, names, strict=True):
+        for spec_hash, spec in document.specs.items():
+            machine = Machine(spec.platform, spec.os, spec.target)
+            places = ((stack, Place(stack, spec.target)) for stack in spec.stacks)
+            stacks = {s for s, place in places if name in (s, name_of(place), name_of(place, machine))}
+            if stacks:
+                known = specs.get(spec_hash, replace(spec, stacks=()))
+                specs[spec_hash] = replace(known, stacks=tuple(sorted({*known.stacks, *stacks})))
+    listed = []
+    for spec_hash, spec in specs.items():
+        if len(spec.versions) != 1:
+            return None
+        built_for = spec.os, spec.platform, spec.target
+        binary = Binary(package, spec_hash, spec.versions[0], spec.compiler, *built_for, spec.variants)
+        listed.append(ListedSpec(binary, spec.stacks))
+    return write_document(package, had.tag, listed)
+
+
+def _about_lost(lost: _Lost) -> Piece:
+    package, contents, _ = lost
+    sizes = (len(content) for _, content in contents if isinstance(content, bytes))
+    return Piece(package, tuple(blob.name for blob, _ in contents), sum(sizes))
+
+
 def returned(
     back_by_package: Mapping[str, Sequence[Departure]], statements: Collection[Statement], stream: str
 ) -> Iterator[Statement]:
@@ -319,7 +399,14 @@ def returned(
     for key, packages in sorted(back.items()):
         departure = departures[key]
         besides = _ADDITIONS if departure.kind is DepartureKind.PLACE else ()
-        changed = {package for one in statements if one.kind not in besides for package in one.packages}
+        changed = {
+            package
+            for one in statements
+            if one.kind not in besides
+            for lines in [{line.package: line for line in one.lines if not _is_elsewhere(line, departure)}]
+            for package in one.packages
+            if package in lines or all(line.package != package for line in one.lines)
+        }
         yield Statement(
             kind=StatementKind.RETURNED,
             name=departure.name,
@@ -329,6 +416,17 @@ def returned(
             exceptions=tuple(sorted(changed & set(packages))),
             kinds=frozenset({Kind.RETURNED}),
         )
+
+
+def _is_elsewhere(line: Line, departure: Departure) -> bool:
+    """Tell whether a line is only about other places than the stack, place or machine that was removed."""
+    if departure.kind not in _IN_DOCUMENTS:
+        return False
+    stack, _, values = departure.name.partition(" (")
+    if departure.kind is DepartureKind.STACK or not line.story.places:
+        return bool(line.stacks) and stack not in line.stacks
+    target = values.removesuffix(")").rpartition(", ")[2]  # of a machine, after its operating system
+    return all(name_of(place) != f"{stack} ({target})" for place in line.story.places)
 
 
 def learned_back(packages: Mapping[str, Sequence[Departure]], stream: str) -> Iterator[Departure]:

@@ -167,6 +167,16 @@ def test_two_files_that_are_one_document_are_both_named(run: Run, tmp_path: Path
         listed = run(command, "--repo", repository, "--format", "names")
         assert (listed.exit_code, bool(listed.output)) == (4, True)
         assert "old/zlib.txt and zlib.md are documents of the same package and tag" in listed.error
+        assert "AFTER" not in listed.error
+
+
+def test_packages_are_counted_that_could_be_compared(run: Run, tmp_path: Path) -> None:
+    """Those of which two files are the document are no less and no more than one of them."""
+    state = _state("{package}.md", TWO_STATES[0])
+    repository = history(tmp_path / "r.git", state, state | {"old/zlib.txt": state["zlib.md"]})
+    output = run("diff", "--repo", repository).output
+
+    assert "No differences in 2 packages, as far as documents could be compared.\n" in output
 
 
 @pytest.mark.parametrize("layout", LAYOUTS[:2])

@@ -140,12 +140,73 @@ def test_a_machine_that_is_back(made: Made) -> None:
     lost = [("machine-lost", place, 1) for place in places]
     assert said(readers.go_on()) == [*lost, ("widened", "", 1)]
     assert "one for ubuntu24.04, zen4: keep" in body(readers.site.told()[-1])
-    assert said(readers.go_on()) == [*(("returned", place, 1) for place in places), ("widened", "", 1)]
+    assert said(readers.go_on()) == [("returned", place, 1) for place in places]
     text = readers.site.told()[-1]
     assert "one is back in e4s (ubuntu24.04, zen4) (missing since 2 June), unchanged since 1 June" in body(text)
     assert text.startswith("Nothing to do.")
     assert "Still open" not in text
     assert readers.remembered() == []
+
+
+def test_a_place_that_is_back_tells_nothing_of_other_places_again(made: Made) -> None:
+    """What earlier digests said of them is not said again, and the place is as it was."""
+    here = records([1], target="zen4", stacks=["ml", "hpc"])
+    older, newer = records([2], stacks=["e4s"]), records([3], stacks=["e4s"], versions=["1.4"])
+    lost, back = newer, newer + here
+    states = [many(20) | {"one": found} for found in (here + older + newer, lost, back)]
+    readers = made(*map(catalogue, states))
+    places = ["hpc (zen4)", "ml (zen4)"]
+    assert ("retired", "", 1) in said(readers.go_on())
+    found = readers.go_on()
+    assert said(found) == [("returned", place, 1) for place in places]
+    assert [one.exceptions for one in found] == [(), ()]
+    assert "unchanged since 1 June" in body(readers.site.told()[-1])
+    assert readers.site.told()[-1].startswith("Nothing")
+    assert readers.remembered() == []
+
+
+def test_a_place_is_as_it_was_though_another_changed(made: Made) -> None:
+    """Of two places of the same specs, only the one that is back is said to be; what changes elsewhere is told."""
+    here, other = records([1], target="zen4", stacks=["ml", "hpc"]), records([2], stacks=["e4s"])
+    in_ml = records([1], target="zen4", stacks=["ml"])
+    newer = records([3], stacks=["e4s"], versions=["1.4"])
+    states = [many(20) | {"one": found} for found in (here + other, other, in_ml + newer, here + newer)]
+    readers = made(*map(catalogue, states))
+    readers.go_on()
+    first, second = readers.go_on()
+    assert said([first, second]) == [("returned", "ml (zen4)", 1), ("upgraded", "one", 1)]
+    assert first.exceptions == ()
+    (again,) = readers.go_on()
+    assert (said([again]), again.exceptions) == ([("returned", "hpc (zen4)", 1)], ())
+
+
+def test_a_stack_that_is_back_with_other_versions(made: Made) -> None:
+    """What differs in it is told; what went elsewhere meanwhile was told before."""
+    whole = {name: [one | {"stacks": ["e4s", "ml"]} for one in found] for name, found in MANY.items()}
+    more = {"zlib": records([900], stacks=["e4s", "ml"]) + records([901], stacks=["e4s"], versions=["1.4"])}
+    rest = MANY | {"zlib": records([900])}
+    newer = {"zlib": records([900]) + records([902], stacks=["ml"], versions=["1.4"])}
+    readers = made(*map(catalogue, (whole | more, rest, whole | newer)))
+    assert said(readers.go_on()) == [("stack-removed", "ml", 9), ("downgraded", "zlib", 1)]
+    found = readers.go_on()
+    assert said(found) == [("returned", "ml", 9), ("upgraded", "zlib", 1)]
+    assert found[0].exceptions == ("zlib",)
+
+
+def test_an_environment_is_not_told_again_what_went_before_a_place_is_back(tmp_path: Path, made: Made) -> None:
+    """Its binaries that went elsewhere were missing before, too."""
+    here = records([1], stacks=["ml"])
+    older, newer = records([2], stacks=["e4s"]), records([3], stacks=["e4s"], versions=["1.4"])
+    states = [many(20) | {"one": found} for found in (here + older + newer, newer, newer + here)]
+    ours = lock(tmp_path / "spack.lock", ("one", "1.3.1", spec_hash(1)), ("one", "1.3.1", spec_hash(2)))
+    config = CONFIG.replace("[all]", f'[all], match: {{environment: "{ours}"}}')
+    readers = made(*map(catalogue, states), config=config)
+    readers.go_on()
+    readers.go_on()
+    change = readers.made[0].environment
+    assert change is not None
+    assert [one.need.hash for one in change.before.needs if one.is_met] == [spec_hash(1)]
+    assert not change
 
 
 def test_a_tag_that_is_back(made: Made) -> None:
@@ -505,6 +566,17 @@ def test_a_wait_lasts_while_packages_are_missing(made: Made, tmp_path: Path) -> 
     text = body(readers.site.told("env")[-1])
     assert text.startswith("To do The wait is over: do now what is still open below.")
     assert "since 3 June: re-concretize for 1 of your 10 binaries: p014 1.0 is gone, 1.1 is there" in text
+
+
+def test_the_second_revision_of_a_day_is_named_with_its_time(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lock files made against the first one are of the same day, and are meant, too."""
+    monkeypatch.setattr("helpers.timedelta", lambda days: days * HOUR)
+    upgraded = many(20, salt=1) | many(1, "1.1", salt=2)
+    readers = made(*map(catalogue, (many(20), many(20, salt=1), upgraded)))
+    readers.go_on(HOUR)
+    assert "lock files made against develop before 1 June, 05:00 UTC: builds" in body(readers.site.told()[-1])
+    readers.go_on(HOUR)
+    assert "re-concretize lock files made against develop before 1 June, 06:00 UTC" in body(readers.site.told()[-1])
 
 
 def test_what_was_asked_before_a_wait_is_due_again_after_it(made: Made) -> None:

@@ -562,12 +562,12 @@ def capitalized(text: str) -> str:
 
 
 def day_of(text: str) -> str:
-    """Return an ISO date as day and month, 27 November; other texts are returned as they are."""
+    """Return an ISO date as day and month, 27 November; a time follows it, other texts are returned as they are."""
     try:
         day = datetime.fromisoformat(text)
     except ValueError:
         return safe(text)
-    return f"{day.day} {day:%B}"
+    return f"{day.day} {day:%B}" + (f", {day:%H:%M} UTC" if "T" in text else "")
 
 
 def _ascii(text: str) -> str:

@@ -15,7 +15,7 @@ from cachewatch.core.model import LossClass
 from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import Line, StatementKind, lost_packages
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, falls
-from cachewatch.report.digest_and_message_values import Digest, TagDigest
+from cachewatch.report.digest_and_message_values import Digest, TagDigest, newest_day
 from cachewatch.report.digests.body_and_table import lacked, lines_of
 from cachewatch.report.digests.spack_commands import is_plain
 from cachewatch.report.digests.subject import day_of
@@ -219,8 +219,8 @@ def _old_and_rebuilt(digest: Digest) -> tuple[list[str], list[str]]:
 
 
 def _last_day(digest: Digest) -> str:
-    """Return the day of the newest revision, 13 September."""
-    return day_of(max((tag.report.after.time or "")[:10] for tag in digest.tags))
+    """Return the day of the newest revision, 13 September, with the time if the revision before is of that day, too."""
+    return day_of(max(newest_day(tag.report) for tag in digest.tags))
 
 
 def _specs_said(specs: Iterable[str], words: Words) -> str:
