@@ -4,6 +4,7 @@ The first two are made of the bundled documents, the third is as large as upstre
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -14,7 +15,6 @@ from typing import Any
 from helpers import NewRevision, Record, meta_of, record, write_repository
 
 from cachewatch.cli import demo
-from cachewatch.cli.demo import rewrite
 from cachewatch.comparison_flow import changesets
 from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.report.digest_and_message_values import Digest, Outage, Silenced, Span, TagDigest
@@ -57,6 +57,16 @@ def quiet_week(folder: Path) -> Digest:
     earlier = {name: rewrite(content, restacked if name == "py-build" else rebuilt) for name, content in later.items()}
     repository = _repository(folder, _files(earlier), _files(later), datetime(2025, 6, 2, 4, tzinfo=UTC))
     return _digest(repository, "ml-team", gap=False)
+
+
+def rewrite(document: bytes, change: Callable[[list[Record]], list[Record]]) -> bytes:
+    """Return `document` with its records changed by `change`, and with `meta` computed from the new records."""
+    text = document.decode()
+    records = json.loads(re.findall("^spec_details: (.*)$", text, re.MULTILINE)[0])
+    records = sorted(change(records), key=lambda each: str(each["hash"]))
+    new = {"meta": meta_of(records), "spec_details": records}
+    line = re.compile("^(meta|spec_details): .*$", re.MULTILINE)
+    return line.sub(lambda found: f"{found[1]}: {json.dumps(new[found[1]], sort_keys=True)}", text).encode()
 
 
 def version_week(folder: Path) -> Digest:

@@ -213,8 +213,8 @@ def shipped_schemas() -> Mapping[str, Traversable]:
     return {file.name.removesuffix(_SCHEMA): file for file in schemas if file.name.endswith(_SCHEMA)}
 
 
-def demo_documents() -> dict[str, bytes]:
-    """Return the contents of the documents of the demo, by package."""
-    folder = shipped_folder() / "demo"
+def demo_documents(week: str = "") -> dict[str, bytes]:
+    """Return the contents of the documents of the demo, by package: as published, or those of another `week`."""
+    folder = shipped_folder() / "demo" / week
     documents = (file for file in folder.iterdir() if file.name.endswith(".md"))
     return {file.name.removesuffix(".md"): file.read_bytes() for file in documents}
