@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from cachewatch.config.channels import channel_models
 from cachewatch.config.general_settings import Config, WholeConfig
 from cachewatch.config.schedules_and_dates import check_zone
-from cachewatch.config.sections_and_mistakes import NOT_A_KEY, Broken, ConfigContext, ConfigNode, Mistake, plain
+from cachewatch.config.sections_and_mistakes import NOT_A_KEY, Broken, ConfigContext, ConfigNode, holds, plain
 from cachewatch.config.sources_and_polling import source_models
 from cachewatch.config.value_types_and_secrets import path_in
 from cachewatch.errors import ConfigError
@@ -26,9 +26,8 @@ from cachewatch.runtime.untrusted_files import folder_around, read_inside
 
 def read_whole(node: ConfigNode, context: ConfigContext) -> Config:
     """Return the Config of the file's tree `node`. Raises ConfigError with all mistakes."""
-    entries = node.section()
-    _look_ahead(entries, context)
-    values = {key: plain(each) for key, each in entries.items()} | {NOT_A_KEY: node.file}
+    values = plain(node) | {NOT_A_KEY: node.file}
+    _look_ahead(values, context)
     try:
         config = WholeConfig.model_validate(values, context=context, by_alias=True, by_name=False)
     except ValidationError as error:
@@ -41,42 +40,29 @@ def read_whole(node: ConfigNode, context: ConfigContext) -> Config:
         context.raise_mistakes()
         raise ConfigError(f"{node.file}: is not a valid configuration") from error
     context.raise_mistakes()  # also those that break nothing, such as a repeated key
-    _check_environments(config, node, context)
-    return config
-
-
-def _check_environments(config: Config, node: ConfigNode, context: ConfigContext) -> None:
-    """Raise ConfigError if a subscription of another file reads an environment outside `environment_folders:`.
-
-    Its digests would reveal what the environment contains.
-    """
+    # The digests of a subscription in another file would reveal what its environment contains.
     for name, subscription in config.subscriptions.items():
         path, theirs = subscription.match.environment, node.at(("subscriptions", name, "match", "environment"))
         if path and theirs.file != node.file and not folder_around(path, config.environment_folders):
             context.note(theirs, f"{path} is in none of the `environment_folders:`; the operator can add its folder")
     context.raise_mistakes()
+    return config
 
 
-def _look_ahead(entries: Mapping[str, ConfigNode], context: ConfigContext) -> None:
+def _look_ahead(values: Mapping[str, Any], context: ConfigContext) -> None:
     """Store in `context` the names and settings that other sections use, even if their own sections have mistakes."""
-
-    def names(section: str) -> Mapping[str, ConfigNode]:
-        value = entries[section].value if section in entries else None
-        return value if isinstance(value, Mapping) else {}
-
-    context.sources = frozenset(names("sources"))
-    context.subscriptions = frozenset(names("subscriptions"))
-    types = {
-        name: node.value.get("type") for name, node in names("channels").items() if isinstance(node.value, Mapping)
-    }
-    context.channels = {name: str(node.value) if node else "" for name, node in types.items()}
-    zone, templates = entries.get("timezone"), entries.get("templates_dir")
+    sources, subscriptions, channels = (
+        section if isinstance(section := values.get(name), dict) else {}
+        for name in ("sources", "subscriptions", "channels")
+    )
+    context.sources, context.subscriptions = frozenset(sources), frozenset(subscriptions)
+    context.channels = {name: str(each.get("type", "")) for name, each in channels.items() if isinstance(each, dict)}
     with suppress(ConfigError):  # which is reported when the key is read
-        if zone is not None and isinstance(zone.value, str):
-            context.zone = check_zone(zone.value)
+        if isinstance(zone := values.get("timezone"), str):
+            context.zone = check_zone(zone)
     with suppress(ConfigError):
-        if templates is not None and isinstance(templates.value, str):
-            context.templates = path_in(context.folder, templates.value)
+        if isinstance(templates := values.get("templates_dir"), str):
+            context.templates = path_in(context.folder, templates)
 
 
 _MOST_BYTES = 2**20
@@ -102,7 +88,7 @@ def read_config(path: Path, *, with_secrets: bool = True) -> Config:
     """
     context = ConfigContext(file=path, with_secrets=with_secrets)
     try:
-        entries = dict(_section(_read_tree(path, context, partial(_beginning, path)), context))
+        entries = dict(_read_file(path, context, partial(_beginning, path)))
     except Broken:
         context.raise_mistakes()
         raise
@@ -123,48 +109,42 @@ def _add_subscriptions(entries: dict[str, ConfigNode], path: Path, context: Conf
     try:
         files = sorted(folder.iterdir()) if folder.is_dir() else []
     except OSError as error:
-        context.mistakes.append(Mistake(str(folder), 0, "", f"cannot be read: {error.strerror}"))
+        context.mistakes.add((str(folder), 0, "", f"cannot be read: {error.strerror}"))
     for file in (each for each in files if each.suffix in (".yaml", ".yml") and not each.name.startswith(".")):
-        for name, node in _subscriptions_in(file, context).items():
-            if name in known:
-                context.note(node, f"stands in {known[name].file}:{known[name].line} already; choose another name")
-            known.setdefault(name, node)
+        with suppress(Broken):
+            # Somebody else may have written it, and must not make us read other files with our rights.
+            theirs = _read_file(file, context, partial(read_inside, folder, file.name, most=_MOST_BYTES))
+            for name in theirs.keys() - {"subscriptions"}:
+                context.note(
+                    theirs[name], "is not allowed here; files in subscriptions.d contain only `subscriptions:`"
+                )
+            own = _section(theirs["subscriptions"], context) if "subscriptions" in theirs else {}
+            for name, node in own.items():
+                if name in known:
+                    context.note(node, f"stands in {known[name].file}:{known[name].line} already; choose another name")
+                known.setdefault(name, node)
     if known:
         entries["subscriptions"] = ConfigNode(
             value=known, file=path, line=main.line if main else 1, path="subscriptions"
         )
 
 
-def _subscriptions_in(file: Path, context: ConfigContext) -> Mapping[str, ConfigNode]:
-    # Somebody else may have written it, and must not make us read other files with our rights.
-    with suppress(Broken):
-        entries = _section(
-            _read_tree(file, context, partial(read_inside, file.parent, file.name, most=_MOST_BYTES)), context
-        )
-        for name in entries.keys() - {"subscriptions"}:
-            context.note(entries[name], "is not allowed here; files in subscriptions.d contain only `subscriptions:`")
-        if "subscriptions" in entries:
-            return _section(entries["subscriptions"], context)
-    return {}
-
-
 def _section(node: ConfigNode, context: ConfigContext) -> Mapping[str, ConfigNode]:
     """Return the keys and values of a section; if `node` is no section, record a mistake and raise Broken."""
-    try:
-        return node.section()
-    except ConfigError as error:
-        context.note(node, str(error))
-        raise Broken from error
+    if not isinstance(node.value, Mapping):
+        context.note(node, holds(plain(node), "section"))
+        raise Broken
+    return node.value
 
 
-def _read_tree(path: Path, context: ConfigContext, read: Callable[[], bytes]) -> ConfigNode:
-    """Return the tree of the YAML file that `read` loads; if that fails, record a mistake and raise Broken."""
+def _read_file(path: Path, context: ConfigContext, read: Callable[[], bytes]) -> Mapping[str, ConfigNode]:
+    """Return the sections of the YAML file that `read` loads; if that fails, record a mistake and raise Broken."""
     content, line = b"", 0
     try:
         content = read()
         if len(content) > _MOST_BYTES:
             raise ConfigError(f"is larger than {_MOST_BYTES // 2**20} MiB, the limit for a configuration")
-        return _Tree(path, context).read(content.decode("utf-8-sig"))
+        return _section(_Tree(path, context).read(content.decode("utf-8-sig")), context)
     except Broken:
         raise
     except UnicodeDecodeError as error:
@@ -175,7 +155,7 @@ def _read_tree(path: Path, context: ConfigContext, read: Callable[[], bytes]) ->
         message = f"cannot be read: {error.strerror}"
     except ConfigError as error:
         message = str(error)
-    context.mistakes.append(Mistake(str(path), line, "", message))
+    context.mistakes.add((str(path), line, "", message))
     raise Broken
 
 

@@ -47,12 +47,6 @@ class ConfigNode(Struct, frozen=True, kw_only=True):
     line: int
     path: str  # of keys, such as sources.public.poll.every or subscriptions.ml.to[1]
 
-    def section(self) -> "Mapping[str, ConfigNode]":
-        """Return the keys and values of a section. Raises ConfigError if it is no section."""
-        if isinstance(self.value, Mapping):
-            return self.value
-        raise ConfigError(holds(NOTHING if self.value is None else self.value, "section"))
-
     def at(self, location: Iterable[int | str]) -> "ConfigNode":
         """Return the value at `location` (keys and indexes), or the nearest section around it."""
         node = self
@@ -62,19 +56,6 @@ class ConfigNode(Struct, frozen=True, kw_only=True):
             elif isinstance(node.value, tuple) and isinstance(part, int):
                 node = node.value[part]
         return node
-
-
-class Mistake(Struct, frozen=True, order=True):
-    """A mistake in the configuration file."""
-
-    file: str
-    line: int
-    path: str
-    message: str
-
-    def __str__(self) -> str:
-        where = f"{self.file}:{self.line}" if self.line else self.file
-        return f"{where}: {self.path}: {self.message}" if self.path else f"{where}: {self.message}"
 
 
 class Broken(ConfigError):
@@ -91,7 +72,7 @@ class ConfigContext(Struct, kw_only=True):
     subscriptions: frozenset[str] = frozenset()
     channels: Mapping[str, str] = {}  # the type of each
     templates: Path | None = None
-    mistakes: list[Mistake] = field(default_factory=list)
+    mistakes: set[tuple[str, int, str, str]] = field(default_factory=set)  # file, line, path of keys and message
 
     @property
     def folder(self) -> Path:
@@ -100,14 +81,16 @@ class ConfigContext(Struct, kw_only=True):
 
     def note(self, node: ConfigNode, message: str) -> None:
         """Record a mistake at the line of `node`."""
-        self.mistakes.append(Mistake(str(node.file), node.line, node.path, message))
+        self.mistakes.add((str(node.file), node.line, node.path, message))
 
     def raise_mistakes(self) -> None:
         """Raise ConfigError with all recorded mistakes, if there are any."""
-        mistakes = sorted(set(self.mistakes))
-        if mistakes:
-            count = f"{mistakes[0].file}: {len(mistakes)} mistakes\n" if len(mistakes) > 1 else ""
-            raise ConfigError(count + "\n".join(map(str, mistakes)))
+        lines = []
+        for file, line, path, message in sorted(self.mistakes):
+            lines.append(": ".join(filter(None, (f"{file}:{line}" if line else file, path, message))))
+        if lines:
+            count = [f"{min(self.mistakes)[0]}: {len(lines)} mistakes"] if len(lines) > 1 else []
+            raise ConfigError("\n".join([*count, *lines]))
 
 
 def plain(node: ConfigNode, known: dict[int, Any] | None = None) -> Any:
