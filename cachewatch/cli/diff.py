@@ -6,9 +6,8 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
-from itertools import chain
 from pathlib import Path
-from textwrap import wrap
+from textwrap import fill
 from typing import Any
 
 import click
@@ -196,9 +195,8 @@ def diff(
         found: Iterable[Changeset] = changesets(comparison, selection, make_collector, jobs=jobs, progress=line.advance)
         if why:
             found = stack.enter_context(_explained(found, opened, selection))
-        pieces: Iterable[bytes] = _checked(write_format(_noting(found, done)), filters, comparison, done)
-        if format_ == "text" and not filters["tag"]:
-            pieces = chain(_naming_tags(comparison), pieces)
+        written = write_format(_noting(found, done))
+        pieces: Iterable[bytes] = _checked(written, filters, comparison, done, names_tags=format_ == "text")
         # Formats for programs are written as they come, before errors in filters are known; all others after that.
         if format_ not in _STREAMED or stat or quiet:
             pieces = list(pieces)
@@ -375,14 +373,6 @@ def _format(name: str, selection: Selection, *, is_all: bool, output: str | None
     return kept, partial(write_text, asked=asked, width=width() or 80, palette=palette(output))
 
 
-def _naming_tags(comparison: Comparison) -> Iterator[bytes]:
-    """Yield a paragraph that names the compared tags and how to choose one, if there are several."""
-    tags = [safe(pair.after.tag or pair.before.tag or "") for pair in comparison.pairs]
-    if len(tags) > 1:
-        text = f"{len(tags):,} tags compared: {first_of(tags, _MOST_TAGS)} (--tag {tags[0]} selects one)"
-        yield "".join(f"{line}\n" for line in wrap(text, width() or 80, break_on_hyphens=False)).encode() + b"\n"
-
-
 def _noting(found: Iterable[Changeset], done: list[Changeset]) -> Iterator[Changeset]:
     """Yield the changesets, and add each to `done` when it has been written, for the exit code."""
     for changeset in found:
@@ -391,11 +381,20 @@ def _noting(found: Iterable[Changeset], done: list[Changeset]) -> Iterator[Chang
 
 
 def _checked(
-    pieces: Iterable[bytes], filters: Mapping[str, Sequence[str]], comparison: Comparison, done: Sequence[Changeset]
+    pieces: Iterable[bytes],
+    filters: Mapping[str, Sequence[str]],
+    comparison: Comparison,
+    done: Sequence[Changeset],
+    *,
+    names_tags: bool,
 ) -> Iterator[bytes]:
-    """Yield `pieces`, then check the names in `filters`, before an output file is replaced."""
+    """Yield which tags are compared, if there are several, and `pieces`; then check the names in `filters`."""
+    tags = [safe(pair.after.tag or pair.before.tag or "") for pair in comparison.pairs]
+    if names_tags and not filters["tag"] and len(tags) > 1:
+        text = f"{len(tags):,} tags compared: {first_of(tags, _MOST_TAGS)} (--tag {tags[0]} selects one)"
+        yield f"{fill(text, width() or 80, break_on_hyphens=False)}\n\n".encode()
     yield from pieces
-    check_names(filters, comparison, done)
+    check_names(filters, comparison, done)  # before an output file is replaced
 
 
 def _say_what_failed(reports: Sequence[Report], words: Sequence[str], fail_on: Globs, selection: Selection) -> None:
