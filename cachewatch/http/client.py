@@ -115,8 +115,7 @@ class Client:
         try:
             for attempt in count(1):
                 try:
-                    asked = {"expected": expected, "most": most, "named_by": named_by}
-                    return self._attempt(deadline, url, dict(headers or {}), **asked)
+                    return self._attempt(deadline, url, headers or {}, expected=expected, most=most, named_by=named_by)
                 except HttpError as error:
                     # Jitter is no secret.
                     backoff = min(limits.pause * 2.0 ** (attempt - 1), _LONGEST_PAUSE) * random.uniform(0.5, 1.0)  # noqa: S311
@@ -141,7 +140,7 @@ class Client:
             self._client = None
         self._runner.close()
 
-    def _attempt(self, deadline: float, url: str, headers: dict[str, str], **asked: Any) -> Answer:
+    def _attempt(self, deadline: float, url: str, headers: Mapping[str, str], **asked: Any) -> Answer:
         """Return the answer of one attempt. It is not the result of a task, because asyncio makes the repr of that."""
         answers: list[Answer] = []
 
@@ -195,20 +194,16 @@ def post(url: str, body: bytes, *, headers: Mapping[str, str] | None = None, sec
 
 
 def _client(silence: float) -> httpx2.AsyncClient:
-    """Return a client with the environment's proxies and this machine's trusted certificates."""
+    """Return a client with the environment's proxies and this machine's trusted certificates, or SSL_CERT_FILE."""
+    paths = ssl.get_default_verify_paths()
+    has_own = paths.cafile is not None or (paths.capath is not None and any(Path(paths.capath).iterdir()))
     return httpx2.AsyncClient(
         headers={"User-Agent": _AGENT, "Accept": "*/*", "Accept-Encoding": "gzip"},
         timeout=httpx2.Timeout(silence),
         follow_redirects=False,
-        verify=_trust(),
+        # A machine without certificates trusts those that browsers trust.
+        verify=ssl.create_default_context(cafile=None if has_own else certifi.where()),
     )
-
-
-def _trust() -> ssl.SSLContext:
-    """Trust the certificates of this machine or of SSL_CERT_FILE; if there are none, those that browsers trust."""
-    paths = ssl.get_default_verify_paths()
-    has_own = paths.cafile is not None or (paths.capath is not None and any(Path(paths.capath).iterdir()))
-    return ssl.create_default_context(cafile=None if has_own else certifi.where())
 
 
 async def _within(deadline: float, url: str, asked: Awaitable[Answer]) -> Answer:
@@ -242,7 +237,13 @@ async def _ask(
     fields = {name.lower(): value for name, value in response.headers.items()}
     coding = fields.get("content-encoding", "identity").strip().lower()
     if coding in _PACKED and not is_cut and data:
-        data, is_cut = _unpacked(data, most, url, is_strict=is_strict)
+        try:
+            data = inflate(data, most=most)
+        except NotInflated as error:
+            if is_strict:
+                is_damaged, is_large = not isinstance(error, TooMuch | TooPacked), isinstance(error, TooMuch)
+                raise HttpError(f"{shown(url)}: {error}", is_transient=is_damaged, is_too_large=is_large) from error
+            data, is_cut = b"", True
     elif coding != "identity" and is_strict and data:
         raise HttpError(f"{shown(url)}: is packed as {coding[:20]!r}, which was not requested")
     return Answer(response.status_code, fields, data, is_cut, url)
@@ -284,16 +285,6 @@ async def _read(response: httpx2.Response, most: int) -> tuple[bytes, bool]:
             return data.getvalue(), True
         data.write(chunk)
     return data.getvalue(), False
-
-
-def _unpacked(data: bytes, most: int, url: str, *, is_strict: bool) -> tuple[bytes, bool]:
-    try:
-        return inflate(data, most=most), False
-    except NotInflated as error:
-        if not is_strict:
-            return b"", True
-        is_transient, is_too_large = not isinstance(error, TooMuch | TooPacked), isinstance(error, TooMuch)
-        raise HttpError(f"{shown(url)}: {error}", is_transient=is_transient, is_too_large=is_too_large) from error
 
 
 def _accepted(answer: Answer, expected: Collection[int], most: int) -> Answer:

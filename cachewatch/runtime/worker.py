@@ -174,7 +174,11 @@ class _KilledFromOutside(WorkFailed):
 def _serve(connection: Connection, megabytes: int) -> None:
     """Do the work that arrives on `connection`, until the other end closes it."""
     _detach(connection.fileno())
-    _limit_memory(megabytes)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with suppress(OSError, ValueError):  # not every system knows how much there is already, or counts it
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+        limit = pages * resource.getpagesize() + megabytes * 2**20
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     with suppress(EOFError, ConnectionError):
         while True:
             try:
@@ -202,9 +206,7 @@ def _answer(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Any
 def _detach(ours: int) -> None:
     """Close all inherited files but `ours`, and reset signals, so that the process shares nothing with its parent."""
     gc.freeze()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for the process that asks; its end ends this one
+    _reset_signals()
     signal.set_wakeup_fd(-1)
     nowhere = os.open(os.devnull, os.O_RDWR)
     for standard in _STANDARD:
@@ -213,13 +215,11 @@ def _detach(ours: int) -> None:
     os.closerange(ours + 1, os.sysconf("SC_OPEN_MAX"))
 
 
-def _limit_memory(megabytes: int) -> None:
-    """Limit this process to `megabytes` more memory than it has now, and forbid core dumps."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with suppress(OSError, ValueError):  # not every system knows how much there is already, or counts it
-        pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
-        limit = pages * resource.getpagesize() + megabytes * 2**20
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+def _reset_signals() -> None:
+    """Remove inherited signal handlers; Ctrl-C is for the process that asks, whose end ends this one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 Item = TypeVar("Item")
@@ -357,18 +357,20 @@ def in_processes(
 
     # Forked, so that nothing has to be sent to them.
     context = get_context("fork")
-    pipes = [context.Pipe(duplex=False) for _ in range(jobs)]
+    readers: list[Connection] = []
     processes: list[ForkProcess] = []
     try:
-        for number, (_, writer) in enumerate(pipes):
-            arguments = (make_work, items[number::jobs], number, pipes)
+        for number in range(jobs):
+            reader, writer = context.Pipe(duplex=False)
+            readers.append(reader)
+            arguments = (make_work, items[number::jobs], writer, readers)
             process = context.Process(target=_work_on, args=arguments, daemon=True)
             process.start()
             processes.append(process)
             writer.close()
         for number in range(len(items)):
             try:
-                result, error = pipes[number % jobs][0].recv()
+                result, error = readers[number % jobs].recv()
             except EOFError as end:
                 raise ProcessEnded("a worker process ended before its work was done") from end
             if error is not None:
@@ -379,7 +381,7 @@ def in_processes(
             process.kill()
         raise
     finally:
-        for reader, _ in pipes:
+        for reader in readers:
             reader.close()
         for process in processes:
             process.join()
@@ -388,19 +390,12 @@ def in_processes(
 def _work_on(
     make_work: Callable[[], Callable[[Any], Any]],
     items: Sequence[Any],
-    number: int,
-    pipes: Sequence[tuple[Connection, Connection]],
+    writer: Connection,
+    readers: Sequence[Connection],
 ) -> None:
-    # Ctrl-C is handled by the process that collects the results, which then ends the others.
-    # Its signal handlers are reset here; if it is killed, writing to its closed pipe ends us.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for name in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(name, signal.SIG_DFL)
-    for place, (reader, other) in enumerate(pipes):
+    _reset_signals()
+    for reader in readers:  # so that writing ends us if the process that collects the results is killed
         reader.close()
-        if place != number and not other.closed:
-            other.close()
-    writer = pipes[number][1]
     with suppress(BrokenPipeError):
         try:
             for result in map(make_work(), items):
