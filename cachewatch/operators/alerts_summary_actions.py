@@ -5,7 +5,7 @@ resolved to agree with the state, whoever changed it. No alert stays open that n
 one about a source that is no longer configured.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from datetime import datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
@@ -46,10 +46,9 @@ def review(context: Context) -> bool:
     """Open and resolve alerts so that they agree with the state; return True if nothing is wrong."""
     now = context.clock()
     with context.database.read() as connection:
-        causes = (health.has_any, digests.all_held, cursors.unreadable, deliveries.all_suppressed)
-        is_well = not any(each(connection) for each in causes)
-        unread = cursors.unreadable(connection)
-        newest = health.newest_revisions(connection)
+        causes = (health.has_any, digests.all_held, deliveries.all_suppressed)
+        unread, newest = cursors.unreadable(connection), health.newest_revisions(connection)
+        is_well = not unread and not any(each(connection) for each in causes)
     # If nothing ran, late work opens no alert.
     has_run = context.started is not None and now - context.started >= PATIENCE
     late_ones = list(late(read_status(context), context.config, now)) if has_run else []
@@ -185,21 +184,18 @@ def summarize(context: Context) -> None:
         down = {alert.key.name for alert in alerts if alert.key.kind is AlertKind.CHANNEL_DOWN}
         if down.issuperset(config.operators.channels):
             return  # summaries would pile up; one is made when a channel works again
-        notify_within(connection, context, _summary(listed, tuple(sorted(down)), config.timezone))
+        more = len(listed) - _LISTED
+        notice = OperatorNotice(
+            topic="summary",
+            title="1 alert is open" if len(listed) == 1 else f"{len(listed)} alerts are open",
+            lines=(f"`cachewatch status` lists {more} more.",) if more > 0 else (),
+            facts=tuple((problem.what, _since(problem, config.timezone)) for problem in listed[:_LISTED]),
+            commands=("cachewatch status",),
+            avoid=tuple(sorted(down)),
+        )
+        notify_within(connection, context, notice)
         for alert in alerts:
             health.note_notified(connection, alert.key, now)
-
-
-def _summary(listed: Sequence[Problem], down: tuple[str, ...], zone: str) -> OperatorNotice:
-    more = len(listed) - _LISTED
-    return OperatorNotice(
-        topic="summary",
-        title="1 alert is open" if len(listed) == 1 else f"{len(listed)} alerts are open",
-        lines=(f"`cachewatch status` lists {more} more.",) if more > 0 else (),
-        facts=tuple((problem.what, _since(problem, zone)) for problem in listed[:_LISTED]),
-        commands=("cachewatch status",),
-        avoid=down,
-    )
 
 
 def _since(problem: Problem, zone: str) -> str:
@@ -210,8 +206,8 @@ def _since(problem: Problem, zone: str) -> str:
 _RETRIED = (*WAITING, DeliveryState.DEAD, DeliveryState.SUPPRESSED, DeliveryState.DROPPED)
 
 
-def retry(context: Context, number: int, *, is_forced: bool = False) -> Delivery:
-    """Make an unsent delivery due now, with the same bytes and Message-ID; return it as it was.
+def retry(context: Context, number: int, *, is_forced: bool = False) -> None:
+    """Make an unsent delivery due now, with the same bytes and Message-ID.
 
     A delivery that is being sent is retried only if `is_forced`. Raises UsageError if the delivery cannot be retried.
     """
@@ -226,17 +222,15 @@ def retry(context: Context, number: int, *, is_forced: bool = False) -> Delivery
             )
         if delivery.state not in (DeliveryState.SENDING, *_RETRIED):
             raise UsageError(f"delivery {number} is {delivery.state}; only what was not sent can be retried")
-        config = context.config.channels.get(delivery.channel)
         _check_recipient(connection, context, delivery)
         message_of(connection, context, number)
         said, was_sending = "retried by an operator", delivery.state is DeliveryState.SENDING
         deliveries.settle(connection, delivery, DeliveryState.QUEUED, now=now, said=said, may_have_arrived=was_sending)
-        if config is not None:
+        if (config := context.config.channels.get(delivery.channel)) is not None:
             deliveries.prolong(connection, number, now + config.retry.lasting)
         # Whoever asks has repaired the channel, or wants to see whether it was.
         channel_health = health.channel(connection, delivery.channel)
         health.put_health(connection, structs.replace(channel_health, blocked_until=None))
-    return delivery
 
 
 def resend(context: Context, number: int) -> None:

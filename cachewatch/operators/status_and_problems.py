@@ -70,19 +70,19 @@ class SilenceStatus(Struct, frozen=True):
     reason: str
 
 
-class AlertStatus(Struct, frozen=True):
-    """An open alert, as `status` shows it."""
+class Problem(Struct, frozen=True):
+    """A problem of the service, or an open alert; a problem has the kind, name and part of its alert."""
 
     kind: AlertKind
     name: str
-    part: str
-    since: datetime
-    title: str
-    detail: str
+    what: str  # a sentence; of problems without addresses of people, and only with names from the configuration
+    part: str = ""
+    detail: str = ""  # such as the error message of a server
+    since: datetime | None = None
 
     @property
     def key(self) -> AlertKey:
-        """The key of the alert."""
+        """The key of the alert about it."""
         return AlertKey(self.kind, self.name, self.part)
 
 
@@ -96,7 +96,7 @@ class ServiceStatus(Struct, frozen=True, kw_only=True):
     held: tuple[HeldDigestStatus, ...]
     silences: tuple[SilenceStatus, ...]
     suppressed: tuple[Suppressed, ...]
-    alerts: tuple[AlertStatus, ...]
+    alerts: tuple[Problem, ...]
     leader: str | None = None  # the process that works on a state that hosts share
 
     @property
@@ -120,7 +120,7 @@ def read_status(context: Context) -> ServiceStatus:
             silences=tuple(SilenceStatus(s.name, s.until, s.is_active(day), s.reason) for s in config.silences),
             suppressed=tuple(deliveries.all_suppressed(connection)),
             alerts=tuple(
-                AlertStatus(each.key.kind, each.key.name, each.key.part, each.opened_at, each.title, each.detail)
+                Problem(each.key.kind, each.key.name, each.title, each.key.part, each.detail, each.opened_at)
                 for each in health.all_open(connection)
             ),
             leader=leader,
@@ -181,22 +181,6 @@ _MISSED_POLLS = 3
 PATIENCE = timedelta(hours=1)
 
 
-class Problem(Struct, frozen=True):
-    """A problem of the service; it has the kind, name and part of its alert."""
-
-    kind: AlertKind
-    name: str
-    what: str  # a sentence; of problems without addresses of people, and only with names from the configuration
-    part: str = ""
-    detail: str = ""  # such as the error message of a server
-    since: datetime | None = None
-
-    @property
-    def key(self) -> AlertKey:
-        """The key of the alert about it."""
-        return AlertKey(self.kind, self.name, self.part)
-
-
 class ProblemList(Struct, frozen=True, kw_only=True):
     """Problems, which keep the service from working, and warnings, which somebody should check."""
 
@@ -230,15 +214,13 @@ def find_problems(status: ServiceStatus, config: Config, now: datetime) -> Probl
         if (dead := channel.queue.get(DeliveryState.DEAD, 0))
     ]
     for alert in status.alerts:
-        kind, name, what, detail = alert.kind, alert.name, alert.title, alert.detail
         if alert.key in keys:
             continue
-        if kind is AlertKind.DELIVERY_FAILED:  # counted by channel, except for the addresses of operators
-            if not is_operator(config, name, alert.part):
-                continue
-            what, detail = f"operators cannot be reached through the channel {name}", f"{what}: {detail}"
-        is_error = kind in _ERRORS or kind is AlertKind.DELIVERY_FAILED
-        (shown if is_error else warnings).append(Problem(kind, name, what, alert.part, detail, alert.since))
+        if alert.kind is not AlertKind.DELIVERY_FAILED:
+            (shown if alert.kind in _ERRORS else warnings).append(alert)
+        elif is_operator(config, alert.name, alert.part):  # all others are counted by channel
+            what = f"operators cannot be reached through the channel {alert.name}"
+            shown.append(replace(alert, what=what, detail=f"{alert.what}: {alert.detail}"))
     return ProblemList(problems=tuple(shown), warnings=tuple(warnings))
 
 
@@ -265,10 +247,7 @@ def _shown_by_state(status: ServiceStatus, config: Config, now: datetime) -> Ite
     for one in status.suppressed:
         if whose := needed.get((one.channel, one.target)):
             who = "an operator is" if whose == OPERATORS else f"all recipients of {whose} are"
-            what, said = (
-                f"{who} suppressed in the channel {one.channel}",
-                f"{one.target} refused: {one.said}",
-            )
+            what, said = f"{who} suppressed in the channel {one.channel}", f"{one.target} refused: {one.said}"
             yield Problem(AlertKind.ADDRESS_SUPPRESSED, one.channel, what, one.target, said, one.since)
 
 
