@@ -72,19 +72,15 @@ def _offered(what: str, context: click.Context, incomplete: str) -> list[Complet
         found = [(str(kind), meaning) for kind, (meaning, _) in MEANINGS.items()]
         found += [(name, "a group of kinds") for name in GROUPS]
         return [CompletionItem(name, help=said) for name, said in found if name.startswith(incomplete)]
-    if what == "revisions":
-        start, dots, last = incomplete.rpartition("..")
-        names = [f"{start}{dots}{name}" for name in _matching(_names(what, context), last)]
-        return list(map(CompletionItem, names)) or [CompletionItem(incomplete, type="file")]
     package, at, _ = incomplete.partition("@")
     if what == "package_versions" and not at:
         what = "packages"
-    return list(map(CompletionItem, _matching(_names(what, context, package), incomplete)))
-
-
-def _matching(names: Iterable[str], incomplete: str) -> list[str]:
-    mark = "!" if incomplete.startswith("!") else ""
-    return [mark + name for name in names if (mark + name).startswith(incomplete) and _HARMLESS.fullmatch(name)]
+    start = "!" if incomplete.startswith("!") else ""
+    if what == "revisions":
+        start = "".join(incomplete.rpartition("..")[:2])
+    names = [f"{start}{name}" for name in _names(what, context, package) if _HARMLESS.fullmatch(name)]
+    items = [CompletionItem(name) for name in names if name.startswith(incomplete)]
+    return items or ([CompletionItem(incomplete, type="file")] if what == "revisions" else [])
 
 
 def _names(what: str, context: click.Context, package: str = "") -> list[str]:
@@ -274,24 +270,19 @@ def _has_documents(repository: Repository) -> bool:
 def _default(asked: str = "") -> _Default:
     if found := _configured() or _beside():
         return found
-    if not asked and _is_folder_of_documents(Path()):
-        return _Default(".", "reading the documents in this folder")
-    problem = "there is no catalogue here"
-    if is_in_repository(Path()):
-        with closing(Repository(Path())) as repository:
+    here, problem = Path(), "there is no catalogue here"
+    if is_in_repository(here):
+        with closing(Repository(here)) as repository:
             head = repository.objects().get("HEAD^{commit}")
             reason = "it has no commits yet"
             if head is not None:
                 reason = f"{nothing_found(repository, head.id, 'HEAD')}; `--repo .` reads its other revisions"
         problem = f"the repository here is no catalogue: {reason}"
+    elif not asked and (
+        (here / CATALOGUE).is_dir() or any(map(holds_document, islice(here.iterdir(), _MOST_LOOKED_AT)))
+    ):
+        return _Default(".", "reading the documents in this folder")
     raise UsageError(_THREE_WAYS.format(problem=asked + problem, public=PUBLIC_REPOSITORY))
-
-
-def _is_folder_of_documents(folder: Path) -> bool:
-    """Tell whether `folder`, outside of any git repository, has documents or the catalogue of Spack's repository."""
-    if is_in_repository(folder):
-        return False
-    return (folder / CATALOGUE).is_dir() or any(map(holds_document, islice(folder.iterdir(), _MOST_LOOKED_AT)))
 
 
 def _configured() -> _Default | None:

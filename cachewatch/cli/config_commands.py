@@ -89,25 +89,21 @@ log_format = click.option(
 )
 
 
-def working_on(config: Config) -> AbstractContextManager[Context]:
-    """Open the state of `config` for a command that changes it, even while the service is running."""
-    return _with(config, open_database(config.database, must_exist=True))
-
-
 def reading(config: Config) -> AbstractContextManager[Context]:
     """Open the state of `config` read-only; write permission is not needed."""
-    return _with(config, open_to_read(config.database))
+    return working_on(config, open_to_read(config.database))
 
 
 @contextmanager
 def elsewhere(config: Config) -> Iterator[Context]:
     """Open an empty state in a temporary folder, so that no other user creates the service's folder."""
-    with TemporaryDirectory(prefix="cachewatch-") as folder, _with(config, open_database(Path(folder))) as context:
+    with TemporaryDirectory(prefix="cachewatch-") as folder, working_on(config, open_database(Path(folder))) as context:
         yield context
 
 
 @contextmanager
-def _with(config: Config, database: Database) -> Iterator[Context]:
+def working_on(config: Config, database: Database) -> Iterator[Context]:
+    """Work with a state that is open, and close it."""
     with closing(database):
         yield Context(config=config, database=database, log=open_log())
 
@@ -135,8 +131,10 @@ def unknown_filters(context: Context) -> Iterator[str]:
         except CachewatchError as error:
             yield f"sources.{name}: {_why_not(context, source, error)}; its filters were not checked"
             continue
-        if source.since is not None:
-            yield from _unknown_since(context, source, source.since)
+        try:
+            _check_since(context, source)
+        except CachewatchError as error:
+            yield f"sources.{name}.since: {error}"
         yield from _unknown(f"sources.{name}.tags", "tag", source.tags, {name: {"tag": all_tags}})
     for where, match in matches.items():
         of_match = {name: values for name, values in seen.items() if Globs(match.sources)(name)}
@@ -180,23 +178,23 @@ def _is_unfetched(context: Context, source: Source) -> bool:
     return is_repository and not context.clone_folder(source.name).exists()
 
 
-def _unknown_since(context: Context, source: Source, since: str) -> Iterator[str]:
-    """Yield a sentence if the service will not have the revision `since` of a source."""
-    why = ""
-    try:
-        with TemporaryDirectory(prefix="cachewatch-") as folder:
-            watched = context.watched(source)
-            if _is_unfetched(context, source):
-                with closing(_open(context, source)) as repository:
-                    why = (
-                        "; the service fetches one branch alone, and tags of git" if is_there(repository, since) else ""
-                    )
-                watched = watched_copy(source, Path(folder) / "clone.git")
-                watched.update()
-            with closing(watched.open()) as repository:
-                resolve_upstream(repository, since)
-    except CachewatchError as error:
-        yield f"sources.{source.name}.since: {error}{why}"
+def _check_since(context: Context, source: Source) -> None:
+    """Raise an error if the service will not have the revision `since:` of a source."""
+    if source.since is None:
+        return
+    watched, why = context.watched(source), ""
+    with TemporaryDirectory(prefix="cachewatch-") as folder:
+        if _is_unfetched(context, source):
+            with closing(_open(context, source)) as repository:
+                is_known = is_there(repository, source.since)
+            why = "; the service fetches one branch alone, and tags of git" if is_known else ""
+            watched = watched_copy(source, Path(folder) / "clone.git")
+            watched.update()
+        with closing(watched.open()) as repository:
+            try:
+                resolve_upstream(repository, source.since)
+            except CachewatchError as error:
+                raise UsageError(f"{error}{why}") from error
 
 
 def _unknown(where: str, option: str, patterns: Sequence[str], seen: Mapping[str, Values]) -> Iterator[str]:

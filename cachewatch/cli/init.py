@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Collection
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -166,10 +167,9 @@ def _server(text: str) -> tuple[str, int | None]:
 def _write(file: Path, text: str) -> None:
     """Write a new file. Raises UsageError if it exists already."""
     try:
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o640)
+        with open(file, "x", encoding="utf-8", opener=partial(os.open, mode=0o640)) as opened:
+            opened.write(text)
     except FileExistsError as error:
         raise UsageError(f"{file}: already exists; choose another file name, or remove it") from error
     except OSError as error:
         raise UsageError(f"{file}: cannot be written: {error.strerror}") from error
-    with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
-        opened.write(text)

@@ -10,7 +10,6 @@ from datetime import datetime
 from email.message import EmailMessage
 from email.parser import BytesParser
 from email.policy import default
-from functools import partial
 from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryDirectory
 from zoneinfo import ZoneInfo
@@ -319,7 +318,7 @@ def _begins_earlier(source: Source) -> bool:
     return source.since is not None or source.first_run == "report"
 
 
-def _is_first(service: Context, state: StreamState, source: Source) -> bool:
+def _has_one_revision(service: Context, state: StreamState, source: Source) -> bool:
     """Tell whether a stream is to begin with a report, but its source has only one revision."""
     newest = state.sources[source.name].revision
     if source.first_run != "report" or source.since is not None or source.name in state.positions or newest is None:
@@ -357,7 +356,7 @@ def _notes(
         why = f"no changes since {since or 'the last report'} match {name}"
         why = f"{name} begins at the newest revision" if is_silent else why
         alone = f"{name} begins at the only revision of its source, which can be compared with none"
-        is_first = not since and any(map(partial(_is_first, service, state), stream.sources))
+        is_first = not since and any(_has_one_revision(service, state, source) for source in stream.sources)
         why = alone if is_first else why
         what = "the digest says so" if is_sent else "nothing would be sent"
         earlier = "an earlier --since" if since else f"`cachewatch preview {name} --since REVISION`"

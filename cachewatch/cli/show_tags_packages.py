@@ -116,6 +116,7 @@ def show(
     the path of a document (a .md file).
     """
     pieces: Iterable[bytes]
+    colours = palette(output)
     with ExitStack() as stack:
         line = stack.enter_context(closing(ProgressLine("reading")))
         catalogue = _Catalogue(repo, f"{rev}:{tag}" if tag else rev, line, stack)
@@ -125,21 +126,37 @@ def show(
             if len(hashes) < len(names):
                 raise UsageError("hashes and names of packages cannot be combined; show them one after the other")
             specs = catalogue.specs(hashes)
-            pieces = [tables.specs_json(specs)] if format_ == "json" else _spec_lines(specs, palette(output))
+            left = len(specs) - _MOST_SPECS
+            blocks: list[Iterable[str]] = [
+                fitted(tables.render_spec(each, colours), width()) for each in specs[:_MOST_SPECS]
+            ]
+            blocks += [[f"and {left:,} more specs; write more of the hash"]] if left > 0 else []
+            pieces = [tables.specs_json(specs)] if format_ == "json" else _paragraphs(blocks)
         else:
             shown = [each for name in spec_texts(packages) for each in _packages(name, catalogue)]
             warn_of(diagnostic for each in shown for diagnostic in each.document.diagnostics)
-            colours = palette(output)
             if format_ == "json":
                 pieces = [tables.packages_json(shown)]
             elif is_long:
                 pieces = tables.write_table(tables.specs_table(shown), "text", colours, width())
             else:
-                pieces = _tables(shown, colours)
+                pieces = _paragraphs(_inventory(each, colours) for each in shown)
         write(pieces, output, is_for_people=format_ == "text")
 
 
+def _paragraphs(blocks: Iterable[Iterable[str]]) -> Iterator[bytes]:
+    for number, lines in enumerate(blocks):
+        yield b"\n" if number else b""
+        yield from (f"{line}\n".encode() for line in lines)
+
+
+def _inventory(shown: tables.ShownPackage, colours: Palette) -> Iterator[str]:
+    is_pruned = tag_names.is_mutable(shown.side.tag)
+    return tables.render_inventory(shown, is_pruned=is_pruned, palette=colours, width=width())
+
+
 def _packages(name: str, catalogue: "_Catalogue") -> list[tables.ShownPackage]:
+    """Return the packages that match `name`, each with the specs that do. Raises UsageError if there are none."""
     if folders.is_documents(name):
         return [_read_file(name)]
     if name.strip():
@@ -328,31 +345,10 @@ class _Catalogue:
     def _open(self) -> tuple[Repository, Revision]:
         if self._opened is None:
             repository = self._stack.enter_context(closing(open_catalogue(self._repo, self._line)))
-            self._opened = repository, _resolved(repository, self._revision)
+            revision = resolve(repository, self._revision)
+            warn_of(locate(repository, revision.commit).no_documents)
+            self._opened = repository, revision
         return self._opened
-
-
-def _tables(shown: Sequence[tables.ShownPackage], colours: Palette) -> Iterator[bytes]:
-    for number, package in enumerate(shown):
-        is_pruned = tag_names.is_mutable(package.side.tag)
-        yield b"\n" if number else b""
-        lines = tables.render_inventory(package, is_pruned=is_pruned, palette=colours, width=width())
-        yield from (f"{line}\n".encode() for line in lines)
-
-
-def _spec_lines(specs: Sequence[tables.ShownSpec], colours: Palette) -> Iterator[bytes]:
-    for number, each in enumerate(specs[:_MOST_SPECS]):
-        yield b"\n" if number else b""
-        yield from (f"{line}\n".encode() for line in fitted(tables.render_spec(each, colours), width()))
-    if len(specs) > _MOST_SPECS:
-        yield f"\nand {len(specs) - _MOST_SPECS:,} more specs; write more of the hash\n".encode()
-
-
-def _resolved(repository: Repository, name: str) -> Revision:
-    """Return a revision, and warn of files in it that look like documents but are none."""
-    revision = resolve(repository, name)
-    warn_of(locate(repository, revision.commit).no_documents)
-    return revision
 
 
 def _read_file(name: str) -> tables.ShownPackage:
@@ -418,8 +414,7 @@ def tags(*, patterns: tuple[str, ...], rev: str, repo: str | None, **form: Any) 
             )
             for tag in _chosen("tag", tag_names.in_order(trees), patterns)
         ]
-    _write(rows, "tags", **form)
-    return _warn_and_end(faults)
+    return _end(rows, "tags", faults, **form)
 
 
 @examples(
@@ -452,8 +447,7 @@ def stacks(*, patterns: tuple[str, ...], rev: str, tag: str, repo: str | None, *
         )
         for name in _chosen("stack", sorted(counts), patterns)
     ]
-    _write(rows, "stacks", **form)
-    return _warn_and_end(faults)
+    return _end(rows, "stacks", faults, **form)
 
 
 @examples("cachewatch packages 'py-*'", "cachewatch packages --rev yesterday --format json")
@@ -484,8 +478,7 @@ def packages(*, patterns: tuple[str, ...], rev: str, tag: str, repo: str | None,
                     targets=tuple(sorted({each.target for each in signatures})),
                 )
             )
-    _write(rows, "packages", **form)
-    return _warn_and_end(faults)
+    return _end(rows, "packages", faults, **form)
 
 
 def _list(repository: Repository, name: str, wanted: Globs, faults: list[Diagnostic]) -> Listing:
@@ -532,12 +525,11 @@ def nothing_named(what: str, patterns: Sequence[str], names: Sequence[str]) -> s
     return f"no {what} matches {', '.join(patterns)}{Globs(patterns).meant(names)}"
 
 
-def _write(listed: Sequence[tables.Listed], what: str, *, format_: str, output: str | None) -> None:
+def _end(
+    listed: Sequence[tables.Listed], what: str, faults: Sequence[Diagnostic], *, format_: str, output: str | None
+) -> int:
+    """Write a listing, and warn of every unreadable document; return exit code 4 if a document was lost, else 0."""
     pieces = tables.write_listing(listed, what, format_, palette(output), width())
     write(pieces, output, is_for_people=format_ in ("text", "names"))
-
-
-def _warn_and_end(faults: Sequence[Diagnostic]) -> int:
-    """Warn of every unreadable document; return exit code 4 if a document was lost, else 0."""
     warn_of(faults)
     return 4 if any(each.is_loss for each in faults) or is_partial() else 0

@@ -103,14 +103,12 @@ def _name(stream: StreamStatus | HeldDigestStatus) -> str:
 
 
 def _source_lines(source: SourceHealth, now: datetime) -> list[str]:
-    if source.revision is None:
-        lines = [f"  {source.name}  nothing fetched yet"]
-    else:
-        lines = [f"  {source.name}  {source.revision[:10]} of {when(source.revision_time, now)}"]
-    lines.append(f"    polled {when(source.polled_at, now)}, last success {when(source.succeeded_at, now)}")
-    if source.failures:
-        lines.append(f"    {in_a_row(source.failures)}: {source.error}")
-    return lines
+    what = "nothing fetched yet"
+    if source.revision is not None:
+        what = f"{source.revision[:10]} of {when(source.revision_time, now)}"
+    failed = [f"    {in_a_row(source.failures)}: {source.error}"] if source.failures else []
+    times = f"polled {when(source.polled_at, now)}, last success {when(source.succeeded_at, now)}"
+    return [f"  {source.name}  {what}", f"    {times}", *failed]
 
 
 def _channel(channel: ChannelStatus, now: datetime) -> list[str]:
@@ -145,9 +143,8 @@ def _held(held: HeldDigestStatus, now: datetime) -> list[str]:
 
 
 def _problem(problem: Problem, now: datetime) -> list[str]:
-    lines = [f"  {problem.what}"]
-    lines += [f"    since {when(problem.since, now)}"] if problem.since else []
-    return [*lines, f"    {problem.detail}"] if problem.detail else lines
+    since = f"since {when(problem.since, now)}" if problem.since else ""
+    return [f"  {problem.what}", *(f"    {line}" for line in (since, problem.detail) if line)]
 
 
 def when(moment: datetime | None, now: datetime) -> str:
@@ -208,12 +205,7 @@ def list_(*, config: Config, state: str | None, is_all: bool, format_: str, **fi
     if not listed:
         tell("no deliveries")
         return
-    rows = []
-    for each in listed:
-        number, created, own_state, where = _cells(each, config.timezone)
-        is_unknown = each.state in OPEN and each.channel not in config.channels
-        where += "  (the channel is no longer configured)" if is_unknown else ""
-        rows.append((number, created, own_state, where))
+    rows = [_cells(each, config) for each in listed]
     table = Table(("number", "created", "state", "channel -> target"), rows)
     write_lines(text_lines(table, palette(), width()))
 
@@ -239,7 +231,7 @@ def show(*, config: Config, number: int, raw: bool, format_: str) -> None:
         history = [{"at": at, "event": event, "detail": said} for at, event, said in entries]
         write_json("delivery", {"delivery": delivery, "history": history})
         return
-    lines = ["  ".join(map(str, _cells(delivery, config.timezone)))]
+    lines = ["  ".join(map(str, _cells(delivery, config)))]
     if stored is not None:
         lines += [f"  {stored.title}"]
         lines += [f"  digest {stored.key[:12]} of {stored.subscription}, {stored.period}, {stored.state}"]
@@ -331,14 +323,11 @@ def restore(*, config: Config, channel: str, targets: tuple[str, ...]) -> None:
     restored.
     """
     with reading(config) as context, context.database.read() as connection:
-        suppressed = tuple(each.target for each in all_suppressed(connection) if each.channel == channel)
-    if not targets and not suppressed:
+        targets = targets or tuple(each.target for each in all_suppressed(connection) if each.channel == channel)
+    if not targets:
         raise UsageError(f"no address is suppressed in {channel}")
-
-    def act(context: Context, target: str) -> None:
-        alerts_summary_actions.restore(context, channel, target)
-
-    _each(config, targets or suppressed, "receives digests again", act)
+    act = alerts_summary_actions.restore
+    _each(config, targets, "receives digests again", lambda context, target: act(context, channel, target))
 
 
 def _chosen(config: Config, *, state: str | None, channel: str | None, target: str | None) -> tuple[int, ...]:
@@ -354,18 +343,20 @@ def _chosen(config: Config, *, state: str | None, channel: str | None, target: s
 
 
 def _each(config: Config, items: tuple[object, ...], done: str, act: Callable[..., object]) -> None:
-    with working_on(config) as context:
+    with working_on(config, open_database(config.database, must_exist=True)) as context:
         for item in items:
             act(context, item)
             click.echo(f"{item}: {done}")
 
 
-def _cells(delivery: Delivery, zone: str) -> tuple[int, str, str, str]:
-    marks = f" digest {delivery.digest[:12]}" if delivery.state is DeliveryState.HELD else ""
-    marks += " maybe delivered" if delivery.may_have_arrived and delivery.state is not DeliveryState.SENT else ""
-    said = f"  ({delivery.said})" if delivery.said else ""
-    where = f"{delivery.channel} -> {delivery.target}{marks}{said}"
-    return delivery.id, minute(delivery.created, zone), str(delivery.state), where
+def _cells(delivery: Delivery, config: Config) -> tuple[int, str, str, str]:
+    where = f"{delivery.channel} -> {delivery.target}"
+    where += f" digest {delivery.digest[:12]}" if delivery.state is DeliveryState.HELD else ""
+    where += " maybe delivered" if delivery.may_have_arrived and delivery.state is not DeliveryState.SENT else ""
+    where += f"  ({delivery.said})" if delivery.said else ""
+    is_unknown = delivery.state in OPEN and delivery.channel not in config.channels
+    where += "  (the channel is no longer configured)" if is_unknown else ""
+    return delivery.id, minute(delivery.created, config.timezone), str(delivery.state), where
 
 
 @click.group(cls=SuggestingGroup)
