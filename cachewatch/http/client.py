@@ -194,16 +194,20 @@ def post(url: str, body: bytes, *, headers: Mapping[str, str] | None = None, sec
 
 
 def _client(silence: float) -> httpx2.AsyncClient:
-    """Return a client with the environment's proxies and this machine's trusted certificates, or SSL_CERT_FILE."""
-    paths = ssl.get_default_verify_paths()
-    has_own = paths.cafile is not None or (paths.capath is not None and any(Path(paths.capath).iterdir()))
+    """Return a client with the environment's proxies and this machine's trusted certificates."""
     return httpx2.AsyncClient(
         headers={"User-Agent": _AGENT, "Accept": "*/*", "Accept-Encoding": "gzip"},
         timeout=httpx2.Timeout(silence),
         follow_redirects=False,
-        # A machine without certificates trusts those that browsers trust.
-        verify=ssl.create_default_context(cafile=None if has_own else certifi.where()),
+        verify=_trust(),
     )
+
+
+def _trust() -> ssl.SSLContext:
+    """Trust the certificates of this machine or of SSL_CERT_FILE; if there are none, those that browsers trust."""
+    paths = ssl.get_default_verify_paths()
+    has_own = paths.cafile is not None or (paths.capath is not None and any(Path(paths.capath).iterdir()))
+    return ssl.create_default_context(cafile=None if has_own else certifi.where())
 
 
 async def _within(deadline: float, url: str, asked: Awaitable[Answer]) -> Answer:
