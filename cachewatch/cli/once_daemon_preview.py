@@ -19,7 +19,7 @@ import click
 from cachewatch.cli.catalogue_and_filters import completing
 from cachewatch.cli.config_commands import configured, log_format, reading
 from cachewatch.cli.help_and_exit_codes import examples
-from cachewatch.cli.status_and_deliveries import when
+from cachewatch.cli.status_and_deliveries import page
 from cachewatch.cli.template_commands import TEMPLATES_OPTION
 from cachewatch.cli.terminal import format_option, is_on_terminal, say, tell, warn, write_lines, write_text
 from cachewatch.config.channels import FileConfig, MailConfig, WebhookConfig
@@ -33,7 +33,6 @@ from cachewatch.git.remote_urls_and_fetching import is_url
 from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.operators.status_and_problems import ServiceStatus, find_problems, read_status
 from cachewatch.report.digest_and_message_values import Form
-from cachewatch.report.words import number
 from cachewatch.runtime.log import Log, open_log
 from cachewatch.service.context_and_source_copies import Context, copy_for_now
 from cachewatch.service.deciding_and_storing import is_left_out
@@ -53,7 +52,6 @@ from cachewatch.store import deliveries
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.deliveries import OPEN
-from cachewatch.store.health_and_alerts import SourceHealth
 from cachewatch.store.schema import utc_now
 from cachewatch.store.sqlite_and_process_lock import has_state, only_one, open_database
 from cachewatch.store.transactions_and_upgrades import copy_rows
@@ -61,57 +59,31 @@ from cachewatch.store.transactions_and_upgrades import copy_rows
 _MOST_DELIVERIES = 500
 
 
-def _summary(context: Context, before: ServiceStatus, begun: datetime) -> Iterator[str]:
-    """Yield a summary for a terminal of the pass that began at `begun`; `before` is the status at that time."""
-    after, begun = read_status(context), begun.astimezone(ZoneInfo(context.config.timezone))
-    then = {source.name: source for source in before.sources}
-    yield "SOURCES"
-    for source in after.sources:
-        yield f"  {source.name}  {_source(source, then.get(source.name), begun)}"
-    yield "DIGESTS"
-    yield from _digests(context, before, after, begun)
-    for channel in after.channels:
-        if count := sum(channel.queue.get(state, 0) for state in OPEN):
-            blocked = channel.health.blocked_until
-            again = f"; next attempt {when(blocked, begun)}" if blocked else ""
-            yield f"  {channel.health.name}: {number(count, 'delivery', 'deliveries')} waiting{again}"
-    if problems := find_problems(after, context.config, context.clock()).all:
-        yield "PROBLEMS  (`cachewatch status` says more)"
-        yield from (f"  {problem.what}" for problem in problems)
-
-
-def _source(source: SourceHealth, then: SourceHealth | None, now: datetime) -> str:
-    if source.failures or source.revision is None:
-        return f"cannot be read: {source.error}" if source.failures else "nothing fetched yet"
-    what = "fetched for the first time"
-    if then is not None and then.revision is not None:
-        what = "unchanged" if then.revision == source.revision else "new"
-    return f"{source.revision[:10]} of {when(source.revision_time, now)}, {what}"
-
-
-def _digests(context: Context, before: ServiceStatus, after: ServiceStatus, begun: datetime) -> Iterator[str]:
-    """Yield the digests that the pass created or tried to deliver, then those not created, and why."""
+def _summary(context: Context, before: ServiceStatus, begun: datetime) -> list[str]:
+    """Return a summary for a terminal of the pass that began at `begun`; `before` is the status at that time."""
+    after = read_status(context)
     with context.database.read() as connection:
         newest = deliveries.find(connection, limit=_MOST_DELIVERIES)
         touched = [each for each in reversed(newest) if max(each.created, each.settled_at or each.created) >= begun]
         digest_of = {each.digest: digests.find(connection, each.digest) for each in touched}
-    for key, digest in digest_of.items():
-        yield f"  {digest.subscription}: {digest.title}" if digest else "  an alert to the operators"
-        for delivery in touched:
-            if delivery.digest == key:
-                said = f": {delivery.said}" if delivery.said and delivery.state != "sent" else ""
-                yield f"    {delivery.channel} -> {delivery.target}: {delivery.state}{said}"
     failed = {alert.name: alert.detail for alert in after.alerts if alert.kind == "digest-failed"}
-    yield from (f"  {name}: could not be created: {detail}" for name, detail in failed.items())
     held = [each for each in after.held if each.since >= begun]
-    yield from (f"  {each.subscription}: held for the operators: {each.reason}" for each in held)
     told = {digest.subscription for digest in digest_of.values() if digest} | {each.subscription for each in held}
-    for stream in after.streams:
-        if stream.stream == "regular" and stream.subscription not in told | failed.keys():
-            due = f"next {when(stream.due, begun) if stream.due else stream.schedule}"
-            if any(source.revision is None for source in before.sources):
-                due = f"it begins here, {due} (`cachewatch preview {stream.subscription}` says how to see one now)"
-            yield f"  {stream.subscription}: nothing to send now; {due}"
+    told |= failed.keys()
+    return page(
+        "once.txt.j2",
+        begun.astimezone(ZoneInfo(context.config.timezone)),
+        status=after,
+        revisions={source.name: source.revision for source in before.sources},
+        # Those that the pass created or tried to deliver.
+        digests=[(digest, [each for each in touched if each.digest == key]) for key, digest in digest_of.items()],
+        failed=failed,
+        held=held,
+        idle=[each for each in after.streams if each.stream == "regular" and each.subscription not in told],
+        is_first=any(source.revision is None for source in before.sources),
+        waiting={each.health.name: sum(each.queue.get(state, 0) for state in OPEN) for each in after.channels},
+        problems=find_problems(after, context.config, context.clock()).all,
+    )
 
 
 @examples("cachewatch once --config /etc/cachewatch/cachewatch.yaml", "cachewatch once --log-format json 2>> once.log")
@@ -138,7 +110,7 @@ def once(*, config: Config, log_format: str) -> int:
             tell(f"fetching {new} for the first time, which may take minutes ...")
         result = run_pass(service)
         if is_on_terminal():
-            write_lines(map(safe, _summary(service, before, begun)))
+            write_lines(_summary(service, before, begun))
         code = 3 if result.failed_sources else 8 if result.failed_digests else 7 if result.is_undelivered else 0
         ping(config, service.log, is_whole=code == 0)
     return code

@@ -9,9 +9,11 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import click
+import msgspec
 
 from cachewatch.cli.config_commands import configured, configured_without_secrets, reading, working_on
 from cachewatch.cli.help_and_exit_codes import SuggestingGroup, examples
@@ -23,24 +25,18 @@ from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.errors import AnotherInstance, StateError, UsageError
 from cachewatch.operators import alerts_summary_actions
 from cachewatch.operators.status_and_problems import (
-    ChannelStatus,
-    HeldDigestStatus,
-    Problem,
-    ProblemList,
-    ServiceStatus,
-    StreamStatus,
     find_problems,
     read_status,
 )
 from cachewatch.report.dates_and_totals import how_long
 from cachewatch.report.tables_and_listings import Table, text_lines
+from cachewatch.report.template_rendering import render
 from cachewatch.report.words import number as number_of
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.streams_and_silences import in_a_row
 from cachewatch.store import deliveries as outbox
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store.deliveries import OPEN, WAITING, Delivery, DeliveryState, all_suppressed
-from cachewatch.store.health_and_alerts import SourceHealth
 from cachewatch.store.schema import utc_now
 from cachewatch.store.sqlite_and_process_lock import NAME, has_state, only_one, open_database, open_to_read
 from cachewatch.store.transactions_and_upgrades import Database, check_same, copy_rows, has_rows
@@ -70,81 +66,25 @@ def status(*, config: Config, is_check: bool, format_: str) -> int:
         colours = palette()
         for_titles = {"PROBLEMS": "red", "WARNINGS": "yellow"}
         write_lines(
-            colours.paint(safe(line), "" if line.startswith(" ") else for_titles.get(line, "bold"))
-            for line in _lines(state, problems, now)
+            colours.paint(line, "" if line.startswith(" ") else for_titles.get(line, "bold"))
+            for line in page("status.txt.j2", now, status=state, problems=problems)
         )
     return int(is_check and not problems.is_ready)
 
 
-def _lines(state: ServiceStatus, problems: ProblemList, now: datetime) -> list[str]:
-    due = [f"  quiet hours until {when(state.quiet_until, now)}"] if state.quiet_until else []
-    for stream in state.streams:
-        next_due = f", next {when(stream.due, now)}" if stream.due else ""
-        due.append(f"  {_name(stream)}  {stream.schedule}{next_due}")
-    sections = {
-        "STATE": [f"  {state.leader} works on it"] if state.leader is not None else [],
-        "SOURCES": [line for source in state.sources for line in _source_lines(source, now)],
-        "NEXT": due,
-        "CHANNELS": [line for channel in state.channels for line in _channel(channel, now)],
-        "HELD": [line for held in state.held for line in _held(held, now)],
-        "SILENCES": [
-            f"  {each.name}  {f'until {each.until}' if each.is_active else f'ended on {each.until}, remove it'}: {each.reason}"
-            for each in state.silences
-        ],
-        "PROBLEMS": [line for problem in problems.problems for line in _problem(problem, now)],
-        "WARNINGS": [line for problem in problems.warnings for line in _problem(problem, now)],
-    }
-    shown = [(title, *lines) for title, lines in sections.items() if lines or title in ("SOURCES", "NEXT", "CHANNELS")]
-    return [line for section in shown for line in ("", *section)][1:]
+def page(template: str, now: datetime, **values: Any) -> list[str]:
+    """Return the lines of a page for the terminal, rendered with plain and harmless `values`."""
+    plain = _harmless(msgspec.to_builtins(values, builtin_types=(datetime,)))
+    words = {"when": partial(when, now=now), "in_a_row": in_a_row, "now": now}
+    return render(template, **words, **plain).splitlines()
 
 
-def _name(stream: StreamStatus | HeldDigestStatus) -> str:
-    return stream.subscription if stream.stream == "regular" else f"{stream.subscription} ({stream.stream})"
-
-
-def _source_lines(source: SourceHealth, now: datetime) -> list[str]:
-    what = "nothing fetched yet"
-    if source.revision is not None:
-        what = f"{source.revision[:10]} of {when(source.revision_time, now)}"
-    failed = [f"    {in_a_row(source.failures)}: {source.error}"] if source.failures else []
-    times = f"polled {when(source.polled_at, now)}, last success {when(source.succeeded_at, now)}"
-    return [f"  {source.name}  {what}", f"    {times}", *failed]
-
-
-def _channel(channel: ChannelStatus, now: datetime) -> list[str]:
-    counts = ", ".join(f"{count:,} {state}" for state, count in sorted(channel.queue.items())) or "nothing yet"
-    name = channel.health.name
-    lines = [f"  {name}  {counts}"]
-    if not channel.is_configured:
-        advice = f": configure it again, or drop the deliveries in `cachewatch deliveries list --open --channel {name}`"
-        lines.append(f"    no longer configured{advice if channel.oldest else ''}")
-    if channel.oldest is not None:
-        lines.append(f"    oldest delivery waiting since {when(channel.oldest, now)}")
-    if channel.health.blocked_until is not None and channel.health.blocked_until > now:
-        lines.append(f"    blocked, next attempt {when(channel.health.blocked_until, now)}")
-    error_at, sent_at = channel.health.error_at, channel.health.sent_at
-    if error_at is not None and (sent_at is None or sent_at <= error_at):
-        lines.append(f"    last error {when(error_at, now)}: {channel.health.error}")
-    return lines
-
-
-def _held(held: HeldDigestStatus, now: datetime) -> list[str]:
-    key = held.key[:12]
-    gone = "" if held.is_configured else ", a subscription that is no longer configured"
-    out = "not sent until it is released or dropped"
-    if held.goes_out_at is not None:
-        out = f"sent {when(held.goes_out_at, now)}, marked as not confirmed by the operators"
-    return [
-        f"  {_name(held)}  {held.title}{gone}",
-        f"    since {when(held.since, now)}: {held.reason}",
-        f"    {out}",
-        f"    `cachewatch deliveries release {key}`, or `drop {key} --reason '...'`",
-    ]
-
-
-def _problem(problem: Problem, now: datetime) -> list[str]:
-    since = f"since {when(problem.since, now)}" if problem.since else ""
-    return [f"  {problem.what}", *(f"    {line}" for line in (since, problem.detail) if line)]
+def _harmless(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_harmless(key): _harmless(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return list(map(_harmless, value))
+    return safe(value) if isinstance(value, str) else value
 
 
 def when(moment: datetime | None, now: datetime) -> str:
