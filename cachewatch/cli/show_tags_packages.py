@@ -62,7 +62,7 @@ from cachewatch.git.tags_and_documents import (
 from cachewatch.git.trees import folders as folders_of
 from cachewatch.hooks import extensions
 from cachewatch.report import tables_and_listings as tables
-from cachewatch.report.diff_blocks_and_colours import Palette, fitted
+from cachewatch.report.diff_blocks_and_colours import fitted
 from cachewatch.report.words import first_of
 from cachewatch.sources import folders_and_unreadable_files as folders
 
@@ -140,7 +140,12 @@ def show(
             elif is_long:
                 pieces = tables.write_table(tables.specs_table(shown), "text", colours, width())
             else:
-                pieces = _paragraphs(_inventory(each, colours) for each in shown)
+                pieces = _paragraphs(
+                    tables.render_inventory(
+                        each, is_pruned=tag_names.is_mutable(each.side.tag), palette=colours, width=width()
+                    )
+                    for each in shown
+                )
         write(pieces, output, is_for_people=format_ == "text")
 
 
@@ -148,11 +153,6 @@ def _paragraphs(blocks: Iterable[Iterable[str]]) -> Iterator[bytes]:
     for number, lines in enumerate(blocks):
         yield b"\n" if number else b""
         yield from (f"{line}\n".encode() for line in lines)
-
-
-def _inventory(shown: tables.ShownPackage, colours: Palette) -> Iterator[str]:
-    is_pruned = tag_names.is_mutable(shown.side.tag)
-    return tables.render_inventory(shown, is_pruned=is_pruned, palette=colours, width=width())
 
 
 def _packages(name: str, catalogue: "_Catalogue") -> list[tables.ShownPackage]:

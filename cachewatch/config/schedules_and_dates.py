@@ -8,6 +8,7 @@ in autumn is due once.
 import re
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
+from itertools import islice
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
@@ -40,8 +41,12 @@ class Schedule(Struct, frozen=True, kw_only=True):
 
     def next_after(self, moment: datetime) -> datetime | None:
         """Return the first due moment (UTC) after `moment`; None if digests are due with each revision."""
-        slots = (_slot_after(line, moment, ZoneInfo(self.zone)) for line in self.lines)
-        return min((slot for slot in slots if slot is not None), default=None)
+        found: list[datetime] = []
+        for line in self.lines:
+            slots = (slot.astimezone(UTC) for slot in CronSim(line, moment.astimezone(ZoneInfo(self.zone))))
+            # In the repeated hour of autumn cronsim may begin with the first pass, which is over.
+            found += islice((slot for slot in slots if slot > moment), 1)
+        return min(found, default=None)
 
     def in_words(self) -> str:
         """Return the schedule in words, with its time zone."""
@@ -120,12 +125,6 @@ def quiet_until(quiets: Iterable[Quiet], moment: datetime) -> datetime:
     while moment < limit and (ends := [end for quiet in quiets if (end := _end(quiet, moment))]):
         moment = max(ends)
     return moment
-
-
-def _slot_after(line: str, moment: datetime, zone: ZoneInfo) -> datetime | None:
-    slots = (slot.astimezone(UTC) for slot in CronSim(line, moment.astimezone(zone)))
-    # In the repeated hour of autumn cronsim may begin with the first pass, which is over.
-    return next((slot for slot in slots if slot > moment), None)
 
 
 def _cron(line: str, zone: str) -> Schedule:

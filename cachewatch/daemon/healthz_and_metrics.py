@@ -5,7 +5,7 @@ No other module uses prometheus_client.
 
 import re
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -248,18 +248,6 @@ class _Figures(Collector):
             if name in SERIES and values.keys() == set(SERIES[name][1:]):
                 families[name].add_metric([values[label] for label in SERIES[name][1:]], value)
         return [*ProcessCollector(registry=None).collect(), *families.values()]
-
-
-STUCK_SECONDS = 900.0
-
-
-def healthz(failing: Sequence[str], age: float) -> MonitorPage:
-    """Return the page /healthz: status 503 if jobs are `failing`, or if the last tick was `age` seconds ago, too long."""
-    if failing:
-        return MonitorPage(503, f"failing: {', '.join(failing)}\n")
-    if age >= STUCK_SECONDS:
-        return MonitorPage(503, f"stuck for {age:.0f} s\n")
-    return MonitorPage(200, f"ok: last tick {age:.0f} s ago\n")
 
 
 def readyz(context: Context, health: MonitorPage) -> MonitorPage:

@@ -30,7 +30,7 @@ from cachewatch.config.general_settings import Config
 from cachewatch.config.sources_and_polling import Source
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.daemon import healthz_and_metrics
-from cachewatch.daemon.healthz_and_metrics import STUCK_SECONDS, DaemonStatus, MonitorPage, MonitorServer
+from cachewatch.daemon.healthz_and_metrics import DaemonStatus, MonitorPage, MonitorServer
 from cachewatch.errors import CachewatchError, StateError
 from cachewatch.git.git_processes import interrupt
 from cachewatch.runtime.log import Log, error_message, traceback_of
@@ -109,6 +109,7 @@ _TICK = timedelta(seconds=30)
 _CLEANUP = timedelta(hours=1)
 _PING = timedelta(minutes=5)
 _BEAT_SECONDS = 5.0
+_STUCK_SECONDS = 900.0  # since the last tick
 # The most threads of each group of jobs; a thread begins when it is needed.
 _THREADS = {"lead": 1, "default": 1, "after polls": 1, "sources": ANSWERING, "other sources": OTHERS, "channels": 32}
 _REFUSED = AlertKey(AlertKind.CONFIG_REFUSED, DAEMON)
@@ -273,7 +274,7 @@ class Daemon:
         if self._is_reloading:
             self._is_reloading = False
             self._load_again()
-        if time.monotonic() - self._beat < STUCK_SECONDS:
+        if time.monotonic() - self._beat < _STUCK_SECONDS:
             notify("WATCHDOG=1")
 
     def _load_again(self) -> None:
@@ -345,7 +346,13 @@ class Daemon:
                 open_now(self._context, Alert(key=key, title=title, lines=(error_message(error),)))
 
     def _healthz(self) -> MonitorPage:
-        return healthz_and_metrics.healthz(self._failures.lasting(), time.monotonic() - self._beat)
+        """Answer with 503 if a job keeps failing, or if the last tick was too long ago."""
+        age = time.monotonic() - self._beat
+        if failing := self._failures.lasting():
+            return MonitorPage(503, f"failing: {', '.join(failing)}\n")
+        if age >= _STUCK_SECONDS:
+            return MonitorPage(503, f"stuck for {age:.0f} s\n")
+        return MonitorPage(200, f"ok: last tick {age:.0f} s ago\n")
 
     def _readyz(self) -> MonitorPage:
         health_page = self._healthz()

@@ -5,7 +5,7 @@ resolved to agree with the state, whoever changed it. No alert stays open that n
 one about a source that is no longer configured.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from datetime import datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
@@ -44,14 +44,14 @@ from cachewatch.store.transactions_and_upgrades import Connection
 
 def review(context: Context) -> bool:
     """Open and resolve alerts so that they agree with the state; return True if nothing is wrong."""
-    now = context.clock()
+    now, config = context.clock(), context.config
     with context.database.read() as connection:
         causes = (health.has_any, digests.all_held, deliveries.all_suppressed)
         unread, newest = cursors.unreadable(connection), health.newest_revisions(connection)
         is_well = not unread and not any(each(connection) for each in causes)
     # If nothing ran, late work opens no alert.
     has_run = context.started is not None and now - context.started >= PATIENCE
-    late_ones = list(late(read_status(context), context.config, now)) if has_run else []
+    late_ones = list(late(read_status(context), config, now)) if has_run else []
     if is_well and not late_ones:
         return True
     wholly = [source_unreadable(name) for name in unread_sources(context, unread, newest)]
@@ -59,10 +59,14 @@ def review(context: Context) -> bool:
     with context.database.write() as connection:
         recipients.try_again(connection, context)
         resolve_settled(connection, context, still)
-        for alert in (*_following(connection, context.config), *wholly, *map(_alert, late_ones)):
-            open_within(connection, context, alert)
+        alerts = list(questions(config, digests.all_held(connection)))
+        alerts += [unreadable(*where, reasons) for where, reasons in cursors.unreadable(connection).items()]
+        alerts += [recipients.alert(one.channel, one.target, one.said) for one in deliveries.all_suppressed(connection)]
+        for alert in (*alerts, *wholly, *map(_alert, late_ones)):
+            if _may_last(connection, config, alert.key):
+                open_within(connection, context, alert)
         for over in health.all_resolved(connection):
-            resolve_within(connection, context, over.key, _end(context.config, over))
+            resolve_within(connection, context, over.key, _end(config, over))
     return False
 
 
@@ -128,18 +132,6 @@ def _may_last(connection: Connection, config: Config, key: AlertKey) -> bool:
 
 def _streams(config: Config) -> set[tuple[str, str]]:
     return {(stream.subscription.name, stream.name) for stream in streams_of(config)}
-
-
-def _following(connection: Connection, config: Config) -> Iterator[Alert]:
-    """Yield the alerts that the state implies: about held digests, unreadable documents and suppressed addresses."""
-    yield from questions(config, digests.all_held(connection))
-    for (source, tag), reasons in cursors.unreadable(connection).items():
-        alert = unreadable(source, tag, reasons)
-        if _may_last(connection, config, alert.key):
-            yield alert
-    for each in deliveries.all_suppressed(connection):
-        if is_recipient(config, each.channel, each.target):
-            yield recipients.alert(each.channel, each.target, each.said)
 
 
 def _end(config: Config, over: OpenAlert) -> str:
