@@ -112,10 +112,7 @@ def working_on(config: Config, database: Database) -> Iterator[Context]:
 _OPTION_OF = {
     "tags": "tag",
     "packages": "package",
-    "stacks": "stack",
-    "targets": "target",
-    "oses": "os",
-    "compilers": "compiler",
+    **{fact: name for name, fact in FACTS.items() if name != "versions"},
 }
 
 

@@ -17,19 +17,9 @@ from msgspec import Struct
 from cachewatch.errors import ConfigError
 
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-FORMS = "each revision, daily 07:30, weekly mon 07:30, monthly 1 07:30, or cron: 30 7 * * 1"
 
 _AT_ONCE = ("each revision", "at once")
 _TIME = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
-_NICKNAMES = {
-    "@hourly": "0 * * * *",
-    "@daily": "0 0 * * *",
-    "@midnight": "0 0 * * *",
-    "@weekly": "0 0 * * 0",
-    "@monthly": "0 0 1 * *",
-    "@yearly": "0 0 1 1 *",
-    "@annually": "0 0 1 1 *",
-}
 
 
 class Schedule(Struct, frozen=True, kw_only=True):
@@ -79,7 +69,7 @@ def parse_when(text: str, zone: str = "UTC") -> Schedule:
     text = " ".join(text.split())
     if text.lower() in _AT_ONCE:
         return Schedule(words="with each new revision", zone=zone)
-    if text.startswith(("cron:", "@")):
+    if text.startswith("cron:"):
         return _cron(text.removeprefix("cron:").strip(), zone)
     match text.lower().split():
         case ["daily", at]:
@@ -91,7 +81,10 @@ def parse_when(text: str, zone: str = "UTC") -> Schedule:
         case ["monthly", day, at]:
             days, words = _monthly(day)
         case _:
-            raise ConfigError(f"{text!r} is not a schedule; write {FORMS}")
+            raise ConfigError(
+                f"{text!r} is not a schedule; write each revision, daily 07:30, weekly mon 07:30, monthly 1 07:30,"
+                " or cron: 30 7 * * 1"
+            )
     time_of_day = _TIME.fullmatch(at)
     if time_of_day is None:
         raise ConfigError(f"{at!r} is not a time of day; write it from 00:00 to 23:59")
@@ -128,7 +121,6 @@ def quiet_until(quiets: Iterable[Quiet], moment: datetime) -> datetime:
 
 
 def _cron(line: str, zone: str) -> Schedule:
-    line = _NICKNAMES.get(line, line)
     if len(line.split()) != 5:
         raise ConfigError(f"{line!r} is not a crontab line: it needs minute, hour, day of month, month, day of week")
     try:

@@ -382,7 +382,11 @@ class Hidden(FromText):
             return value
         if self._is_read_later and not context.with_secrets:
             return Secret(lambda: _found(value, context))
-        return checked(_secret, value, self.parse, context)
+        if value.key.endswith(("_file", "_env")) and not context.with_secrets:
+            return Secret("")
+        text = checked(_found, value, context)
+        checked(self.parse, text)
+        return Secret(text)
 
 
 class WithSecrets(ConfigSection):
@@ -411,14 +415,6 @@ def secret(name: str, about: str, default: Any = ...) -> Any:
         },
         default,
     )
-
-
-def _secret(given: Given, check: Callable[[str], Any], context: ConfigContext) -> Secret:
-    if given.key.endswith(("_file", "_env")) and not context.with_secrets:
-        return Secret("")
-    value = _found(given, context)
-    check(value)
-    return Secret(value)
 
 
 def _found(given: Given, context: ConfigContext) -> str:

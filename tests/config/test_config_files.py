@@ -247,7 +247,7 @@ def test_a_strangers_file_does_not_count(run: Run, tmp_path: Path, monkeypatch: 
     [
         ([], {"archive"}),
         (
-            ["--to", "kim@example.org", "--smtp", "mx.example.org", "--from", "Ö <a@b.org>", "--when", "@daily"],
+            ["--to", "kim@example.org", "--smtp", "mx.example.org", "--from", "Ö <a@b.org>", "--when", "daily 07:30"],
             {"archive", "mail"},
         ),
         (["--source", ".", "--name", "mine", "--timezone", "Europe/Berlin", "--when", "cron: 0 7 * * 1"], {"archive"}),
