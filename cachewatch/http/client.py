@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Collection, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from io import BytesIO
-from itertools import count
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -111,25 +110,20 @@ class Client:
         if left <= 0:
             raise HttpError(f"{shown(url)}: all answers together took more than {limits.total:,.0f} s")
         deadline = begun + min(limits.seconds, left)
-        most = limits.size if size is None else size
+        asked = {"expected": expected, "most": limits.size if size is None else size, "named_by": named_by}
+        attempt, pause = 1, limits.pause
         try:
-            for attempt in count(1):
+            while True:
                 try:
-                    return self._attempt(deadline, url, headers or {}, expected=expected, most=most, named_by=named_by)
+                    return self._attempt(deadline, url, headers or {}, **asked)
                 except HttpError as error:
                     # Jitter is no secret.
-                    backoff = min(limits.pause * 2.0 ** (attempt - 1), _LONGEST_PAUSE) * random.uniform(0.5, 1.0)  # noqa: S311
-                    pause = backoff if error.retry_after is None else error.retry_after
-                    if error.is_transient and attempt < limits.attempts and time.monotonic() + pause < deadline:
-                        time.sleep(pause)
-                        continue
-                    if attempt == 1:
+                    wait = pause * random.uniform(0.5, 1.0) if error.retry_after is None else error.retry_after  # noqa: S311
+                    if not error.is_transient or attempt == limits.attempts or time.monotonic() + wait >= deadline:
+                        error.args = (f"{error} ({attempt} attempts)",) if attempt > 1 else error.args
                         raise
-                    said, wait = f"{error} ({attempt} attempts)", error.retry_after
-                    raise HttpError(
-                        said, status=error.status, is_transient=error.is_transient, retry_after=wait
-                    ) from error
-            raise AssertionError("the last attempt either answered or failed")
+                time.sleep(wait)
+                attempt, pause = attempt + 1, min(2 * pause, _LONGEST_PAUSE)
         finally:
             self._waited += time.monotonic() - begun
 
