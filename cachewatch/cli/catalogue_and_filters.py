@@ -26,7 +26,7 @@ from cachewatch.core.filters_and_default_kinds import GROUPS, MEANINGS, every_co
 from cachewatch.core.names_and_layouts import ANYWHERE, CATALOGUE, PUBLIC_REPOSITORY, Layout, did_you_mean
 from cachewatch.core.versions_spellings_targets import Versions, sorted_versions
 from cachewatch.documents.parsing_and_diagnostics import parse
-from cachewatch.errors import CachewatchError, ConfigError, DocumentError, SourceError, UsageError
+from cachewatch.errors import CachewatchError, DocumentError, SourceError, UsageError
 from cachewatch.git.layouts import catalogue_of, nothing_found
 from cachewatch.git.local_repository import Repository, is_in_repository
 from cachewatch.git.remote_urls_and_fetching import clone_folder, is_url, open_clone, open_repository
@@ -287,11 +287,10 @@ def _default(asked: str = "") -> _Default:
 
 def _configured() -> _Default | None:
     """Return the first source of the configuration, or None if there is no configuration."""
-    from cachewatch.config.reading import find_config, read_config  # noqa: PLC0415
+    from cachewatch.config.reading import read_config, usual_config  # noqa: PLC0415
 
-    try:
-        file = find_config()
-    except ConfigError:
+    file = usual_config()
+    if file is None:
         return None
     config = read_config(file, with_secrets=False)
     source = next(iter(config.sources.values()), None)

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from cachewatch.cli.config_commands import CONFIG_OPTION, load
+from cachewatch.cli.config_commands import CONFIG_OPTION
 from cachewatch.cli.help_and_exit_codes import SuggestingGroup, examples
 from cachewatch.cli.sample_digests import sample_digest, sample_notice
 from cachewatch.cli.terminal import FORMAT_OPTION, OUTPUT_OPTION, tell, write, write_json, write_lines
-from cachewatch.config.reading import is_configured
+from cachewatch.config.reading import read_config, usual_config
 from cachewatch.core.escaping_and_mentions import safe, safe_lines
 from cachewatch.errors import TemplateError, UsageError
 from cachewatch.report.digest_and_message_values import RenderedDigest
@@ -66,8 +66,8 @@ def _of_own_templates(command: Callable[..., Any]) -> Callable[..., Any]:
     @CONFIG_OPTION
     @wraps(command)
     def with_templates(*arguments: Any, templates_dir: Path | None, config_file: Path | None, **options: Any) -> Any:
-        if templates_dir is None and (config_file is not None or is_configured()):
-            templates_dir = load(config_file, with_secrets=False).templates_dir
+        if templates_dir is None and (file := config_file or usual_config()):
+            templates_dir = read_config(file, with_secrets=False).templates_dir
         return command(*arguments, templates_dir=templates_dir, **options)
 
     return with_templates

@@ -244,24 +244,21 @@ NAME = "cachewatch.yaml"
 VARIABLE = "CACHEWATCH_CONFIG"
 
 
-def find_config(given: Path | None = None) -> Path:
-    """Return the path of the configuration: `given`, $CACHEWATCH_CONFIG or the first usual one. Raises ConfigError."""
+def usual_config() -> Path | None:
+    """Return the path of the configuration that is read if none is given: $CACHEWATCH_CONFIG or the first usual one."""
     variable = os.environ.get(VARIABLE)
-    if given is not None or variable:
-        return given or Path(str(variable))
-    places = list(_places())
-    for place in places:
-        if place.is_file():
-            return place
-    raise ConfigError(
-        f"there is no configuration ({', '.join(map(str, places))}); create one with `cachewatch init`,"
-        f" or name it with --config or ${VARIABLE}"
-    )
+    return Path(variable) if variable else next((place for place in _places() if place.is_file()), None)
 
 
-def is_configured() -> bool:
-    """Tell whether there is a configuration file, or the environment names one."""
-    return bool(os.environ.get(VARIABLE)) or any(place.is_file() for place in _places())
+def find_config(given: Path | None = None) -> Path:
+    """Return the path of the configuration: `given` or the usual one. Raises ConfigError if there is none."""
+    found = given or usual_config()
+    if found is None:
+        raise ConfigError(
+            f"there is no configuration ({', '.join(map(str, _places()))}); create one with `cachewatch init`,"
+            f" or name it with --config or ${VARIABLE}"
+        )
+    return found
 
 
 def _places() -> Iterator[Path]:

@@ -244,38 +244,23 @@ class Piece(NamedTuple):
 
 
 class Isolation:
-    """Runs work on batches of items; this class does so in the current process, without limits."""
+    """Runs work on batches of items: in a worker, within a time limit for one source; or, without one, in this process.
 
-    # The documents that ended a worker process, by object id, with the reason; they are not read again.
-    refused: Mapping[str, str] = MappingProxyType({})
+    `refused` are the documents that ended a worker, by object id, with the reason; they are not read again.
+    """
+
+    def __init__(self, worker: Worker | None = None, refused: Mapping[str, str] = MappingProxyType({})) -> None:
+        self._worker = worker
+        self.refused = dict(refused)
+        self._left = _BUDGET_SECONDS  # of processor time, so that other sources are not kept waiting
 
     def each(
         self, work: Work[Item, Result], items: Iterable[Item], about: Callable[[Item], Piece]
     ) -> Done[Item, Result]:
         """Yield batches of `items`, in order, with the result of `work` for each, or the error for a single item.
 
-        `about` returns the documents and the size of an item.
+        `about` returns the documents and the size of an item. For a worker, work, items and results must be picklable.
         """
-        for batch in _batches(items, about, lambda _: False):
-            yield batch, work(batch)
-
-
-INLINE = Isolation()
-
-
-class Isolated(Isolation):
-    """Runs work in a worker, within a time limit for one source; documents that ended a worker are skipped."""
-
-    def __init__(self, worker: Worker, refused: Mapping[str, str] = MappingProxyType({})) -> None:
-        """Skip the `refused` documents, which ended a worker before; new ones are added to `self.refused`."""
-        self._worker = worker
-        self._refused = self.refused = dict(refused)
-        self._left = _BUDGET_SECONDS  # of processor time, so that other sources are not kept waiting
-
-    def each(
-        self, work: Work[Item, Result], items: Iterable[Item], about: Callable[[Item], Piece]
-    ) -> Done[Item, Result]:
-        """Yield batches with results like `Isolation.each`; work, items and results must be picklable."""
         for batch in _batches(items, about, self._is_odd):
             refusal = self._refusal(about(batch[0]))
             waiting: list[Sequence[Item]] = [batch]
@@ -289,7 +274,7 @@ class Isolated(Isolation):
                     yield part, result
 
     def _is_odd(self, piece: Piece) -> bool:
-        return piece.size > _ALONE_BYTES or bool(self._refusal(piece))
+        return self._worker is not None and (piece.size > _ALONE_BYTES or bool(self._refusal(piece)))
 
     def _refusal(self, piece: Piece) -> str:
         return next((self.refused[version] for version in piece.versions if version in self.refused), "")
@@ -297,24 +282,30 @@ class Isolated(Isolation):
     def _tried(
         self, work: Work[Item, Result], items: Sequence[Item], about: Callable[[Item], Piece]
     ) -> Result | WorkFailed:
+        worker = self._worker
+        if worker is None:
+            return work(items)
         pieces = [about(item) for item in items]
         size = sum(piece.size for piece in pieces)
         if self._left <= -_BUDGET_SECONDS:
             return OutOfTime("other documents of its source took too long to compare; it is compared later")
-        allowance, used = _SECONDS_A_PIECE + _SECONDS_A_MEGABYTE * size / 2**20, self._worker.used
-        usual = min(self._worker.seconds_for(size), _BUDGET_SECONDS + allowance)
+        allowance, used = _SECONDS_A_PIECE + _SECONDS_A_MEGABYTE * size / 2**20, worker.used
+        usual = min(worker.seconds_for(size), _BUDGET_SECONDS + allowance)
         left = max(0.0, self._left) + allowance
         try:
-            return self._worker.do(work, items, size=size, seconds=min(usual, left))
+            return worker.do(work, items, size=size, seconds=min(usual, left))
         except WorkFailed as failure:
-            if left < usual and self._worker.used - used >= left:
+            if left < usual and worker.used - used >= left:
                 return OutOfTime(str(failure))  # with more time, it might not have failed
             versions = list(filter(None, pieces[0].versions))
             if isinstance(failure, WorkerEnded) and len(pieces) == 1 == len(versions):
-                self._refused[versions[0]] = str(failure)
+                self.refused[versions[0]] = str(failure)
             return failure
         finally:
-            self._left = min(_BUDGET_SECONDS, self._left + allowance) - (self._worker.used - used)
+            self._left = min(_BUDGET_SECONDS, self._left + allowance) - (worker.used - used)
+
+
+INLINE = Isolation()
 
 
 def _batches(

@@ -25,7 +25,7 @@ from cachewatch.http.client import post
 from cachewatch.operators.alerts_summary_actions import review, summarize
 from cachewatch.runtime.files_and_locks import shared_kind
 from cachewatch.runtime.log import Log
-from cachewatch.runtime.worker import Isolated, Worker
+from cachewatch.runtime.worker import Isolation, Worker
 from cachewatch.service.alerts_and_staleness import DAEMON, OperatorNotice, contained, notify_within
 from cachewatch.service.comparison_cache import Comparisons, kept_comparisons
 from cachewatch.service.context_and_source_copies import Context, EndingError
@@ -190,12 +190,12 @@ def _create_digests(
         ready = [stream for stream in streams if not stream.depends_on(behind)]
         ready = streams_to_look_at(connection, ready, context.clock())
         names = {source.name for stream in ready for source in stream.sources}
-        isolated = {name: Isolated(worker, cursors.blobs_not_to_read(connection, name)) for name in names}
+        isolated = {name: Isolation(worker, cursors.blobs_not_to_read(connection, name)) for name in names}
 
-    def isolate(name: str) -> Isolated:
+    def isolate(name: str) -> Isolation:
         if name not in isolated:  # the name of an environment
             with context.database.read() as connection:
-                isolated[name] = Isolated(worker, cursors.blobs_not_to_read(connection, name))
+                isolated[name] = Isolation(worker, cursors.blobs_not_to_read(connection, name))
         return isolated[name]
 
     with (

@@ -9,7 +9,7 @@ import pytest
 
 from cachewatch.errors import OutOfTime, WorkFailed
 from cachewatch.runtime import worker as isolation
-from cachewatch.runtime.worker import INLINE, Isolated, Limits, Piece, Worker
+from cachewatch.runtime.worker import INLINE, Isolation, Limits, Piece, Worker
 
 MEGABYTE = 2**20
 
@@ -37,7 +37,7 @@ def worker() -> Iterator[Worker]:
         yield made
 
 
-def done(isolation: Isolated, words: Sequence[str]) -> list[list[str] | str]:
+def done(isolation: Isolation, words: Sequence[str]) -> list[list[str] | str]:
     """Return what became of each few words: what they are in capitals, or why there is nothing."""
     found = isolation.each(shout, words, about)
     return [str(each) if isinstance(each, WorkFailed) else each for _, each in found]
@@ -51,7 +51,7 @@ def test_without_isolation_it_is_done_here() -> None:
 
 def test_what_ends_the_process_is_found(worker: Worker) -> None:
     """All others are done, in their order."""
-    isolated = Isolated(worker)
+    isolated = Isolation(worker)
     ended = "the process that read it ended with exit code 3"
     assert done(isolated, ["a", "b", "end", "c", "d", "e"]) == [["A", "B"], ended, ["C"], ["D", "E"]]
     assert isolated.refused == {"object of end": ended}
@@ -60,7 +60,7 @@ def test_what_ends_the_process_is_found(worker: Worker) -> None:
 def test_what_ended_one_is_left_alone(worker: Worker) -> None:
     """With the reason of the first time; another version of the document is tried."""
     reason, pid = "it ended another one", worker.do(os.getpid)
-    isolated = Isolated(worker, {"object of end": reason})
+    isolated = Isolation(worker, {"object of end": reason})
     assert done(isolated, ["a", "end", "b"]) == [["A"], reason, ["B"]]
     assert worker.do(os.getpid) == pid, "nothing ended"
     found = isolated.each(shout, ["end"], lambda word: about(word)._replace(versions=("another",)))
@@ -69,7 +69,7 @@ def test_what_ended_one_is_left_alone(worker: Worker) -> None:
 
 def test_what_did_not_end_it_is_tried_again(worker: Worker) -> None:
     """What failed in another way, or was killed from outside, may have nothing to do with the document."""
-    isolated = Isolated(worker)
+    isolated = Isolation(worker)
     assert "please report it" in done(isolated, ["raise"])[0]
     assert "killed" in done(isolated, ["kill"])[0]
     assert not isolated.refused
@@ -77,7 +77,7 @@ def test_what_did_not_end_it_is_tried_again(worker: Worker) -> None:
 
 def test_of_several_documents_none_is_to_blame(worker: Worker) -> None:
     """Whoever asks about two has to find out which one it is."""
-    isolated = Isolated(worker)
+    isolated = Isolation(worker)
     list(isolated.each(shout, ["end"], lambda word: about(word)._replace(versions=("old", "new"))))
     assert not isolated.refused
 
@@ -105,20 +105,20 @@ def small_budget(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("small_budget")
 def test_what_takes_long_in_a_source_uses_up_its_time_only(worker: Worker) -> None:
     """The rest of its documents is left for later, and other sources have time of their own."""
-    slow = Isolated(worker)
+    slow = Isolation(worker)
     found = [each for _, each in slow.each(spin, [1.3, *range(30, 50), 0.0], about_seconds)]
     assert found[0] == [1.3]
     assert isinstance(found[-1], OutOfTime)
     assert "other documents of its source took too long" in str(found[-1])
     assert [str(each) for _, each in slow.each(spin, [0.0], about_seconds)] == [str(found[-1])]
-    other = Isolated(worker)
+    other = Isolation(worker)
     assert [each for _, each in other.each(spin, [0.0, 0.1], about_seconds)] == [[0.0], [0.1]]
 
 
 @pytest.mark.usefixtures("small_budget")
 def test_usual_work_never_uses_up_the_time(worker: Worker) -> None:
     """However much of it there is."""
-    isolated = Isolated(worker)
+    isolated = Isolation(worker)
     work = [0.2 + number / 1000 for number in range(6)]
     assert [each for _, each in isolated.each(spin, work, about_seconds)] == [[each] for each in work]
 
@@ -126,7 +126,7 @@ def test_usual_work_never_uses_up_the_time(worker: Worker) -> None:
 @pytest.mark.usefixtures("small_budget")
 def test_what_comes_after_a_slow_document_still_has_a_little_time(worker: Worker) -> None:
     """Enough for any usual one."""
-    isolated = Isolated(worker)
+    isolated = Isolation(worker)
     found = [each for _, each in isolated.each(spin, [1.3, 30.0, 0.0], about_seconds)]
     assert (found[0], found[2]) == ([1.3], [0.0])
     assert "seconds of processor time" in str(found[1])

@@ -16,7 +16,7 @@ from cachewatch.core.changesets import Changeset
 from cachewatch.core.filters_and_default_kinds import Selection, select
 from cachewatch.errors import WorkFailed
 from cachewatch.git import tags_and_documents
-from cachewatch.runtime.worker import INLINE, Isolated, Isolation, Worker
+from cachewatch.runtime.worker import INLINE, Isolation, Worker
 from cachewatch.service import comparing_tags_and_pins as comparing_sources
 from cachewatch.service import digest_assembly
 from cachewatch.service.comparison_cache import ComparedTags, KeptPackage
@@ -134,7 +134,7 @@ def test_every_selection_is_told_the_same(tmp_path: Path, seed: int) -> None:
 def test_a_process_of_its_own_selects_the_same(tmp_path: Path) -> None:
     folder = history(tmp_path / "r.git", *states(3))
     with Worker() as worker:
-        tags = ComparedTags(tmp_path / "kept", Isolated(worker))
+        tags = ComparedTags(tmp_path / "kept", Isolation(worker))
         found = [digest_of(shared(folder, tags, selection)) for selection in SELECTIONS]
         worker.close()  # and one that has read nothing yet
         again = [digest_of(shared(folder, tags, selection)) for selection in SELECTIONS]
