@@ -26,7 +26,7 @@ from cachewatch.config.general_settings import Config
 from cachewatch.config.reading import find_config, read_config
 from cachewatch.config.schedules_and_dates import duration_in_words, parse_when, quiet_until
 from cachewatch.config.showing_and_warnings import advise, channels_of, json_schema, show_config, shown_values
-from cachewatch.config.sources_and_polling import GitSource, Source
+from cachewatch.config.sources_and_polling import Source
 from cachewatch.config.subscriptions import Match, Subscription
 from cachewatch.config.value_types_and_secrets import parse_mail
 from cachewatch.core import names_and_layouts as tag_names
@@ -37,7 +37,7 @@ from cachewatch.environments import open_environment
 from cachewatch.errors import CachewatchError, ConfigError, DeliveryError, UnknownRevision, UsageError
 from cachewatch.git.layouts import nothing_found
 from cachewatch.git.local_repository import Repository
-from cachewatch.git.revision_names_and_times import is_there, resolve, resolve_upstream
+from cachewatch.git.revision_names_and_times import resolve, resolve_upstream
 from cachewatch.git.tags_and_documents import list_revision, stacks_of, tags_of
 from cachewatch.git.trees import folders
 from cachewatch.operators.explaining_subscriptions import SubscriptionAnswer, explain_package, packages_now
@@ -45,7 +45,6 @@ from cachewatch.report.digest_and_message_values import DeliveryOutcome, Notice
 from cachewatch.report.digests.rendering_and_sizes import render_digest, render_notice
 from cachewatch.runtime.log import open_log
 from cachewatch.service.context_and_source_copies import Context, watched_copy
-from cachewatch.sources.folders_and_unreadable_files import is_plain, list_path
 from cachewatch.store.schema import utc_now
 from cachewatch.store.sqlite_and_process_lock import has_state, open_database, open_to_read
 from cachewatch.store.transactions_and_upgrades import Database
@@ -124,14 +123,12 @@ def unknown_filters(context: Context) -> Iterator[str]:
         own = [match for match in matches.values() if Globs(match.sources)(name)]
         asked = {(option, each) for match in own for key, option in _OPTION_OF.items() for each in getattr(match, key)}
         try:
-            all_tags, seen[name] = _look(context, source, sorted(asked))
+            with _opened(context, source) as repository:
+                all_tags, seen[name] = _look(repository, source, sorted(asked))
+                yield from _unknown_since(repository, source)
         except CachewatchError as error:
-            yield f"sources.{name}: {_why_not(context, source, error)}; its filters were not checked"
+            yield f"sources.{name}: {error}; its filters were not checked"
             continue
-        try:
-            _check_since(context, source)
-        except CachewatchError as error:
-            yield f"sources.{name}.since: {error}"
         yield from _unknown(f"sources.{name}.tags", "tag", source.tags, {name: {"tag": all_tags}})
     for where, match in matches.items():
         of_match = {name: values for name, values in seen.items() if Globs(match.sources)(name)}
@@ -146,52 +143,29 @@ def _matches(config: Config) -> Iterator[tuple[str, Match]]:
         yield f"silences.{silence.name}.match", silence.match
 
 
-def _why_not(context: Context, source: Source, error: CachewatchError) -> str:
-    """Return why a source cannot be read: its folder has no documents, nothing was fetched yet, or the error."""
-    if context.clone_folder(source.name).exists() or _is_unfetched(context, source):
-        return str(error)
-    if source.address.startswith("/") and not Path(source.address).exists():
-        return f"there is nothing at {source.address}; correct `git:`, or `cachewatch once` fails"
-    why = ""
-    if source.type == "git" and is_plain(Path(source.address)):
-        try:
-            list_path(source.address, source.layout)
-        except CachewatchError as empty:
-            why = f"{empty}; "
-    return f"{why}nothing has been fetched yet; run `cachewatch once` first"
-
-
-def _open(context: Context, source: Source) -> Repository:
-    """Open the clone of a source; before it was first fetched, the repository itself if it is on this machine."""
-    if _is_unfetched(context, source):
-        return Repository(Path(source.address), source.layout)
-    return context.open_repository(source)
-
-
-def _is_unfetched(context: Context, source: Source) -> bool:
-    """Tell whether a source is a repository on this machine that was not fetched yet."""
-    path = Path(source.address)
-    is_repository = source.type == "git" and path.exists() and not is_plain(path)
-    return is_repository and not context.clone_folder(source.name).exists()
-
-
-def _check_since(context: Context, source: Source) -> None:
-    """Raise an error if the service will not have the revision `since:` of a source."""
-    if source.since is None:
-        return
-    watched, why = context.watched(source), ""
+@contextmanager
+def _opened(context: Context, source: Source) -> Iterator[Repository]:
+    """Open the copy of a source; what is on this machine and was never fetched is fetched for this command alone."""
+    watched = context.watched(source)
     with TemporaryDirectory(prefix="cachewatch-") as folder:
-        if _is_unfetched(context, source):
-            with closing(_open(context, source)) as repository:
-                is_known = is_there(repository, source.since)
-            why = "; the service fetches one branch alone, and tags of git" if is_known else ""
+        if not context.clone_folder(source.name).exists():
+            is_path, is_here = source.address.startswith("/"), Path(source.address).exists()
+            if is_path and not is_here:
+                raise UsageError(f"there is nothing at {source.address}; correct `git:`, or `cachewatch once` fails")
+            if source.type != "git" or not is_here:
+                raise UsageError("nothing has been fetched yet; run `cachewatch once` first")
             watched = watched_copy(source, Path(folder) / "clone.git")
             watched.update()
         with closing(watched.open()) as repository:
-            try:
-                resolve_upstream(repository, source.since)
-            except CachewatchError as error:
-                raise UsageError(f"{error}{why}") from error
+            yield repository
+
+
+def _unknown_since(repository: Repository, source: Source) -> Iterator[str]:
+    try:
+        if source.since is not None:
+            resolve_upstream(repository, source.since)
+    except CachewatchError as error:
+        yield f"sources.{source.name}.since: {error}; the service fetches one branch alone, and tags of git"
 
 
 def _unknown(where: str, option: str, patterns: Sequence[str], seen: Mapping[str, Values]) -> Iterator[str]:
@@ -202,29 +176,27 @@ def _unknown(where: str, option: str, patterns: Sequence[str], seen: Mapping[str
         yield f"{where}: {pattern}: {said}"
 
 
-def _look(context: Context, source: Source, asked: Asked) -> tuple[set[str], Values]:
+def _look(repository: Repository, source: Source, asked: Asked) -> tuple[set[str], Values]:
     """Return all tags of the newest revision of a source, and the values in the watched tags.
 
     Documents are read last, and only until all filters match something.
     """
-    with closing(_open(context, source)) as repository:
-        branch = source.branch if isinstance(source, GitSource) else None
-        revision = resolve(repository, branch if branch and _is_unfetched(context, source) else "HEAD")
-        trees = tags_of(repository, revision).ids
-        if not trees:
-            raise UnknownRevision(nothing_found(repository, revision.commit, "HEAD"))
-        watched = tag_names.in_order(filter(Globs(source.tags), trees))
-        declared = stacks_of(repository, revision)
-        values: dict[str, set[str]] = {name: set() for name in (*_OPTION_OF.values(), *FACTS)}
-        values["tag"].update(watched)
-        values["package"].update(package for tag in watched for package in folders(repository, trees[tag]).ids)
-        values["stack"].update(stack for tag in watched for stack in declared.get(tag, ()))
-        for tag in watched:
-            if not any(name in FACTS for name, _ in unmatched(asked, values)):
-                break
-            listing = list_revision(repository, replace(revision, tag=tag), lambda _: True)
-            add_facts(values, list(listing.blobs.values()), listing.reader)
-        return set(trees), values
+    revision = resolve(repository, "HEAD")
+    trees = tags_of(repository, revision).ids
+    if not trees:
+        raise UnknownRevision(nothing_found(repository, revision.commit, "HEAD"))
+    watched = tag_names.in_order(filter(Globs(source.tags), trees))
+    declared = stacks_of(repository, revision)
+    values: dict[str, set[str]] = {name: set() for name in (*_OPTION_OF.values(), *FACTS)}
+    values["tag"].update(watched)
+    values["package"].update(package for tag in watched for package in folders(repository, trees[tag]).ids)
+    values["stack"].update(stack for tag in watched for stack in declared.get(tag, ()))
+    for tag in watched:
+        if not any(name in FACTS for name, _ in unmatched(asked, values)):
+            break
+        listing = list_revision(repository, replace(revision, tag=tag), lambda _: True)
+        add_facts(values, list(listing.blobs.values()), listing.reader)
+    return set(trees), values
 
 
 _NEXT = 3
