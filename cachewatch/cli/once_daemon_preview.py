@@ -363,18 +363,17 @@ def _later(service: Context, stream: Stream) -> str:
 def _sent(config: Config, packed: tuple[ChannelMessages, ...], form: str) -> bytes:
     """Return the bytes that the first suitable channel sends in the format `form`."""
     # Mails have no Markdown, and name attachments.
-    others = (each for each in packed if not isinstance(config.channels[each.channel], MailConfig))
+    mails = [each for each in packed if isinstance(config.channels[each.channel], MailConfig)]
+    others = (each for each in packed if each not in mails)
     first = next(others, packed[0]) if form == "markdown" else packed[0]
     channel, rendered = config.channels[first.channel], first.rendered
     if form == "eml":
-        mails = [each for each in packed if isinstance(config.channels[each.channel], MailConfig)]
-        if not mails:
-            names = ", ".join(each.channel for each in packed)
-            raise UsageError(f"{names}: no mail channel; choose another form with --format")
         for each in mails:
             if each.messages:
                 return each.messages[0].payload
-        raise UsageError("the subscription has no recipients of mail; choose another form with --format")
+        names = ", ".join(each.channel for each in packed)
+        why = "the subscription has no recipients of mail" if mails else f"{names}: no mail channel"
+        raise UsageError(f"{why}; choose another form with --format")
     if form == "json":
         return first.messages[0].payload if isinstance(channel, WebhookConfig) else rendered.json
     if isinstance(channel, MailConfig) and first.messages and form != "markdown":

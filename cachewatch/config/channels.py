@@ -16,7 +16,6 @@ from cachewatch.config.value_types_and_secrets import (
     ConvertedFrom,
     Duration,
     FromText,
-    FromTextInContext,
     Host,
     Mail,
     Mode,
@@ -174,7 +173,7 @@ class FileConfig(ChannelConfig):
 
     type: Literal["file"] = _type("file")
     path: Annotated[
-        str, FromTextInContext(_place), placeholders("subscription", "period", "key", "ext", needed="subscription")
+        str, FromText(_place), placeholders("subscription", "period", "key", "ext", needed="subscription")
     ] = key(
         "path of the files, with `{subscription}`, with `{period}` or `{key}` to tell digests apart,"
         " and optionally `{ext}`; no other channel may write to it"
@@ -208,7 +207,7 @@ class FeedConfig(ChannelConfig):
     """An Atom feed for each subscription."""
 
     type: Literal["feed"] = _type("feed")
-    path: Annotated[str, FromTextInContext(_place), placeholders("subscription", needed="subscription")] = key(
+    path: Annotated[str, FromText(_place), placeholders("subscription", needed="subscription")] = key(
         "path of the feeds, with `{subscription}`; no other channel may write to it"
     )
     entries: Annotated[int, whole_number(1, 10_000)] = key("maximum number of digests in a feed", 100)

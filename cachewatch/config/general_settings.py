@@ -20,7 +20,6 @@ from cachewatch.config.value_types_and_secrets import (
     ConvertedFrom,
     Duration,
     FromText,
-    FromTextInContext,
     Listen,
     OneOrMore,
     PasswordReadLater,
@@ -90,10 +89,10 @@ class QuietTime(ConfigSection):
     days: Annotated[frozenset[int], FromText(parse_days, type="string")] = key(
         "days of the week, such as `sat-sun` or `mon,wed`", frozenset(), if_left_out="all days"
     )
-    start: Annotated[datetime | None, FromTextInContext(_moment, type="string")] = key(
+    start: Annotated[datetime | None, FromText(_moment, type="string")] = key(
         "first day or time, such as `2026-12-24` or `2026-12-24T18:00`", None, name="from", if_left_out="always"
     )
-    end: Annotated[datetime | None, FromTextInContext(_end, type="string")] = key(
+    end: Annotated[datetime | None, FromText(_end, type="string")] = key(
         "last day, which is included, or the time of the end", None, name="to", if_left_out="always"
     )
 
@@ -170,9 +169,7 @@ class Config(WithSecrets):
     timezone: Annotated[str, FromText(check_zone)] = key(
         "time zone of schedules, days and dates, such as `Europe/Berlin`", "UTC"
     )
-    state: Annotated[
-        StatePlace, FromTextInContext(lambda text, file: state_named(text, file.folder), type="string")
-    ] = key(
+    state: Annotated[StatePlace, FromText(lambda text, file: state_named(text, file.folder), type="string")] = key(
         "folder for clones, cursors and deliveries; refused if everybody may write in it, or if it belongs"
         " to another user; or the address of a PostgreSQL database for cursors and deliveries,"
         " such as `postgresql://cachewatch@db.example.org/cachewatch`",
@@ -184,7 +181,7 @@ class Config(WithSecrets):
     )
     state_password: PasswordReadLater | None = secret("state_password", "password for the database", None)
     links: Web = key("base URL of links to the pages of the catalogue", "", if_left_out="no links")
-    templates_dir: Annotated[Path | None, FromTextInContext(_folder, type="string")] = key(
+    templates_dir: Annotated[Path | None, FromText(_folder, type="string")] = key(
         "folder of your own templates", None, if_left_out="cachewatch's own"
     )
     environment_folders: Several[PathInFolder] = key(

@@ -188,25 +188,9 @@ class ConfigKey(Struct, frozen=True):
     names: list[str]  # all keys that fill the same field
     attribute: str
     field: FieldInfo
-
-    @property
-    def about(self) -> str:
-        """The description of the key."""
-        return str(self._extra.get("keys", {}).get(self.name) or self.field.description)
-
-    @property
-    def if_left_out(self) -> str:
-        """The effect of leaving the key out in words, if that is no plain value."""
-        return str(self._extra.get("if_left_out", ""))
-
-    @property
-    def is_required(self) -> bool:
-        """Whether the section must have this key itself, not another one for the same field."""
-        return bool(self._extra.get("required")) or (self.field.is_required() and len(self.names) == 1)
-
-    @property
-    def _extra(self) -> dict[str, Any]:
-        return self.field.json_schema_extra if isinstance(self.field.json_schema_extra, dict) else {}
+    about: str
+    if_left_out: str  # the effect of leaving the key out in words, if that is no plain value
+    is_required: bool  # the section must have this key itself, not another one for the same field
 
 
 def keys_of(section: type[ConfigSection]) -> dict[str, ConfigKey]:
@@ -215,7 +199,11 @@ def keys_of(section: type[ConfigSection]) -> dict[str, ConfigKey]:
     for attribute, own in section.model_fields.items():
         alias = own.validation_alias
         names = list(map(str, alias.choices if isinstance(alias, AliasChoices) else [alias or attribute]))
-        keys |= {name: ConfigKey(name, names, attribute, own) for name in names if name != NOT_A_KEY}
+        more: dict[str, Any] = own.json_schema_extra if isinstance(own.json_schema_extra, dict) else {}
+        is_required = "required" in more or (own.is_required() and len(names) == 1)
+        for name in names if NOT_A_KEY not in names else ():
+            about = more.get("keys", {}).get(name) or own.description or ""
+            keys[name] = ConfigKey(name, names, attribute, own, about, more.get("if_left_out", ""), is_required)
     return keys
 
 

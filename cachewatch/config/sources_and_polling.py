@@ -15,7 +15,7 @@ from cachewatch.config.value_types_and_secrets import (
     ByType,
     ConvertedFrom,
     Duration,
-    FromTextInContext,
+    FromText,
     Glob,
     PathInFolder,
     Several,
@@ -53,12 +53,10 @@ def _repository(text: str, context: ConfigContext) -> str:
     return text if is_scp_like else str(path_in(context.folder, text))
 
 
-Address = Annotated[str, FromTextInContext(_repository)]
+Address = Annotated[str, FromText(_repository)]
 SecretPath = Annotated[
     Path,
-    FromTextInContext(
-        lambda name, file: (find_secret_file if file.with_secrets else path_in)(file.folder, name), type="string"
-    ),
+    FromText(lambda name, file: (find_secret_file if file.with_secrets else path_in)(file.folder, name), type="string"),
 ]
 
 

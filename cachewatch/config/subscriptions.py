@@ -22,7 +22,6 @@ from cachewatch.config.value_types_and_secrets import (
     Day,
     DurationOrNever,
     FromText,
-    FromTextInContext,
     Glob,
     Once,
     PathInFolder,
@@ -117,15 +116,15 @@ def check_recipients(to: Iterable[str], channels: Iterable[str], context: Config
 _Change = Annotated[str, FromText(_change, type="string", pattern=f"^[+-]?({'|'.join([*GROUPS, *Kind])})$")]
 Changes = Annotated[frozenset[Kind], ConvertedFrom(Several[_Change], _chosen)]
 UrgentChanges = Annotated[frozenset[Kind], ConvertedFrom(Several[_Change], _urgent)]
-When = Annotated[str, FromTextInContext(_when, **_SCHEDULE_SCHEMA), BeforeValidator(_cron)]
-ChannelNames = Once[Annotated[str, FromTextInContext(_channel)]]
+When = Annotated[str, FromText(_when, **_SCHEDULE_SCHEMA), BeforeValidator(_cron)]
+ChannelNames = Once[Annotated[str, FromText(_channel)]]
 Addresses = Once[Recipient]
 
 
 class Match(ConfigSection):
     """What is selected: all keys must match; one matching pattern of each key is enough; `!` excludes."""
 
-    sources: Several[Annotated[Glob, FromTextInContext(_source)]] = key("names of sources", (), if_left_out="all")
+    sources: Several[Annotated[Glob, FromText(_source)]] = key("names of sources", (), if_left_out="all")
     tags: Several[Glob] = key("tags, such as `develop` or `v*`", (), if_left_out="all")
     packages: Several[Glob] = key("names of packages, such as `py-*` or `!py-test*`", (), if_left_out="all")
     stacks: Several[Glob] = key("stacks, such as `ml-linux-*`", (), if_left_out="all")
@@ -194,7 +193,7 @@ class Subscription(ConfigSection):
         " `monthly` does if the last one is a month old, to show that the service works",
         "skip",
     )
-    renamed_from: Annotated[str | None, FromTextInContext(_renamed_from)] = key(
+    renamed_from: Annotated[str | None, FromText(_renamed_from)] = key(
         "old name of the subscription; it continues where that one was. Remove this key afterwards",
         None,
         if_left_out="a new name begins at the newest revision, or at the `since:` of a source",
@@ -205,7 +204,7 @@ class Subscription(ConfigSection):
         if_left_out="`false`",
     )
     limit: Limit = key("how large a digest may be", Limit())
-    template: Annotated[str | None, FromTextInContext(_template)] = key(
+    template: Annotated[str | None, FromText(_template)] = key(
         "digest template in `templates_dir:`, such as `ours.html.j2`", None, if_left_out="cachewatch's own"
     )
 

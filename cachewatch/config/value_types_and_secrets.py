@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import date, timedelta
 from email.utils import parseaddr
+from inspect import signature
 from pathlib import Path
 from string import Formatter
 from typing import Annotated, Any, TypeVar
@@ -127,7 +128,10 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 class FromText:
-    """The type of a value that `parse` makes from text; the keyword arguments are its JSON Schema."""
+    """The type of a value that `parse` makes from text; the keyword arguments are its JSON Schema.
+
+    If the value depends on the rest of the file, `parse` also takes the ConfigContext.
+    """
 
     def __init__(self, parse: Callable[..., Any], **schema: Any) -> None:
         self.parse = parse
@@ -139,17 +143,10 @@ class FromText:
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return dict(self._schema) or handler(schema)
 
-    def read(self, value: Any, _: ValidationInfo) -> Any:
-        """Return the parsed value of a text; other values are returned as they are."""
-        return checked(self.parse, value) if isinstance(value, str) else value
-
-
-class FromTextInContext(FromText):
-    """The type of a value that depends on the rest of the file: `parse` also gets the ConfigContext."""
-
     def read(self, value: Any, info: ValidationInfo) -> Any:
-        """Return the parsed value of a text in a file; other values are returned as they are."""
-        return checked(self.parse, value, info.context) if info.context and isinstance(value, str) else value
+        """Return the parsed value of a text; other values are returned as they are."""
+        context = [info.context] if len(signature(self.parse).parameters) > 1 else []
+        return checked(self.parse, value, *context) if isinstance(value, str) and all(context) else value
 
 
 class ConvertedFrom:
@@ -321,7 +318,7 @@ Size = Annotated[int, FromText(parse_size, oneOf=[{"type": "string", "pattern": 
 # Without quotes, editors may take a mode for a number.
 Mode = Annotated[int, FromText(_mode, oneOf=[{"type": "string", "pattern": "^0?[0-7]{3}$"}, {"type": "integer"}])]
 Day = Annotated[date, FromText(_day, type="string", format="date")]
-PathInFolder = Annotated[Path, FromTextInContext(lambda text, file: path_in(file.folder, text), type="string")]
+PathInFolder = Annotated[Path, FromText(lambda text, file: path_in(file.folder, text), type="string")]
 
 Mail = Annotated[str, FromText(parse_mail, type="string", format="email")]
 Recipient = Annotated[str, FromText(lambda text: parse_sender(text) if "<" in text else parse_mail(text))]
