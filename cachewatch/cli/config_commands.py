@@ -8,7 +8,7 @@ that is no revision.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import UTC, datetime
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,10 +24,10 @@ from cachewatch.cli.sample_digests import sample_digest
 from cachewatch.cli.terminal import FORMAT_OPTION, say, warn, write_json, write_lines, write_text
 from cachewatch.config.general_settings import Config
 from cachewatch.config.reading import find_config, read_config
-from cachewatch.config.schedules_and_dates import duration_in_words, parse_when, quiet_until
+from cachewatch.config.schedules_and_dates import Schedule, duration_in_words, parse_when, quiet_until
 from cachewatch.config.showing_and_warnings import advise, channels_of, json_schema, show_config, shown_values
 from cachewatch.config.sources_and_polling import Source
-from cachewatch.config.subscriptions import Match, Subscription
+from cachewatch.config.subscriptions import Match
 from cachewatch.config.value_types_and_secrets import parse_mail
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.escaping_and_mentions import safe
@@ -43,6 +43,7 @@ from cachewatch.git.trees import folders
 from cachewatch.operators.explaining_subscriptions import SubscriptionAnswer, explain_package, packages_now
 from cachewatch.report.digest_and_message_values import DeliveryOutcome, Notice
 from cachewatch.report.digests.rendering_and_sizes import render_digest, render_notice
+from cachewatch.report.template_rendering import render
 from cachewatch.runtime.log import open_log
 from cachewatch.service.context_and_source_copies import Context, watched_copy
 from cachewatch.store.schema import utc_now
@@ -282,36 +283,25 @@ def _check_environments(config: Config) -> None:
         raise ConfigError("\n".join(mistakes))
 
 
-def _report(config: Config, now: datetime) -> Iterator[str]:
-    yield f"{config.path}: no mistakes"
-    yield f"  state in {config.state}"
-    for source in config.sources.values():
-        yield f"source {source.name}: {source.address}, polled every {duration_in_words(source.poll.every)}"
-    for channel in config.channels.values():
-        users = [s.name for s in config.subscriptions.values() if channel.name in channels_of(s)]
-        users += ["operators"] if channel.name in config.operators.channels else []
-        yield f"channel {channel.name}: {channel.type}, for {', '.join(users) or 'nobody'}"
-    for subscription in config.subscriptions.values():
-        yield from _of_subscription(subscription, config, now)
-    for silence in config.silences:
-        yield f"silence {silence.name}: until {silence.until}"
+def _report(config: Config, now: datetime) -> list[str]:
+    """Return a summary of the configuration, with the times at which digests are due after `now`."""
 
+    def users(channel: str) -> list[str]:
+        names = [each.name for each in config.subscriptions.values() if channel in channels_of(each)]
+        return [*names, "operators"] if channel in config.operators.channels else names
 
-def _of_subscription(subscription: Subscription, config: Config, now: datetime) -> Iterator[str]:
-    schedule = parse_when(subscription.when, config.timezone)
-    to = f" to {', '.join(subscription.to)}" if subscription.to else ""
-    yield f"subscription {subscription.name}: {', '.join(subscription.channels)}{to}, {schedule.in_words()}"
-    dates, slot = list[str](), schedule.next_after(now)
-    while slot is not None and len(dates) < _NEXT:
-        times = (slot, quiet_until(config.quiet, slot))
-        due, sent = (f"{each.astimezone(ZoneInfo(config.timezone)):%a %Y-%m-%d %H:%M}" for each in times)
-        dates.append(due if due == sent else f"{due} (quiet, sent {sent})")
-        slot = schedule.next_after(slot)
-    if dates:
-        yield f"  next: {'; '.join(dates)}"
-    if subscription.urgent is not None:
-        kinds = ", ".join(sorted(subscription.urgent.changes))
-        yield f"  at once through {', '.join(subscription.urgent.channels)}: {kinds}"
+    def due(schedule: Schedule) -> list[str]:
+        dates, slot = list[str](), schedule.next_after(now)
+        while slot is not None and len(dates) < _NEXT:
+            times = (slot, quiet_until(config.quiet, slot))
+            planned, sent = (f"{each.astimezone(ZoneInfo(config.timezone)):%a %Y-%m-%d %H:%M}" for each in times)
+            dates.append(planned if planned == sent else f"{planned} (quiet, sent {sent})")
+            slot = schedule.next_after(slot)
+        return dates
+
+    schedule_of = partial(parse_when, zone=config.timezone)
+    words = {"users": users, "due": due, "schedule_of": schedule_of, "in_words": duration_in_words}
+    return render("check.txt.j2", config=config, **words).splitlines()
 
 
 @examples("cachewatch config test mail", "cachewatch config test mail --to you@example.org")

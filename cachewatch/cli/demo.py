@@ -8,6 +8,7 @@ import shlex
 import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -21,6 +22,7 @@ from cachewatch.environments import LOCK_FILE
 from cachewatch.errors import UsageError
 from cachewatch.git.writing_revisions import open_recording
 from cachewatch.report.diff_blocks_and_colours import fitted
+from cachewatch.report.template_rendering import render
 from cachewatch.runtime.files_and_locks import demo_documents, shipped_folder
 
 _TAG = "develop"
@@ -51,34 +53,6 @@ def build(folder: Path, day: datetime = PUBLISHED) -> None:
     (folder / LOCK_FILE).write_bytes((shipped_folder() / "demo" / LOCK_FILE).read_bytes())
 
 
-_BEFORE = """\
-Five real documents of Spack's public build cache, and what they may have looked like a week before:
-the earlier revision is derived from them, the later one is as published.
-
-$ cachewatch diff HEAD~1 HEAD --tag develop --repo {repository}
-"""
-
-_AFTER = """
-Where to go next:
-
-  {keep}
-  cachewatch tags
-      lists what there is to compare
-  cachewatch diff {before} {after}
-      compares the same by dates, for all tags
-  cachewatch diff HEAD:develop-{before} HEAD:develop-{after}
-      says what moving to a newer snapshot means
-  cachewatch diff HEAD~1 HEAD --stack 'ml-linux-*' --format json
-      is for one team, and for a script
-  cachewatch show py-build
-      says what there is of one package, and where
-  cachewatch coverage spack.lock
-      says which binaries of an environment there are
-
-`cachewatch diff --repo public` compares the newest two revisions of Spack's public build cache, after it has cloned its catalogue.
-"""
-
-
 @examples("cachewatch demo", "cachewatch demo my-demo.git")
 @click.command
 @click.argument("folder", required=False, metavar="[FOLDER]")
@@ -103,12 +77,14 @@ def demo(context: click.Context, /, *, folder: str | None, day: datetime | None)
         if repository.exists():
             raise UsageError(f"{repository}: already exists; choose a folder that does not exist")
         build(repository, day)
-        before = _BEFORE.format(repository=folder or "catalogue.git")
-        click.echo("\n".join(fitted(before.splitlines(), width())))
+        _print(repository=folder or "catalogue.git", is_before=True)
         arguments = ["HEAD~1", "HEAD", "--tag", "develop", "--repo", str(repository)]
         with diff.make_context("diff", arguments, parent=context) as inner:
             status: int = diff.invoke(inner)
     keep = f"cd {shlex.quote(folder)}" if folder else "cachewatch demo my-demo.git > /dev/null && cd my-demo.git"
-    after = _AFTER.format(keep=keep, before=f"{day - _WEEK:%Y-%m-%d}", after=f"{day:%Y-%m-%d}")
-    click.echo("\n".join(fitted(after.splitlines(), width())))
+    _print(keep=keep, before=f"{day - _WEEK:%Y-%m-%d}", after=f"{day:%Y-%m-%d}", is_before=False)
     return status
+
+
+def _print(**values: Any) -> None:
+    click.echo("\n".join(fitted(render("demo.txt.j2", **values).splitlines(), width())))

@@ -305,6 +305,8 @@ def test_every_listed_template_is_there(run: Run) -> None:
     others = {
         "cachewatch.yaml.j2",
         "status.txt.j2",
+        "check.txt.j2",
+        "demo.txt.j2",
         "once.txt.j2",
         "changes.md.j2",
         "causes.md.j2",
