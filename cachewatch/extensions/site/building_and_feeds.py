@@ -48,7 +48,7 @@ from cachewatch.extensions.site.package_histories import (
     totals_of,
 )
 from cachewatch.extensions.site.package_page import Sources, package_page
-from cachewatch.extensions.site.page_parts_and_plots import Happening, Link, View
+from cachewatch.extensions.site.page_parts_and_plots import Link, View
 from cachewatch.extensions.site.reading_history import SiteContents
 from cachewatch.report.diff_blocks_and_colours import Block
 from cachewatch.report.digest_and_message_values import with_neighbours
@@ -96,22 +96,18 @@ def page_feed(kind: str, name: str, values: View, revisions: Revisions) -> View:
     `values` has the values of its page.
     """
     home = f"{file_name(name)}.html"
-    happened: list[Happening] = [one for one in values["happenings"] if one.added or one.removed]
     entries = []
-    for event in happened[:_MOST_ENTRIES]:
+    for event in [one for one in values["happenings"] if one["added"] or one["removed"]][:_MOST_ENTRIES]:
         sides = [
-            (word, tuple(markup(link.text) for link in links), f"and {more:,} more" if more else "")
-            for word, links, more in (
-                ("added", event.added, event.more_added),
-                ("removed", event.removed, event.more_removed),
-            )
-            if links
+            (word, tuple(markup(link.text) for link in event[word]), f"and {more:,} more" if more else "")
+            for word, more in (("added", event["more_added"]), ("removed", event["more_removed"]))
+            if event[word]
         ]
         entries.append(
             FeedEntry(
-                id=_id(kind, name, event.moment.commit),
+                id=_id(kind, name, event["moment"].commit),
                 title=f"{values['name']}: " + "; ".join(f"{word} {_title(texts, ', ')}" for word, texts, _ in sides),
-                updated=timestamp(event.moment.time or _UNKNOWN),
+                updated=timestamp(event["moment"].time or _UNKNOWN),
                 link=home,
                 sections=tuple((word.capitalize(), texts, more) for word, texts, more in sides),
             )
@@ -374,7 +370,7 @@ def _pages(
         yield _Page("digests.html", "digests", {"view": digests_page(digests)})
     for path, revision_view in revision_pages(past, stories):
         yield _Page(path, "revision", {"view": revision_view})
-    for stack, stack_view in stack_pages(past, totals).items():
+    for stack, stack_view in stack_pages(past, totals):
         yield _Page(page("stack", stack), "stack", {"view": stack_view})
         yield _Page(f"stack/{file_name(stack)}.atom", "feed", page_feed("stack", stack, stack_view, revisions))
     for tag, tag_view in tag_pages(catalogue):

@@ -1,7 +1,7 @@
 """The first page: the latest changes, unusual events, new versions, and figures and plots of the tag."""
 
 from collections import defaultdict
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from statistics import median
 from typing import NamedTuple
@@ -16,13 +16,12 @@ from cachewatch.extensions.site.package_histories import (
     Tone,
     Totals,
     lost_by,
+    page,
     shown,
 )
 from cachewatch.extensions.site.page_parts_and_plots import (
     KINDS,
-    Curve,
     Link,
-    Plot,
     View,
     bars,
     clock,
@@ -31,8 +30,8 @@ from cachewatch.extensions.site.page_parts_and_plots import (
     marks_of,
     package_link,
     plot_of,
-    stack_in_sentence,
     stack_link,
+    stack_text,
 )
 from cachewatch.extensions.site.reading_history import SiteContents
 from cachewatch.report.words import names, number
@@ -81,89 +80,73 @@ def latest_card(catalogue: SiteContents) -> View:
 
 def unusual_card(catalogue: SiteContents, totals: Totals) -> View:
     """Return the card of stacks and packages that changed in an unusual way."""
-    fallen, revisions = _fallen(totals), catalogue.past.revisions
-    lines = [
-        *_stacks(fallen, totals, revisions),
-        *_removed(catalogue.past),
-        *_lost(catalogue.past, fallen),
-        *_unreferenced(catalogue, totals),
-    ]
+    newest = catalogue.past.revisions[-1]
     # It names the day of the newest revision: a page may be read long after it.
-    title = f"Unusual on {revisions[-1].calendar_day}" if revisions[-1].time else "Unusual now"
+    title = f"Unusual on {newest.calendar_day}" if newest.time else "Unusual now"
     nothing = "Nothing: every stack has about what it had, and no package was lost in four weeks."
-    return _card(title, lines, _MOST_LINES, nothing)
+    return _card(title, list(_unusual(catalogue.past, totals)), _MOST_LINES, nothing)
 
 
-def _fallen(totals: Totals) -> Mapping[str, int]:
-    """Return the stacks with less than half of their usual number of specs, and that number (the median)."""
+def _fallen(totals: Totals) -> Mapping[str, tuple[str, int]]:
+    """Return the stacks with less than half of their usual number of specs (the median), in words and since when."""
     fallen = {}
-    for stack, counts in totals.stacks.items():
+    for stack, counts in sorted(totals.stacks.items()):
         usual = round(median([count for count in counts if count] or [0]))
         if usual >= _FEW_SPECS and 2 * counts[-1] < usual:
-            fallen[stack] = usual
+            since = max(n for n, count in enumerate(counts) if 2 * count >= usual) + 1
+            has = f"has {counts[-1]:,} of" if counts[-1] else "has none of its"
+            fallen[stack] = f"{has} {usual:,} specs", since
     return fallen
 
 
-def _stacks(fallen: Mapping[str, int], totals: Totals, revisions: Revisions) -> Iterator[CardLine]:
-    for stack, usual in sorted(fallen.items()):
-        counts = totals.stacks[stack]
-        since = max(n for n, count in enumerate(counts) if 2 * count >= usual) + 1
-        now = f"has {counts[-1]:,} of {usual:,} specs" if counts[-1] else f"has none of its {usual:,} specs"
-        yield CardLine(f"{now} since {revisions[since].calendar_day}", stack_in_sentence(stack, ""), "attention")
+def _unusual(past: TagHistory, totals: Totals) -> Iterator[CardLine]:
+    """Yield lines for stacks that lost most specs, removed packages, packages that stacks lost, and unreferenced specs."""
+    days = [revision.calendar_day for revision in past.revisions]
 
+    def of_stack(stack: str, text: str, revision: int) -> CardLine:
+        link = Link(stack_text(stack), page("stack", stack))
+        return CardLine(f"{text} since {days[revision]}", link, Tone.ATTENTION.value)
 
-def _removed(past: TagHistory) -> Iterator[CardLine]:
-    for history in past.packages:
-        if not history.is_there and history.steps and _is_lately(past.revisions, history.steps[-1].revision):
-            day = past.revisions[history.steps[-1].revision].calendar_day
-            yield CardLine(f"was removed on {day}", package_link(history.package, ""), "attention")
-
-
-def _lost(past: TagHistory, fallen: Container[str]) -> Iterator[CardLine]:
-    """Yield a line for each stack that recently lost packages for good, except for stacks in `fallen`."""
+    fallen = _fallen(totals)
+    for stack, (text, since) in fallen.items():
+        yield of_stack(stack, text, since)
+    now_time = past.revisions[-1].time
+    lately = {
+        n for n, each in enumerate(past.revisions) if not each.time or not now_time or now_time - each.time <= _LATELY
+    }
     lost: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
     for history in past.packages:
+        last = history.steps[-1].revision if history.steps else -1
         if history.is_there:
             for stack, revision in lost_by(history).items():
-                if stack not in fallen and _is_lately(past.revisions, revision):
+                if stack not in fallen and revision in lately:
                     lost[stack, revision].append(history.package)
+        elif last in lately:
+            link = package_link(history.package, "")
+            yield CardLine(f"was removed on {days[last]}", link, Tone.ATTENTION.value)
     for (stack, revision), packages in sorted(lost.items(), key=lambda item: (-len(item[1]), item[0])):
-        text = f"has no build of {names(packages)} since {past.revisions[revision].calendar_day}"
-        yield CardLine(text, stack_in_sentence(stack, ""), "attention")
-
-
-def _is_lately(revisions: Revisions, revision: int) -> bool:
-    then, now = revisions[revision].time, revisions[-1].time
-    return then is None or now is None or now - then <= _LATELY
-
-
-def _unreferenced(catalogue: SiteContents, totals: Totals) -> Iterator[CardLine]:
+        yield of_stack(stack, f"has no build of {names(packages)}", revision)
     count, specs = totals.unreferenced[-1], totals.specs[-1]
-    if tag_names.is_mutable(catalogue.past.tag) and count > _MANY_UNREFERENCED * max(1, specs):
+    if tag_names.is_mutable(past.tag) and count > _MANY_UNREFERENCED * max(1, specs):
         yield CardLine(f"{count:,} of {number(specs, 'spec')} are in no stack any more and may be pruned at any time")
 
 
 def versions_card(catalogue: SiteContents) -> View:
-    """Return the card of packages that were upgraded or are new in the last seven days."""
-    lines: list[CardLine] = []
+    """Return the card of packages that were upgraded or are new in the last seven days, the newest first."""
     newest = catalogue.past.revisions[-1]
-    for new in _of_last_week(catalogue):
+    versions: dict[str, NewVersion] = {}
+    for story, revision in zip(catalogue.stories, catalogue.past.revisions, strict=True):
+        if newest.time is None or revision.time is None or newest.time - revision.time < _WEEK:
+            for one in story.versions:
+                first = versions.pop(one.package, one)
+                versions[one.package] = NewVersion(one.package, first.before, one.after, one.where)
+    lines: list[CardLine] = []
+    for new in reversed(versions.values()):
         after = shown(new.after, 40)
         text = f"{shown(new.before, 40)} -> {after} {new.where}" if new.before else f"{after}, new package"
         lines.append(CardLine(text.rstrip(), package_link(new.package, ""), Tone.NEWS.value))
     title = f"New versions in the {f'week to {newest.calendar_day}' if newest.time else 'last week'}"
     return _card(title, lines, _MOST_VERSIONS, "No package has a new version.", Link("All revisions", "revisions.html"))
-
-
-def _of_last_week(catalogue: SiteContents) -> Sequence[NewVersion]:
-    newest = catalogue.past.revisions[-1].time
-    versions: dict[str, NewVersion] = {}
-    for story, revision in zip(catalogue.stories, catalogue.past.revisions, strict=True):
-        if newest is None or revision.time is None or newest - revision.time < _WEEK:
-            for one in story.versions:
-                first = versions.pop(one.package, one)
-                versions[one.package] = NewVersion(one.package, first.before, one.after, one.where)
-    return list(reversed(versions.values()))
 
 
 # The axis of all revisions ends with the newest, whose changes need a little room to be seen.
@@ -192,7 +175,7 @@ def index_page(catalogue: SiteContents, totals: Totals) -> View:
     }
 
 
-def churn_plot(totals: Totals, revisions: Revisions, stories: Sequence[RevisionStory]) -> Plot | None:
+def churn_plot(totals: Totals, revisions: Revisions, stories: Sequence[RevisionStory]) -> View | None:
     """Return a plot of the changes of specs by kind, each with its own scale."""
     if len(revisions) < 2:
         return None
@@ -200,23 +183,24 @@ def churn_plot(totals: Totals, revisions: Revisions, stories: Sequence[RevisionS
     churn = {kind: totals.churn[kind] for kind in KINDS if any(totals.churn.get(kind, ()))}
     curves = []
     for kind, numbers in churn.items():
-        top = max(numbers)
+        top, total = max(numbers), sum(numbers)
         peak = revisions[numbers.index(top)].day
         curves.append(
-            Curve(
-                name=Link(kind),
-                title=f"{kind}: {number(sum(numbers), 'spec')} in all, at most {top:,} in one revision, on {peak}",
-                bars=bars(where.places, numbers, top),
-                value=f"{sum(numbers):,}",
-                tone=kind,
-                about=KINDS[kind],
-                top=f"{top:,}",
-            )
+            {
+                "name": Link(kind),
+                "title": f"{kind}: {number(total, 'spec')} in all, at most {top:,} in one revision, on {peak}",
+                "bars": bars(where.places, numbers, top),
+                "value": f"{total:,}",
+                "note": "",
+                "tone": kind,
+                "about": KINDS[kind],
+                "top": f"{top:,}",
+            }
         )
     return plot_of(where, revisions, curves, churn, marks_of(stories, where.places, revisions))
 
 
-def stacks_plot(totals: Totals, revisions: Revisions, stories: Sequence[RevisionStory]) -> Plot | None:
+def stacks_plot(totals: Totals, revisions: Revisions, stories: Sequence[RevisionStory]) -> View | None:
     """Return a plot of the number of specs in all stacks together and in each, the largest first."""
     where = clock(revisions, past=_PAST)
     ordered = sorted(totals.stacks, key=lambda stack: (-totals.stacks[stack][-1], stack))

@@ -7,7 +7,7 @@ names, versions, stacks and tags, and there is a file of hashes for each first l
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import asdict
 
@@ -17,7 +17,6 @@ from cachewatch.core.versions_spellings_targets import sorted_versions
 from cachewatch.extensions.site.package_histories import (
     PackageHistory,
     Present,
-    Revisions,
     RevisionStory,
     TagHistory,
     Totals,
@@ -26,14 +25,7 @@ from cachewatch.extensions.site.package_histories import (
     shown,
     tone_of,
 )
-from cachewatch.extensions.site.page_parts_and_plots import (
-    Happening,
-    Link,
-    View,
-    figures,
-    package_row,
-    specs_plot,
-)
+from cachewatch.extensions.site.page_parts_and_plots import Link, View, figures, happening, package_row, specs_plot
 from cachewatch.extensions.site.reading_history import SiteContents
 from cachewatch.report.diff_blocks_and_colours import Block
 from cachewatch.report.words import number
@@ -98,14 +90,17 @@ def _section(section: Block, packages: Mapping[str, str]) -> View:
 
 def package_rows(catalogue: SiteContents) -> list[View]:
     """Return a row for each package that was ever in any tag, by name."""
-    rows = []
-    for package, history in sorted(packages_of(catalogue).items()):
-        if history is None:
-            rows.append(package_row(package, Present(), note="in other tags"))
-        else:
-            day, note = catalogue.past.revisions[history.changed].day, "" if history.is_there else "gone"
-            rows.append(package_row(package, history.present, day=day, note=note))
-    return rows
+    return [
+        package_row(package, Present(), note="in other tags")
+        if history is None
+        else package_row(
+            package,
+            history.present,
+            day=catalogue.past.revisions[history.changed].day,
+            note="" if history.is_there else "gone",
+        )
+        for package, history in sorted(packages_of(catalogue).items())
+    ]
 
 
 def packages_of(catalogue: SiteContents) -> dict[str, PackageHistory | None]:
@@ -123,10 +118,26 @@ _HASH_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 def index_file(packages: Sequence[str], catalogue: SiteContents, totals: Totals) -> bytes:
     """Return the script with all searchable data but hashes; it numbers `packages` in this order."""
     presents = presents_of(catalogue)
-    stacks = sorted({*totals.stacks, *(stack for present in presents.values() for stack in present.stacks)})
-    targets = sorted({target for present in presents.values() for target in present.targets})
-    compilers = sorted({compiler for present in presents.values() for compiler in present.compilers})
-    places = tuple({name: n for n, name in enumerate(names)} for names in (stacks, targets, compilers))
+
+    def numbered(names: Iterable[str]) -> Mapping[str, int]:
+        return {name: n for n, name in enumerate(sorted(set(names)))}
+
+    stacks = numbered([*totals.stacks, *(stack for present in presents.values() for stack in present.stacks)])
+    targets = numbered(target for present in presents.values() for target in present.targets)
+    compilers = numbered(compiler for present in presents.values() for compiler in present.compilers)
+    rows = []
+    for package in packages:
+        present = presents.get(package, Present())
+        versions = sorted_versions(present.versions)[::-1][:_MOST_VERSIONS]
+        rows.append(
+            (
+                _named(package),
+                " ".join(shown(version, 40).replace(" ", "") for version in versions),
+                sorted(stacks[stack] for stack in present.stacks),
+                sorted(targets[target] for target in present.targets),
+                sorted(compilers[compiler] for compiler in present.compilers),
+            )
+        )
     data = {
         "tag": shown(catalogue.past.tag),
         "letters": "".join(sorted({letter for present in presents.values() for letter in _by_letter(present)})),
@@ -134,7 +145,7 @@ def index_file(packages: Sequence[str], catalogue: SiteContents, totals: Totals)
         "tags": [_named(tag) for tag in (catalogue.past.tag, *catalogue.tags)],
         "targets": [shown(target, 40) for target in targets],
         "compilers": [shown(compiler, 40) for compiler in compilers],
-        "packages": [_facts(package, presents.get(package, Present()), places) for package in packages],
+        "packages": rows,
     }
     return b"cachewatch.index(" + _json(data) + b");\n"
 
@@ -170,34 +181,21 @@ def _named(name: str) -> str | list[str]:
     return name if file_name(name) == name else [shown(name), file_name(name)]
 
 
-def _facts(package: str, present: Present, places: tuple[Mapping[str, int], ...]) -> list[object]:
-    stacks, targets, compilers = places
-    versions = sorted_versions(present.versions)[::-1][:_MOST_VERSIONS]
-    return [
-        _named(package),
-        " ".join(shown(version, 40).replace(" ", "") for version in versions),
-        sorted(stacks[stack] for stack in present.stacks),
-        sorted(targets[target] for target in present.targets),
-        sorted(compilers[compiler] for compiler in present.compilers),
-    ]
-
-
 def _json(data: object) -> bytes:
     # Without "<", no data can look like markup in a script.
     return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c").encode()
 
 
-_MOST_NAMED = 40
 _MOST_REVISIONS = 40
 
 
-_Event = tuple[list[Link], list[Link]]  # versions of packages that were added to a stack, and those removed from it
-
-
-def stack_pages(past: TagHistory, totals: Totals) -> Mapping[str, View]:
-    """Return the values of the page of each stack that ever existed, by stack."""
+def stack_pages(past: TagHistory, totals: Totals) -> Iterator[tuple[str, View]]:
+    """Yield each stack that ever existed with the values of its page."""
     members: defaultdict[str, dict[str, Present]] = defaultdict(dict)
-    events: defaultdict[str, defaultdict[int, _Event]] = defaultdict(lambda: defaultdict(lambda: ([], [])))
+    # Versions of packages that each revision added to a stack, and those that it removed.
+    events: defaultdict[str, defaultdict[int, tuple[list[Link], list[Link]]]] = defaultdict(
+        lambda: defaultdict(lambda: ([], []))
+    )
     for history in past.packages:
         for stack in history.present.stacks:
             copies = tuple(found for found in history.present.copies if found.stack == stack)
@@ -208,46 +206,30 @@ def stack_pages(past: TagHistory, totals: Totals) -> Mapping[str, View]:
                 for stack, version in side:
                     link = Link(f"{shown(history.package)} {shown(version, 24)}", address)
                     events[stack][step.revision][place].append(link)
-    return {
-        stack: _stack_page(stack, past.tag, members[stack], events[stack], totals.stacks[stack], past.revisions)
-        for stack in sorted(totals.stacks)
-    }
-
-
-def _stack_page(  # noqa: PLR0917
-    stack: str,
-    tag: str,
-    members: Mapping[str, Present],
-    events: Mapping[int, _Event],
-    specs: Sequence[int],
-    revisions: Revisions,
-) -> View:
-    # Like a package's, its axis ends with the last change.
-    changes = [n for n in range(len(specs)) if n == 0 or specs[n] != specs[n - 1]]
-    happened = [
-        Happening(
-            moment=revisions[revision],
-            specs=f"{specs[revision]:,}",
-            added=tuple(added[:_MOST_NAMED]),
-            removed=tuple(removed[:_MOST_NAMED]),
-            more_added=max(0, len(added) - _MOST_NAMED),
-            more_removed=max(0, len(removed) - _MOST_NAMED),
+    for stack, specs in sorted(totals.stacks.items()):
+        # Like a package's, its axis ends with the last change.
+        changes = [n for n in range(len(specs)) if n == 0 or specs[n] != specs[n - 1]]
+        happened = [
+            happening(past.revisions[revision], specs[revision], *sides)
+            for revision, sides in sorted(events[stack].items(), reverse=True)
+        ]
+        own = members[stack]
+        targets = sorted({target for present in own.values() for target in present.targets})
+        lead = f"It builds for {', '.join(shown(t, 40) for t in targets[:6])}{', ...' if len(targets) > 6 else ''}."
+        yield (
+            stack,
+            {
+                "name": shown(stack),
+                "tag": shown(past.tag),
+                "lead": lead if own else "It has no specs now.",
+                "figures": figures(package=len(own), spec=specs[-1], target=len(targets)),
+                "plot": specs_plot([specs[n] for n in changes], changes, past.revisions),
+                "happenings": happened[:_MOST_REVISIONS],
+                "more_happenings": max(0, len(happened) - _MOST_REVISIONS),
+                "packages": [package_row(package, present, up=_UP) for package, present in sorted(own.items())],
+                "feed": f"{file_name(stack)}.atom",
+            },
         )
-        for revision, (added, removed) in sorted(events.items(), reverse=True)
-    ]
-    targets = sorted({target for present in members.values() for target in present.targets})
-    lead = f"It builds for {', '.join(shown(t, 40) for t in targets[:6])}{', ...' if len(targets) > 6 else ''}."
-    return {
-        "name": shown(stack),
-        "tag": shown(tag),
-        "lead": lead if members else "It has no specs now.",
-        "figures": figures(package=len(members), spec=specs[-1], target=len(targets)),
-        "plot": specs_plot([specs[n] for n in changes], changes, revisions),
-        "happenings": happened[:_MOST_REVISIONS],
-        "more_happenings": max(0, len(happened) - _MOST_REVISIONS),
-        "packages": [package_row(package, present, up=_UP) for package, present in sorted(members.items())],
-        "feed": f"{file_name(stack)}.atom",
-    }
 
 
 def tag_rows(catalogue: SiteContents) -> list[View]:

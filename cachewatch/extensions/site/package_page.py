@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 
 from msgspec import Struct
 
@@ -26,16 +27,14 @@ from cachewatch.extensions.site.package_histories import (
 from cachewatch.extensions.site.page_parts_and_plots import (
     KINDS,
     PAST,
-    Figure,
-    Happening,
     Link,
     View,
     clock,
     days,
     figures,
+    happening,
     newest_versions,
     specs_plot,
-    stack_in_sentence,
     stack_link,
     stack_text,
 )
@@ -208,7 +207,13 @@ def package_page(
     lost = (
         sorted(lost_by(history).items(), key=lambda item: (-item[1], item[0])) if history and history.is_there else []
     )
-    runs = _runs([step for step in steps if not step.is_baseline])
+    changes = [step for step in reversed(steps) if not step.is_baseline]
+    runs: list[list[PackageStep]] = []
+    for is_noise, some in groupby(changes, lambda s: s.counts.keys() == {"rebuilt"} and not (s.added or s.removed)):
+        group = list(some)
+        runs += [group] if is_noise else [[step] for step in group]  # mere rebuilds are shown as one
+    arrivals = sorted(stays, key=lambda stay: stay.stack)
+    arrivals.sort(key=lambda stay: (stay.first, version_key(stay.version)), reverse=True)
     is_pruned = tag_names.is_mutable(tag)
     # The axis ends with the last change of this package, so that only a change makes another page.
     changed = [step.revision for step in steps]
@@ -223,7 +228,7 @@ def package_page(
         "gone": revisions[steps[-1].revision] if steps and steps[-1].is_gone else None,
         "since": revisions[history.changed] if history else None,
         "lost": [
-            {"stack": stack_in_sentence(stack, _UP), "moment": revisions[revision]}
+            {"stack": Link(stack_text(stack), _UP + page("stack", stack)), "moment": revisions[revision]}
             for stack, revision in lost[:_MOST_LOST]
         ],
         "more_lost": len(lost[_MOST_LOST:]),
@@ -240,14 +245,46 @@ def package_page(
         "builds": builds_of(present),
         "lanes": list(_lanes(stays, places, revisions)) if places else [],
         "ticks": where.ticks,
-        "stays": _stay_rows(stays, revisions),
+        "stays": [
+            {
+                "stack": stack_link(stay.stack, _UP),
+                "version": shown(stay.version, 40),
+                "since": stay.since,
+                "is_dated": stay.is_dated,
+                "went": None if stay.last is None else revisions[stay.last],
+                "lag": "" if stay.lag is None else "first" if stay.is_first else f"{days(stay.lag)} later",
+            }
+            for stay in arrivals[:_MOST_STAYS]
+        ],
         "more_stays": max(0, len(stays) - _MOST_STAYS),
         "specs": specs_plot([step.specs for step in steps], changed, revisions),
         "reasons": reasons_of(causes, revisions, has_page) if causes else None,
-        "happenings": [_happening(run, revisions) for run in runs[:_MOST_HAPPENINGS]],
+        "happenings": [
+            happening(
+                revisions[run[0].revision],
+                run[0].specs,
+                _versions(run[0].added),
+                _versions(run[0].removed),
+                counts=[
+                    {"number": f"{count:,}", "label": kind}
+                    for kind in KINDS
+                    if (count := sum(step.counts.get(kind, 0) for step in run))
+                ],
+                note=f"in {len(run)} revisions from {revisions[run[-1].revision].day} on" if len(run) > 1 else "",
+            )
+            for run in runs[:_MOST_HAPPENINGS]
+        ],
         "more_happenings": sum(len(run) for run in runs[_MOST_HAPPENINGS:]),
         "baseline": revisions[steps[0].revision] if steps and steps[0].is_baseline else None,
-        "tags": [_tag_row(name, found) for name, found in in_tags.items()],
+        "tags": [
+            {
+                "name": Link(shown(name), _UP + page("tag", name)),
+                "specs": found.specs,
+                "versions": versions + (f" and {more} more" if more else ""),
+            }
+            for name, found in in_tags.items()
+            for versions, more in [newest_versions(found.versions, 4)]
+        ],
         "feed": f"{file_name(package)}.atom" if history else "",
         "stack_feeds": [
             Link(shown(stack, 40), f"{_UP}stack/{file_name(stack)}.atom") for stack in sorted(present.stacks)
@@ -291,61 +328,13 @@ def _lanes(stays: Sequence[StackStay], places: Mapping[int, float], revisions: R
             tone = "past" if stay.last is not None else "newest" if stay.version == latest else "there"
             width = round(max(0.8, right - left), 2)
             drawn.append({"left": left, "width": width, "lane": lane, "label": shown(stay.version, 40), "tone": tone})
-        title = _lane_title(stack, by_stack[stack], revisions)
+        texts = []
+        for stay in by_stack[stack][-8:]:
+            began = f"{stay.since.day}{'' if stay.is_dated else ' or before'}"
+            ended = f" to {revisions[stay.last].day}" if stay.last is not None else ""
+            texts.append(f"{shown(stay.version, 24)} {'from' if ended else 'since'} {began}{ended}")
+        title = f"{shown(stack)}: {', '.join(texts)}"
         yield {"stack": stack_link(stack, _UP), "title": title, "height": len(ends), "bars": drawn}
-
-
-def _lane_title(stack: str, stays: Sequence[StackStay], revisions: Revisions) -> str:
-    texts = []
-    for stay in stays[-8:]:
-        began = f"{stay.since.day}{'' if stay.is_dated else ' or before'}"
-        ended = f" to {revisions[stay.last].day}" if stay.last is not None else ""
-        texts.append(f"{shown(stay.version, 24)} {'from' if ended else 'since'} {began}{ended}")
-    return f"{shown(stack)}: {', '.join(texts)}"
-
-
-def _stay_rows(stays: Sequence[StackStay], revisions: Revisions) -> list[View]:
-    ordered = sorted(stays, key=lambda stay: stay.stack)
-    ordered.sort(key=lambda stay: (stay.first, version_key(stay.version)), reverse=True)
-    return [
-        {
-            "stack": stack_link(stay.stack, _UP),
-            "version": shown(stay.version, 40),
-            "since": stay.since,
-            "is_dated": stay.is_dated,
-            "went": None if stay.last is None else revisions[stay.last],
-            "lag": "" if stay.lag is None else "first" if stay.is_first else f"{days(stay.lag)} later",
-        }
-        for stay in ordered[:_MOST_STAYS]
-    ]
-
-
-def _runs(steps: Sequence[PackageStep]) -> list[list[PackageStep]]:
-    """Group successive steps that only rebuilt specs, newest first, so that a page shows each group once."""
-    runs: list[list[PackageStep]] = []
-    for step in reversed(steps):
-        if runs and _is_noise(step) and _is_noise(runs[-1][-1]):
-            runs[-1].append(step)
-        else:
-            runs.append([step])
-    return runs
-
-
-def _is_noise(step: PackageStep) -> bool:
-    return step.counts.keys() == {"rebuilt"} and not step.added and not step.removed
-
-
-def _happening(run: Sequence[PackageStep], revisions: Revisions) -> Happening:
-    step = run[0]
-    counts = {"rebuilt": sum(other.counts["rebuilt"] for other in run)} if len(run) > 1 else step.counts
-    return Happening(
-        moment=revisions[step.revision],
-        counts=tuple(Figure(f"{counts[kind]:,}", kind) for kind in KINDS if counts.get(kind)),
-        specs=f"{step.specs:,}",
-        added=_versions(step.added),
-        removed=_versions(step.removed),
-        note=f"in {len(run)} revisions from {revisions[run[-1].revision].day} on" if len(run) > 1 else "",
-    )
 
 
 def _versions(places: Iterable[tuple[str, str]]) -> tuple[Link, ...]:
@@ -357,9 +346,3 @@ def _versions(places: Iterable[tuple[str, str]]) -> tuple[Link, ...]:
         Link(f"{shown(version, 40)} in {', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}")
         for version, names in sorted(stacks.items(), key=lambda item: version_key(item[0]))
     )
-
-
-def _tag_row(tag: str, present: Present) -> View:
-    versions, more = newest_versions(present.versions, 4)
-    name = Link(shown(tag), _UP + page("tag", tag))
-    return {"name": name, "specs": present.specs, "versions": versions + (f" and {more} more" if more else "")}

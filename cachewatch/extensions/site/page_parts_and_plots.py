@@ -7,6 +7,7 @@ plot is as readable on a phone as on paper. docs/site.md explains why no library
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate, pairwise
 from typing import Any
 
 from msgspec import Struct
@@ -26,18 +27,11 @@ _MONTHS = (1, 2, 3, 6, 12, 24, 60)
 _NARROWEST, _WIDEST = 0.4, 3.0
 
 
-class Tick(Struct, frozen=True):
-    """A labelled mark on an axis, at `at` percent."""
-
-    at: float
-    label: str
-
-
 class Clock(Struct, frozen=True):
-    """The position of each revision on the time axis, in percent, and the ticks of the axis."""
+    """The position of each revision on the time axis, in percent, and the labelled ticks of the axis."""
 
     places: tuple[float, ...]
-    ticks: tuple[Tick, ...]
+    ticks: tuple[View, ...] = ()
 
 
 def clock(revisions: Revisions, *, past: float = 1) -> Clock:
@@ -46,53 +40,35 @@ def clock(revisions: Revisions, *, past: float = 1) -> Clock:
     `past` is the fraction of the width for the time up to the last revision. The rest shows what this revision brought,
     however long ago it was.
     """
-    seconds: list[float] = []
-    for one in revisions:
-        last = seconds[-1] if seconds else 0.0
-        seconds.append(last if one.time is None else max(last, one.time.timestamp()))
+    times = (one.time.timestamp() if one.time else 0.0 for one in revisions)
+    seconds = list(accumulate(times, max, initial=0.0))[1:]
     known = [s for s in seconds if s > 0] or [0.0]
     first, last = known[0], known[-1]
     if last <= first:
-        return Clock(tuple(round(past * 100 * n / max(1, len(revisions) - 1), 2) for n in range(len(revisions))), ())
-    places = tuple(round(past * max(0.0, 100 * (s - first) / (last - first)), 2) for s in seconds)
-    ticks = _ticks(datetime.fromtimestamp(first, UTC), datetime.fromtimestamp(last, UTC))
+        return Clock(tuple(round(past * 100 * n / max(1, len(revisions) - 1), 2) for n in range(len(revisions))))
+
+    def at(second: float) -> float:
+        return round(past * max(0.0, 100 * (second - first) / (last - first)), 2)
+
+    ticks: list[View] = [{"at": at(day.timestamp()), "label": label} for day, label in _ticks(first, last)]
     if past < 1:
-        scaled = (Tick(round(past * tick.at, 2), tick.label) for tick in ticks)
-        ticks = (*(tick for tick in scaled if tick.at <= _LAST_TICK), Tick(100, "latest"))
-    return Clock(places, ticks)
+        ticks = [*(tick for tick in ticks if tick["at"] <= _LAST_TICK), {"at": 100, "label": "latest"}]
+    return Clock(tuple(map(at, seconds)), tuple(ticks))
 
 
-def _ticks(first: datetime, last: datetime) -> tuple[Tick, ...]:
-    span = (last - first).total_seconds()
-
-    def at(moment: datetime) -> float:
-        return round(100 * (moment - first).total_seconds() / span, 2)
-
-    days = span / 86400
+def _ticks(first_second: float, last_second: float) -> Iterable[tuple[datetime, str]]:
+    """Return some days between two times with their labels: some days apart, or the first days of months."""
+    first, last = (datetime.fromtimestamp(second, UTC) for second in (first_second, last_second))
+    days = (last_second - first_second) / 86400
     step = next((s for s in _STEPS if days / s <= _MOST_TICKS), None)
     if step is not None:
         day = first.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
-        found = [day + timedelta(days=n) for n in range(0, int(days) + 1, step)]
-        return tuple(Tick(at(d), f"{d.day} {d:%b}") for d in found if d <= last)
+        found = (day + timedelta(days=n) for n in range(0, int(days) + 1, step))
+        return [(d, f"{d.day} {d:%b}") for d in found if d <= last]
     months = next((m for m in _MONTHS if days / 30 / m <= _MOST_TICKS), _MONTHS[-1])
     start = first.year * 12 + first.month  # the month after the first
     starts = (datetime(m // 12, m % 12 + 1, 1, tzinfo=UTC) for m in range(start, start + int(days / 28) + 2))
-    chosen = [d for d in starts if d <= last and (d.month - 1) % min(months, 12) == 0]
-    return tuple(Tick(at(d), f"{d:%b %Y}") for d in chosen)
-
-
-def steps(places: Sequence[float], values: Sequence[int], top: int) -> str:
-    """Return the SVG path of a line that keeps each value until the next one; `top` is the value at the top."""
-    height = [round(100 - 100 * value / max(1, top), 1) for value in values]
-    path = f"M{places[0]:g} {height[0]:g}"
-    for (x, y), old in zip(list(zip(places, height, strict=True))[1:], height, strict=False):
-        path += f"H{x:g}" + (f"V{y:g}" if y != old else "")
-    return path if places[-1] == 100 else f"{path}H100"
-
-
-def area(places: Sequence[float], values: Sequence[int], top: int) -> str:
-    """Return the SVG path of the area below the line of `steps`."""
-    return f"{steps(places, values, top)}V100H{places[0]:g}Z"
+    return [(d, f"{d:%b %Y}") for d in starts if d <= last and (d.month - 1) % min(months, 12) == 0]
 
 
 def bars(places: Sequence[float], values: Sequence[int], top: int) -> str:
@@ -114,60 +90,14 @@ class Link(Struct, frozen=True):
     address: str = ""
 
 
-class Figure(Struct, frozen=True):
-    """A number and the noun for what it counts."""
-
-    number: str
-    label: str
-
-
-class Curve(Struct, frozen=True):
-    """One small plot of a count over time, with its values in words."""
-
-    name: Link
-    title: str  # a sentence that describes the plot
-    value: str  # the newest value, or the total
-    line: str = ""  # SVG paths
-    area: str = ""
-    bars: str = ""
-    note: str = ""
-    tone: str = ""  # a class of site.css
-    about: str = ""  # explanation of the name
-    top: str = ""  # the value at the top of the plot; the bottom is 0
-
-
-class PlotMark(Struct, frozen=True):
-    """A mark on the axis of time for an event that concerned the whole tag."""
-
-    at: float
-    tone: str
-    letter: str
-    title: str
-
-
-class Plot(Struct, frozen=True):
-    """Curves over a common axis of time, with the same numbers as a table."""
-
-    curves: tuple[Curve, ...]
-    ticks: tuple[Tick, ...]
-    first: DatedRevision
-    last: DatedRevision
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    marks: tuple[PlotMark, ...] = ()
-
-
-class Happening(Struct, frozen=True):
-    """The changes of one revision to a package or a stack, as its page lists them."""
-
-    moment: DatedRevision
-    specs: str
-    counts: tuple[Figure, ...] = ()
-    added: tuple[Link, ...] = ()
-    removed: tuple[Link, ...] = ()
-    more_added: int = 0
-    more_removed: int = 0
-    note: str = ""
+def happening(
+    moment: DatedRevision, specs: int, added: Sequence[Link], removed: Sequence[Link], **more: object
+) -> View:
+    """Return the changes of one revision to a package or a stack, as its page lists them."""
+    view: View = {"moment": moment, "specs": f"{specs:,}", "counts": (), "note": "", **more}
+    for side, versions in (("added", added), ("removed", removed)):
+        view |= {side: versions[:_MOST_NAMED], f"more_{side}": max(0, len(versions) - _MOST_NAMED)}
+    return view
 
 
 # The kinds of changes to specs in the order of the page, with their explanations.
@@ -184,6 +114,7 @@ KINDS = {
 _MOST_ROWS = 60
 # The fraction of the width of a plot for the time up to the last change.
 PAST = 0.86
+_MOST_NAMED = 40
 
 
 def days(count: float) -> str:
@@ -194,9 +125,9 @@ def days(count: float) -> str:
     return f"{text} day{'' if text == '1' else 's'}"
 
 
-def figures(**counts: int) -> tuple[Figure, ...]:
+def figures(**counts: int) -> list[View]:
     """Return counts with their nouns: `spec=2` becomes 2 and "specs"."""
-    return tuple(Figure(f"{count:,}", noun if count == 1 else f"{noun}s") for noun, count in counts.items())
+    return [{"number": f"{count:,}", "label": noun if count == 1 else f"{noun}s"} for noun, count in counts.items()]
 
 
 def package_link(package: str, up: str) -> Link:
@@ -214,11 +145,6 @@ def stack_text(stack: str) -> str:
     return shown(stack_name(stack), 40)
 
 
-def stack_in_sentence(stack: str, up: str) -> Link:
-    """Return the link to the page of a stack, for a sentence."""
-    return Link(stack_text(stack), up + page("stack", stack))
-
-
 def newest_versions(versions: frozenset[str], most: int = 2) -> tuple[str, int]:
     """Return up to `most` of the newest versions, separated by commas, and the number of the others."""
     ordered = sorted_versions(versions)[::-1]
@@ -228,20 +154,27 @@ def newest_versions(versions: frozenset[str], most: int = 2) -> tuple[str, int]:
 def plot_of(
     where: Clock,
     moments: Revisions,
-    curves: Iterable[Curve],
+    curves: Sequence[View],
     columns: Mapping[str, Sequence[int]],
-    marks: tuple[PlotMark, ...] = (),
-) -> Plot:
-    """Return a plot of curves, with the numbers of `columns` as a table of the newest revisions, newest first."""
+    marks: Sequence[View] = (),
+) -> View:
+    """Return a plot of curves over time, with the numbers of `columns` as a table, the newest revision first."""
     rows = [
         (moment.day, moment.commit, *(f"{column[number]:,}" for column in columns.values()))
         for number, moment in enumerate(moments)
     ]
-    shown_rows = tuple(rows[::-1][:_MOST_ROWS])
-    return Plot(tuple(curves), where.ticks, moments[0], moments[-1], ("date", "revision", *columns), shown_rows, marks)
+    return {
+        "curves": curves,
+        "ticks": where.ticks,
+        "first": moments[0],
+        "last": moments[-1],
+        "columns": ("date", "revision", *columns),
+        "rows": rows[::-1][:_MOST_ROWS],
+        "marks": marks,
+    }
 
 
-def specs_plot(specs: Sequence[int], numbers: Sequence[int], revisions: Revisions) -> Plot | None:
+def specs_plot(specs: Sequence[int], numbers: Sequence[int], revisions: Revisions) -> View | None:
     """Plot numbers of specs over the revisions with the numbers `numbers`; None if there is only one."""
     if len(numbers) < 2:
         return None
@@ -250,36 +183,49 @@ def specs_plot(specs: Sequence[int], numbers: Sequence[int], revisions: Revision
     return plot_of(where, moments, [curve(Link("specs"), specs, where.places, moments)], {"specs": specs})
 
 
-def curve(name: Link, numbers: Sequence[int], places: Sequence[float], moments: Revisions) -> Curve:
-    """Return the curve of a number that stays the same from one revision to the next."""
+def curve(name: Link, numbers: Sequence[int], places: Sequence[float], moments: Revisions) -> View:
+    """Return the small plot of a number that stays the same from one revision to the next, with its values in words."""
     top, low, change = max(numbers), min(numbers), numbers[-1] - numbers[0]
     peak = moments[numbers.index(top)].day
     sign = "+" if change > 0 else "\N{MINUS SIGN}" if change else "\N{PLUS-MINUS SIGN}"
-    return Curve(
-        name=name,
-        title=f"{name.text}: {number(numbers[0], 'spec')} on {moments[0].day}, {numbers[-1]:,} on {moments[-1].day}; "
+    heights = [round(100 - 100 * value / max(1, top), 1) for value in numbers]
+    line = f"M{places[0]:g} {heights[0]:g}"
+    for place, (old, height) in zip(places[1:], pairwise(heights), strict=True):
+        line += f"H{place:g}" + (f"V{height:g}" if height != old else "")
+    line += "" if places[-1] == 100 else "H100"
+    return {
+        "name": name,
+        "title": f"{name.text}: {number(numbers[0], 'spec')} on {moments[0].day}, {numbers[-1]:,} on {moments[-1].day}; "
         f"at least {low:,}, at most {top:,} (on {peak})",
-        line=steps(places, numbers, top),
-        area=area(places, numbers, top),
-        value=f"{numbers[-1]:,}",
-        note=f"{sign}{abs(change):,}",
-        tone="more" if change > 0 else "fewer" if change < 0 else "",
-        top=f"{top:,}",
-    )
+        "line": line,
+        "area": f"{line}V100H{places[0]:g}Z",
+        "bars": "",
+        "value": f"{numbers[-1]:,}",
+        "note": f"{sign}{abs(change):,}",
+        "tone": "more" if change > 0 else "fewer" if change < 0 else "",
+        "about": "",
+        "top": f"{top:,}",
+    }
 
 
 _MOST_MARKS = 12
 
 
-def marks_of(stories: Sequence[RevisionStory], places: Sequence[float], revisions: Revisions) -> tuple[PlotMark, ...]:
+def marks_of(stories: Sequence[RevisionStory], places: Sequence[float], revisions: Revisions) -> list[View]:
     """Return marks for events of the whole tag at their positions on the axis; only the newest if there are many."""
     marks = []
     for story, place, moment in zip(stories, places, revisions, strict=True):
         for mark in story.marks:
-            letter, word = words().text(mark.kind, "letter"), words().text(mark.kind, "mark")
-            said = f"{word} {shown(mark.name)}".strip()
-            marks.append(PlotMark(place, severity_of(mark.kind).value, letter, f"{said}, {moment.calendar_day}"))
-    return tuple(marks[-_MOST_MARKS:])
+            said = f"{words().text(mark.kind, 'mark')} {shown(mark.name)}".strip()
+            marks.append(
+                {
+                    "at": place,
+                    "tone": severity_of(mark.kind).value,
+                    "letter": words().text(mark.kind, "letter"),
+                    "title": f"{said}, {moment.calendar_day}",
+                }
+            )
+    return marks[-_MOST_MARKS:]
 
 
 def package_row(package: str, present: Present, *, up: str = "", day: str = "", note: str = "") -> View:
