@@ -87,48 +87,9 @@ def find_blame(index: Index, beginning: str, tags: Sequence[str] = ()) -> Blame:
     Raises UsageError if no hash, or several, begin with it.
     """
     beginning = beginning.lower().removeprefix("/")
-    by_hash = _rows(index, beginning)
     for name in tags:
         index.known_id("tag", name)  # raises UsageError for an unknown tag
-    if tags:
-        by_hash = {h: kept for h, rows in by_hash.items() if (kept := [row for row in rows if row.tag in tags])}
-    if len(by_hash) != 1:
-        raise UsageError(_not_one(index, beginning, by_hash, tags))
-    ((spec_hash, rows),) = by_hash.items()
-    return _blame(index, spec_hash, rows)
-
-
-def _rows(index: Index, beginning: str) -> dict[str, list[_IndexRow]]:
-    """Return the intervals of all hashes that begin with `beginning`, by hash."""
-    if len(beginning) < _FEWEST_LETTERS:
-        raise UsageError(f"/{beginning}: write at least {_FEWEST_LETTERS} letters of the hash; 7 are usually enough")
-    low, high = prefix_range(beginning)
-    by_hash: defaultdict[str, list[_IndexRow]] = defaultdict(list)
-    values = {"low": low, "high": high, "unusual": UNUSUAL, "open": index.newest + 1}
-    for *row, hashes in index.rows(_BLAME, values):
-        for spec_hash in unpack(hashes):
-            if spec_hash.startswith(beginning):
-                by_hash[spec_hash].append(_IndexRow(*row))
-    return by_hash
-
-
-def _not_one(index: Index, beginning: str, rows: dict[str, list[_IndexRow]], tags: Sequence[str]) -> str:
-    if not rows:
-        where = " or ".join(tags) or "the history index"
-        up_to = f"up to {index.indexed.revision[:10]}"
-        return (
-            f"/{beginning}: no hash of {where} begins with it, {up_to}; `cachewatch log {beginning}` tells of a package"
-        )
-    lines = []
-    for spec_hash in sorted(rows)[:_MOST_NAMED]:
-        row = rows[spec_hash][-1]
-        spec = index.signature(row.build, row.stacks)
-        lines.append(f"  /{spec_hash}  {row.package} {', '.join(spec.versions)}  {spec.target}")
-    more = f"\n  and {len(rows) - _MOST_NAMED:,} more" if len(rows) > _MOST_NAMED else ""
-    return f"/{beginning}: {len(rows):,} hashes begin with it; write more of the hash:\n{chr(10).join(lines)}{more}"
-
-
-def _blame(index: Index, spec_hash: str, rows: Sequence[_IndexRow]) -> Blame:
+    spec_hash, rows = _rows_of_one(index, beginning, tags)
     lives: list[Life] = []
     stays: list[SpecStay] = []
     ends: dict[tuple[str, str], int | None] = {}  # of each document
@@ -147,6 +108,33 @@ def _blame(index: Index, spec_hash: str, rows: Sequence[_IndexRow]) -> Blame:
         lives=tuple(lives),
         died=_point(index, died),
     )
+
+
+def _rows_of_one(index: Index, beginning: str, tags: Sequence[str]) -> tuple[str, list[_IndexRow]]:
+    """Return the only hash that begins with `beginning`, and its intervals. Raises UsageError if there is not one."""
+    if len(beginning) < _FEWEST_LETTERS:
+        raise UsageError(f"/{beginning}: write at least {_FEWEST_LETTERS} letters of the hash; 7 are usually enough")
+    low, high = prefix_range(beginning)
+    by_hash: defaultdict[str, list[_IndexRow]] = defaultdict(list)
+    values = {"low": low, "high": high, "unusual": UNUSUAL, "open": index.newest + 1}
+    for *values_of_row, hashes in index.rows(_BLAME, values):
+        row = _IndexRow(*values_of_row)
+        for spec_hash in unpack(hashes) if not tags or row.tag in tags else ():
+            if spec_hash.startswith(beginning):
+                by_hash[spec_hash].append(row)
+    if not by_hash:
+        where = f"{' or '.join(tags) or 'the history index'} begins with it, up to {index.indexed.revision[:10]}"
+        raise UsageError(f"/{beginning}: no hash of {where}; `cachewatch log {beginning}` tells of a package")
+    if len(by_hash) == 1:
+        return by_hash.popitem()
+    lines = [f"/{beginning}: {len(by_hash):,} hashes begin with it; write more of the hash:"]
+    for spec_hash in sorted(by_hash)[:_MOST_NAMED]:
+        row = by_hash[spec_hash][-1]
+        spec = index.signature(row.build, row.stacks)
+        lines.append(f"  /{spec_hash}  {row.package} {', '.join(spec.versions)}  {spec.target}")
+    if len(by_hash) > _MOST_NAMED:
+        lines.append(f"  and {len(by_hash) - _MOST_NAMED:,} more")
+    raise UsageError("\n".join(lines))
 
 
 def _point(index: Index, number: int | None) -> IndexPoint | None:
@@ -320,27 +308,27 @@ def find_best(
         for tag, first, last, held in index.rows(_HOLDERS, values):
             if stored in members(held) and (takes_tag is None or takes_tag(tag)):
                 spans[tag][spec_hash].append((first, last))
-    snapshots = [_best(index, tag, of_tag, frozenset(hashes)) for tag, of_tag in spans.items()]
+    snapshots = []
+    for tag, of_tag in spans.items():
+        count, (first, last) = _most(of_tag.values(), index.newest + 1)
+        there = {h for h, found in of_tag.items() if any(start < last <= end for start, end in found)}
+        newest = index.point(last - 1)
+        snapshots.append(
+            Snapshot(
+                tag=tag,
+                revision=newest.revision,
+                time=newest.time,
+                since=index.point(first),
+                is_current=last > index.newest,
+                found=count,
+                of=len({*hashes}),
+                missing=tuple(sorted({*hashes} - there)),
+            )
+        )
     mutable = tag_names.is_mutable
     snapshots.sort(key=lambda s: (-s.found, not s.is_current, mutable(s.tag), -index.number_of(s.revision), s.tag))
     left = snapshots[most:] if most else []
     return BestSnapshots(indexed=index.indexed, snapshots=tuple(snapshots[:most]), others=len(left))
-
-
-def _best(index: Index, tag: str, spans: dict[str, list[Span]], wanted: frozenset[str]) -> Snapshot:
-    count, (first, last) = _most(spans.values(), index.newest + 1)
-    there = {h for h, found in spans.items() if any(start < last <= end for start, end in found)}
-    newest = index.point(last - 1)
-    return Snapshot(
-        tag=tag,
-        revision=newest.revision,
-        time=newest.time,
-        since=index.point(first),
-        is_current=last > index.newest,
-        found=count,
-        of=len(wanted),
-        missing=tuple(sorted(wanted - there)),
-    )
 
 
 def _most(spans: Iterable[list[Span]], end: int) -> tuple[int, Span]:

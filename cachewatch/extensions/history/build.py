@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import closing
-from itertools import chain, groupby, islice
+from itertools import accumulate, chain, groupby, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -63,16 +63,12 @@ _ATTEMPTS = 3  # of a cluster for each unit
 _AT_ONCE = 64
 
 
-def units_of(tasks: Sequence[Task], steps: Sequence[TagStep]) -> list[Unit]:
+def _units(tasks: Sequence[Task], steps: Sequence[TagStep]) -> list[Unit]:
     """Divide `tasks` into units with about equal numbers of versions, and `steps` by name; no document is divided."""
-    units: list[Unit] = []
-    start = versions = 0
-    for place, task in enumerate(tasks, 1):
-        versions += len(task.versions)
-        if versions >= _VERSIONS_IN_UNIT or place == len(tasks):
-            units.append(tasks[start:place])
-            start, versions = place, 0
-    return [*units, *(tuple(run) for _, run in groupby(steps, key=lambda step: step.name))]
+    so_far = accumulate((len(task.versions) for task in tasks), initial=0)
+    by_size = groupby(zip(so_far, tasks, strict=False), key=lambda each: each[0] // _VERSIONS_IN_UNIT)
+    by_name = groupby(steps, key=lambda step: step.name)
+    return [*(tuple(task for _, task in run) for _, run in by_size), *(tuple(run) for _, run in by_name)]
 
 
 def in_jobs(repository: Repository, jobs: int) -> Engine:
@@ -84,15 +80,15 @@ def in_jobs(repository: Repository, jobs: int) -> Engine:
         return lambda unit: _answer(own, unit, known)
 
     def engine(units: Sequence[Unit]) -> Iterator[Answer]:
-        done = 0
-        try:
-            for answer in in_processes(make_work, units, jobs):
-                yield units[done], answer
-                done += 1
-        except ProcessEnded as error:
-            names = " to ".join(dict.fromkeys((units[done][0].name, units[done][-1].name)))
-            said = "a worker process ended while it was read; build again to go on from there"
-            raise WorkFailed(f"{names}: {said}") from error
+        answers = in_processes(make_work, units, jobs)
+        for unit in units:
+            try:
+                answer = next(answers)
+            except ProcessEnded as error:
+                names = " to ".join(dict.fromkeys((unit[0].name, unit[-1].name)))
+                said = "a worker process ended while it was read; build again to go on from there"
+                raise WorkFailed(f"{names}: {said}") from error
+            yield unit, answer
 
     return engine
 
@@ -213,100 +209,93 @@ def has(path: Path, commit: str) -> bool:
         return False
 
 
-class _IndexBuild:
+class _IndexBuild(Struct):
     """One build or update of an index."""
 
-    def __init__(
-        self,
-        repository: Repository,
-        path: Path,
-        connection: sqlite3.Connection,
-        engine: Engine,
-        progress: IndexProgress,
-    ) -> None:
-        self._repository = repository
-        self._path = path
-        self._connection = connection
-        self._engine = engine
-        self._progress = progress
-        self._versions = self._unreadable = 0
+    repository: Repository
+    path: Path
+    connection: sqlite3.Connection
+    engine: Engine
+    progress: IndexProgress
+    versions: int = 0
+    unreadable: int = 0
 
     def run(self, revisions: Sequence[ChainRevision]) -> IndexUpdate:
         """Index `revisions`, the whole chain; an index with other revisions is built anew."""
-        stored, common = self._one("SELECT count(*) FROM revision"), common_length(self._connection, revisions)
+        stored, common = self._one("SELECT count(*) FROM revision"), common_length(self.connection, revisions)
         if common < stored:
             if not common:
                 self._check_is_of_repository(stored)
-            with transaction(self._connection):
-                make_tables(self._connection)
+            with transaction(self.connection):
+                make_tables(self.connection)
         before = self._indexed()
         while self._indexed() < len(revisions) - 1:
             count = self._one("SELECT count(*) FROM revision")
             if count - 1 == self._indexed():
-                with transaction(self._connection):
+                with transaction(self.connection):
                     rows = [(n, *moment) for n, moment in enumerate(revisions[count:], count)]
-                    self._connection.executemany("INSERT INTO revision VALUES (?, ?, ?)", rows)
+                    self.connection.executemany("INSERT INTO revision VALUES (?, ?, ?)", rows)
                 count = len(revisions)
             self._index([moment.commit for moment in revisions[:count]])
-        return IndexUpdate(self._indexed() - before, self._versions, stored - common, self._unreadable)
+        return IndexUpdate(self._indexed() - before, self.versions, stored - common, self.unreadable)
 
     def _check_is_of_repository(self, stored: int) -> None:
         """Raise UsageError if the index, of `stored` revisions, belongs to another repository.
 
         The environment variable for its path may be set for several repositories.
         """
-        folder = self._repository.shared_git_dir
-        if self._path.resolve() in (index_path(None, folder, {}).resolve(), folder.resolve() / NAME):
+        folder = self.repository.shared_git_dir
+        if self.path.resolve() in (index_path(None, folder, {}).resolve(), folder.resolve() / NAME):
             return  # where only that of this repository is
-        (newest,) = self._connection.execute('SELECT "commit" FROM revision WHERE n = ?', (stored - 1,)).fetchone()
+        (newest,) = self.connection.execute('SELECT "commit" FROM revision WHERE n = ?', (stored - 1,)).fetchone()
         # A force-push may have taken all revisions out of the history, and they are here nevertheless.
-        if self._repository.objects().get(newest) is None:
+        if self.repository.objects().get(newest) is None:
             raise UsageError(
-                f"{self._path}: is the index of another repository, or {self._repository.path} was replaced: no revision "
+                f"{self.path}: is the index of another repository, or {self.repository.path} was replaced: no revision "
                 "is in both; name another file with --db, or remove this one with `cachewatch history drop --db`"
             )
 
     def _index(self, commits: Sequence[str]) -> None:
         """Index all documents of the revisions `commits`."""
         indexed = self._indexed()
-        by_document = find_versions(self._repository, commits, indexed + 1)
+        by_document = find_versions(self.repository, commits, indexed + 1)
         changed = {(tag, version.revision) for (tag, _), versions in by_document.items() for version in versions}
-        steps = find_steps(self._repository, commits, sorted(changed))
-        done = {name for (name,) in self._connection.execute("SELECT name FROM unit")}
+        steps = find_steps(self.repository, commits, sorted(changed))
+        done = {name for (name,) in self.connection.execute("SELECT name FROM unit")}
         # The documents of a package, one in each tag, have much in common that is then decoded once.
         keys = sorted(by_document, key=lambda key: key[::-1])
-        tasks = [task for key in keys if (task := _task(self._connection, *key, by_document[key])).name not in done]
+        tasks = [task for key in keys if (task := _task(self.connection, *key, by_document[key])).name not in done]
         asked = [step for step in steps if step.is_recorded and step.name not in done]
         total = sum(map(len, by_document.values())) + sum(step.is_recorded for step in steps)
-        self._progress.begin(total, total - sum(map(_size, tasks)) - len(asked))
+        self.progress.begin(total, total - sum(map(_size, tasks)) - len(asked))
         documents_of = (v.blob for task in tasks for v in task.versions if v.blob)
-        self._repository.obtain(chain(documents_of, blobs_of(self._repository, asked)), self._progress.fetch)
-        writer = Writer(self._connection, has_specs=indexed >= 0)
-        for run in _in_runs(self._engine(units_of(tasks, asked))):
+        self.repository.obtain(chain(documents_of, blobs_of(self.repository, asked)), self.progress.fetch)
+        writer = Writer(self.connection, has_specs=indexed >= 0)
+        for run in _in_runs(self.engine(_units(tasks, asked))):
             read = [(task, one) for task, one in run if isinstance(task, Task) and isinstance(one, IndexedDocument)]
-            with transaction(self._connection):
+            with transaction(self.connection):
                 writer.store(read)
                 writer.store_causes((n, why) for n, why in run if isinstance(n, TagStep) and isinstance(why, tuple))
-            self._versions += sum(_size(task) for task, _ in read)
-            self._unreadable += sum(len(one.diagnostics) for _, one in read)
-            self._progress.advance(sum(_size(one) for one, _ in run))
-        with transaction(self._connection):
+            self.versions += sum(_size(task) for task, _ in read)
+            self.unreadable += sum(len(one.diagnostics) for _, one in read)
+            self.progress.advance(sum(_size(one) for one, _ in run))
+        with transaction(self.connection):
             writer.add_steps(steps)
             # All documents are done up to the last revision.
             if indexed < 0:
-                fill_specs(self._connection)
+                fill_specs(self.connection)
             for statement in (
                 *INDEXES.split(";\n"),
                 "UPDATE progress SET indexed = (SELECT max(n) FROM revision)",
                 "DELETE FROM unit",
             ):
-                self._connection.execute(statement)
+                self.connection.execute(statement)
 
     def _indexed(self) -> int:
         return self._one("SELECT indexed FROM progress")
 
     def _one(self, query: str) -> int:
-        return int(self._connection.execute(query).fetchone()[0])
+        return int(self.connection.execute(query).fetchone()[0])
 
 
 def _task(connection: sqlite3.Connection, tag: str, package: str, versions: tuple[Version, ...]) -> Task:

@@ -5,7 +5,7 @@ between processes: they are picklable, and have names instead of the numbers of 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -18,7 +18,7 @@ from cachewatch.documents.parsing_and_diagnostics import TOO_LARGE, parse
 from cachewatch.documents.records import KnownRecords
 from cachewatch.errors import DocumentError
 from cachewatch.extensions.history.document_versions import Version
-from cachewatch.extensions.history.schema_and_location import pack_all, unpack
+from cachewatch.extensions.history.schema_and_location import pack, unpack
 
 
 class OpenInterval(Struct, frozen=True):
@@ -77,14 +77,8 @@ class StepCounts(Struct, frozen=True):
     is_there: bool  # whether there is a document afterwards
 
 
-class StackTally(Struct, frozen=True):
-    """How many specs of a set of stacks one revision added, removed and rebuilt."""
-
-    stacks: tuple[str, ...]
-    revision: int
-    added: int
-    removed: int
-    rebuilt: int
+# How many specs of each set of stacks one revision added, removed and rebuilt; () is no stack.
+Tallies = Mapping[tuple[str, ...], Sequence[int]]
 
 
 class IndexedDocument(Struct, frozen=True):
@@ -93,7 +87,7 @@ class IndexedDocument(Struct, frozen=True):
     document: KnownDocument | None  # None if no version was ever readable
     intervals: tuple[Interval, ...]  # those of `task.intervals` in their new state, and all new ones
     steps: tuple[StepCounts, ...] = ()
-    tallies: tuple[StackTally, ...] = ()
+    tallies: tuple[tuple[int, Tallies], ...] = ()  # by revision
     diagnostics: tuple[tuple[int, str], ...] = ()
 
 
@@ -141,7 +135,7 @@ def count_step(
     after: Side,
     *,
     is_compiler_unknown: bool,
-) -> tuple[StepCounts, list[StackTally]]:
+) -> tuple[StepCounts, Tallies]:
     """Return how many specs a version added, removed and rebuilt, in all and by set of stacks."""
     gone, new = Counter(differing.removed.values()), Counter(differing.added.values())
     versions = {version for signature in (*gone, *new) for version in signature.versions}
@@ -152,7 +146,7 @@ def count_step(
         rebuilt = {signature: min(count, new[signature]) for signature, count in gone.items() if signature in new}
     counts = len(differing.added), len(differing.removed), sum(rebuilt.values())
     step = StepCounts(version.revision, *counts, is_compiler_unknown, is_there=version.blob is not None)
-    return step, list(_tallies(version.revision, differing, gone, new, rebuilt))
+    return step, _tallies(differing, gone, new, rebuilt)
 
 
 def _compared(package: str, before: Side, after: Side) -> Counts:
@@ -178,10 +172,7 @@ def document_of(package: str, specs: BySpec, form: CompilerForm = CompilerForm.N
     )
 
 
-def _tallies(
-    revision: int, differing: VersionDifference, gone: Counts, new: Counts, rebuilt: Counts
-) -> Iterator[StackTally]:
-    """Yield the counts by set of stacks; the empty set stands for specs that no stack builds."""
+def _tallies(differing: VersionDifference, gone: Counts, new: Counts, rebuilt: Counts) -> Tallies:
     by_stacks: defaultdict[tuple[str, ...], list[int]] = defaultdict(lambda: [0, 0, 0])
     for place, counts in enumerate((new, gone, rebuilt)):
         for signature, count in counts.items():
@@ -191,8 +182,7 @@ def _tallies(
             joined = tuple(stack for stack in some if stack not in others)
             if joined or (not some and others):
                 by_stacks[joined][place] += 1
-    for stacks, (added, removed, same) in sorted(by_stacks.items()):
-        yield StackTally(stacks, revision, added, removed, same)
+    return dict(sorted(by_stacks.items()))
 
 
 # The content of each version; None if it is too large to be a document.
@@ -212,7 +202,7 @@ class Follower:
         self._document = task.known
         self._is_unread = task.is_unread
         self._steps: list[StepCounts] = []
-        self._tallies: list[StackTally] = []
+        self._tallies: list[tuple[int, Tallies]] = []
         self._diagnostics: list[tuple[int, str]] = []
 
     def run(self, contents: Contents) -> IndexedDocument:
@@ -258,7 +248,7 @@ class Follower:
             )
             if step.added or step.removed or is_compiler_unknown or is_there != was_there:
                 self._steps.append(step)
-            self._tallies += tallies
+            self._tallies.append((version.revision, tallies))
         self._move(version.revision, differing)
         self._specs, self._form = specs, form
         baseline = self._document.baseline if self._document else version.revision if is_baseline else None
@@ -278,7 +268,6 @@ class Follower:
         for one, signature in self._specs.items():
             self._ended[signature, self._first[one], None].append(one)
         ranks = {signature: rank for rank, signature in enumerate(sorted({place[0] for place in self._ended}))}
-        places = sorted(self._ended, key=lambda place: (ranks[place[0]], place[1], place[2] is None, place[2]))
-        found = [self._ended[place] for place in places]
-        for (signature, first, last), hashes, packed in zip(places, found, pack_all(found), strict=True):
-            yield Interval(signature, first, last, packed, len(hashes))
+        for place in sorted(self._ended, key=lambda place: (ranks[place[0]], place[1], place[2] is None, place[2])):
+            hashes = self._ended[place]
+            yield Interval(*place, pack(hashes), len(hashes))

@@ -57,7 +57,7 @@ class Writer:
         # Rows are written together: a statement for each takes several times as long.
         rows: dict[str, list[tuple[object, ...]]] = {name: [] for name in ("document", "diagnostic", "step")}
         intervals: list[tuple[object, ...]] = []
-        tallies: defaultdict[tuple[int, int, int], list[int]] = defaultdict(lambda: [0, 0, 0])
+        tallies: list[tuple[int, ...]] = []
         for task, result in results:
             key = self._id("tag", name=task.tag), self._id("package", name=task.package)
             if (d := result.document) is not None:
@@ -70,15 +70,13 @@ class Writer:
                 if self._has_specs:
                     found_by = [(prefix, number) for prefix in prefixes(i.hashes)]
                     self._connection.executemany("INSERT INTO spec VALUES (?, ?)", found_by)
-            for tally in result.tallies:
-                counts = tallies[key[0], self._stacks(tally.stacks), tally.revision]
-                for place, count in enumerate((tally.added, tally.removed, tally.rebuilt)):
-                    counts[place] += count
+            for revision, by_stacks in result.tallies:
+                tallies += [(key[0], self._stacks(stacks), revision, *counts) for stacks, counts in by_stacks.items()]
         for name, some in (*rows.items(), ("interval", intervals)):
             if some:
                 marks = ", ".join("?" * len(some[0]))
                 self._connection.executemany(f"INSERT OR REPLACE INTO {name} VALUES ({marks})", some)  # noqa: S608
-        self._connection.executemany(_TALLY, [(*place, *counts) for place, counts in sorted(tallies.items())])
+        self._connection.executemany(_TALLY, tallies)
         self._connection.executemany("INSERT INTO unit VALUES (?)", [(task.name,) for task, _ in results])
 
     def store_causes(self, steps: Iterable[tuple[TagStep, Iterable[CountedCause]]]) -> None:

@@ -11,7 +11,7 @@ neither rendered nor written. Only files that a build wrote, by its own list of 
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
@@ -22,7 +22,6 @@ from msgspec import Struct
 
 from cachewatch import __version__
 from cachewatch.channels.feed import TEMPLATE, Feed, FeedEntry, timestamp, urn
-from cachewatch.config.value_types_and_secrets import StatePlace
 from cachewatch.core.escaping_and_mentions import markup, safe
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.extensions.site.front_page import index_page, stacks_plot
@@ -56,8 +55,6 @@ from cachewatch.report.template_rendering import render
 from cachewatch.runtime.files_and_locks import publish, remove
 from cachewatch.runtime.untrusted_files import read_inside
 from cachewatch.runtime.worker import in_processes
-from cachewatch.store.digests_and_holds import archive
-from cachewatch.store.sqlite_and_process_lock import open_to_read
 
 _MOST_ENTRIES = 20
 _MOST_IN_TITLE = 3
@@ -173,28 +170,6 @@ def digest_pages(digests: Sequence[ArchivedDigest]) -> Iterator[tuple[str, bytes
             # The newest comes first.
             linked = with_neighbours(digest.html, previous=names[place + 2], following=names[place])
             yield paths[place], linked.encode()
-
-
-def archived_digests(state: StatePlace, feeds: Mapping[str, str | None]) -> list[ArchivedDigest]:
-    """Return the stored digests of the subscriptions in `feeds`, without notices to operators.
-
-    `feeds` has the address of the feed of each subscription. Raises StateError if the state cannot be used.
-    """
-    with closing(open_to_read(state)) as database, database.read() as connection:
-        kept = archive(connection)
-    return [
-        ArchivedDigest(
-            key=stored.key,
-            subscription=stored.subscription,
-            title=stored.title,
-            period=stored.period,
-            created=stored.created,
-            html=stored.rendered.page or stored.rendered.html,
-            feed=feeds[stored.subscription],
-        )
-        for stored in kept
-        if stored.subscription in feeds and not stored.rendered.is_notice
-    ]
 
 
 _OWN = ".cachewatch"
@@ -375,26 +350,21 @@ def _pages(
         yield _Page(f"stack/{file_name(stack)}.atom", "feed", page_feed("stack", stack, stack_view, revisions))
     for tag, tag_view in tag_pages(catalogue):
         yield _Page(page("tag", tag), "tag", {"view": tag_view})
-    yield from _package_pages(catalogue, sources)
-
-
-def _package_pages(catalogue: SiteContents, sources: Sources) -> Iterator[_Page]:
     histories = packages_of(catalogue)
     for package in sorted(histories):
-        in_tags = {tag: packages[package] for tag, (_, packages) in catalogue.tags.items() if package in packages}
         view = package_page(
             package,
-            catalogue.past.tag,
+            past.tag,
             histories[package],
-            in_tags,
-            revisions=catalogue.past.revisions,
+            {tag: packages[package] for tag, (_, packages) in catalogue.tags.items() if package in packages},
+            revisions=revisions,
             sources=sources,
             causes=catalogue.causes.get(package),
             has_page=histories.__contains__,
         )
         yield _Page(page("package", package), "package", {"view": view})
         if view["feed"]:
-            feed = page_feed("package", package, view, catalogue.past.revisions)
+            feed = page_feed("package", package, view, revisions)
             yield _Page(f"package/{file_name(package)}.atom", "feed", feed)
 
 

@@ -13,11 +13,13 @@ from cachewatch.cli.terminal import JOBS_OPTION, ProgressLine, tell, warn_of
 from cachewatch.config.channels import FeedConfig
 from cachewatch.core.filters_and_default_kinds import Globs
 from cachewatch.extensions.history.build import IndexProgress, ask_index
-from cachewatch.extensions.site.building_and_feeds import ArchivedDigest, Folder, archived_digests, build
+from cachewatch.extensions.site.building_and_feeds import ArchivedDigest, Folder, build
 from cachewatch.extensions.site.package_page import Sources
 from cachewatch.extensions.site.reading_history import plan, read
 from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.report.digests.spack_commands import public_mirror
+from cachewatch.store.digests_and_holds import archive
+from cachewatch.store.sqlite_and_process_lock import open_to_read
 
 _MOST_WARNINGS = 20
 
@@ -121,7 +123,10 @@ def site(
 
 
 def _digests(config_file: Path) -> list[ArchivedDigest]:
-    """Return the digests of subscriptions that have `publish: true` in the configuration file."""
+    """Return the stored digests of subscriptions that have `publish: true`, without notices to operators.
+
+    Raises StateError if the state cannot be used.
+    """
     config = load(config_file, with_secrets=False)
     feeds: dict[str, str | None] = {}  # the address of the Atom feed of each published subscription, if it has one
     for name, subscription in config.subscriptions.items():
@@ -129,4 +134,17 @@ def _digests(config_file: Path) -> list[ArchivedDigest]:
             channels = [config.channels[channel] for channel in subscription.channels]
             address = next((channel.url for channel in channels if isinstance(channel, FeedConfig)), None)
             feeds[name] = address.replace("{subscription}", quote(name, safe="")) if address else None
-    return archived_digests(config.database, feeds)
+    with closing(open_to_read(config.database)) as database, database.read() as connection:
+        return [
+            ArchivedDigest(
+                key=stored.key,
+                subscription=stored.subscription,
+                title=stored.title,
+                period=stored.period,
+                created=stored.created,
+                html=stored.rendered.page or stored.rendered.html,
+                feed=feeds[stored.subscription],
+            )
+            for stored in archive(connection)
+            if stored.subscription in feeds and not stored.rendered.is_notice
+        ]
