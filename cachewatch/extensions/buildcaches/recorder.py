@@ -106,7 +106,7 @@ def record(
     tell(f"reading the index of {cache.address}")
     with CacheSource(cache, wants_graph=True) as source, open_recording(repository) as recording:
         known = _known(recording, cache.address)
-        work = _Work(recording, is_confirmed=is_confirmed)
+        work = _Work(recording, is_confirmed)
         for published in source.read(known):
             tell(f"comparing {published.tag or cache.address} with what was recorded")
             work.take(published)
@@ -124,18 +124,17 @@ def record(
         )
 
 
-class _Work:
+class _Work(Struct):
     """Writes the published specs as the files of a revision, tag by tag."""
 
-    def __init__(self, recording: Recording, *, is_confirmed: bool) -> None:
-        self._recording = recording
-        self._is_confirmed = is_confirmed
-        self._stacks: dict[str, frozenset[str]] = {}
-        self.counts: list[TagCounts] = []
-        self.held: list[HeldTag] = []
-        self.failed: list[Failed] = []
-        self.diagnostics: list[Diagnostic] = []
-        self.fresh: dict[str, Validator] = {}
+    recording: Recording
+    is_confirmed: bool
+    stacks: dict[str, frozenset[str]] = {}
+    counts: list[TagCounts] = []
+    held: list[HeldTag] = []
+    failed: list[Failed] = []
+    diagnostics: list[Diagnostic] = []
+    fresh: dict[str, Validator] = {}
 
     def take(self, published: Published | Failed) -> None:
         """Compare one tag with the newest revision, and write the documents that differ."""
@@ -144,32 +143,32 @@ class _Work:
             return
         self.diagnostics += published.diagnostics
         if published.tag:
-            before = self._recording.package_files(published.tag)
+            before = self.recording.package_files(published.tag)
             documents, counts = before.get(DOCUMENT, {}), published.specs.count()
-            if not self._is_confirmed and (reason := self._suspicion(published, counts, documents)):
+            if not self.is_confirmed and (reason := self._suspicion(published, counts, documents)):
                 self.held.append(HeldTag(published.tag, reason))
                 return
             new, changed, removed = self._write(published, documents, before.get(PACKAGE_GRAPH, {}))
             packages = len(published.specs.packages)
             self.counts.append(TagCounts(published.tag, counts[UNION_STACK], packages, new, changed, removed))
-            self._stacks[published.tag] = frozenset(published.stacks)
+            self.stacks[published.tag] = frozenset(published.stacks)
         if published.tag or not (self.held or self.failed):
             self.fresh |= published.fresh
 
     def commit(self, address: str, now: datetime) -> str | None:
         """Commit the revision and return its hash, or None if nothing differs from the newest revision."""
-        content = self._recording.file(TAGS_FILE)
+        content = self.recording.file(TAGS_FILE)
         before = read_tags_file(content) if content is not None else {}
-        stacks = {**before, **{tag: names - {UNION_STACK} for tag, names in self._stacks.items()}}
+        stacks = {**before, **{tag: names - {UNION_STACK} for tag, names in self.stacks.items()}}
         if stacks != before:
-            self._recording.write(TAGS_FILE, write_tags_file(stacks))
+            self.recording.write(TAGS_FILE, write_tags_file(stacks))
         different = [count for count in self.counts if count.is_different]
         subject = f"Record {len(different)} tags" if different else "Record stacks and dependency graphs"
         if len(different) == 1:
             subject = f"Record {different[0].tag}: {different[0].specs:,} specs of {different[0].packages:,} packages"
         details = [f"{c.tag}: {c.new} new, {c.changed} changed, {c.removed} removed documents" for c in different]
         message = "\n".join((subject, "", *details, "", f"CacheSource: {address}", ""))
-        return self._recording.commit(message, now)
+        return self.recording.commit(message, now)
 
     def _write(self, state: Published, documents: Mapping[str, str], graphs: Mapping[str, str]) -> tuple[int, int, int]:
         """Write the files of a tag that differ from the newest revision, and remove those of removed packages.
@@ -188,17 +187,17 @@ class _Work:
         vanished = documents.keys() - {*state.specs.packages}
         for name, gone in ((DOCUMENT, vanished), (PACKAGE_GRAPH, graphs.keys() - {*state.specs.packages})):
             for package in gone:
-                self._recording.remove(f"{CATALOGUE}/{state.tag}/{package}/{name}")
+                self.recording.remove(f"{CATALOGUE}/{state.tag}/{package}/{name}")
         path, content = f"{CATALOGUE}/{state.tag}/{TAG_GRAPH}", write_tag_graph(state.other_nodes)
-        if content != self._recording.file(path):
-            self._recording.write(path, content)
+        if content != self.recording.file(path):
+            self.recording.write(path, content)
         return new, changed, len(vanished)
 
     def _put(self, tag: str, package: str, name: str, content: bytes, before: Mapping[str, str]) -> bool:
         """Write a file of a package if its content differs from the object id in `before`; return whether it does."""
-        if before.get(package) == self._recording.id_of(content):
+        if before.get(package) == self.recording.id_of(content):
             return False
-        self._recording.write(f"{CATALOGUE}/{tag}/{package}/{name}", content)
+        self.recording.write(f"{CATALOGUE}/{tag}/{package}/{name}", content)
         return True
 
     def _suspicion(self, published: Published, has: Mapping[str, int], before: Mapping[str, str]) -> str:
@@ -211,7 +210,7 @@ class _Work:
             unread = "none of its records can be read, maybe because its form is newer"
             return unread if is_unread else "the index is empty"
         had: Counter[str] = Counter()
-        for content in self._recording.read(list(before.values())):
+        for content in self.recording.read(list(before.values())):
             if match := _COUNTS.search(content[: 2**16]):
                 had.update(msgspec.json.decode(match[1], type=dict[str, int]))
         lost = [

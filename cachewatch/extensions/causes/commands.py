@@ -82,10 +82,8 @@ def package_report(package: str, before: Side | None, after: Side, explanations:
     `before` is None if the first revision already had the package.
     """
     if before is None:
-        name = safe(package)
-        return WhyReport(
-            heading=f"{name}: was there in the first recorded revision; there is no predecessor to compare with."
-        )
+        said = "was there in the first recorded revision; there is no predecessor to compare with."
+        return WhyReport(heading=f"{safe(package)}: {said}")
     explained = tuple(one for one in explanations if one.predecessor is not None)
     rest, new = len(explained) - _MOST_SPECS, len(explanations) - len(explained)
     more = [f"... and {rest:,} more specs (--format json has all)"] if rest > 0 else []
@@ -122,40 +120,6 @@ def revisions_report(before: Side, after: Side, explained: Sequence[Explanation]
         are="rebuilt, in place of an older build or beside it",
         notes=tuple(notes),
     )
-
-
-def two_report(names: tuple[str, str], sides: Sequence[Side], explained_all: Sequence[Explanation]) -> WhyReport:
-    """Return the report on specs of the second of two tags that differ from those of the first."""
-    explained = tuple(one for one in explained_all if one.predecessor is not None)
-    others = sorted({safe(one.spec.name) for one in explained_all if one.predecessor is None})
-    notes = [] if explained else ["the specs of all packages that both have are equal"]
-    if others:
-        notes.append(
-            f"{number(len(explained_all) - len(explained), 'spec')} of packages that only {safe(names[1])} has: {listed(others)}"
-        )
-    return WhyReport(
-        heading=_heading(" -> ".join(names), *sides),
-        counted=explained,
-        are=f"of {safe(names[1])} with another hash than the specs of {safe(names[0])} that share most dependencies with them",
-        notes=tuple(notes),
-    )
-
-
-def specs_report(step: GraphStep, explanation: Explanation) -> WhyReport:
-    """Return the report on the differences between two specs that were named by hash."""
-    assert explanation.predecessor is not None
-    sides, stacks = [], []
-    for graph, spec in ((step.before, explanation.predecessor), (step.after, explanation.spec)):
-        document = graph.document(spec.name)
-        signature = dict(document.specs.items())[spec.hash] if document else None
-        sides.append(f"{short(spec)} in {safe(graph.tag)} at {graph.commit[:SHORT]}")
-        stacks.append(listed([*map(safe, signature.stacks if signature else ())] or ["none"]))
-    stacks_text = " -> ".join(dict.fromkeys(stacks))
-    is_same = set(explanation.paths) == {NOT_RECORDED}
-    but = "hash" if stacks[0] == stacks[1] else "hash and the stacks"
-    same = [f"the documents say the same of both, except for the {but}"] if is_same else []
-    notes = (*same, *cause_lines(explanation.paths), f"stacks {stacks_text}")
-    return WhyReport(heading=" -> ".join(sides), notes=tuple(f"  {line}" for line in notes))
 
 
 def _difference(explanation: Explanation) -> str:
@@ -243,24 +207,8 @@ def _heading(name: str, before: Side, after: Side) -> str:
     return "  ".join(filter(None, (safe(name), days(before.time, after.time), revisions)))
 
 
-SCHEMA = "cachewatch.impact/1"
-
 _NO_STACK = "(no stack)"
 _MOST_PACKAGES = 40
-
-
-def impact_json(asked: str, impact: Impact) -> bytes:
-    """Return the dependents of a package as a JSON object; `asked` is the package as the user named it."""
-    values = {
-        "schema": SCHEMA,
-        "asked": asked,
-        "hashes": impact.asked,
-        "specs": impact.specs,
-        "of_specs": impact.of_specs,
-        "stacks": [{"stack": s or None, "specs": n, "packages": p} for s, (n, p) in impact.stacks.items()],
-        "packages": [{"name": p, "specs": n, "direct": p in impact.direct} for p, n in impact.packages.items()],
-    }
-    return encode(values) + b"\n"
 
 
 def impact_tables(asked: str, where: str, impact: Impact) -> list[Table]:
@@ -385,9 +333,20 @@ def _of_two(repository: Repository, texts: tuple[str, str], rev: str, tag: str) 
     tag = revision.tag or tag
     tree_of(repository, revision, tag)
     step, explanation = explain_two(repository, revision, tag, texts)
+    assert explanation.predecessor is not None
     _require_graphs(step, ())
-    values = partial(explained_json, explanation.spec.name, [explanation], is_recorded=step.is_recorded)
-    return values, specs_report(step, explanation)
+    sides, stacks = [], []
+    for graph, spec in ((step.before, explanation.predecessor), (step.after, explanation.spec)):
+        document = graph.document(spec.name)
+        signature = document.specs[spec.hash] if document else None
+        sides.append(f"{short(spec)} in {safe(graph.tag)} at {graph.commit[:SHORT]}")
+        stacks.append(listed([*map(safe, signature.stacks if signature else ())] or ["none"]))
+    but = "hash" if stacks[0] == stacks[1] else "hash and the stacks"
+    is_same = set(explanation.paths) == {NOT_RECORDED}
+    notes = [f"the documents say the same of both, except for the {but}"] if is_same else []
+    notes += [*cause_lines(explanation.paths), f"stacks {' -> '.join(dict.fromkeys(stacks))}"]
+    report = WhyReport(heading=" -> ".join(sides), notes=tuple(f"  {line}" for line in notes))
+    return partial(explained_json, explanation.spec.name, [explanation], is_recorded=step.is_recorded), report
 
 
 def _of_all(repository: Repository, names: tuple[str, str], tag: str) -> _Answer:
@@ -400,12 +359,22 @@ def _of_all(repository: Repository, names: tuple[str, str], tag: str) -> _Answer
     explained = list(step.explain_packages(lambda _: True))
     _require_graphs(step, explained)
     sides = [each.side(each.tag or tag) for each in (older, newer)]
-    if before[1] != after[1]:
-        counted = [one for one in explained if one.predecessor is not None]
-        report = two_report((before[1], after[1]), sides, explained)
-    else:
+    if before[1] == after[1]:
         counted = [one for one in explained if one.is_match]
         report = revisions_report(sides[0], sides[1], explained)
+    else:
+        counted = [one for one in explained if one.predecessor is not None]
+        first, second = safe(before[1]), safe(after[1])
+        notes = [] if counted else ["the specs of all packages that both have are equal"]
+        if others := [safe(one.spec.name) for one in explained if one.predecessor is None]:
+            of_packages = f"of packages that only {second} has: {listed(sorted({*others}))}"
+            notes.append(f"{number(len(others), 'spec')} {of_packages}")
+        report = WhyReport(
+            heading=_heading(f"{before[1]} -> {after[1]}", *sides),
+            counted=tuple(counted),
+            are=f"of {second} with another hash than the specs of {first} that share most dependencies with them",
+            notes=tuple(notes),
+        )
     return partial(night_json, counted, is_recorded=step.is_recorded), report
 
 
@@ -429,12 +398,20 @@ def impact(*, package: str, rev: str, tag: str, repo: str | None, format_: str, 
         revision = resolve(repository, rev)
         tree_of(repository, revision, tag)
         dependents = recorded_impact(RecordedGraph(repository, revision.commit, tag), package)
-    where = f"{tag} at {revision.commit[:7]}"
     if format_ == "json":
-        write([impact_json(package, dependents)], output)
+        values = {
+            "schema": "cachewatch.impact/1",
+            "asked": package,
+            "hashes": dependents.asked,
+            "specs": dependents.specs,
+            "of_specs": dependents.of_specs,
+            "stacks": [{"stack": s or None, "specs": n, "packages": p} for s, (n, p) in dependents.stacks.items()],
+            "packages": [
+                {"name": p, "specs": n, "direct": p in dependents.direct} for p, n in dependents.packages.items()
+            ],
+        }
+        write([encode(values), b"\n"], output)
         return
-    parts = [
-        b"".join(write_table(table, format_, palette(output), width()))
-        for table in impact_tables(package, where, dependents)
-    ]
+    tables = impact_tables(package, f"{tag} at {revision.commit[:7]}", dependents)
+    parts = [b"".join(write_table(table, format_, palette(output), width())) for table in tables]
     write([b"\n".join(parts)], output, is_for_people=format_ == "text")

@@ -57,11 +57,24 @@ class Past:
 
     def alternative(self, hashes: Collection[str]) -> Alternative | None:
         """Return the snapshot that now has most of the given hashes, or None if none has any."""
-        return self._asked(lambda index: _alternative(index, hashes))
+
+        def find(index: Index) -> Alternative | None:
+            found = find_best(index, hashes, takes_tag=is_snapshot).snapshots
+            return next((Alternative(one.tag, one.found, one.of) for one in found if one.is_current), None)
+
+        return self._asked(find)
 
     def until(self, package: str, tag: str, chooses: Callable[[str, Signature], object]) -> str | None:
         """Return the day since which a tag no longer has any of the chosen specs of a package; None if it has one, or never had."""
-        return self._asked(lambda index: _until(index, package, tag, chooses))
+
+        def find(index: Index) -> str | None:
+            query = "SELECT build, stacks, coalesce(last, ?) FROM interval WHERE package = ? AND tag = ? AND first <= ?"
+            values = (OPEN, index.id_of("package", package), index.id_of("tag", tag), index.newest)
+            rows = index.rows(query, values)
+            end = max((end for *ids, end in rows if chooses("", index.signature(*ids))), default=OPEN)
+            return (index.point(end).time or "")[:10] if end <= index.newest else None
+
+        return self._asked(find)
 
     def _asked(self, ask: Callable[[Index], _Answer | None]) -> _Answer | None:
         if self._index is None:
@@ -93,14 +106,6 @@ def open_past(repository: Repository, log: Log | None) -> Past | None:
         return None
 
 
-def _until(index: Index, package: str, tag: str, chooses: Callable[[str, Signature], object]) -> str | None:
-    query = "SELECT build, stacks, coalesce(last, ?) FROM interval WHERE package = ? AND tag = ? AND first <= ?"
-    values = (OPEN, index.id_of("package", package), index.id_of("tag", tag), index.newest)
-    ends = (end for build, stacks, end in index.rows(query, values) if chooses("", index.signature(build, stacks)))
-    end = max(ends, default=OPEN)
-    return (index.point(end).time or "")[:10] if end <= index.newest else None
-
-
 def _stay(index: Index, line: Line, before: Side, after: Side) -> Stay | None:
     number, end = _number(index, before), _number(index, after)
     if number is None or not before.tag:
@@ -127,11 +132,6 @@ def _stay(index: Index, line: Line, before: Side, after: Side) -> Stay | None:
         days=days if days and days > 0 else None,
         is_least=not is_over,
     )
-
-
-def _alternative(index: Index, hashes: Collection[str]) -> Alternative | None:
-    found = find_best(index, hashes, takes_tag=is_snapshot).snapshots
-    return next((Alternative(one.tag, one.found, one.of) for one in found if one.is_current), None)
 
 
 def _number(index: Index, side: Side) -> int | None:

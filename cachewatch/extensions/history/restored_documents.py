@@ -31,9 +31,12 @@ _THERE = """
         ORDER BY step.revision DESC LIMIT 1
     ) FROM document d JOIN package ON package.id = d.package WHERE tag = :tag
 """
-_STEPS = """
-    SELECT revision, package, compilers_differ, there FROM step
+# Facts that the index records of a revision of a document, besides added and removed specs.
+_NOTED = """
+    SELECT revision, name, compilers_differ, there, 0 FROM step JOIN package ON id = package
     WHERE tag = :tag AND revision > :number AND revision <= :newest
+    UNION ALL SELECT baseline, name, 0, 1, 1 FROM document JOIN package ON id = package
+    WHERE tag = :tag AND baseline > :number
 """
 # Of documents whose first versions, or all, could not be read: the revisions of the first and the first readable version.
 _UNREAD = """
@@ -60,12 +63,7 @@ class DocumentChange(NamedTuple):
     is_baseline: bool  # its specs were added in this revision or before
 
 
-class _Noted(NamedTuple):
-    """Facts that the index records of a revision of a document, besides added and removed specs."""
-
-    compilers_differ: bool
-    is_there: bool
-    is_baseline: bool
+_Part = tuple[int, int, bytes | str]  # the build, the set of stacks and the packed hashes of an interval
 
 
 _EVERYTHING = Selection()
@@ -116,14 +114,10 @@ class TagStates:
         self._names: Mapping[int, str] = dict(index.rows("SELECT id, name FROM package"))
         self._values = {"tag": index.id_of("tag", tag), "number": number, "newest": index.newest}
         self._unread = [span for name, *span in index.rows(_UNREAD, self._values) if wanted(name)]
-        self._noted: defaultdict[int, dict[str, _Noted]] = defaultdict(dict)
-        for revision, package, differ, there in index.rows(_STEPS, self._values):
-            self._noted[revision][self._names[package]] = _Noted(bool(differ), bool(there), is_baseline=False)
-        baselines = "SELECT baseline, package FROM document WHERE tag = :tag AND baseline > :number"
-        for revision, package in index.rows(baselines, self._values):
-            self._noted[revision][self._names[package]] = _Noted(
-                compilers_differ=False, is_there=True, is_baseline=True
-            )
+        # By revision and package: whether compilers differ, there is a document, and it is a baseline.
+        self._noted: defaultdict[int, dict[str, tuple[int, int, int]]] = defaultdict(dict)
+        for revision, package, *facts in index.rows(_NOTED, self._values):
+            self._noted[revision][package] = tuple(facts)
 
     def count(self) -> int:
         """Return the number of documents in the current revision, including unreadable ones."""
@@ -140,10 +134,9 @@ class TagStates:
         self.number += 1
         noted = self._noted.pop(self.number, {})
         ended, began = (self._parts(column) for column in ("last", "first"))
-        packages = sorted(filter(self._wanted, noted.keys() | ended.keys() | began.keys()))
         return [
             self._change(package, ended.get(package, ()), began.get(package, ()), noted.get(package))
-            for package in packages
+            for package in sorted(filter(self._wanted, noted.keys() | ended.keys() | began.keys()))
         ]
 
     def advance_and_compare(
@@ -205,22 +198,19 @@ class TagStates:
         documents = (_of_held(name, found) for name, found in held if name in self.packages and name not in changed)
         return {document.package: document.specs.counts for document in documents}
 
-    def _parts(self, column: str) -> Mapping[str, list[tuple[int, int, bytes | str]]]:
+    def _parts(self, column: str) -> Mapping[str, list[_Part]]:
         """Return the intervals that begin (`column` "first") or end ("last") in the current revision, by package."""
         query = f"SELECT package, build, stacks, hashes FROM interval WHERE {column} = :number AND +tag = :tag"  # noqa: S608
-        parts: defaultdict[str, list[tuple[int, int, bytes | str]]] = defaultdict(list)
+        parts: defaultdict[str, list[_Part]] = defaultdict(list)
         for package, *part in self._index.rows(query, {**self._values, "number": self.number}):
             parts[self._names[package]].append(tuple(part))
         return parts
 
     def _change(
-        self,
-        package: str,
-        ended: Iterable[tuple[int, int, bytes | str]],
-        began: Iterable[tuple[int, int, bytes | str]],
-        noted: _Noted | None,
+        self, package: str, ended: Iterable[_Part], began: Iterable[_Part], noted: tuple[int, int, int] | None
     ) -> DocumentChange:
         before = self._document(package) if package in self.packages else None
+        compilers_differ, is_there, is_baseline = noted or (0, before is not None, 0)
         specs = dict(before.specs.items()) if before else {}
         for _, _, hashes in ended:
             for key in _keys(hashes):
@@ -228,17 +218,17 @@ class TagStates:
         for build, stacks, hashes in began:
             specs.update(dict.fromkeys(_keys(hashes), self._index.signature(build, stacks)))
         after = None
-        if noted.is_there if noted else before is not None:
+        if is_there:
             # The index knows where the two differ in how they write compilers, which is all that law 1 asks.
             was_new = before is None or before.compiler_form is CompilerForm.NEW
-            differ = noted is not None and noted.compilers_differ
-            after = document_of(package, specs, CompilerForm.NEW if was_new is not differ else CompilerForm.OLD)
+            is_new = was_new is not bool(compilers_differ)
+            after = document_of(package, specs, CompilerForm.NEW if is_new else CompilerForm.OLD)
             self._documents[package] = after
             self.packages.add(package)
         else:
             self._documents.pop(package, None)
             self.packages.discard(package)
-        return DocumentChange(package, before, after, noted is not None and noted.is_baseline)
+        return DocumentChange(package, before, after, bool(is_baseline))
 
     def _document(self, package: str) -> Document:
         if package not in self._documents:

@@ -9,11 +9,12 @@ from typing import NamedTuple
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.extensions.site.list_pages_and_search_index import revision_path
 from cachewatch.extensions.site.package_histories import (
+    ATTENTION,
+    NEWS,
     NewVersion,
     Revisions,
     RevisionStory,
     TagHistory,
-    Tone,
     Totals,
     lost_by,
     page,
@@ -71,7 +72,7 @@ def latest_card(catalogue: SiteContents) -> View:
     n = next((n for n in range(len(stories) - 1, 0, -1) if stories[n].facts), 0)
     return _card(
         "Latest revision" if n == len(stories) - 1 else f"Latest change, {revisions[n].calendar_day}",
-        [CardLine(fact.text, tone=fact.tone.value) for fact in stories[n].facts],
+        [CardLine(fact.text, tone=fact.tone) for fact in stories[n].facts],
         _MOST_LINES,
         "Nothing has changed since the first revision.",
         Link("All of this revision", revision_path(revisions[n].revision)) if n else None,
@@ -105,7 +106,7 @@ def _unusual(past: TagHistory, totals: Totals) -> Iterator[CardLine]:
 
     def of_stack(stack: str, text: str, revision: int) -> CardLine:
         link = Link(stack_text(stack), page("stack", stack))
-        return CardLine(f"{text} since {days[revision]}", link, Tone.ATTENTION.value)
+        return CardLine(f"{text} since {days[revision]}", link, ATTENTION)
 
     fallen = _fallen(totals)
     for stack, (text, since) in fallen.items():
@@ -123,7 +124,7 @@ def _unusual(past: TagHistory, totals: Totals) -> Iterator[CardLine]:
                     lost[stack, revision].append(history.package)
         elif last in lately:
             link = package_link(history.package, "")
-            yield CardLine(f"was removed on {days[last]}", link, Tone.ATTENTION.value)
+            yield CardLine(f"was removed on {days[last]}", link, ATTENTION)
     for (stack, revision), packages in sorted(lost.items(), key=lambda item: (-len(item[1]), item[0])):
         yield of_stack(stack, f"has no build of {names(packages)}", revision)
     count, specs = totals.unreferenced[-1], totals.specs[-1]
@@ -144,7 +145,7 @@ def versions_card(catalogue: SiteContents) -> View:
     for new in reversed(versions.values()):
         after = shown(new.after, 40)
         text = f"{shown(new.before, 40)} -> {after} {new.where}" if new.before else f"{after}, new package"
-        lines.append(CardLine(text.rstrip(), package_link(new.package, ""), Tone.NEWS.value))
+        lines.append(CardLine(text.rstrip(), package_link(new.package, ""), NEWS))
     title = f"New versions in the {f'week to {newest.calendar_day}' if newest.time else 'last week'}"
     return _card(title, lines, _MOST_VERSIONS, "No package has a new version.", Link("All revisions", "revisions.html"))
 

@@ -10,7 +10,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from enum import StrEnum
 from itertools import accumulate
 
 from msgspec import Struct
@@ -203,29 +202,21 @@ def step_of(number: int, change: PackageChange, *, is_gone: bool, is_baseline: b
         {(stack, version) for s in side.counts for stack in s.stacks for version in s.versions}
         for side in (change.specs_before, change.specs_after)
     )
+    gained: Counter[str] = Counter()
+    for specs, sign in ((change.specs_before, -1), (change.specs_after, 1)):
+        for signature, count in specs.counts.items():
+            for stack in signature.stacks or (NO_STACK,):
+                gained[stack] += sign * count
     return PackageStep(
         revision=number,
         specs=change.counts.after,
         counts={} if is_baseline else {name: n for name in _COUNTED if (n := getattr(change.counts, name))},
-        stacks=_differences(change),
+        stacks={stack: count for stack, count in gained.items() if count},
         added=tuple(sorted(new - old)),
         removed=tuple(sorted(old - new)),
         is_gone=is_gone,
         is_baseline=is_baseline,
     )
-
-
-def _differences(change: PackageChange) -> Mapping[str, int]:
-    """Return how many specs each stack gained or lost; NO_STACK stands for specs that no stack builds."""
-    gained: Counter[str] = Counter()
-    for side, sign in ((change.added_hashes, 1), (change.removed_hashes, -1)):
-        for signature, count in side.counts.items():
-            for stack in signature.stacks or (NO_STACK,):
-                gained[stack] += sign * count
-    for kept in change.restacked:
-        gained.update(kept.after.stacks or (NO_STACK,))
-        gained.subtract(kept.before.stacks or (NO_STACK,))
-    return {stack: count for stack, count in gained.items() if count}
 
 
 def present_of(held: Iterable[HeldSpecs], *, has_builds: bool = False) -> Present:
@@ -305,16 +296,9 @@ _MARKED = (
 )
 
 
-class Tone(StrEnum):
-    """How pages colour a change: bad news, something new, another change, or routine."""
-
-    ATTENTION = "attention"
-    NEWS = "news"
-    CHANGED = "changed"
-    ROUTINE = "routine"
-
-
-_TONES = {Severity.ATTENTION: Tone.ATTENTION, Severity.NEWS: Tone.CHANGED, Severity.ROUTINE: Tone.ROUTINE}
+# How pages colour a change: bad news, something new, another change, or routine; these are classes of site.css.
+ATTENTION, NEWS, CHANGED, ROUTINE = "attention", "news", "changed", "routine"
+_TONES = {Severity.ATTENTION: ATTENTION, Severity.NEWS: CHANGED, Severity.ROUTINE: ROUTINE}
 # Kinds of statements about something that was not there before.
 _ADDING = frozenset(
     {
@@ -329,15 +313,15 @@ _ADDING = frozenset(
 )
 
 
-def tone_of(kind: StatementKind, severity: Severity) -> Tone:
+def tone_of(kind: StatementKind, severity: Severity) -> str:
     """Return the tone of a statement of this kind and severity."""
-    return Tone.NEWS if kind in _ADDING else _TONES[severity]
+    return NEWS if kind in _ADDING else _TONES[severity]
 
 
 class FactInWords(Struct, frozen=True, array_like=True):
     """One change in words, with its tone."""
 
-    tone: Tone
+    tone: str
     text: str
 
 
@@ -386,11 +370,8 @@ def _facts(statements: Sequence[Statement]) -> Iterator[FactInWords]:
     """Yield the statements in words, the most important first."""
     for clause in clauses_of_statements(statements):
         tone = tone_of(clause.statement.kind, clause.statement.severity)
-        is_harmless = tone is Tone.ATTENTION and clause.first.rank is Rank.HARMLESS
-        yield FactInWords(
-            Tone.CHANGED if is_harmless else tone,
-            _bounded(clause.line),
-        )
+        is_harmless = tone == ATTENTION and clause.first.rank is Rank.HARMLESS
+        yield FactInWords(CHANGED if is_harmless else tone, _bounded(clause.line))
 
 
 def _bounded(text: str) -> str:

@@ -50,10 +50,8 @@ from cachewatch.git.tags_and_documents import stacks_of, tags_of
 from cachewatch.git.trees import folders
 from cachewatch.report.diff_blocks_and_colours import Requested
 from cachewatch.report.diff_formats import read_report
-from cachewatch.runtime.worker import in_processes
 from cachewatch.sources.before_and_after import open_comparison
 
-_REVISIONS_AT_ONCE = 32
 _DAY = 86400
 
 
@@ -128,10 +126,6 @@ def read(repository: Repository, index: Index, planned: Plan, known: SiteContent
     return _Reading(repository, index, planned, known).read(jobs)
 
 
-# The changes of one revision: a step for each changed package, and the report; None for the first revision of the site.
-_RevisionChanges = tuple[list[tuple[str, PackageStep]], Report | None]
-
-
 class _Reading:
     """Reads the revisions of a site from the index, after those of the last build; numbers are the index's."""
 
@@ -143,22 +137,24 @@ class _Reading:
         rows = index.rows('SELECT "commit", time FROM revision WHERE n <= ? ORDER BY n', (self._until,))
         self._chain = [DatedRevision(c, None if time is None else commit_time(str(time))) for c, time in rows]
         self._revisions = tuple(self._chain[self._begin :])
-        self._known = known if known and self._is_of_same(known) else None
-
-    def _is_of_same(self, known: SiteContents) -> bool:
-        """Tell whether the last build can be continued: same tag, packages, version and earlier revisions."""
-        asked = known.by, known.asked, known.past.tag, known.past.revisions
-        return asked == (__version__, self._packages.patterns, self._tag, self._revisions[: len(known.stories)])
+        # The last build can be continued if it has the same tag, packages, version and earlier revisions.
+        same = known and (known.by, known.asked, known.past.tag) == (__version__, self._packages.patterns, self._tag)
+        if known is None or not same or known.past.revisions != self._revisions[: len(known.stories)]:
+            known = SiteContents(past=TagHistory(tag=self._tag, revisions=(), packages=()), stories=())
+        self._known = known
 
     def read(self, jobs: int) -> SiteContents:
         """Combine the data of the last build with the new revisions."""
         known = self._known
-        stories = list(known.stories) if known else []
-        steps = {one.package: list(one.steps) for one in known.past.packages} if known else {}
-        causes = dict(known.causes) if known else {}
-        for number, (package_steps, report) in enumerate(self._changes(len(stories), jobs), len(stories)):
-            for package, step in package_steps:
-                steps.setdefault(package, []).append(step)
+        stories = list(known.stories)
+        steps = {one.package: list(one.steps) for one in known.past.packages}
+        causes = dict(known.causes)
+        states = TagStates(self._index, self._tag, self._begin + max(len(stories) - 1, 0), self._packages)
+        for number in range(len(stories), len(self._revisions)):
+            changes, report = self._changes(states, is_first=not number)
+            for document, change in changes:
+                step = step_of(number, change, is_gone=document.after is None, is_baseline=document.is_baseline)
+                steps.setdefault(document.package, []).append(step)
             explained = _with_causes(self._repository, report, number, causes) if report else None
             stories.append(story_of(explained) if explained else RevisionStory())
         lasts = {tag: last_changes(self._index, tag, self._until) for tag in (self._tag, *self._others)}
@@ -171,7 +167,7 @@ class _Reading:
         packages = tuple(self._histories(steps, lasts[self._tag]))
         tags: dict[str, tuple[str, Mapping[str, Present]]] = {}
         for tag in self._others:
-            tags[tag] = known.tags.get(tag, ("", {})) if known else ("", {})
+            tags[tag] = known.tags.get(tag, ("", {}))
             if not changed[tag] or changed[tag] != tags[tag][0]:
                 held = held_at(self._index, tag, self._until)
                 there = sorted(filter(self._packages, packages_at(self._index, tag, self._until)))
@@ -193,7 +189,7 @@ class _Reading:
         if newest := next(snapshots, None):
             before.setdefault(self._tag, newest)
         for tag, base in before.items():
-            move = self._known.moves.get(tag) if self._known else None
+            move = self._known.moves.get(tag)
             if move is None or not changed[tag] or (move.before, *move.changed) != (base, changed[base], changed[tag]):
                 move = TagMove(base, (changed[base], changed[tag]), self._compared(base, tag, jobs))
             yield tag, move
@@ -211,48 +207,19 @@ class _Reading:
             (changeset,) = changesets(comparison, selection, NoCollector, jobs=jobs)
             return story_of(read_report(changeset, Requested(most=0, wants=lambda _: True)))
 
-    def _changes(self, start: int, jobs: int) -> Iterator[_RevisionChanges]:
-        """Yield the changes by each revision, beginning with number `start` of the site."""
-        numbers = range(self._begin + start, self._until + 1)
-        runs = [numbers[n : n + _REVISIONS_AT_ONCE] for n in range(0, len(numbers), _REVISIONS_AT_ONCE)]
-        enough = jobs if len(runs) > 1 else 1
-
-        def make_work() -> Callable[[Sequence[int]], list[_RevisionChanges]]:
-            index = self._index if enough == 1 else Index(self._index.path)
-            index.number_of(self._chain[-1].revision)  # a force-push may have taken it out meanwhile
-            repository = self._repository if enough == 1 else self._repository.reopened()
-            states: list[TagStates] = []
-
-            def work(run: Sequence[int]) -> list[_RevisionChanges]:
-                if not states or states[0].number != run[0] - 1:
-                    states[:] = [TagStates(index, self._tag, max(run[0] - 1, self._begin), self._packages)]
-                return [self._revision(states[0], number, repository) for number in run]
-
-            return work
-
-        for told in in_processes(make_work, runs, enough):
-            yield from told
-
-    def _revision(self, states: TagStates, number: int, repository: Repository) -> _RevisionChanges:
-        changes: Iterable[tuple[DocumentChange, PackageChange]]
-        if number == self._begin:
-            changes, report = compared(states.begin(), self._tag), None
-        else:
-            changes, report = states.advance_and_compare(
-                stacks_of=lambda commit: stacks_of(repository, Revision(commit, commit, None, None)).get(self._tag)
-            )
-        steps = [
-            (
-                document.package,
-                step_of(number - self._begin, change, is_gone=document.after is None, is_baseline=document.is_baseline),
-            )
-            for document, change in changes
-        ]
-        return steps, report
+    def _changes(
+        self, states: TagStates, *, is_first: bool
+    ) -> tuple[Iterable[tuple[DocumentChange, PackageChange]], Report | None]:
+        """Return the changes of the next revision, and their report; the first revision of the site has none."""
+        if is_first:
+            return compared(states.begin(), self._tag), None
+        return states.advance_and_compare(
+            stacks_of=lambda commit: stacks_of(self._repository, Revision(commit, commit, None, None)).get(self._tag)
+        )
 
     def _histories(self, steps: Mapping[str, Sequence[PackageStep]], last: LastChanges) -> Iterator[PackageHistory]:
         """Yield the history of each package; for an unchanged package, it is that of the last build."""
-        known = {one.package: one for one in self._known.past.packages} if self._known else {}
+        known = {one.package: one for one in self._known.past.packages}
         unread = {one[0]: one[1] for one in last.unread if one[1] >= self._begin and self._packages(one[0])}
         for package in sorted(steps.keys() | unread.keys()):
             own = tuple(steps.get(package, ()))

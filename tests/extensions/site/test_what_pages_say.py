@@ -131,7 +131,7 @@ def test_only_what_is_added_is_marked_as_new(tmp_path: Path) -> None:
     }
     found = read_site(history(tmp_path / "r.git", catalogue(before), catalogue(after)))
 
-    assert {fact.text.split()[0]: fact.tone.value for fact in found.stories[1].facts} == {
+    assert {fact.text.split()[0]: fact.tone for fact in found.stories[1].facts} == {
         "gone": "attention",
         "lost": "attention",
         "kept": "changed",
