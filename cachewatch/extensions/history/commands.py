@@ -201,7 +201,7 @@ def best(*, lockfile: Path, tag: str | None, pin: bool, mirror: str | None, **as
             f"in {f'a tag {tag}' if tag else 'an indexed tag'} (up to {answer.indexed.revision[:10]})"
         )
     if pin:
-        said = _pin(answer, mirror or _known_mirror(asked["repo"]), is_chosen=tag is not None)
+        said = _pin(answer, mirror, asked["repo"], is_chosen=tag is not None)
         write([f"{said}\n".encode()], asked["output"])
         return
     write_answer(answer, partial(snapshots_table, answer), asked)
@@ -219,14 +219,14 @@ def _known_mirror(repo: str | None) -> str:
     return mirror
 
 
-def _pin(answer: BestSnapshots, mirror: str, *, is_chosen: bool) -> str:
+def _pin(answer: BestSnapshots, mirror: str | None, repo: str | None, *, is_chosen: bool) -> str:
     """Return the command that adds the best tag usable now to Spack's mirrors.
 
     The tag must never change, judged by its name, unless the user chose it (`is_chosen`).
     """
     for snapshot in answer.snapshots:
         if snapshot.is_current and (is_chosen or not tag_names.is_mutable(snapshot.tag)):
-            url = mirror.replace("{tag}", snapshot.tag)
+            url = (mirror or _known_mirror(repo)).replace("{tag}", snapshot.tag)
             return f"spack mirror add {quote(snapshot.tag)} {quote(url)}  # {snapshot.found} of {snapshot.of} binaries"
     best = answer.snapshots[0]
     had = f"{best.tag} {'has' if best.is_current else 'had'} {best.found} of {best.of} at {best.revision[:10]}"
