@@ -313,7 +313,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return explained
 
     def left(self, bases: Bases) -> Iterator[tuple[tuple[str, str, Need], Resolution]]:
-        """Yield the present state of the builds in open actions, by source, tag and build; stacks do not matter."""
+        """Yield the present state of the builds in open actions, by source, tag and build."""
         tasks = [
             one.task for one in self.state.remembered.actions if one.task is not None and one.stream == self.stream.name
         ]

@@ -230,3 +230,47 @@ def test_what_lock_files_name_may_be_gone_though_nothing_is_missed(tmp_path: Pat
     body = mail(digest_of(week(tmp_path / "stack", whole, without(whole, "cuda")), silenced=()))[1]
     assert "6 of these specs are built by no stack any more" in " ".join(body.split())
     assert body.startswith("Nothing to do now; re-concretize older lock files before the next install.")
+
+
+def test_lock_files_of_what_equal_builds_replaced_are_outdated(tmp_path: Path) -> None:
+    """Nothing is missed, but a lock file names the hash that is gone: of a place, a machine, and a stack."""
+    cray = record(2, stacks=["cray"])
+    for name, before, after in (
+        ("place", {"zlib": [record(1), cray]}, {"zlib": [cray]}),
+        ("machine", {"zlib": [record(1), record(3, os="rhel8"), cray | {"os": "rhel8"}]}, None),
+        ("stack", many(1, 6, stacks=["rocm", "root"]), many(31, 6, stacks=["cray"])),
+    ):
+        last = after or {"zlib": [before["zlib"][0], before["zlib"][2]]}
+        both = before if name != "stack" else {key: [*found, *last[key]] for key, found in before.items()}
+        body = mail(digest_of(week(tmp_path / name, many(100, 10) | both, many(100, 10) | last), silenced=()))[1]
+        assert body.startswith("Nothing to do now; re-concretize older lock files before the next install."), name
+
+
+def test_machines_and_stacks_are_named_in_advice(tmp_path: Path) -> None:
+    """Targets of a system once, and three of many; stacks likewise."""
+    rest, rhel = many(100, 5), {"os": "rhel8"}
+    for targets, said in (
+        (("x86_64_v3", "zen4"), "for ubuntu22.04 (x86_64_v3, zen4)"),
+        (("x86_64_v3", "x86_64_v4", "zen3", "zen4"), "for ubuntu22.04 (x86_64_v3, x86_64_v4, zen3) and 1 more"),
+    ):
+        kept = [record(20 + n, target=target, **rhel) for n, target in enumerate(targets)]
+        lost = [record(n, target=target) for n, target in enumerate(targets)]
+        states = (rest | {"zlib": found} for found in (kept + lost, kept))
+        assert f"If you use zlib {said}: keep it" in mail(digest_of(week(tmp_path / f"{len(targets)}", *states)))[1]
+    old, new = (
+        [record(10 * place + n, versions=[version], stacks=[f"s{n}"]) for n in range(5)]
+        for place, version in ((1, "2.0"), (2, "1.9"))
+    )
+    other = record(9, versions=["2.0"], stacks=["s5"])
+    body = mail(digest_of(week(tmp_path / "stacks", rest | {"zlib": [*old, other]}, rest | {"zlib": [*new, other]})))[1]
+    assert "If you use zlib for s0, s1, s2 and 2 more: keep it" in body
+
+
+def test_a_version_that_stays_is_not_said_to_be_removed(tmp_path: Path) -> None:
+    """Some of its builds went, from a place that has others or from another place."""
+    both = [
+        record(n, versions=[v], stacks=[s]) for n, (v, s) in enumerate((v, s) for v in ("0.3", "0.4") for s in "ab")
+    ]
+    new = [record(10, versions=["0.5"], stacks=["a"]), record(11, versions=["0.5"], stacks=["b"])]
+    body = mail(digest_of(week(tmp_path, {"zlib": both}, {"zlib": [*both[1:3], *new]})))[1]
+    assert "zlib 0.4 -> 0.5 (0.3 stays in b, 0.4 stays in a) 2 of 2 stacks" in body

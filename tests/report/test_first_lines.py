@@ -13,6 +13,8 @@ from cachewatch.core.advice.waits_and_reminders import OpenAction, Remembered
 from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.core.model import Kind
 from cachewatch.core.statement_kinds import Statement, StatementKind
+from cachewatch.report.digests.body_and_table import lacked
+from cachewatch.report.words_file import words
 
 
 def test_it_is_said_that_no_cause_is_known(tmp_path: Path) -> None:
@@ -87,8 +89,8 @@ def test_a_copy_comes_after_re_concretizing(tmp_path: Path) -> None:
     unbuilt = {name: [one | {"stacks": ["root"]} for one in found] for name, found in rocm.items()}
     rendered, body = mail(digest_of(week(tmp_path, rocm | old, unbuilt | new), silenced=()))
     assert (
-        "If you use one of p000, p001, p002, 3 more for x86_64_v3: require them (versions in the commands), re-concretize, "
-        "install, then copy them from develop" in body
+        "If you use one of p000, p001, p002, p003, p004, p005 for x86_64_v3: require it (version in the commands), "
+        "re-concretize, install, and copy it from develop" in body
     )
     block = [
         "OWN=  # folder or URL of a mirror of your own",
@@ -281,3 +283,35 @@ def test_a_block_that_is_not_filled_in_runs_nothing(tmp_path: Path) -> None:
             ["bash", "-c", block.replace("OWN=", own, 1)], check=False, capture_output=True, text=True, env=env
         )
         assert said.stdout.count("ran") == ran, said.stderr
+
+
+def test_blocks_of_which_one_is_run_are_said_to_be_a_choice(tmp_path: Path) -> None:
+    """Who is pinned moves or stays; the mirror of their own is added once."""
+    tag = week(tmp_path, {"zlib": [record(1)]}, {"zlib": [record(2, versions=["1.1"])]})
+    pin = Pinned(tag="develop-2026-09-06", source="public", newest="develop-2026-09-27", statements=tag.statements)
+    rendered, body = mail(digest_of(tag, pinned=(pin,)))
+    assert "Commands In the folder of your environment, the block that is for you: " in body
+    either, choice, stay = rendered.text.partition(
+        "    # or stay on develop-2026-09-06, and copy what you use of it:\n"
+    )
+    assert choice
+    assert "    # either move to develop-2026-09-27:\n    (set -e" in either
+    assert (
+        "    # copy it; leave out the next line if you added it already:\n    spack -e . mirror add --unsigned own"
+        in stay
+    )
+    assert "in this order" not in rendered.text
+
+
+def test_what_no_stack_builds_is_named_whole(tmp_path: Path) -> None:
+    """By the names readers know whether they are concerned; a new snapshot that lacks it names the stack and the count."""
+    names = [f"q{n}" for n in range(11)]
+    before = many(100, 5) | {name: [record(n, stacks=["rocm", "root"])] for n, name in enumerate(names)}
+    after = many(100, 5) | {name: [record(n, stacks=["root"])] for n, name in enumerate(names)}
+    _, body = mail(digest_of(week(tmp_path / "branch", before, after)))
+    assert f"If you use one of {', '.join(sorted(names))} for x86_64_v3: require it (version in the commands)" in body
+    kept = {name: [record(50 + n, target="aarch64")] for n, name in enumerate(names)}
+    older = {name: [*before[name], *kept[name]] for name in names} | {"mpi": [record(91, versions=["5.0"])]}
+    tag = week(tmp_path / "new", before | older | {"hip": [record(90)]}, many(100, 5) | kept | {"mpi": [record(92)]})
+    said = "hip, mpi newer than 1.0, or 11 packages that went with stack rocm for x86_64_v3"
+    assert lacked(tag.statements, words()) == said

@@ -302,15 +302,19 @@ def test_what_is_gone_from_a_branch_may_be_in_a_snapshot(tmp_path: Path) -> None
     site = site_of(tmp_path, first, second, environment=ours, tags=["develop"])
     text = " ".join(told_after(site, 1).split())
     assert "hdf5 1.0 gone, still in develop-2025-06-01" in str(digest_of(site)["title"])
-    assert "The snapshot develop-2025-06-01 still has hdf5@1.0, but may be removed" in text
+    assert (
+        "The snapshot develop-2025-06-01 (develop as it was then, with a mirror of its own) still has hdf5@1.0, but may be removed"
+        in text
+    )
     skip = 'leave out the next line if you added # it already: spack -e . mirror add develop-2025-06-01 "${URL:?}"'
     there = f"# develop-2025-06-01 still has hdf5; {skip}"
     assert f"{there} spack -e . config add" in text
 
     (tmp_path / "all").mkdir()
     site = site_of(tmp_path / "all", first, second, tags=["develop"])
-    assert "The snapshot develop-2025-06-01 still has hdf5@1.0, but may be removed" in " ".join(
-        told_after(site, 1).split()
+    assert (
+        "The snapshot develop-2025-06-01 (develop as it was then, with a mirror of its own) still has hdf5@1.0, but may be removed"
+        in " ".join(told_after(site, 1).split())
     )
 
 
@@ -375,7 +379,8 @@ def test_a_pin_among_the_oldest_snapshots_comes_first(tmp_path: Path) -> None:
         "mirror it, or move to develop-2025-06-15 without hdf5."
     )
     assert texts[2].startswith(
-        "To do If you have moved, only have the pin of this subscription changed. Otherwise move to "
+        "To do If you have moved, only have the pin of this subscription changed. "
+        "If you have copied what you use of develop-2025-06-01, your copy still works: then move when you like. Otherwise move to "
         "develop-2025-06-08, which has all packages of develop-2025-06-01, then re-concretize; or to develop-2025-06-15, unless you need what it lacks: hdf5."
     )
 

@@ -438,7 +438,8 @@ def test_a_pin_that_is_gone_with_nothing_better_than_the_newest(made: Made) -> N
     readers.go_on()
     text = body(readers.site.told()[-1])
     assert text.startswith(
-        "To do If you have moved, only have the pin of this subscription changed. Otherwise move to develop-2026-01-11, then re-concretize: develop-2026-01-04 is gone. "
+        "To do If you have moved, only have the pin of this subscription changed. "
+        "If you have copied what you use of develop-2026-01-04, your copy still works: then move when you like. Otherwise move to develop-2026-01-11, then re-concretize: develop-2026-01-04 is gone. "
         "Keep what is installed of hdf5: it is not there. What happened"
     )
 
@@ -639,7 +640,10 @@ def test_what_was_asked_is_said_until_it_is_settled(made: Made) -> None:
     assert "packages:gone:require:'@1.0'" in texts[1]
     assert "packages:openmpi:require:'@5.8.0:'" in texts[1]
     still = texts[1].partition("since 2 June: ")[2]
-    assert "if you use openmpi: require openmpi@5.8.0 or newer before you re-concretize" in still
+    assert (
+        "if you use openmpi: keep it where it is installed, and require openmpi@5.8.0 or newer before you re-concretize"
+        in still
+    )
     assert "if you use gone: keep it where it is installed" in still
     assert "going@1.0 for x86_64_v3 was pruned, as announced on 2 June" in texts[2]
     block = texts[2].partition("in this order: ")[2]

@@ -21,6 +21,7 @@ from cachewatch.core.advice.verbs_and_reasons import (
 from cachewatch.core.model import MISSED, LossClass
 from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import (
+    OwnedLoss,
     Statement,
     StatementKind,
     lacking,
@@ -87,14 +88,14 @@ def pruned_as_announced(tasks: Iterable[Action], known: Known) -> Iterator[Actio
         pruned = tuple(
             need for need, found in standing.items() if found and found.loss_class in (LossClass.GONE, LossClass.OTHER)
         )
-        machines = {", ".join((*([] if n.platform in ("", "linux") else [n.os]), n.target)) for n in pruned}
+        machines = {("" if need.platform in ("", "linux") else need.os, need.target) for need in pruned}
         if pruned:
             yield replace(
                 copied.only({need.package for need in pruned}),
                 because=Because.PRUNED,
                 name=copied.since,
                 needs=pruned,
-                machine=machines.pop() if len(machines) == 1 else "",
+                machine=machines_named(machines),
                 others=left.names,
                 since="",
             )
@@ -271,8 +272,11 @@ def needs_of(
     for statement in statements:
         for line in statement.lines if because is Because.DOWNGRADED else ():
             had = newest({before for before, _ in line.story.pairs if before} or {""})
-            targets = {place.target for place in line.story.places}
-            needs |= dict.fromkeys(Need(package=line.package, version=had, target=each) for each in sorted(targets))
+            is_everywhere = len({place.stack for place in line.story.places}) >= line.story.of_stacks
+            places = {("" if is_everywhere else place.stack, place.target) for place in line.story.places}
+            needs |= dict.fromkeys(
+                Need(package=line.package, version=had, target=target, stack=stack) for stack, target in sorted(places)
+            )
         for lost in statement.losses:
             if lost.loss is None or lost.loss.loss_class != (worst or because) or lost.package not in names:
                 continue
@@ -306,11 +310,35 @@ def _versions(because: Because, names: Collection[str], facts: Iterable[Fact]) -
 
 
 def _machine(names: Collection[str], tag: ComparedTag) -> str:
-    """Return the target that lost packages, if it is the only one and the tag keeps them for others; else ""."""
+    """Return the machines that lost packages if these are the same for all, and the tag has them for others; else ""."""
     lost = [(one, each) for each in tag.statements for one in each.losses if one.loss and one.package in names]
-    targets = {", ".join((*one.systems, one.place.target)) for one, _ in lost}
+    machines: dict[str, set[tuple[str, str]]] = {}
+    for one, _ in lost:
+        machines.setdefault(one.package, set()).add(_machine_of(one))
+    is_same = bool(machines) and all(own == machines[lost[0][0].package] for own in machines.values())
     is_whole = any(each.kind is StatementKind.PACKAGE_REMOVED for _, each in lost)
-    return targets.pop() if len(targets) == 1 and not is_whole else ""
+    return machines_named(machines[lost[0][0].package]) if is_same and not is_whole else ""
+
+
+def _machine_of(lost: OwnedLoss) -> tuple[str, str]:
+    return ", ".join((lost.machine.os,) if lost.machine else lost.systems), lost.place.target
+
+
+def machines_named(machines: Iterable[tuple[str, str]]) -> str:
+    """Return operating systems and targets in words: `rhel8, zen4`, `rhel8 (x86_64_v3, zen4) and 2 more`.
+
+    Stacks are named like targets.
+    """
+    found = sorted(set(machines))
+    targets: dict[str, list[str]] = {}
+    for system, target in found[:_MOST_PLACES]:
+        targets.setdefault(system, []).append(target)
+    named = [
+        f"{system} ({', '.join(own)})" if system and len(own) > 1 else ", ".join(filter(None, (system, *own)))
+        for system, own in targets.items()
+    ]
+    more = [f"{len(found) - _MOST_PLACES} more"] if len(found) > _MOST_PLACES else []
+    return " and ".join((*named, *more))
 
 
 def divided(look: Action, tags: Iterable[ComparedTag]) -> Iterator[Action]:
@@ -322,23 +350,22 @@ def divided(look: Action, tags: Iterable[ComparedTag]) -> Iterator[Action]:
     removed = removed_packages(statements)
     parts: dict[tuple[bool, str], list[str]] = {}
     for name in look.names:
-        places = () if name in removed else sorted(set(_where(look.because, name, statements)))
-        named = " and ".join(places) if len(places) <= _MOST_PLACES else ""
+        named = "" if name in removed else machines_named(_where(look.because, name, statements))
         parts.setdefault((name in removed, named), []).append(name)
     for (is_removed, named), names in parts.items():
         yield replace(look.only(names), machine=named, is_everywhere=is_removed)
 
 
-def _where(because: Because, package: str, statements: Iterable[Statement]) -> Iterator[str]:
+def _where(because: Because, package: str, statements: Iterable[Statement]) -> Iterator[tuple[str, str]]:
     """Yield the machines that lost a package, or the stacks that have only an older version of it."""
     for one in statements:
         if because is Because.GONE:
             own = (lost for lost in one.losses if lost.package == package)
-            yield from (each.machine_name for each in own if each.loss and each.loss.loss_class is LossClass.GONE)
+            yield from (_machine_of(each) for each in own if each.loss and each.loss.loss_class is LossClass.GONE)
         for line in one.lines if one.kind is StatementKind.DOWNGRADED and because is Because.DOWNGRADED else ():
             stacks = {place.stack for place in line.story.places}
             if line.package == package and len(stacks) < line.story.of_stacks:
-                yield from stacks
+                yield from (("", stack) for stack in stacks)
 
 
 # Reasons that depend only on the kind of statement: those that come before losses, and those that come after them.

@@ -2,7 +2,8 @@
 
 An environment needs binaries by their hashes, for its own operating systems and targets. `cover` compares them with the
 specs of a cache; `compare_coverage` tells what changed for them between two states of a cache, or what moving from one
-snapshot to another would gain and lose. Stacks do not matter here: binaries are installed whichever stack built them.
+snapshot to another would gain and lose. Binaries are installed whichever stack built them: only advice about some stacks
+needs one of these.
 """
 
 from collections.abc import Iterable, Mapping
@@ -41,6 +42,7 @@ class Need(Struct, frozen=True, kw_only=True):
     compiler: str = ""  # empty if unknown
     variants: tuple[str, ...] | None = None  # None if unknown
     is_root: bool = False
+    stack: str = ""  # that must build it; empty for any
 
     @property
     def sort_key(self) -> tuple[str, str, str]:
@@ -233,6 +235,8 @@ def _worst_first(found: Iterable[Resolution]) -> tuple[Resolution, ...]:
 
 
 def _covered(need: Need, specs: Mapping[str, Signature], *, is_pruned: bool) -> Resolution:
+    if need.stack:
+        specs = {spec_hash: spec for spec_hash, spec in specs.items() if need.stack in spec.stacks}
     best = _found(need, specs, is_pruned=is_pruned)
     if not is_pruned or best.nearest is Nearest.NONE or not any(spec.is_unreferenced for spec in set(specs.values())):
         return best

@@ -31,6 +31,7 @@ from cachewatch.report.dates_and_totals import there_since
 from cachewatch.report.digest_and_message_values import Digest, TagDigest, base_of
 from cachewatch.report.digests.subject import Clause, capitalized, clauses_of, is_pinned_base, lacking_only_for
 from cachewatch.report.words import (
+    MOST_NAMES,
     and_more,
     fact,
     number,
@@ -149,23 +150,21 @@ def lacked(statements: Sequence[Statement], words: Words) -> str:
             with_stacks[stack_name(one.name)] = sorted(names)
     others = {*lost_packages(statements)}.difference(*with_stacks.values())
     said = sorted(others, key=lambda name: (name not in whole, name))
-    said = [f"{and_more(said, words)}{only_for(losses, others - whole, words, is_part=bool(whole))}"] if said else []
-    older = [
-        line for one in statements if one.kind is StatementKind.DOWNGRADED for line in one.lines if line.story.pairs
-    ]
+    found = [f"{and_more(said, words)}{only_for(losses, others - whole, words, is_part=bool(whole))}"] if said else []
     key = "or_newer_than" if others or with_stacks else "only_older"
-    said_older = [
+    older = [
         words.say("todo", key, name=safe_name(line.package), version=safe_name(line.story.pairs[-1][1]))
-        for line in older
+        for one in statements
+        for line in one.lines
+        if one.kind is StatementKind.DOWNGRADED and line.story.pairs
     ]
-    found = said
-    for stack, names_of in with_stacks.items():
-        machines = only_for(losses, {*names_of}, words, is_part=False).strip()
-        values = {"names": and_more(names_of, words), "machines": f"{machines} ".lstrip(), "stack": stack}
-        found.append(words.say("todo", "with_stack", len(names_of), **values))
-    if not found:
-        return and_more(said_older, words)
-    return ", and ".join(found) + (words.say("todo", "or_older", names=and_more(said_older, words)) if older else "")
+    found += [and_more(older, words)] if older else []
+    for stack, packages in with_stacks.items():
+        machines = only_for(losses, {*packages}, words, is_part=False)
+        key = "with_stack" if len(packages) <= MOST_NAMES else "with_stack_counted"
+        names = and_more(packages, words)
+        found.append(words.say("todo", key, len(packages), names=names, machines=machines, stack=stack))
+    return ", or ".join(filter(None, (", ".join(found[:-1]), *found[-1:])))
 
 
 def _in_tags(fact: Fact, digest: Digest) -> str:
@@ -355,8 +354,9 @@ def _lost_where(
     else:
         text = stacks_named(stacks, _FEW_STACKS)
     if first.statement.kind is not StatementKind.PACKAGE_REMOVED:
+        oses = {_os(one) for one in group}
         systems = [
-            *(() if is_named else sorted({_os(one) for one in group} - {""})),
+            *(() if is_named or "" in oses else sorted(oses)),  # of some targets, all systems lost it
             *(sorted(targets) if len(targets) <= _FEW_MACHINES else ()),
         ]
         text += f" ({', '.join(map(safe, systems))})" if systems else ""

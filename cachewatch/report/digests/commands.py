@@ -36,8 +36,8 @@ def blank(name: str) -> str:
 _COPY = (f"spack -e . mirror add --unsigned own {blank('OWN')}", "spack -e . buildcache push --update-index own")
 
 
-def steps(digest: Digest, words: Words) -> list[str]:
-    """Return the commands for an environment in order; conditions are comments above the commands.
+def steps(digest: Digest, words: Words) -> tuple[str, list[str]]:
+    """Return the key of the words above the commands for an environment, and these; conditions are comments above them.
 
     There are none if a shell could misread a name, or if an earlier digest already asked to re-concretize.
     """
@@ -53,7 +53,7 @@ def steps(digest: Digest, words: Words) -> list[str]:
     shell = [word.removesuffix(":") for spec in required for word in spec.split("@", 1)]
     shell += [tag for _, tag, _ in (*moves, *((*one, "") for one in newer))]
     if not (copies or moves or newer or (concretizes and (required or is_due))) or not all(map(is_plain, shell)):
-        return []
+        return "steps", []
     keeping = keeping_of(digest) if concretizes and assessment.required else {}
     tags = [*(tag for _, tag, _ in moves), *(tag for _, tag in newer), *keeping]
     urls = {tag: f"URL{n or ''}" for n, tag in enumerate(dict.fromkeys(tags))}
@@ -82,14 +82,16 @@ def steps(digest: Digest, words: Words) -> list[str]:
     staying = next((one.name for one in assessment.actions if one.because is Because.SNAPSHOT), "")
     lines = _for_older(newer, digest, urls, words)
     lines += _comment(words.say("todo", "if_tag", tag=(*settled, *copies)[0].tag)) if own and newer else []
+    if staying:
+        lines += _comment(words.say("todo", "either", tag=moves[0][1]))
     lines += _block(own, words)
     if staying:
-        lines += [f"(set -e  # {words.say('todo', 'stay', tag=staying)}", f": {blank('OWN')}", "spack -e . install"]
-        lines += [*_COPY, ")"]
+        lines += _comment(words.say("todo", "or", tag=staying))
+        lines += _block(["spack -e . install", *_comment(words.text("todo", "copy_all")), *_COPY], words)
     hints = {name: words.say("todo.blanks", "URL", tag=tag) for tag, name in urls.items()}
     hints |= {name: words.text("todo.blanks", name) for name in ("OLD_NAME", "OWN")}
     fills = [f"{name}=  # {hint}" for name, hint in hints.items() if any(blank(name) in line for line in lines)]
-    return [*fills, *lines]
+    return "steps_of_one" if staying or (own and newer) else "steps", [*fills, *lines]
 
 
 def _for_older(newer: Iterable[tuple[str, str]], digest: Digest, urls: Mapping[str, str], words: Words) -> list[str]:

@@ -230,8 +230,8 @@ class _Maker:
 
     def steps(self) -> Data | None:
         """Return the commands that do what readers should do, in order; None if there are none or no room for rows."""
-        found = steps(self._digest, self._words) if self._form.rows else []
-        return {"said": self._words.text("todo", "steps"), "commands": found} if found else None
+        key, found = steps(self._digest, self._words) if self._form.rows else ("", [])
+        return {"said": self._words.text("todo", key), "commands": found} if found else None
 
     def install(self) -> Data:
         """Return one command that installs new packages on one machine, and how many packages it does not name.

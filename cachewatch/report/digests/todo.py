@@ -12,8 +12,8 @@ from cachewatch.core.advice.environment_coverage import Nearest, Resolution
 from cachewatch.core.advice.verbs_and_reasons import LOCK_FILES, Action, Because, ComparedTag, Verb, key_of
 from cachewatch.core.escaping_and_mentions import safe, safe_name
 from cachewatch.core.model import LossClass
-from cachewatch.core.names_and_layouts import is_snapshot
-from cachewatch.core.statement_kinds import Line, StatementKind, lost_packages
+from cachewatch.core.names_and_layouts import is_snapshot, series
+from cachewatch.core.statement_kinds import LOSSES, Line, StatementKind, lost_packages
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, falls
 from cachewatch.report.digest_and_message_values import Digest, TagDigest, newest_day
 from cachewatch.report.digests.body_and_table import lacked, lines_of
@@ -24,6 +24,7 @@ from cachewatch.report.words import MOST_NAMES, NEARLY_ALL, and_more, change_of_
 from cachewatch.report.words_file import Words
 
 _MOST_OPEN = 25  # names that no table lists
+_MOST_ASKED = 12  # names by which readers know whether they are concerned
 _GONE = (
     Because.ENVIRONMENT_GONE,
     Because.GONE,
@@ -37,7 +38,10 @@ _REPLACED = (
     StatementKind.RECONFIGURED,
     StatementKind.MOVED,
     StatementKind.REBUILT,
-)  # in the same place, which has the package still
+    *LOSSES,  # those that are missed are asked for by themselves
+    StatementKind.STACK_REMOVED,
+    StatementKind.STACK_MERGED,
+)  # the tag has the package still
 CONCRETIZED = (Because.ENVIRONMENT_LAST_OTHER, Because.OTHER, *LOCK_FILES)
 
 
@@ -52,7 +56,8 @@ def todo(digest: Digest, words: Words) -> list[str]:
         lines.append(words.say("todo", "alternative", tag=safe(other.tag), has=f"{other.has:,}", of=f"{other.of:,}"))
     keeping = keeping_of(digest) if went(digest) else {}
     lines += (
-        words.say("todo", "kept", len(names), tag=tag, names=and_more(names, words)) for tag, names in keeping.items()
+        words.say("todo", "kept", len(names), tag=tag, branch=series(tag), names=and_more(names, words))
+        for tag, names in keeping.items()
     )
     lines[1:1] = [] if keeping else _kept_too(digest, words)
     built = [spec.removesuffix(":") for spec, tag in advice.required.items() if not tag] if keeping else []
@@ -360,6 +365,9 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str = "") -> s
     required = {spec.partition("@")[0]: spec.removesuffix(":") for spec in digest.assessment.required}
     is_older = action.because is Because.DOWNGRADED  # of which another version may have to do
     versions = [required[name] for name in action.names if name in required] if is_older else action.versions
+    gone = (one.lost for one in digest.assessment.losses if one.loss_class is LossClass.GONE)
+    has_older = any(lost.package in action.names and lost.loss and lost.loss.there for lost in gone)
+    most = (_MOST_OPEN if prefix else _MOST_ASKED) if action.is_copy else MOST_NAMES
     no_longer = [fact.statement for fact in digest.assessment.facts if fact.kind == StatementKind.NO_LONGER]
     return words.say(
         "todo",
@@ -369,7 +377,9 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str = "") -> s
         tag=safe_name(action.tag),
         day=day_of(action.name),
         since=day_of(action.since),
-        names=and_more(action.names, words, _MOST_OPEN if prefix and action.is_copy else MOST_NAMES),
+        names=and_more(action.names, words, most),
+        moved=words.say("todo", "moved", name=safe_name(action.name)),
+        nothing=words.text("todo", "nothing_as_new" if has_older else "no_build"),
         lacked=lacked(next((pin.statements or () for pin in digest.pinned if pin.best), ()), words)
         or and_more(action.names, words),
         or_with=or_with_old(action, digest, words),
