@@ -156,53 +156,46 @@ def headlines_of(assessment: Assessment, words: Words) -> Sequence[str]:
     counts["all"] = f"{total:,}"
     hashes = change.after.environment.hashes
     counts["binaries"] = number(total, "binary", "binaries") if hashes else number(total, "spec")
-    if new[LossClass.GONE]:
+    gone, other, equal, going = (
+        new[one] for one in (LossClass.GONE, LossClass.OTHER, LossClass.EQUAL, LossClass.GOING)
+    )
+    if gone:
         kept = {*assessment.required.values()}
-        key = "gone_kept" if len(kept) == 1 and "" not in kept else "gone"
+        key, tag = ("gone_kept" if len(kept) == 1 and "" not in kept else "gone"), safe("".join(kept))
         some = _some(own, (LossClass.GONE,), counts, words, "_packages" if key == "gone_kept" else "")
-        others = sum(map(len, new.values())) - len(new[LossClass.GONE])
+        others = sum(map(len, new.values())) - len(gone)
         rest = words.say("environment", "rest", others) if others else words.text("environment", "build")
-        tag = safe("".join(kept))
-        names = list(dict.fromkeys(f"{safe(o.need.package)} {safe(o.need.version)}" for o in new[LossClass.GONE]))
+        names = list(dict.fromkeys(f"{safe(one.need.package)} {safe(one.need.version)}" for one in gone))
         named: list[str] = []
         if key == "gone_kept" and len(names) <= MOST_NAMES:
             now = len(own.of(LossClass.GONE))
-            said = "named_more" if now > len(new[LossClass.GONE]) else "named"
-            gone = words.say("environment", said, names=", ".join(names), total=f"{now:,}")
-            named = words.forms("environment", "gone_named", len(names), gone=gone, tag=tag)
-        return [*named, *words.forms("environment", key, len(new[LossClass.GONE]), rest=rest, some=some, tag=tag)]
-    replaced = (LossClass.OTHER, LossClass.EQUAL, LossClass.GOING)
-    missed = sum(len(new[one]) for one in replaced)
-    again = sum(key_of(one) in own.again for each in replaced for one in new[each])
-    if again == missed and new[LossClass.OTHER]:
-        now = sum(len(own.of(one)) for one in replaced)
+            said = "named_more" if now > len(gone) else "named"
+            said = words.say("environment", said, names=", ".join(names), total=f"{now:,}")
+            named = words.forms("environment", "gone_named", len(names), gone=said, tag=tag)
+        return [*named, *words.forms("environment", key, len(gone), rest=rest, some=some, tag=tag)]
+    classes: tuple[LossClass, ...] = (LossClass.OTHER, LossClass.EQUAL, LossClass.GOING)
+    whole: list[str] = []
+    missed = [*other, *equal, *going]
+    if other and all(key_of(one) in own.again for one in missed):
+        now = sum(len(own.of(one)) for one in classes)
         share = words.say("environment", "share_all" if now == total else "share", total=f"{now:,}", **counts)
         return words.forms("environment", "still", now, share=share, changes=_changes(own, words))
-    if new[LossClass.OTHER] and missed > len(new[LossClass.OTHER]):
-        return words.forms("environment", "several", missed, some=_some(own, replaced, counts, words))
-    classes: tuple[LossClass, ...] = replaced
-    whole: list[str] = []
-    if n := len(new[LossClass.OTHER]):
-        key = "other"
-    elif n := len(new[LossClass.EQUAL]):
-        is_unsure = any(one.lacks_compiler for one in new[LossClass.EQUAL])
-        key = "same" if is_unsure else "equal"
+    if other:
+        key, n = "several" if len(missed) > len(other) else "other", len(missed)
+    elif equal:
+        is_unsure = any(one.lacks_compiler for one in equal)
+        key, n = "same" if is_unsure else "equal", len(equal)
         if n >= NEARLY_ALL * total:
             whole = words.forms("environment", "every" if n == total else "nearly", n, **counts)[is_unsure:]
-    elif n := len(new[LossClass.GOING]):
-        causes = {cause_of(one) for one in new[LossClass.GOING]}
-        keys: dict[Because | None, str] = {
-            Because.ENVIRONMENT_LAST: "last",
-            Because.ENVIRONMENT_LAST_OTHER: "last_other",
-        }
-        key, classes = keys.get(causes.pop(), "going") if len(causes) == 1 else "going", (LossClass.GOING,)
+    elif going:
+        keys = {Because.ENVIRONMENT_LAST: "last", Because.ENVIRONMENT_LAST_OTHER: "last_other"}
+        found = {keys.get(cause_of(one) or Because.GOING, "going") for one in going}
+        key, n, classes = found.pop() if len(found) == 1 else "going", len(going), (LossClass.GOING,)
     else:
         key, n = ("came", len(change.added)) if change.added else ("restored", len(change.restored))
     tag = next((one.tag for one in assessment.actions if one.because is Because.ENVIRONMENT_LAST_OTHER), "")
     counts["tag"] = safe(tag)
-    counts["names"] = and_more(
-        [f"{one.need.package} {one.need.version}" for one in own.of(LossClass.GOING, is_new=True)], words
-    )
+    counts["names"] = and_more([f"{one.need.package} {one.need.version}" for one in going], words)
     return [*whole, *words.forms("environment", key, n, some=_some(own, classes, counts, words), **counts)]
 
 
@@ -289,25 +282,23 @@ def coverage_data(own: EnvironmentState, most: int, clean: Clean) -> Data:
 
 
 def _listed(listed: tuple[Resolution, ...], most: int, clean: Clean) -> Data:
-    rows = [_row(covered, clean) for covered in listed[:most]]
+    rows = [
+        {
+            "package": clean(covered.need.package),
+            "version": clean(covered.need.version),
+            "hash": clean(covered.need.hash),
+            "is_root": covered.need.is_root,
+            "class": covered.loss_class.value,
+            "other_builds": len(covered.others),
+            "differs": list(map(clean, covered.differs)),
+            "versions": list(map(clean, covered.versions[-_MOST_NAMED:])),
+            "suggestion": clean(covered.suggestion),
+            "elsewhere": list(map(clean, covered.elsewhere[:_MOST_NAMED])),
+            "remark": clean(remark(covered)),
+        }
+        for covered in listed[:most]
+    ]
     return {"count": len(listed), "rows": rows, "more": len(listed) - len(rows)}
-
-
-def _row(covered: Resolution, clean: Clean) -> Data:
-    need = covered.need
-    return {
-        "package": clean(need.package),
-        "version": clean(need.version),
-        "hash": clean(need.hash),
-        "is_root": need.is_root,
-        "class": covered.loss_class.value,
-        "other_builds": len(covered.others),
-        "differs": list(map(clean, covered.differs)),
-        "versions": list(map(clean, covered.versions[-_MOST_NAMED:])),
-        "suggestion": clean(covered.suggestion),
-        "elsewhere": list(map(clean, covered.elsewhere[:_MOST_NAMED])),
-        "remark": clean(remark(covered)),
-    }
 
 
 def pinned_data(pinned: Pinned, clean: Clean) -> Data:

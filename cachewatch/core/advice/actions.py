@@ -144,39 +144,30 @@ def while_waiting(
     now: list[Action] = []
     later: list[Action] = []
     for action in actions:
-        if not action.is_copy:
-            (later if _can_wait(action, places) else now).append(action)
-            continue
-        there, lacking = (
-            action.only([n for n in action.names if (n in missing) is is_missing]) for is_missing in (False, True)
-        )
-        now += [there] if there.names else []
-        later += [lacking] if lacking.names else []
+        if action.is_copy:
+            there, lacking = (
+                action.only([n for n in action.names if (n in missing) is is_missing]) for is_missing in (False, True)
+            )
+            now += [there] if there.names else []
+            later += [lacking] if lacking.names else []
+        # Whoever installs or re-concretizes misses what may be missing only for a while.
+        elif action.because in ENVIRONMENT:
+            (now if action.because is Because.ENVIRONMENT_LAST else later).append(action)
+        else:
+            can_wait = action.because in TASKS and (action.source, action.tag) in places
+            (later if can_wait else now).append(action)
     return now, later
-
-
-def _can_wait(action: Action, places: Collection[tuple[str, str]]) -> bool:
-    """Tell whether an action installs or re-concretizes packages that may be missing only for a while."""
-    if action.because in ENVIRONMENT:
-        return action.because is not Because.ENVIRONMENT_LAST
-    return action.because in TASKS and (action.source, action.tag) in places
 
 
 def environment_actions(own: EnvironmentState | None, tags: Sequence[ComparedTag], *, is_new: bool) -> Iterator[Action]:
     """Yield the actions about binaries of an environment; `is_new` chooses those that became worse, or the others."""
     if own is None:
         return
-    tag = tags[0] if len(tags) == 1 else None
+    source, tag = (tags[0].source, tags[0].tag) if len(tags) == 1 else ("", "")
     for because, verb in ENVIRONMENT.items():
         if binaries := own.for_cause(because, is_new=is_new):
-            yield Action(
-                verb=verb,
-                because=because,
-                source=tag.source if tag else "",
-                tag=tag.tag if tag else "",
-                names=tuple(dict.fromkeys(one.need.package for one in binaries)),
-                count=len(binaries),
-            )
+            names = tuple(dict.fromkeys(one.need.package for one in binaries))
+            yield Action(verb=verb, because=because, source=source, tag=tag, names=names, count=len(binaries))
 
 
 def pin_actions(pins: Iterable[Pinned]) -> Iterator[Action]:
@@ -196,11 +187,12 @@ def pin_actions(pins: Iterable[Pinned]) -> Iterator[Action]:
             )
         elif pin.newest and (pin.move is not None or pin.statements is not None):
             lost, others = lost_by_moving(pin)
-            verb, because = (Verb.STAY, Because.SNAPSHOT_LACKS) if lost else (Verb.MOVE, Because.SNAPSHOT)
-            tag, name = (pin.tag, pin.newest) if lost else (pin.newest, pin.tag)
-            names = lost or others
+            verb, because, tag, name = Verb.MOVE, Because.SNAPSHOT, pin.newest, pin.tag
             if pin.is_ending:
-                verb, because, tag, name, names = Verb.MOVE, Because.PIN_ENDING, pin.newest, pin.tag, lost
+                because, others = Because.PIN_ENDING, ()
+            elif lost:
+                verb, because, tag, name = Verb.STAY, Because.SNAPSHOT_LACKS, pin.tag, pin.newest
+            names = lost or others
             yield Action(
                 verb=verb, because=because, source=pin.source, tag=tag, name=name, names=names, count=len(names)
             )
@@ -209,56 +201,55 @@ def pin_actions(pins: Iterable[Pinned]) -> Iterator[Action]:
 def lost_by_moving(pin: Pinned) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the packages that the newer snapshot lacks, and those that it has only in other builds or versions."""
     if pin.move is not None:
-        return (
-            tuple(dict.fromkeys(o.need.package for o in pin.move.removed if o.loss_class is LossClass.GONE)),
-            tuple(dict.fromkeys(o.need.package for o in pin.move.removed if o.loss_class is LossClass.OTHER)),
+        removed = pin.move.removed
+        gone, other = (
+            tuple(dict.fromkeys(one.need.package for one in removed if one.loss_class is wanted))
+            for wanted in (LossClass.GONE, LossClass.OTHER)
         )
+        return gone, other
     statements = pin.statements or ()
     gone = lost_packages(statements)
     older = {package for one in statements if one.kind is StatementKind.DOWNGRADED for package in one.packages}
     return gone, tuple(sorted({*lacking(statements, LossClass.OTHER), *older}.difference(gone)))
 
 
-def is_compared_with(fact: Fact, pins: Iterable[Pinned]) -> bool:
-    """Tell whether a fact compares a pinned snapshot with another one; `pin_actions` already reports that."""
-    pinned = {(pin.source, pin.tag) for pin in pins}
-    return bool(fact.tags) and all((tag.source, tag.base) in pinned for tag in fact.tags)
-
-
 def things_to_look_after(facts: Sequence[Fact], *, has_environment: bool) -> Iterator[Action]:
     """Yield actions for readers who have no environment, from the facts that concern everybody."""
     groups: dict[tuple[Because, str, str, str, LossClass | None], list[Fact]] = {}
     for fact in facts:
-        statement = fact.statement
-        if statement is None or fact.rank in (Rank.SUSPICION, Rank.PRUNE):
+        statement, because = fact.statement, _because(fact)
+        if statement is None or because is None or fact.rank in (Rank.SUSPICION, Rank.PRUNE):
             continue
-        because = _because(fact)
-        if because is None or (has_environment and because not in (Because.CONFIRMED, Because.TAG_REMOVED)):
+        if has_environment and because not in (Because.CONFIRMED, Because.TAG_REMOVED):
             continue
         tag = fact.tags[0]
         if because is Because.DOWNGRADED and tag.base:
             because = Because.GONE  # who moves there has it in an older version only
         name = statement.name if because in (Because.STACK_REMOVED, Because.TAG_REMOVED) else ""
-        if because in LOCK_FILES:
-            name = tag.day
+        name = tag.day if because in LOCK_FILES else name
         worst = fact.worst if because is Because.STACK_REMOVED else None
         # What one branch lost, another may have; new snapshots replace each other.
         branch = "" if tag.base else tag.tag
         groups.setdefault((because, tag.source, name, branch, worst), []).append(fact)
-    for (because, _, name, _, worst), group in groups.items():
+    for (because, source, name, _, worst), group in groups.items():
+        statements = [one.statement for one in group if one.statement]
         names = tuple(dict.fromkeys(package for one in group for package in one.packages))
-        if worst is not None and group[0].statement is not None:
+        if worst is not None:
             gone = {package for one in facts if one.kind == "package-removed" for package in one.packages}
-            lost = packages_of(group[0].statement.losses, worst)
+            lost = packages_of(statements[0].losses, worst)
             names = tuple(package for package in lost if package not in gone) or lost
         tag = group[0].tags[0]
-        yield replace(
-            _action(Verb.LOOK, because, tag, names, name),
+        yield Action(
+            verb=Verb.LOOK,
+            because=because,
+            source=source,
+            tag=tag.tag,
+            name=name,
+            names=names,
+            count=len(names),
             worst=worst,
-            needs=tuple(needs_of(because, worst, names, (one.statement for one in group if one.statement)))
-            if because in LASTING
-            else (),
-            versions=tuple(_versions(because, names, group)),
+            needs=tuple(needs_of(because, worst, names, statements)) if because in LASTING else (),
+            versions=tuple(_versions(because, names, statements)),
             machine=_machine(names, tag),
             is_everywhere=removed_packages(tag.statements) >= set(names),
         )
@@ -298,10 +289,10 @@ def needs_of(
         yield from (Need(package=name, version="") for name in names if name not in known)
 
 
-def _versions(because: Because, names: Collection[str], facts: Iterable[Fact]) -> Iterator[str]:
+def _versions(because: Because, names: Collection[str], statements: Iterable[Statement]) -> Iterator[str]:
     """Yield the newest version that each package had before, in Spack's syntax: openmpi@5.8.0."""
     had: dict[str, set[str]] = {}
-    for statement in (fact.statement for fact in facts if fact.statement is not None):
+    for statement in statements:
         for line in statement.lines if because is Because.DOWNGRADED else ():
             had.setdefault(line.package, set()).update(before for before, _ in line.story.pairs if before)
         for lost in statement.losses:
@@ -369,13 +360,12 @@ def _where(because: Because, package: str, statements: Iterable[Statement]) -> I
 
 
 # Reasons that depend only on the kind of statement: those that come before losses, and those that come after them.
-_LOOKED_AT = {
+_FIRST_REASONS = {
     StatementKind.SUSPICIOUS: Because.CONFIRMED,
     StatementKind.TAG_REMOVED: Because.TAG_REMOVED,
-    StatementKind.STACK_REMOVED: Because.STACK_REMOVED,
     StatementKind.PACKAGE_REMOVED: Because.GONE,
 }
-_LOOKED_AT_LAST = {
+_LAST_REASONS = {
     StatementKind.DOWNGRADED: Because.DOWNGRADED,
     StatementKind.NO_LONGER: Because.NO_LONGER,
     StatementKind.REBUILD_WAVE: Because.OLD_BUILDS,
@@ -384,20 +374,17 @@ _LOOKED_AT_LAST = {
 
 
 def _because(fact: Fact) -> Because | None:
-    kind = fact.statement.kind if fact.statement else None
-    if kind in _LOOKED_AT and (fact.worst in MISSED or kind is not StatementKind.STACK_REMOVED):
-        return _LOOKED_AT[kind]
+    one = fact.statement
+    if one is None or one.kind in _FIRST_REASONS:
+        return _FIRST_REASONS[one.kind] if one else None
     if fact.worst in MISSED and fact.worst is not None:
-        return Because(fact.worst.value)
-    if kind in (StatementKind.REBUILD_WAVE, StatementKind.TURNOVER) and any(tag.base for tag in fact.tags):
-        return None  # the earlier snapshot still has the binaries that lock files name
-    if kind is StatementKind.REBUILD_WAVE and fact.statement and not fact.statement.counts.beside:
+        is_of_stack = one.kind is StatementKind.STACK_REMOVED
+        return Because.STACK_REMOVED if is_of_stack else Because(fact.worst.value)
+    is_wave = one.kind is StatementKind.REBUILD_WAVE
+    # Of a new snapshot, the earlier one still has the binaries that lock files name.
+    if (is_wave and not one.counts.beside) or ((is_wave or one.turnover) and any(tag.base for tag in fact.tags)):
         return None
-    return _LOOKED_AT_LAST.get(kind) if kind else None
-
-
-def _action(verb: Verb, because: Because, tag: ComparedTag, names: tuple[str, ...], name: str = "") -> Action:
-    return Action(verb=verb, because=because, source=tag.source, tag=tag.tag, name=name, names=names, count=len(names))
+    return _LAST_REASONS.get(one.kind)
 
 
 def dated(action: Action, known: Known) -> Iterator[Action]:
@@ -405,11 +392,9 @@ def dated(action: Action, known: Known) -> Iterator[Action]:
     if action.verb is Verb.LOOK:
         yield action  # nobody can see whether readers did it
         return
-    subjects = action.subjects
-    days = {subject: known.since.get((action.source, action.verb, subject), "") for subject in subjects}
-    if len(set(days.values())) == 1:
-        yield replace(action, since=days[subjects[0]])
-        return
-    for day in sorted(set(days.values())):
-        names = tuple(subject for subject in subjects if days[subject] == day)
-        yield replace(action, since=day, names=names, count=len(names))
+    days: dict[str, list[str]] = {}
+    for subject in action.subjects:
+        days.setdefault(known.since.get((action.source, action.verb, subject), ""), []).append(subject)
+    for day, names in sorted(days.items()):
+        part = replace(action, names=tuple(names), count=len(names)) if len(days) > 1 else action
+        yield replace(part, since=day)

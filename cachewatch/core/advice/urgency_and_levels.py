@@ -12,7 +12,6 @@ from cachewatch.core.advice.actions import (
     dated,
     divided,
     environment_actions,
-    is_compared_with,
     joined,
     not_asked_yet,
     pin_actions,
@@ -42,11 +41,7 @@ from cachewatch.core.advice.verbs_and_reasons import (
 )
 from cachewatch.core.model import LOSS_ORDER, MISSED, Kind, LossClass
 from cachewatch.core.names_and_layouts import is_snapshot
-from cachewatch.core.statement_kinds import (
-    OF_VALUES,
-    Statement,
-    StatementKind,
-)
+from cachewatch.core.statement_kinds import OF_VALUES, Statement, StatementKind
 from cachewatch.core.versions_spellings_targets import version_key
 
 _RANKS = {
@@ -74,7 +69,7 @@ _RANKS = {
 }
 _VERBS, _CAUSES = list(Verb), list(Because)
 _ABSENT = (LossClass.GONE, LossClass.OTHER)
-_NOTICED = (StatementKind.DOWNGRADED, StatementKind.NO_LONGER, StatementKind.TURNOVER, StatementKind.UNREFERENCED)
+_NOTICED = (StatementKind.NO_LONGER, StatementKind.TURNOVER, StatementKind.UNREFERENCED)
 
 
 def assess(
@@ -109,7 +104,7 @@ def assess(
     gone_pins = [pin for pin in pins if pin.is_gone]
     facts = [
         *(Fact(rank=Rank.PIN_GONE, kind="pin-gone", pin=pin) for pin in gone_pins),
-        *([Fact(rank=Rank.ENVIRONMENT, kind="environment")] if own and own.is_news and not waits else []),
+        *([Fact(rank=Rank.ENVIRONMENT, kind="environment")] if own and own.is_news and not waits else ()),
         *_facts(tags, known, {pin.tag for pin in gone_pins}, has_environment=own is not None),
     ]
     facts.sort(key=lambda one: (one.rank, -LOSS_ORDER.index(one.worst) if one.worst else 0))
@@ -122,31 +117,29 @@ def assess(
     quiet = (still_to_do(one, known) for one in known.quiet)
     pruned = list(pruned_as_announced((*known.tasks, *known.quiet), known))
     actions = [*environment_actions(own, tags, is_new=False), *pin_actions(pins), *pruned]
-    looks = list(
-        things_to_look_after([one for one in facts if not is_compared_with(one, pins)], has_environment=own is not None)
-    )
-    looks = [part for one in looks for part in divided(one, tags)]
-    actions += not_asked_yet(looks, [*tasks, *(replace(one, because=Because.GONE, tag="") for one in pruned)])
+    pinned = {(pin.source, pin.tag) for pin in pins}
+    # What compares a pinned snapshot with another one, `pin_actions` already reports.
+    others = [one for one in facts if not one.tags or any((tag.source, tag.base) not in pinned for tag in one.tags)]
+    looks = things_to_look_after(others, has_environment=own is not None)
+    asked_before = [*tasks, *(replace(one, because=Because.GONE, tag="") for one in pruned)]
+    actions += not_asked_yet((part for one in looks for part in divided(one, tags)), asked_before)
     actions = [each for action in actions for each in dated(action, known)]
     actions += environment_actions(own, tags, is_new=True)  # not dated, because these became worse now
     asked = {each for one in actions for each in one.subjects}
     actions += joined(one for one in tasks if asked.isdisjoint(one.subjects))
     actions, paused = while_waiting(actions, places, missing) if waits else (actions, [])
     actions = sorted([*waits, *actions], key=_order)
+    is_notice = (
+        is_unknown
+        or any(tag.is_incomplete for tag in tags)
+        or any(pin.is_ending for pin in pins)
+        or any(one.because is Because.PRUNED for one in actions)
+    )
     return Assessment(
         actions=tuple(actions),
         paused=tuple(paused),
         quiet=tuple(one for one in quiet if one.names),
-        level=Level.ALARM
-        if waits
-        else _level(
-            facts,
-            own,
-            is_notice=is_unknown
-            or any(tag.is_incomplete for tag in tags)
-            or any(pin.is_ending for pin in pins)
-            or any(one.because is Because.PRUNED for one in actions),
-        ),
+        level=Level.ALARM if waits else _level(facts, own, is_notice=is_notice),
         facts=tuple(facts),
         losses=tuple(
             AssessedLoss(tag=tag, statement=statement, lost=lost)
@@ -253,25 +246,16 @@ def _facts(tags: Sequence[ComparedTag], known: Known, gone: Set[str], *, has_env
                 continue
             if has_environment and one.kind is StatementKind.TURNOVER:
                 continue  # its binaries are reported one by one
-            key = (
-                one.kind,
-                one.name,
-                one.before,
-                one.after,
-                one.packages,
-                bool(tag.base),
-            )
+            key = (one.kind, one.name, one.before, one.after, one.packages, bool(tag.base))
             same.setdefault(key, (one, []))[1].append(tag)
     for one, found in same.values():
         rank = _rank(one, found, known, has_environment=has_environment)
-        yield Fact(rank=rank, kind=_kind_of(one, found[0]), statement=one, worst=one.worst, tags=tuple(found))
-
-
-def _kind_of(one: Statement, tag: ComparedTag) -> str:
-    """Return the kind of its fact; "missing" for a removed package, "snapshot-named" for another new snapshot."""
-    if one.kind is StatementKind.PACKAGE_REMOVED and not one.name:
-        return "missing"
-    return "snapshot-named" if one.kind is StatementKind.TAG_ADDED and one.name != tag.tag else one.kind
+        kind = str(one.kind)
+        if one.kind is StatementKind.PACKAGE_REMOVED and not one.name:
+            kind = "missing"  # for long
+        elif one.kind is StatementKind.TAG_ADDED and one.name != found[0].tag:
+            kind = "snapshot-named"  # another new snapshot than the one that is compared
+        yield Fact(rank=rank, kind=kind, statement=one, worst=one.worst, tags=tuple(found))
 
 
 def _rank(statement: Statement, tags: Sequence[ComparedTag], known: Known, *, has_environment: bool) -> Rank:
@@ -279,9 +263,8 @@ def _rank(statement: Statement, tags: Sequence[ComparedTag], known: Known, *, ha
     rank = _RANKS.get(statement.kind, Rank.REST)
     if statement.kind is StatementKind.SUSPICIOUS:
         return Rank.GONE if all((tag.source, tag.tag) in known.confirmed for tag in tags) else rank
-    if statement.kind in (StatementKind.TAG_REMOVED, StatementKind.TAG_ADDED):
-        # The deletion of an old snapshot is routine.
-        of_snapshot = {StatementKind.TAG_REMOVED: Rank.PRUNE, StatementKind.TAG_ADDED: Rank.SNAPSHOT}
+    of_snapshot = {StatementKind.TAG_REMOVED: Rank.PRUNE, StatementKind.TAG_ADDED: Rank.SNAPSHOT}
+    if statement.kind in of_snapshot:  # the deletion of an old snapshot is routine
         return of_snapshot[statement.kind] if is_snapshot(statement.name) else rank
     if has_environment:
         is_loss = rank in (Rank.GONE, Rank.HARMLESS, Rank.DOWNGRADED)
@@ -306,14 +289,13 @@ def state_of(
     Missing binaries of the packages in `waiting` are left out, because publishing may have failed.
     """
     was_met = {key_of(one) for one in change.before.needs if one.is_met}
-    was_there = was_met | met
-    had_build = {key_of(one) for one in (*change.newly_lost, *change.newly_going)}
+    ever_there = was_met | met | {key_of(one) for one in (*change.newly_lost, *change.newly_going)}
     by_class: dict[LossClass, list[Resolution]] = {}
     not_here = []
     for covered in change.after.needs:
         if not covered.is_met and covered.need.package in waiting:
             continue
-        if covered.is_met or key_of(covered) in was_there or key_of(covered) in had_build:
+        if covered.is_met or key_of(covered) in ever_there:
             by_class.setdefault(covered.loss_class, []).append(covered)
         else:
             not_here.append(covered)
@@ -331,22 +313,19 @@ def state_of(
 
 
 def _level(facts: Sequence[Fact], own: EnvironmentState | None, *, is_notice: bool) -> Level:
+    worse = {one for one in MISSED if own is not None and own.of(one, is_new=True)}
     if any(one.rank in (Rank.SUSPICION, Rank.PIN_GONE) or (own is None and one.rank is Rank.GONE) for one in facts):
         return Level.ALARM
-    if own is not None and own.of(LossClass.GONE, is_new=True):
+    if LossClass.GONE in worse:
         return Level.ALARM
-    if own is not None and (own.of(LossClass.OTHER, is_new=True) or own.of(LossClass.GOING, is_new=True)):
-        return Level.NOTICE
-    if is_notice or any(_is_noticed(one, has_environment=own is not None) for one in facts):
-        return Level.NOTICE
-    return Level.CALM
+    is_noticed = worse or is_notice or any(_is_noticed(one, has_environment=own is not None) for one in facts)
+    return Level.NOTICE if is_noticed else Level.CALM
 
 
 def _is_noticed(fact: Fact, *, has_environment: bool) -> bool:
-    if fact.rank is Rank.MISSED or (fact.rank is Rank.SNAPSHOT and fact.worst in MISSED):
+    is_loss = fact.rank is Rank.MISSED or (fact.rank is Rank.SNAPSHOT and fact.worst in MISSED)
+    if is_loss or fact.kind == StatementKind.DOWNGRADED:
         return not has_environment
     if fact.kind == StatementKind.REBUILD_WAVE and fact.statement is not None:
         return fact.statement.counts.beside > 0
-    if fact.kind == StatementKind.DOWNGRADED:
-        return not has_environment
     return fact.kind in _NOTICED

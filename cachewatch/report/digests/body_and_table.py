@@ -1,7 +1,7 @@
 """The body of a digest in words: what happened, one table, and what is routine. `todo` says what to do."""
 
 from collections.abc import Collection, Iterable, Sequence
-from datetime import date, datetime
+from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct
@@ -50,6 +50,7 @@ _FEW_STACKS = 3
 _LONGEST_TAG = 48
 # Statements of which a snapshot's sentence has the clauses; those of whole tags have sentences of their own.
 _CLAUSES = (StatementKind.DOWNGRADED, StatementKind.UPGRADED, StatementKind.PACKAGE_ADDED)
+_NAME_TAGS = (StatementKind.TAG_REMOVED, StatementKind.TAG_ADDED, StatementKind.SUSPICIOUS)
 # Routine, unless they are why binaries of an environment are missing.
 _PRUNES = (StatementKind.PRUNE, StatementKind.PRUNED)
 _CAUSES = (*OF_REBUILDS, *_PRUNES)
@@ -90,28 +91,28 @@ def happened(digest: Digest, words: Words, rows: int, most: int = _MOST_SAID) ->
     loud = [one for one in digest.assessment.facts if one.rank < Rank.HARMLESS]
     loud = [one for one in loud or _prunes(digest, is_news=True) if one.kind != "environment"]
     loud += _harmless_stacks(digest)
-    snapshots = [one for one in loud if one.kind == "snapshot"]
-    news = {tag for one in snapshots for tag in one.tags}
+    news = {tag for one in loud if one.kind == "snapshot" for tag in one.tags}
     has_turnover = any(one.kind == StatementKind.TURNOVER for one in loud)
     sentences: list[str] = []
     last_of: dict[object, int] = {}  # the last sentence about the same tags
     for clause in clauses_of(digest, loud, words):
-        tags = set(clause.first.tags)
+        tags = clause.first.tags
+        is_of_new = bool(tags) and news.issuperset(tags)
+        is_in_table = clause.is_list and clause.kind not in _LOUD and (rows <= _MANY_ROWS or is_of_new)
         if clause.kind == StatementKind.REBUILD_WAVE and has_turnover and not clause.statement.causes:
             continue  # the share of the hashes already says that it was rebuilt
-        if clause.path == "stack-removed.gone" and tags and tags <= news:
-            continue  # the table names its removed packages
-        if clause.path == "turnover.snapshot" and clause.first.tags in last_of:
-            sentences[last_of[clause.first.tags]] += f" {clause.said}"
+        if is_in_table or (clause.path == "stack-removed.gone" and is_of_new):
+            continue  # the table names its packages
+        if clause.path == "turnover.snapshot" and tags in last_of:
+            sentences[last_of[tags]] += f" {clause.said}"
             continue
-        if clause.kind == "snapshot":
-            sentences.append(_snapshot(digest, clause, words))
-        elif not (clause.is_list and clause.kind not in _LOUD and (rows <= _MANY_ROWS or (tags and tags <= news))):
-            sentences.append(_in_tags(clause.first, digest) + clause.said)
-        else:
-            continue
-        last_of[clause.first.tags] = len(sentences) - 1
-    sentences += _causes(digest, words)
+        is_named = tags and len(tags) < _standing(digest) and clause.kind not in _NAME_TAGS
+        prefix = f"{' and '.join(safe(tag.tag) for tag in tags)}: " if is_named else ""
+        said = _snapshot(digest, clause, words) if clause.kind == "snapshot" else prefix + clause.said
+        sentences.append(said)
+        last_of[tags] = len(sentences) - 1
+    if any(one.because in ENVIRONMENT for one in digest.assessment.due):  # and this is why
+        sentences += [one.said for one in clauses_of(digest, _quiet(digest), words) if one.kind in _CAUSES]
     missing = (each.still_missing for each in digest.tags if each.still_missing)
     sentences += (words.say("snapshot", "still", len(each), packages=and_more(each, words)) for each in missing)
     if any(span.is_unknown for span in digest.spans):
@@ -167,13 +168,6 @@ def lacked(statements: Sequence[Statement], words: Words) -> str:
     return ", or ".join(filter(None, (", ".join(found[:-1]), *found[-1:])))
 
 
-def _in_tags(fact: Fact, digest: Digest) -> str:
-    """Return the tags in which a fact occurred, as a prefix; "" if these are all tags of the digest."""
-    if not fact.tags or len(fact.tags) >= _standing(digest) or fact.kind in ("tag-removed", "tag-added", "suspicious"):
-        return ""
-    return f"{' and '.join(safe(tag.tag) for tag in fact.tags)}: "
-
-
 def _rest(digest: Digest) -> list[Statement]:
     """Return the statements that are not shown, except those about new snapshots."""
     tags = {(tag.source, tag.tag) for fact in digest.assessment.facts if fact.kind == "snapshot" for tag in fact.tags}
@@ -187,32 +181,18 @@ def _is_quiet(one: Statement) -> bool:
 
 def _quiet(digest: Digest) -> list[Fact]:
     """Return the facts that are routine: prunes and rebuilds."""
-    hidden = filter(_is_quiet, _rest(digest))
-    is_said = any(fact.kind == StatementKind.TURNOVER for fact in digest.assessment.facts)
-    hidden_facts = [
-        Fact(rank=Rank.PRUNE, kind=one.kind, statement=one)
-        for one in {(one.kind, one.name, one.packages): one for one in hidden}.values()  # once for several tags
-        if not (is_said and one.kind is StatementKind.REBUILD_WAVE)
-    ]
-    warned = _pruned_as_announced(digest)
-    found = [*_prunes(digest, is_news=False), *hidden_facts]
-    return [one for one in found if one.kind not in _PRUNES or not warned >= {*one.packages}]
-
-
-def _pruned_as_announced(digest: Digest) -> set[str]:
-    """Return the packages of which it is said first that they were pruned as announced."""
     found = digest.assessment
+    hidden = {(one.kind, one.name, one.packages): one for one in _rest(digest) if _is_quiet(one)}  # of several tags
+    facts = [Fact(rank=Rank.PRUNE, kind=one.kind, statement=one) for one in hidden.values()]
+    if any(one.kind == StatementKind.TURNOVER for one in found.facts):  # which says it
+        facts = [one for one in facts if one.kind != StatementKind.REBUILD_WAVE]
+    # Of what was pruned as announced, more is said elsewhere.
     said = {name for one in found.due if one.because is Because.PRUNED for name in one.names}
     copied = {one.subject for one in digest.remembered.actions if one.verb == Verb.COPY}
     gone = found.environment.of(LossClass.GONE, is_new=True) if found.environment else ()
-    return said | {one.need.package for one in gone if one.need.package in copied}
-
-
-def _causes(digest: Digest, words: Words) -> list[str]:
-    """Return the routine facts that explain why readers must do something about their environment, as sentences."""
-    if not any(one.because in ENVIRONMENT for one in digest.assessment.due):
-        return []
-    return [one.said for one in clauses_of(digest, _quiet(digest), words) if one.kind in _CAUSES]
+    said |= {one.need.package for one in gone if one.need.package in copied}
+    facts = [*_prunes(digest, is_news=False), *facts]
+    return [one for one in facts if one.kind not in _PRUNES or not said >= {*one.packages}]
 
 
 def routine(digest: Digest, words: Words, above: Collection[str]) -> list[str]:
@@ -295,32 +275,22 @@ def _losses(losses: Iterable[AssessedLoss], classes: Sequence[LossClass], digest
     name = "harmless" if is_harmless else classes[0].value
     key = "gone_snapshot" if name == "gone" and is_snapshot else name
     is_whole = any(one.statement.kind is StatementKind.PACKAGE_REMOVED for one in own)
-    machines = {", ".join(filter(None, (_os(one), one.lost.place.target))) for one in own}
+    machines = {one.lost.machine_name for one in own}
     machine = machines.pop() if len(machines) == 1 and not is_whole and not is_harmless else ""
     by_package: dict[tuple[str, str, str], list[AssessedLoss]] = {}
     for one in own:
         by_package.setdefault((one.lost.package, one.tag.source, one.tag.tag), []).append(one)
-    statements = {id(one.statement): one.statement for one in own}
-    stays = {(n, line.package): there_since(line) for n, one in statements.items() for line in one.lines if line.stay}
     tags = {(tag.source, tag.report.tag): tag for tag in digest.tags}
     rows = []
     for (package, source, tag), group in by_package.items():
-        since = dict.fromkeys(stays.get((id(one.statement), package), "") for one in group)
+        lost = [(one, loss) for one in group if one.lost.loss for loss in (one.lost.loss, *one.lost.loss.older)]
+        versions = sorted_versions({loss.version for one, loss in lost if loss.loss_class is one.loss_class})
         there = _lost_where(group, words, digest, is_named=bool(machine), has_targets=not is_harmless)
-        versions = sorted_versions(
-            {
-                loss.version
-                for one in group
-                if one.lost.loss
-                for loss in (one.lost.loss, *one.lost.loss.older)
-                if loss.loss_class is one.loss_class
-            }
-        )
         rows.append(
             Row(
                 package=package,
                 change=safe(", ".join(filter(None, versions))),
-                where="; ".join(filter(None, (there, *since))),
+                where=there,
                 kind=group[0].statement.kind,
                 specs=group[0].statement.counts.specs,
                 tag=tags[source, tag],
@@ -345,21 +315,17 @@ def _lost_where(
 ) -> str:
     """Return where a package was lost; `is_named` means that the heading already names the machines."""
     first = next((one for one in group if one.statement.kind is StatementKind.PACKAGE_REMOVED), group[0])
-    targets = {one.lost.place.target for one in group} if has_targets and not is_named else set()
-    stacks = {one.lost.place.stack for one in group}
     if first.statement.kind is StatementKind.PACKAGE_REMOVED:
         text = words.text("sections", "everywhere")
-    elif first.statement.kind is StatementKind.STACK_REMOVED and first.tag.base:
-        text = words.say("sections", "with_stack", name=safe(first.statement.name))
     else:
-        text = stacks_named(stacks, _FEW_STACKS)
-    if first.statement.kind is not StatementKind.PACKAGE_REMOVED:
+        is_stack = first.statement.kind is StatementKind.STACK_REMOVED and first.tag.base
+        stacks = stacks_named({one.lost.place.stack for one in group}, _FEW_STACKS)
+        text = words.say("sections", "with_stack", name=safe(first.statement.name)) if is_stack else stacks
+        targets = sorted({one.lost.place.target for one in group})
         oses = {_os(one) for one in group}
-        systems = [
-            *(() if is_named or "" in oses else sorted(oses)),  # of some targets, all systems lost it
-            *(sorted(targets) if len(targets) <= _FEW_MACHINES else ()),
-        ]
-        text += f" ({', '.join(map(safe, systems))})" if systems else ""
+        machines = [] if is_named or "" in oses else sorted(oses)  # of some targets, all systems lost it
+        machines += targets if has_targets and not is_named and len(targets) <= _FEW_MACHINES else []
+        text += f" ({', '.join(map(safe, machines))})" if machines else ""
     reasons = list(dict.fromkeys(reason_of(one.lost.loss, words) for one in group if one.lost.loss))
     statements = {id(one.statement): one.statement for one in group}.values()
     lines = [line for one in statements for line in one.lines if line.package == first.lost.package]
@@ -368,7 +334,8 @@ def _lost_where(
     old = words.say("stacks", "unbuilt", unbuilt) if unbuilt else ""
     several = len({span.source for span in digest.spans}) > 1
     source = words.say("losses", "in_source", source=safe(first.tag.source)) if several else ""
-    return "; ".join(filter(None, (text, *reasons[:2], old, source)))
+    since = dict.fromkeys(there_since(line) for line in lines)
+    return "; ".join(filter(None, (text, *reasons[:2], old, source, *since)))
 
 
 def _changes(kind: StatementKind, digest: Digest, words: Words) -> Section:
@@ -438,17 +405,17 @@ def subtitle(digest: Digest) -> str:
 
 def _days(digest: Digest) -> str:
     """Return the first and last day of the digest, 25 May to 1 June 2025; "" if they are unknown."""
-    afters = [day for span in digest.spans if (day := _day(span.after.time, digest.zone))]
+    zone = ZoneInfo(digest.zone)
+    befores, afters = (
+        [datetime.fromisoformat(side.time).astimezone(zone).date() for side in sides if side.time]
+        for sides in ([span.before for span in digest.spans], [span.after for span in digest.spans])
+    )
     if not afters:
         return ""
     last = max(afters)
-    first = min((day for span in digest.spans if (day := _day(span.before.time, digest.zone))), default=last)
+    first = min(befores, default=last)
     end = f"{last.day} {last:%B %Y}"
     if first >= last:
         return end
     other = " %B %Y" if first.year != last.year else " %B" if first.month != last.month else ""
     return f"{first.day}{first.strftime(other)} to {end}"
-
-
-def _day(time: str | None, zone: str) -> date | None:
-    return datetime.fromisoformat(time).astimezone(ZoneInfo(zone)).date() if time else None

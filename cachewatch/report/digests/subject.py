@@ -15,7 +15,6 @@ from cachewatch.core.escaping_and_mentions import safe, safe_name, shortened
 from cachewatch.core.model import Kind, LossClass
 from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import (
-    LOSSES,
     Line,
     OwnedLoss,
     Statement,
@@ -72,27 +71,23 @@ class Clause:
 
     @property
     def _class(self) -> str:
-        if self.kind == StatementKind.SUSPICIOUS:
+        """The entry of the words for this kind that fits best; "" for that of the kind itself."""
+        one = self.first.statement
+        if one is None:
+            return self.first.worst or ""
+        if one.kind is StatementKind.SUSPICIOUS:
             own = "" if self.first.rank is Rank.SUSPICION else "confirmed"
-            return own if self.statement.packages else "elsewhere"
-        if self.kind == StatementKind.STACK_MERGED:
-            return entry_of(self.statement).partition(".")[2]
-        if self.kind == StatementKind.RETURNED:
-            return "named" if self.statement.name else ""
-        if self.kind == StatementKind.REBUILD_WAVE:
-            return "beside" if self.statement.counts.beside > 0 else ""
-        if self.kind == StatementKind.TURNOVER:
-            return self._class_of_turnover
-        return self.first.worst or ""
-
-    @property
-    def _class_of_turnover(self) -> str:
-        """Return "snapshot", or "unbuilt" if all hashes are gone and readers are asked to copy builds; else ""."""
-        if self.first.tags and self.first.tags[0].base:
-            return "snapshot"
-        found, actions = self.statement.turnover, self._digest.assessment.actions if self._digest else ()
-        is_whole = found is not None and found.gone == found.before
-        return "unbuilt" if is_whole and any(one.is_copy for one in actions) else ""
+            return own if one.packages else "elsewhere"
+        if one.turnover:
+            if self.first.tags and self.first.tags[0].base:
+                return "snapshot"
+            is_copied = any(task.is_copy for task in self._digest.assessment.actions) if self._digest else False
+            return "unbuilt" if is_copied and one.turnover.gone == one.turnover.before else ""
+        return {
+            StatementKind.STACK_MERGED: entry_of(one).partition(".")[2],
+            StatementKind.RETURNED: "named" if one.name else "",
+            StatementKind.REBUILD_WAVE: "beside" if one.counts.beside > 0 else "",
+        }.get(one.kind, self.first.worst or "")
 
     @property
     def statement(self) -> Statement:
@@ -112,28 +107,27 @@ class Clause:
 
     def _items(self, *, says_staying: bool, says_where: bool = False) -> list[str]:
         item = self._words.text(self.path, "item")
-        items: dict[str, None] = {}
+        items = []
         for fact in self.facts:
             for package in fact.packages:
                 values = {"package": safe(package)[:_LONGEST_NAME], "of_stacks": ""}
-                if fact.statement is not None and fact.statement.lines:
-                    lines = fact.statement.lines
-                    line = next((each for each in lines if each.package == package), lines[0])
-                    values["after"] = safe(", ".join((fact.statement.after or line.story.versions)[-1:]))
-                    own = [each for each in lines if each.package == package]
-                    if not any(Kind.VERSION_REMOVED in each.kinds for each in own):
-                        stacks = {place.stack for each in own for place in each.story.places}
-                        values["of_stacks"] = f" of {stacks_named(stacks)}" if stacks else ""
-                    if line.story.kind in BY_VERSION:
-                        stays = staying(line) if says_staying else ""
+                lines = fact.statement.lines if fact.statement else ()
+                own = [line for line in lines if line.package == package]
+                if not any(Kind.VERSION_REMOVED in line.kinds for line in own):
+                    stacks = {place.stack for line in own for place in line.story.places}
+                    values["of_stacks"] = f" of {stacks_named(stacks)}" if stacks else ""
+                for line in [*own, *lines][:1]:
+                    story = line.story
+                    values["after"] = safe(", ".join((fact.statement.after or story.versions)[-1:]))
+                    if story.kind in BY_VERSION:
                         where = self._targets(line)
-                        if says_where and line.story.behind:
+                        if says_where and story.behind:
                             where = f" {where_upgraded(line).partition(';')[0]}"
-                        values["change"] = f"{replacement(line)}{where} {stays}"
-                        is_fall = any(falls(*pair) for pair in line.story.pairs)
+                        values["change"] = f"{replacement(line)}{where} {staying(line) if says_staying else ''}"
+                        is_fall = any(falls(*pair) for pair in story.pairs)
                         values["older"] = self._words.text(self.path, "mistake" if is_fall else "older")
-                items[" ".join(fill(item, 2, values).split())] = None
-        return list(items)
+                items.append(" ".join(fill(item, 2, values).split()))
+        return list(dict.fromkeys(items))
 
     def _targets(self, line: Line) -> str:
         """Return the targets of a change if usual machines cannot run them, ` for aarch64`; else "".
@@ -150,9 +144,16 @@ class Clause:
     @property
     def forms(self) -> list[str]:
         """All wordings of the clause for a subject, the longest first."""
-        if not self.is_list:
-            return self._own_forms()
-        return self._listed((self.items, self._items(says_staying=False)))
+        if self.is_list:
+            return self._listed((self.items, self._items(says_staying=False)))
+        if self.kind == "environment":
+            assert self._digest is not None
+            return list(headlines_of(self._digest.assessment, self._words))
+        return (
+            self._of_snapshot()
+            if self.kind == "snapshot"
+            else self._words.forms(self.path, "subject", self._n, **self._values)
+        )
 
     def _listed(self, variants: Sequence[Sequence[str]]) -> list[str]:
         """Return wordings that name fewer and fewer of the items and count the rest."""
@@ -167,43 +168,27 @@ class Clause:
 
     @property
     def counted(self) -> str:
-        """The clause as a mere number."""
-        n = len(self.items) if self.is_list else len(self.facts)
-        values = self._values | {"where": self.where, "packages": number(n, "package")}
-        return self._words.say(self.path, "counted", n, **values) or (self._own_forms() or [""])[-1]
+        """The clause of a list as a mere number."""
+        n = len(self.items)
+        return self._words.say(self.path, "counted", n, where=self.where, packages=number(n, "package"))
 
     def more(self, count: int) -> str:
         """Return words for `count` packages that are not named, after others that are."""
         return self._words.say(self.path, "more", count)
-
-    def _own_forms(self) -> list[str]:
-        if self.kind == "environment":
-            assert self._digest is not None
-            return list(headlines_of(self._digest.assessment, self._words))
-        if self.kind == "snapshot":
-            return self._of_snapshot()
-        is_several = self.kind == StatementKind.STACK_MERGED and len(self.facts) > 1
-        n = len(self.facts) if is_several else self._n
-        forms = self._words.forms(self.path, "subject", n, **self._values)
-        return forms[-1:] if is_several else forms
 
     def _of_snapshot(self) -> list[str]:
         """Return wordings that name a new snapshot and say what it lacks."""
         (tag,) = self.first.tags
         is_best = self._digest is not None and any(pin.best == tag.tag for pin in self._digest.pinned)
         wordings = self._words.forms("snapshot", "best" if is_best else "subject", tag=safe(tag.tag))
-        lost = lost_packages(tag.statements)
-        if not lost:
+        n = len(lost_packages(tag.statements))
+        if not n:
             return wordings
+        some = lacking_only_for(tag.statements, self._words)
         is_pinned = self._digest is not None and is_pinned_base(self._digest, tag.base)
-        values = {
-            "packages": number(len(lost), "package"),
-            "some": lacking_only_for(tag.statements, self._words),
-            "tag": safe(tag.tag),
-        }
-        lacks, own = (
-            self._words.forms("snapshot", key, len(lost), **values)
-            for key in (("moving", "moving") if is_pinned else ("lacks", "it_lacks"))
+        own, lacks = (
+            self._words.forms("snapshot", key, n, packages=number(n, "package"), some=some, tag=safe(tag.tag))
+            for key in (("moving", "moving") if is_pinned else ("it_lacks", "lacks"))
         )
         return [*(f"{wordings[0]}: {one}" for one in own), *lacks]
 
@@ -212,20 +197,13 @@ class Clause:
         """The clause as a sentence for the body of a digest."""
         words = self._words
         if not self.is_list:
-            values = self._values
-            # Only in a digest; the lists of events count binaries without reasons.
-            is_unexplained = self._digest is not None and self.kind == StatementKind.REBUILT
-            is_unexplained = is_unexplained and not self.statement.causes
-            is_old = self.kind == StatementKind.TAG_REMOVED and is_snapshot(self.statement.name)
-            key = (
-                "announced"
-                if "announced" in values
-                else "unexplained"
-                if is_unexplained
-                else "old"
-                if is_old
-                else "said"
-            )
+            values, key = self._values, "said"
+            if "announced" in values:
+                key = "announced"
+            elif self.kind == StatementKind.REBUILT and self._digest is not None and not self.statement.causes:
+                key = "unexplained"  # only in a digest: the lists of events count binaries without reasons
+            elif self.kind == StatementKind.TAG_REMOVED and is_snapshot(self.statement.name):
+                key = "old"
             return capitalized(words.say(self.path, key, self._n, **values))
         n = len(self.items)
         more = words.say("other", "more", n - _MOST_ITEMS) if n > _MOST_ITEMS else ""
@@ -245,10 +223,9 @@ class Clause:
         """The stacks or machines that lost packages, in words."""
         statements = [one.statement for one in self.facts if one.statement]
         losses = [lost for one in statements for lost in one.losses if _is_of(lost, self.first.worst)]
-        if self.kind == StatementKind.MACHINE_LOST:
-            systems = sorted({lost.machine.os for lost in losses if lost.machine})
-            if systems:
-                return ", ".join(map(safe, systems[:2])) if len(systems) <= 2 else number(len(systems), "system")
+        systems = sorted({lost.machine.os for lost in losses if lost.machine})
+        if systems and self.kind == StatementKind.MACHINE_LOST:
+            return ", ".join(map(safe, systems)) if len(systems) <= 2 else number(len(systems), "system")
         stacks = {lost.place.stack for lost in losses} or {place.stack for one in statements for place in one.places}
         if len(stacks) == 1:
             return stack_name(*stacks)[:_LONGEST_NAME]
@@ -266,38 +243,35 @@ class Clause:
         one = self.first.statement
         if one is None:
             return {}
-        packages = self.first.packages if one.kind in LOSSES else one.packages
-        tags = self.first.tags
+        words, tags, packages = self._words, self.first.tags, self.first.packages
         stacks = {place.stack for place in one.places} or set(one.stacks)
-        everywhere = self._words.text("other", "in_all")
-        why = reasons(one, self._words)
+        why = reasons(one, words)
         is_of_environment = self._digest is not None and self._digest.environment is not None
         colon = ":" if self.kind == StatementKind.REBUILT and why[:1].isdigit() else ""
-        old = unbuilt(one, self._words)
-        unbuilt_too = f"; {old}" if old else ""
-        values: dict[str, object] = {
+        old = unbuilt(one, words)
+        counted = {"lost": LossClass.GONE, "going": LossClass.GOING, "other": LossClass.OTHER}
+        return {
             "name": safe(one.name)[:_LONGEST_NAME],
             "packages": number(len(packages), "package"),
-            "names": and_more(packages, self._words),
-            "few": and_more(packages, self._words, 2),
+            "names": and_more(packages, words),
+            "few": and_more(packages, words, 2),
             "change": change_of_values(one),
             "tag": " and ".join(safe(tag.tag)[:_LONGEST_NAME] for tag in tags),
             "day": day_of(tags[0].day) if tags else "",
-            "where": f"in {stacks_named(stacks)}" if 0 < len(stacks) <= MOST_NAMES else everywhere,
+            "where": f"in {stacks_named(stacks)}" if 0 < len(stacks) <= MOST_NAMES else words.text("other", "in_all"),
             "builds": number(one.counts.vanished or one.counts.kept or one.counts.new, "binary", "binaries"),
             "in_stacks": f" in {stacks_named(one.stacks)}" if one.stacks else "",
-            "fates": fates(one, self._words, is_of_environment=is_of_environment) + unbuilt_too,
+            "fates": fates(one, words, is_of_environment=is_of_environment) + (f"; {old}" if old else ""),
             "own": "" if one.of is None else f"{len(packages):,}",
             "still": self._still(one),
             "also": self._also(one),
-            "yours": self._words.text("other", "yours") if is_of_environment else "",
-            "in_cache": self._words.text("other", "in_cache") if is_of_environment else "",
+            "yours": words.text("other", "yours") if is_of_environment else "",
+            "in_cache": words.text("other", "in_cache") if is_of_environment else "",
             "why": f"{colon} {why}" if why else "",
-            "because": f" {why}" if why else self._words.text("other", "not_recorded"),
+            "because": f" {why}" if why else words.text("other", "not_recorded"),
+            **{key: number(len(packages_of(one.losses, each)), "package") for key, each in counted.items()},
+            **self._values_of_kind(one),
         }
-        for key, loss_class in (("lost", LossClass.GONE), ("going", LossClass.GOING), ("other", LossClass.OTHER)):
-            values[key] = number(len(packages_of(one.losses, loss_class)), "package")
-        return values | self._values_of_kind(one)
 
     def _values_of_kind(self, one: Statement) -> dict[str, object]:
         """Return the values that only sentences about statements of this kind may use."""
@@ -308,10 +282,8 @@ class Clause:
         if one.kind is StatementKind.STACK_MERGED:
             return {"old": ", ".join(map(stack_name, one.before)), "new": ", ".join(map(stack_name, one.after))}
         if one.kind is StatementKind.REBUILD_WAVE:
-            share = len(one.packages) / max(1, one.of_packages)
-            much = "everything" if share == 1 else "nearly" if share >= NEARLY_ALL else "part"
-            much = "counted" if share < 1 and one.of is not None else much
-            said = self._words.say("other", much, len(one.packages), percent=f"{share:.0%}")
+            percent = f"{len(one.packages) / max(1, one.of_packages):.0%}"
+            said = self._words.say("other", self._much(one), len(one.packages), percent=percent)
             return {"much": said, "old": number(one.counts.beside, "old build")}
         if one.kind is StatementKind.PRUNE and self._digest and self.first.tags:
             tag = self.first.tags[0]
@@ -325,15 +297,20 @@ class Clause:
     @property
     def _n(self) -> int:
         """The number that decides between singular and plural in a sentence."""
-        statement = self.first.statement
-        if statement is None:
+        one = self.first.statement
+        if one is None:
             return 2
-        if statement.kind is StatementKind.REBUILD_WAVE:
-            least = NEARLY_ALL if statement.of is None else 1
-            return 1 if len(statement.packages) >= least * statement.of_packages else len(statement.packages)
-        if statement.kind in _OF_BUILDS:
-            return max(statement.counts.vanished, statement.counts.new)
-        return len(self.first.packages)
+        if one.kind in _OF_BUILDS:
+            return max(one.counts.vanished, one.counts.new)
+        is_all = one.kind is StatementKind.REBUILD_WAVE and self._much(one) in ("everything", "nearly")
+        return 1 if is_all else len(self.first.packages)
+
+    def _much(self, wave: Statement) -> str:
+        """Return the key of the words for how much was rebuilt."""
+        share = len(wave.packages) / max(1, wave.of_packages)
+        if share == 1:
+            return "everything"
+        return "counted" if wave.of is not None else "nearly" if share >= NEARLY_ALL else "part"
 
     def _also(self, one: Statement) -> str:
         """Name the packages to which the same happened in another version: they have rows of their own."""
@@ -355,22 +332,20 @@ class Clause:
         return f"; {and_more(one.exceptions, self._words)} {word} {old_values(one)}{where}"
 
     def _turnover(self, turnover: Turnover) -> dict[str, object]:
-        words, before = self._words, max(1, turnover.before)
-        percent = f"{turnover.gone / before:.0%}"
+        words, tags, before = self._words, self.first.tags, max(1, turnover.before)
         shares = {name: getattr(turnover, name) / before for name in ("rebuilt", "pruned", "others")}
-        by_name = {name: f"{share:.0%}" for name, share in shares.items() if share >= 0.005}
-        parts = [words.say("turnover", name, percent=part) for name, part in by_name.items() if len(by_name) > 1]
-        is_most = turnover.gone / before >= NEARLY_ALL
-        much = "all" if turnover.gone == turnover.before else "most" if is_most else "some"
-        is_explained = any(each.causes for tag in self.first.tags for each in tag.statements)
+        parts = {name: f"{share:.0%}" for name, share in shares.items() if share >= 0.005}
+        fates = ", ".join(words.say("turnover", name, percent=part) for name, part in parts.items())
+        share, percent = turnover.gone / before, f"{turnover.gone / before:.0%}"
+        much = "all" if turnover.gone == turnover.before else "most" if share >= NEARLY_ALL else "some"
+        is_explained = any(each.causes for tag in tags for each in tag.statements)
         is_rebuilt = 2 * turnover.rebuilt > turnover.gone
-        since = day_of(self.first.tags[0].since) if self.first.tags and self.first.tags[0].since else ""
         return {
             "share": {"all": "all", "most": "nearly all", "some": percent}[much],
             "hashes": words.say("turnover", much, percent=percent),
-            "became": words.text("turnover", f"{next(iter(by_name))}_alone" if len(by_name) == 1 else "several"),
-            "fates": f" ({', '.join(parts)})" if parts else "",
-            "of": f"of {since} " if since else "",
+            "became": words.text("turnover", f"{next(iter(parts))}_alone" if len(parts) == 1 else "several"),
+            "fates": f" ({fates})" if len(parts) > 1 else "",
+            "of": f"of {day_of(tags[0].since)} " if tags and tags[0].since else "",
             "because": words.text("other", "not_recorded") if is_rebuilt and not is_explained else "",
         }
 
@@ -379,21 +354,14 @@ class Clause:
         last, missing = (*map(day_of, one.before), "", "")[:2]
         is_tag = any(one.name == tag.tag for tag in self.first.tags)
         is_place = " (" in one.name
-        form = "package" if one.packages == (one.name,) else "tag" if is_tag else "place" if is_place else "stack"
-        if form == "stack" and n < NEARLY_ALL * of:
-            form = "stack_part"
+        stack = "stack" if n >= NEARLY_ALL * of else "stack_part"
+        form = "package" if one.packages == (one.name,) else "tag" if is_tag else "place" if is_place else stack
         kept = set(one.packages).difference(one.exceptions)
         how = "unchanged" if not one.exceptions else "but" if kept else "changed"
+        own = {"name": safe(one.name)[:_LONGEST_NAME], "names": and_more(one.packages, words), "of": f"{of:,}"}
         return {
             "of": f"{of:,}",
-            "back": words.say(
-                "returned",
-                form if one.name else "several",
-                n,
-                name=safe(one.name)[:_LONGEST_NAME],
-                names=and_more(one.packages, words),
-                of=f"{of:,}",
-            ),
+            "back": words.say("returned", form if one.name else "several", n, **own),
             "there": words.say("returned", "there", name=safe_name(one.name)) if is_place else "",
             "last": last,
             "missing": missing,
@@ -446,18 +414,17 @@ def title(digest: Digest, words: Words) -> str:
     text = _pruned(digest, words)
     if text:  # then upgrades, for which nothing is to be done, are not next
         clauses.sort(key=lambda one: one.kind != StatementKind.TURNOVER)
-    rest = list(clauses)
     if not clauses:
         return as_subject(text or _nothing(digest, words), prefix)
+    rest = list(clauses)
     most = 3 if clauses[0].kind == "snapshot" else 2
     for clause, following in zip_longest(clauses[:most], clauses[1:most]):
         if text and clause.is_list and all(item in text for item in clause.items):
             rest.remove(clause)  # the binaries of the environment are already named
             continue
-        between = "; " if text else ""
-        is_apart = clause.first.rank is Rank.MISSED  # of another tag
-        if text and clause in clauses[1:2] and clauses[0].kind == "snapshot" and ":" not in text and not is_apart:
-            between = ": "
+        is_of_snapshot = clause in clauses[1:2] and clauses[0].kind == "snapshot" and ":" not in text
+        is_of_snapshot = is_of_snapshot and clause.first.rank is not Rank.MISSED  # which is of another tag
+        between = "" if not text else ": " if is_of_snapshot else "; "
         fitting = _fitting(clause, following, room - len(text) - len(between), is_first=not text)
         if not fitting:
             break

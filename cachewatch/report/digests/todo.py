@@ -4,8 +4,7 @@ The words are in the table `[todo]` of templates/words.toml; the assessment (cor
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from operator import itemgetter
+from collections.abc import Iterable, Sequence
 
 from cachewatch.core.advice.actions import ENVIRONMENT, replaced_versions
 from cachewatch.core.advice.environment_coverage import Nearest, Resolution
@@ -13,7 +12,7 @@ from cachewatch.core.advice.verbs_and_reasons import LOCK_FILES, Action, Because
 from cachewatch.core.escaping_and_mentions import safe, safe_name
 from cachewatch.core.model import LossClass
 from cachewatch.core.names_and_layouts import is_snapshot, series
-from cachewatch.core.statement_kinds import LOSSES, Line, StatementKind, lost_packages
+from cachewatch.core.statement_kinds import LOSSES, StatementKind, lost_packages
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, falls
 from cachewatch.report.digest_and_message_values import Digest, TagDigest, newest_day
 from cachewatch.report.digests.body_and_table import lacked, lines_of
@@ -67,10 +66,8 @@ def todo(digest: Digest, words: Words) -> list[str]:
         if first.since:
             return [_sentence([first], digest, words, "still-"), *lines]
         paused = words.text("todo", "paused_open" if advice.still_open else "paused")
-        return [
-            " ".join((lines[0], paused)) if any(one.since for one in advice.paused) else lines[0],
-            *lines[1:],
-        ]
+        lines[0] += f" {paused}" if any(one.since for one in advice.paused) else ""
+        return lines
     over = words.text("todo", "over_open" if advice.still_open else "over") if advice.is_wait_over else ""
     if not (lines or over) and any(one.verb is Verb.MOVE for one in advice.still_open):
         over = words.text("todo", "now_due")
@@ -99,9 +96,9 @@ def todo(digest: Digest, words: Words) -> list[str]:
 def _again(digest: Digest, words: Words) -> list[str]:
     """Ask to re-concretize again where nearly everything was rebuilt in place since an earlier digest asked to."""
     found = digest.assessment
-    if digest.environment is None or found.is_waiting or any(one.verb is Verb.RECONCRETIZE for one in found.due):
-        return []
-    if not any(one.verb is Verb.RECONCRETIZE for one in found.still_open):
+    is_asked = any(one.verb is Verb.RECONCRETIZE for one in found.due)
+    is_open = any(one.verb is Verb.RECONCRETIZE for one in found.still_open)
+    if digest.environment is None or found.is_waiting or is_asked or not is_open:
         return []
     is_rebuilt = any(
         one.kind is StatementKind.REBUILD_WAVE
@@ -193,9 +190,12 @@ def _unless(digest: Digest, words: Words, key: str) -> str:
 
 def cases_of(digest: Digest, words: Words) -> list[str]:
     """Return descriptions of the lock files for which there is something to do: by their contents or dates."""
-    is_asked = any(one.because in LOCK_FILES for one in digest.assessment.actions)
-    days = () if is_asked else _announced_days(digest)
-    cases = [words.say("todo", "unless_before", day=day_of(day)) for day in days]
+    cases = []
+    if not any(one.because in LOCK_FILES for one in digest.assessment.actions):
+        prunes = [fact for fact in digest.assessment.facts if fact.kind == StatementKind.PRUNE]
+        waves = (digest.remembered.wave(tag.source, tag.tag) for fact in prunes for tag in fact.tags)
+        # The first day on which digests announced the old builds that are pruned now.
+        cases += [words.say("todo", "unless_before", day=day_of(wave.day)) for wave in waves if wave][:1]
     old, rebuilt = _old_and_rebuilt(digest)
     if old:
         cases.append(words.say("todo", "unless_old" if len(old) == 1 else "unless_olds", names=old[0]))
@@ -218,7 +218,9 @@ def _old_and_rebuilt(digest: Digest) -> tuple[list[str], list[str]]:
         for tag in own
         for one in (*tag.statements, *(each for each in tag.rest if each.kind is StatementKind.REBUILT))
         for line in one.lines
-        if _names_what_goes(line)
+        # Upgrades are reported with their old versions instead.
+        if (line.counts.unbuilt and line.story.kind is not StatementKind.UPGRADED)
+        or (line.counts.vanished and line.story.kind in _REPLACED)
     }
     return [safe(one) for tag in own for one in replaced_versions(tag.statements)], sorted(rebuilt)
 
@@ -232,26 +234,6 @@ def _specs_said(specs: Iterable[str], words: Words) -> str:
     """Return versions to require in words; a range as `openmpi@5.8.0 or newer`."""
     said = [words.say("todo", "or_newer", spec=one[:-1]) if one[-1] == ":" else one for one in specs]
     return and_more(said, words)
-
-
-def _announced_days(digest: Digest) -> list[str]:
-    """Return the days on which digests announced the old builds that are pruned now."""
-    waves = (
-        digest.remembered.wave(tag.source, tag.tag)
-        for fact in digest.assessment.facts
-        if fact.kind == StatementKind.PRUNE
-        for tag in fact.tags
-    )
-    return list(dict.fromkeys(wave.day for wave in waves if wave))[:1]
-
-
-def _names_what_goes(line: Line) -> bool:
-    """Tell whether a lock file older than a change may name builds that are gone or may be pruned.
-
-    Upgrades are reported with their old versions instead.
-    """
-    kind, counts = line.story.kind, line.counts
-    return bool((counts.unbuilt and kind is not StatementKind.UPGRADED) or (counts.vanished and kind in _REPLACED))
 
 
 def _by_command(actions: Iterable[Action]) -> list[list[Action]]:
@@ -271,13 +253,15 @@ def advice(digest: Digest, words: Words) -> str:
 
 def still_open(digest: Digest, words: Words) -> list[str]:
     """Return the actions that earlier digests asked for, with their first day: requirements first, then the oldest."""
-    asked = [one for one in digest.assessment.still_open if one.verb is not Verb.WAIT]
+
+    def order(group: Sequence[Action]) -> tuple[bool, str]:
+        is_last = group[0].because in CONCRETIZED or group[0].verb is Verb.RECONCRETIZE
+        return is_last, min(one.since for one in group)
+
     groups_said: dict[str, list[str]] = {}
-    groups = [
-        (group[0].because in CONCRETIZED or group[0].verb is Verb.RECONCRETIZE, min(one.since for one in group), group)
-        for group in _by_command(asked)
-    ]
-    for _, since, group in sorted(groups, key=itemgetter(0, 1)):
+    asked = (one for one in digest.assessment.still_open if one.verb is not Verb.WAIT)
+    for group in sorted(_by_command(asked), key=order):
+        _, since = order(group)
         is_later = any(one.since > since for one in group)
         day = words.say("todo", "later", day=day_of(since)) if is_later else day_of(since)
         groups_said.setdefault(day, []).append(_sentence(group, digest, words, "open-").rstrip("."))
@@ -288,14 +272,16 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
     """Return actions as one sentence; all actions about binaries of an environment share one."""
     if group[0].because not in ENVIRONMENT:
         return _action(group[0], digest, words, prefix)
-    parts = []
+    assessment, parts = digest.assessment, list[str]()
     is_unknown = False
     found_own: list[Resolution] = []
     copied = {one.subject: day_of(one.since) for one in digest.remembered.actions if one.verb == Verb.COPY}
     for because in dict.fromkeys(one.because for one in group):
         same = [one for one in group if one.because is because]
         count = sum(one.count for one in same)
-        own = _resolutions(because, {name for one in same for name in one.names}, digest)
+        packages = {name for one in same for name in one.names}
+        binaries = assessment.environment.for_cause(because) if assessment.environment else ()
+        own = [each for each in binaries if each.need.package in packages]
         if because in (Because.ENVIRONMENT_GONE, Because.ENVIRONMENT_OTHER):
             before = digest.environment.before.needs if digest.environment is not None else ()
             found_own += own if because is Because.ENVIRONMENT_GONE else ()
@@ -325,12 +311,10 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
     fallen = [one.need.package for one in found_own if falls(one.need.version, one.suggestion)]
     last = Because.ENVIRONMENT_LAST_OTHER
     key = f"{prefix}{'copy-other' if group[0].because is last else group[0].verb}"
-    assessment = digest.assessment
-    if key == "open-reconcretize" and (
-        assessment.required or any(one.verb in (Verb.RECONCRETIZE, Verb.COPY) for one in assessment.due)
-    ):
+    has_more = assessment.required or any(one.verb in (Verb.RECONCRETIZE, Verb.COPY) for one in assessment.due)
+    if key == "open-reconcretize" and has_more:
         key = "open-too"
-    is_asked = any(one.because is Because.ENVIRONMENT_GONE and not one.since for one in assessment.actions)
+    is_asked = any(one.because is Because.ENVIRONMENT_GONE for one in assessment.due)
     if key == "reconcretize" and assessment.required and not is_asked:
         key = "reconcretize-required"
     earlier = () if is_asked else assessment.required
@@ -350,7 +334,7 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
 
 
 def _action(action: Action, digest: Digest, words: Words, prefix: str = "") -> str:
-    key = action.because.value
+    assessment, key = digest.assessment, action.because.value
     lacking = _lacking(action, digest)
     if lacking is not None and (action.because is Because.GONE or action.worst is LossClass.GONE):
         names = lacked(lacking.statements, words)
@@ -362,13 +346,25 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str = "") -> s
         key = "pin-gone-best" if any(pin.best == action.tag for pin in digest.pinned) else "pin-gone-lacks"
     if action.because is Because.STACK_REMOVED and action.worst is not LossClass.GONE:
         key = f"stack-removed-{action.worst}"
-    required = {spec.partition("@")[0]: spec.removesuffix(":") for spec in digest.assessment.required}
-    is_older = action.because is Because.DOWNGRADED  # of which another version may have to do
-    versions = [required[name] for name in action.names if name in required] if is_older else action.versions
-    gone = (one.lost for one in digest.assessment.losses if one.loss_class is LossClass.GONE)
+    versions: Sequence[str] = action.versions
+    if action.because is Because.DOWNGRADED:  # another version may have to do
+        required = {spec.partition("@")[0]: spec.removesuffix(":") for spec in assessment.required}
+        versions = [required[name] for name in action.names if name in required]
+    gone = (one.lost for one in assessment.losses if one.loss_class is LossClass.GONE)
     has_older = any(lost.package in action.names and lost.loss and lost.loss.there for lost in gone)
     most = (_MOST_OPEN if prefix else _MOST_ASKED) if action.is_copy else MOST_NAMES
-    no_longer = [fact.statement for fact in digest.assessment.facts if fact.kind == StatementKind.NO_LONGER]
+    no_longer = [fact.statement for fact in assessment.facts if fact.kind == StatementKind.NO_LONGER]
+    # The commands do it, because of what is due or still open.
+    is_concretized = not assessment.is_waiting and any(
+        one.verb is Verb.RECONCRETIZE or one.because in CONCRETIZED for one in assessment.actions
+    )
+    lines = [line for line, _ in lines_of(digest, StatementKind.DOWNGRADED) if line.package in action.names]
+    is_fall = any(falls(*pair) for line in lines for pair in line.story.pairs)
+    names = and_more(action.names, words)
+    if action.names:
+        others = words.say("todo", "in_another_way", action.count, names=names)
+    else:
+        others = words.say("todo", "or_to", names=and_more(action.others, words)) if action.others else ""
     return words.say(
         "todo",
         f"{prefix}{key}" if words.text("todo", f"{prefix}{key}") else key,
@@ -380,19 +376,14 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str = "") -> s
         names=and_more(action.names, words, most),
         moved=words.say("todo", "moved", name=safe_name(action.name)),
         nothing=words.text("todo", "nothing_as_new" if has_older else "no_build"),
-        lacked=lacked(next((pin.statements or () for pin in digest.pinned if pin.best), ()), words)
-        or and_more(action.names, words),
+        lacked=lacked(next((pin.statements or () for pin in digest.pinned if pin.best), ()), words) or names,
         or_with=or_with_old(action, digest, words),
         to=words.say("todo", "to", tag=safe_name(action.tag)) if action.tag else "",
         newest=and_more(action.others, words),
         newer=words.say("todo", "in_newer", len(newer)) if newer else "",
-        without=words.say("todo", "without", names=and_more(action.names, words)) if action.names else "",
-        others=words.say("todo", "in_another_way", action.count, names=and_more(action.names, words))
-        if action.names
-        else words.say("todo", "or_to", names=and_more(action.others, words))
-        if action.others
-        else "",
-        concretize=words.text("todo", "concretize") if _concretizes(digest) else "",
+        without=words.say("todo", "without", names=names) if action.names else "",
+        others=others,
+        concretize=words.text("todo", "concretize") if is_concretized else "",
         for_machines=(words.say("todo", "for_machine", machine=safe_name(action.machine)) if action.machine else "")
         + _in_tag(action, digest, words),
         versions=and_more(versions or action.names, words),
@@ -400,16 +391,9 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str = "") -> s
         if action.others
         else "",
         change=", ".join(sorted({change_of_values(each) for each in no_longer if each})),
-        mistake=words.text("todo", "mistake") if _is_fall(action, digest) else "",
-        act=words.say("todo", "act", names=and_more(action.names, words)) if _is_fall(action, digest) else "",
+        mistake=words.text("todo", "mistake") if is_fall else "",
+        act=words.say("todo", "act", names=names) if is_fall else "",
     )
-
-
-def _concretizes(digest: Digest) -> bool:
-    """Tell whether the commands re-concretize, because of what is due or still open."""
-    found = digest.assessment
-    settled = any(one.verb is Verb.RECONCRETIZE or one.because in CONCRETIZED for one in found.actions)
-    return settled and not found.is_waiting
 
 
 def _in_tag(action: Action, digest: Digest, words: Words) -> str:
@@ -431,21 +415,6 @@ def _lacking(action: Action, digest: Digest) -> ComparedTag | None:
     """Return the new snapshot that an action is about because it lacks something; None for another action."""
     compared = (tag for fact in digest.assessment.facts for tag in fact.tags if tag.base)
     return next((tag for tag in compared if (tag.tag, tag.source) == (action.tag, action.source)), None)
-
-
-def _is_fall(action: Action, digest: Digest) -> bool:
-    """Tell whether an action is about a version whose first number fell."""
-    return any(
-        falls(*pair)
-        for line, _ in lines_of(digest, StatementKind.DOWNGRADED)
-        for pair in line.story.pairs
-        if line.package in action.names
-    )
-
-
-def _resolutions(because: Because, names: Collection[str], digest: Digest) -> list[Resolution]:
-    own = digest.assessment.environment
-    return [each for each in (own.for_cause(because) if own else ()) if each.need.package in names]
 
 
 def or_with_old(task: Action, digest: Digest, words: Words, most: int = _MOST_OPEN) -> str:
