@@ -146,13 +146,17 @@ def _open_with_history(repo: str | None, line: ProgressLine | None = None) -> Re
     return open_catalogue(repo, line)
 
 
-def write_answer(answer: Any, table: Callable[[], Table], asked: AnswerOptions) -> None:
-    """Write an answer in the requested format; with CSV, its last line goes to standard error."""
+def write_answer(answer: Any, table: Callable[[bool], Table], asked: AnswerOptions) -> None:
+    """Write an answer in the requested format; with CSV, its last line goes to standard error.
+
+    `table` returns the answer as a table; its argument is whether people will read it.
+    """
     format_, output = asked["format_"], asked["output"]
     if format_ == "json":
         write([ascii_only(json.format(json.encode(answer, enc_hook=str))), b"\n"], output)
         return
-    write(write_table(table(), format_, palette(output), width()), output, is_for_people=format_ == "text")
+    shown = table(format_ in _FOR_PEOPLE)
+    write(write_table(shown, format_, palette(output), width()), output, is_for_people=format_ == "text")
     if format_ == "csv":
         say(answer.indexed.as_last)
 
@@ -195,16 +199,14 @@ def best(*, lockfile: Path, tag: str | None, pin: bool, mirror: str | None, **as
     with open_history(asked["repo"], asked["db"]) as index:
         answer = find_best(index, environment.hashes, most=most, takes_tag=Globs([tag]) if tag else None)
     if not answer.snapshots:
-        count = len(environment.hashes)
-        raise UsageError(
-            f"{environment.name}: {'its one hash was never' if count == 1 else f'none of its {count:,} hashes was ever'} "
-            f"in {f'a tag {tag}' if tag else 'an indexed tag'} (up to {answer.indexed.revision[:10]})"
-        )
+        where = f"{f'a tag {tag}' if tag else 'an indexed tag'} (up to {answer.indexed.revision[:10]})"
+        hashes = number(len(environment.hashes), "hash", "hashes")
+        raise UsageError(f"{environment.name}: none of its {hashes} was ever in {where}")
     if pin:
         said = _pin(answer, mirror, asked["repo"], is_chosen=tag is not None)
         write([f"{said}\n".encode()], asked["output"])
         return
-    write_answer(answer, partial(snapshots_table, answer), asked)
+    write_answer(answer, lambda _: snapshots_table(answer), asked)
 
 
 def _known_mirror(repo: str | None) -> str:
@@ -312,16 +314,17 @@ def status(*, repo: str | None, db: Path | None, format_: str) -> int:
     if format_ == "json":
         write_json("history-status", index_status)
     else:
-        behind = f"{number(index_status.behind, 'revision')} behind" if index_status.behind else ""
-        lines = [
+        state = "not up to date" if index_status.rewritten else "up to date"
+        if index_status.behind:
+            state = f"{number(index_status.behind, 'revision')} behind"
+        removed = f"a force-push removed {number(index_status.rewritten, 'indexed revision')}"
+        lines = (
             f"index     {safe(index_status.path)}, {index_status.bytes / 2**20:,.1f} MiB",
-            f"state     {behind or ('not up to date' if index_status.rewritten else 'up to date')}",
-        ]
-        if index_status.rewritten:
-            verb = "was" if index_status.rewritten == 1 else "were"
-            removed = f"{number(index_status.rewritten, 'indexed revision')} {verb} removed by a force-push"
-            lines.append(f"          {removed}; the next update indexes all revisions anew")
-        write_lines([*lines, index_status.indexed.as_last if index_status.indexed else "not complete yet"])
+            f"state     {state}",
+            f"          {removed}; the next update indexes all revisions anew" if index_status.rewritten else "",
+            index_status.indexed.as_last if index_status.indexed else "not complete yet",
+        )
+        write_lines(filter(None, lines))
     return 1 if index_status.behind or index_status.rewritten else 0
 
 
@@ -355,10 +358,9 @@ def _done(done: IndexUpdate) -> str:
     if not done.revisions and not done.versions and not done.rewritten:
         return "up to date."
     text = f"indexed {number(done.revisions, 'revision')}, {number(done.versions, 'version')} of documents"
-    if not done.rewritten:
-        return f"{text}."
-    verb = "is" if done.rewritten == 1 else "are"
-    return f"{text}; all anew, because {number(done.rewritten, 'indexed revision')} {verb} no longer in the history."
+    if done.rewritten:
+        text += f"; all anew, because a force-push removed {number(done.rewritten, 'indexed revision')}"
+    return f"{text}."
 
 
 @examples(
@@ -408,8 +410,7 @@ def when(
             raise UsageError(f"{package}: was never in {up_to}; {other}")
         all_of_them = f"`cachewatch history when {name}{f' --tag {tag}' if tag != 'develop' else ''}` lists all of them"
         raise UsageError(f"{package}: no build in {up_to} matches; {all_of_them}")
-    make_table = partial(when_table, answer, is_for_people=asked["format_"] in _FOR_PEOPLE)
-    write_answer(answer, make_table, asked)
+    write_answer(answer, partial(when_table, answer), asked)
 
 
 @examples("cachewatch history blame /22xqlom", "cachewatch history blame 22xqlom --tag develop --format json")
@@ -427,7 +428,7 @@ def blame(*, hash_: str, tag: tuple[str, ...], **asked: Unpack[AnswerOptions]) -
     """
     with open_history(asked["repo"], asked["db"]) as index:
         answer = find_blame(index, hash_, tag)
-    write_answer(answer, partial(blame_table, answer), asked)
+    write_answer(answer, lambda _: blame_table(answer), asked)
 
 
 @examples("cachewatch log hdf5", "cachewatch log --since 2025-06-01 --most 3 --format json")
@@ -454,8 +455,7 @@ def log(
     """
     with open_history(asked["repo"], asked["db"]) as index:
         answer = find_log(index, tag, package, *numbers_of(index, since, until), most=most)
-    table = partial(log_table, answer, is_for_people=asked["format_"] in _FOR_PEOPLE)
-    write_answer(answer, table, asked)
+    write_answer(answer, partial(log_table, answer), asked)
 
 
 _MOST_SHOWN = 20
@@ -488,4 +488,4 @@ def churn(
         most = _MOST_SHOWN
     with open_history(asked["repo"], asked["db"]) as index:
         answer = find_churn(index, tag, by, *numbers_of(index, since, until), most=most)
-    write_answer(answer, partial(churn_table, answer), asked)
+    write_answer(answer, lambda _: churn_table(answer), asked)

@@ -109,7 +109,7 @@ def find_when(
     return When(indexed=index.indexed, package=package, tag=tag, rows=tuple(rows))
 
 
-def when_table(answer: When, *, is_for_people: bool) -> Table:
+def when_table(answer: When, is_for_people: bool) -> Table:
     """Return a table with a row for each version, stack and target.
 
     With `is_for_people`, stacks that differ in nothing else share a row.
@@ -302,7 +302,7 @@ def _logged(index: Index, tag: str, number: int, package: str | None) -> LogRevi
     )
 
 
-def log_table(answer: RevisionLog, *, is_for_people: bool) -> Table:
+def log_table(answer: RevisionLog, is_for_people: bool) -> Table:
     """Return a table with a row for each change of each revision.
 
     With `is_for_people`, only the first row of a revision has its date and hash.

@@ -61,8 +61,8 @@ def test_the_status_tells_what_is_not_indexed(repository: Path, run: Run) -> Non
     assert "1 revision behind" in run("history", "status", "--repo", repository).output
 
     _go_to(repository, f"{newest}~2")
-    assert "1 indexed revision was removed by a force-push" in run("history", "status", "--repo", repository).output
-    assert "1 indexed revision is no longer in the history" in run("history", "build", "--repo", repository).error
+    assert "a force-push removed 1 indexed revision" in run("history", "status", "--repo", repository).output
+    assert "a force-push removed 1 indexed revision" in run("history", "build", "--repo", repository).error
     assert run("history", "status", "--repo", repository).exit_code == 0
 
 
