@@ -52,6 +52,7 @@ from cachewatch.store import deliveries
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.deliveries import OPEN
+from cachewatch.store.health_and_alerts import AlertKey, AlertKind
 from cachewatch.store.schema import utc_now
 from cachewatch.store.sqlite_and_process_lock import has_state, only_one, open_database
 from cachewatch.store.transactions_and_upgrades import copy_rows
@@ -316,6 +317,9 @@ def _notes(
 ) -> Iterator[str]:
     """Yield notes: why there is no digest, when it is sent, or what is missing in it."""
     name = stream.subscription.name
+    with service.database.read() as connection:
+        empty = [health.get(connection, AlertKey(AlertKind.SOURCE_EMPTY, each.name)) for each in stream.sources]
+    yield from (f"warning: {one.title}: {safe(one.detail)}" for one in empty if one and one.resolved_at is None)
     unfetched = [each for each in stream.sources if state.sources[each.name].revision is None]
     is_silent = not since and not state.positions and not any(map(_begins_earlier, stream.sources))
     if unfetched and not is_silent:

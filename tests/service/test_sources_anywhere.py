@@ -122,6 +122,8 @@ def test_init_says_that_a_source_has_no_documents(tmp_path: Path, run: Run) -> N
     assert "'HEAD' has no documents: looked for" in result.error
     checked = run("config", "check", "--source", "--config", tmp_path / "cachewatch.yaml").error
     assert "sources.r: 'HEAD' has no documents: looked for" in checked
+    previewed = run("preview", "--config", tmp_path / "cachewatch.yaml").error
+    assert "warning: the source r has no documents: 'main' has no documents: looked for" in previewed
 
 
 @pytest.mark.parametrize(("tag", "tags"), [("develop", ("develop",)), ("v0.23", ("*",))])
