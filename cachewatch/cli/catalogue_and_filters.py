@@ -394,10 +394,8 @@ def _seen(comparison: Comparison, done: Iterable[Changeset]) -> dict[str, set[st
     for pair in comparison.pairs:
         values["package"].update(document.package for document in pair.difference.all_documents)
     for changeset in done:
-        seen = changeset.tally.seen
-        values["stack"].update(*seen.traces)
         for name, fact in FACTS.items():
-            values[name] |= {value for kind, value in seen.facts if kind == fact}
+            values[name] |= {value for kind, value in changeset.tally.seen.facts if kind == fact}
     return values
 
 

@@ -131,17 +131,16 @@ class SpecClass(_Word):
     EXTRA_COPY = "extra_copy"
 
 
-VANISHED_CLASSES = frozenset(
-    {
-        SpecClass.PRUNED,
-        SpecClass.LOST,
-        SpecClass.REPLACED,
-        SpecClass.RETIRED,
-        SpecClass.DROPPED,
-        SpecClass.SURPLUS,
-    }
+# The classes of removed and of added specs, in the order in which they are tried.
+VANISHED_CLASSES = (
+    SpecClass.PRUNED,
+    SpecClass.LOST,
+    SpecClass.REPLACED,
+    SpecClass.RETIRED,
+    SpecClass.DROPPED,
+    SpecClass.SURPLUS,
 )
-NEW_CLASSES = frozenset(SpecClass) - VANISHED_CLASSES
+NEW_CLASSES = tuple(one for one in SpecClass if one not in VANISHED_CLASSES)
 
 
 class DiagnosticKind(_Word):
@@ -246,10 +245,6 @@ class Specs(Mapping[str, Signature]):
             numbers[signature] += 1
             signatures[f"{NO_HASH}{numbers[signature]} {signature!r}"] = signature
         return Specs.of(signatures)
-
-    def only(self, hashes: Set[str]) -> "Specs":
-        """Return the specs with these hashes."""
-        return self if hashes >= self.hashes else Specs.of({h: s for h, s in self.items() if h in hashes})
 
     def without(self, hashes: Set[str]) -> "Specs":
         """Return the specs without those that have these hashes."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import chain, product
 from typing import NamedTuple
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from cachewatch.core.model import Kind, MatchKind, PackageChange, Signature, Status, versions_by_stack
 from cachewatch.core.statement_kinds import Attribute, StatementKind
@@ -28,7 +28,6 @@ _NOT_GIVEN = ("", NO_COMPILER)
 
 # The compilers, operating systems, targets and variants of a package in one stack.
 _Held = tuple[frozenset[str], ...]
-_Steps = Mapping[str, tuple["Step", ...]]
 
 
 class Step(NamedTuple):
@@ -45,7 +44,7 @@ class PackageValues(Struct, frozen=True):
     had: Mapping[str, _Held] = {}  # in the earlier state
     gone: Mapping[str, frozenset[Attribute]] = {}
     new: Mapping[str, frozenset[Attribute]] = {}
-    steps: _Steps = {}
+    kept: tuple[Signature, ...] = ()  # the earlier specs, if none of their values changed
 
     def gone_with(self, signature: Signature) -> frozenset[Attribute]:
         """Return the values of a removed spec that its stacks no longer have."""
@@ -66,29 +65,24 @@ def _with(signature: Signature, by_stack: Mapping[str, frozenset[Attribute]]) ->
 
 def values_of(change: PackageChange) -> PackageValues:
     """Return the changed compilers, systems, targets and variants of a package, by stack."""
-    if not _is_touched(change):
+    if change.status is not Status.CHANGED:
         return PackageValues()
+    is_touched = change.gone or change.new or change.restacked
+    if not is_touched and all(match.kind in _SAME_VALUES for match in change.matches):
+        return PackageValues(kept=tuple(change.specs_before.counts))
     versions = [versions_by_stack(side.counts) for side in (change.specs_before, change.specs_after)]
     kept = {stack: versions[0][stack] & versions[1][stack] for stack in versions[0].keys() & versions[1].keys()}
     had, has = (_by_stack(side.counts, kept) for side in (change.specs_before, change.specs_after))
-    gone, new, steps = {}, {}, {}
-    for stack in kept:
-        if had[stack] != has[stack]:
-            gone[stack], new[stack] = _differing(had[stack], has[stack]), _differing(has[stack], had[stack])
-            steps[stack] = tuple(_steps(had[stack], gone[stack], new[stack]))
-    return PackageValues(had, gone, new, steps)
+    changed = [stack for stack in kept if had[stack] != has[stack]]
+    return PackageValues(
+        had,
+        {stack: _differing(had[stack], has[stack]) for stack in changed},
+        {stack: _differing(has[stack], had[stack]) for stack in changed},
+    )
 
 
 # Specs matched in these ways differ only in hash or version.
 _SAME_VALUES = (MatchKind.REBUILT, MatchKind.UPGRADED, MatchKind.DOWNGRADED)
-
-
-def _is_touched(change: PackageChange) -> bool:
-    """Tell whether the values of any stack may have changed."""
-    return change.status is Status.CHANGED and (
-        bool(change.gone or change.new or change.restacked)
-        or any(match.kind not in _SAME_VALUES for match in change.matches)
-    )
 
 
 def _by_stack(signatures: Iterable[Signature], kept: Mapping[str, Set[str]]) -> Mapping[str, _Held]:
@@ -171,66 +165,37 @@ class ValueChange(Struct, frozen=True, kw_only=True):
         )
 
 
-class SeenValues(Struct):
-    """The changes of values in the packages of one tag, gathered package by package."""
-
-    had: dict[str, Mapping[str, _Held]] = field(default_factory=dict)  # earlier values by package and stack
-    documents: dict[str, tuple[Signature, ...]] = field(default_factory=dict)  # of packages that still have all values
-    steps: dict[Step, dict[str, list[str]]] = field(default_factory=dict)  # packages by stack
-
-    def add(self, change: PackageChange, values: PackageValues) -> None:
-        """Add one package that changed."""
-        if values.had:
-            self.had[change.package] = values.had
-        elif not _is_touched(change) and change.status is Status.CHANGED:
-            self.documents[change.package] = tuple(change.specs_before.counts)
-        for stack, steps in values.steps.items():
-            for step in steps:
-                self.steps.setdefault(step, {}).setdefault(stack, []).append(change.package)
-
-    def join(self, other: "SeenValues") -> None:
-        """Add the changes of other packages."""
-        self.had |= other.had
-        self.documents |= other.documents
-        for step, stacks in other.steps.items():
-            own = self.steps.setdefault(step, {})
-            for stack, packages in stacks.items():
-                own.setdefault(stack, []).extend(packages)
-
-
 def judge_values(
-    seen: SeenValues, unchanged: Callable[[], Mapping[str, Collection[Signature]]]
+    packages: Mapping[str, PackageValues], unchanged: Callable[[], Mapping[str, Collection[Signature]]]
 ) -> tuple[ValueChange, ...]:
     """Return the changes of values that are widespread in the tag, those of most packages first.
 
-    `unchanged` reads the documents that did not change; their packages count as still having the old value.
+    `packages` are those that changed. `unchanged` reads the documents that did not; their packages count as still
+    having the old value.
     """
-    widespread = {
-        step: stacks
-        for step, stacks in seen.steps.items()
-        if any(len(packages) >= FEW_PACKAGES for packages in stacks.values())
-    }
+    taken: defaultdict[Step, defaultdict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for package, values in packages.items():
+        for stack, gone in values.gone.items():
+            for step in _steps(values.had[stack], gone, values.new[stack]):
+                taken[step][stack].append(package)
+    widespread = {step: stacks for step, stacks in taken.items() if max(map(len, stacks.values())) >= FEW_PACKAGES}
     if not widespread:
         return ()
-    had = _had(seen, unchanged(), {step.before for step in widespread})
+    had = _had(packages, unchanged(), {step.before for step in widespread})
     alike: dict[tuple[StatementKind, frozenset[str], frozenset[str]], list[Step]] = {}
     for step, stacks in widespread.items():
-        if any(
-            len(packages) >= FEW_PACKAGES and len(packages) >= _SHARE * len(had[stack, step.before])
-            for stack, packages in stacks.items()
-        ):
-            packages = frozenset(package for names in stacks.values() for package in names)
-            alike.setdefault((step.kind, packages, frozenset(stacks)), []).append(step)
+        if any(len(own) >= max(FEW_PACKAGES, _SHARE * len(had[stack, step.before])) for stack, own in stacks.items()):
+            alike.setdefault((step.kind, frozenset().union(*stacks.values()), frozenset(stacks)), []).append(step)
     changes = [
         ValueChange(
             kind=kind,
             before=tuple(sorted({step.before for step in steps})),
             after=tuple(sorted({step.after for step in steps if step.after is not None})),
-            packages=packages,
+            packages=names,
             stacks=stacks,
-            exceptions=() if kind is StatementKind.BESIDE else _exceptions(stacks, steps, seen, had),
+            exceptions=() if kind is StatementKind.BESIDE else _exceptions(stacks, steps, taken, had),
         )
-        for (kind, packages, stacks), steps in alike.items()
+        for (kind, names, stacks), steps in alike.items()
     ]
     return tuple(sorted(changes, key=lambda one: (-len(one.packages), one.name))[:_MOST])
 
@@ -238,45 +203,47 @@ def judge_values(
 _Had = Mapping[tuple[str, Attribute], Sequence[str]]
 
 
-def _had(seen: SeenValues, unchanged: Mapping[str, Collection[Signature]], wanted: Set[Attribute]) -> _Had:
+def _had(
+    packages: Mapping[str, PackageValues], unchanged: Mapping[str, Collection[Signature]], wanted: Set[Attribute]
+) -> _Had:
     """Return, for each stack and wanted value, the packages that had it and are still in the stack."""
     packages_by_value: defaultdict[tuple[str, Attribute], list[str]] = defaultdict(list)
     by_kind = [{value.text: value for value in wanted if value.kind is kind} for kind in _KINDS]
-    for package, stacks in seen.had.items():
-        for stack, held in stacks.items():
+    for package, own in packages.items():
+        for stack, held in own.had.items():
             for texts, named in zip(held, by_kind, strict=True):
                 for text in named.keys() & texts:
                     packages_by_value[stack, named[text]].append(package)
     compilers, oses, targets, variants = by_kind
-    for package, signatures in chain(seen.documents.items(), unchanged.items()):
+    kept = ((package, own.kept) for package, own in packages.items())
+    for package, signatures in chain(kept, unchanged.items()):
         values: dict[tuple[str, ...], set[Attribute]] = {}
         for signature in signatures:
-            own = (compilers.get(signature.compiler), oses.get(signature.os), targets.get(signature.target))
+            found = (compilers.get(signature.compiler), oses.get(signature.os), targets.get(signature.target))
             values.setdefault(signature.stacks, set()).update(
-                filter(None, own), (variants[v] for v in signature.variants if v in variants)
+                filter(None, found), (variants[v] for v in signature.variants if v in variants)
             )
         for stack, value in {(stack, value) for stacks, all_ in values.items() for stack in stacks for value in all_}:
             packages_by_value[stack, value].append(package)
     return packages_by_value
 
 
-def _exceptions(stacks: Set[str], steps: Iterable[Step], seen: SeenValues, had: _Had) -> tuple[tuple[str, str], ...]:
+def _exceptions(
+    stacks: Set[str], steps: Iterable[Step], taken: Mapping[Step, Mapping[str, Iterable[str]]], had: _Had
+) -> tuple[tuple[str, str], ...]:
     """Return pairs of package and stack that still have one of the old values."""
     before = {step.before for step in steps}
     left = {
         (stack, step.before, package)
-        for step, by_stack in seen.steps.items()
+        for step, by_stack in taken.items()
         if step.before in before and step.kind is not StatementKind.BESIDE
         for stack in by_stack.keys() & stacks
         for package in by_stack[stack]
     }
-    return tuple(
-        sorted(
-            {
-                (package, stack)
-                for stack, value in product(stacks, before)
-                for package in had.get((stack, value), ())
-                if (stack, value, package) not in left
-            }
-        )
-    )
+    still = {
+        (package, stack)
+        for stack, value in product(stacks, before)
+        for package in had.get((stack, value), ())
+        if (stack, value, package) not in left
+    }
+    return tuple(sorted(still))

@@ -9,7 +9,6 @@ one stack and one target, and gets the first verdict that applies.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
-from itertools import product
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -17,7 +16,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core.model import (
+    NEW_CLASSES,
     REGRADED,
+    VANISHED_CLASSES,
     Kind,
     Loss,
     Machine,
@@ -37,8 +38,7 @@ from cachewatch.core.model import (
 from cachewatch.core.statement_kinds import STATEMENT_OF
 from cachewatch.core.versions_spellings_targets import (
     NO_COMPILER,
-    Prerelease,
-    Segment,
+    VersionKey,
     is_newer,
     newest,
     sorted_versions,
@@ -47,9 +47,6 @@ from cachewatch.core.versions_spellings_targets import (
 
 Counts = Counter[Signature]
 Key = Callable[[Signature], Hashable]
-# The sort key of versions, without references and spellings.
-_Age = list[tuple[bool, tuple[Segment, ...], Prerelease]]
-
 # The fields that must be equal: all but the changed ones. Specs for different machines never match.
 _KEYS: tuple[tuple[MatchKind, Key], ...] = (
     (MatchKind.MOVED, attrgetter("os", "platform", "target", "versions", "compiler", "variants")),
@@ -59,128 +56,86 @@ _KEYS: tuple[tuple[MatchKind, Key], ...] = (
 )
 
 
-class _Order(Struct, frozen=True):
-    """The order in which signatures are matched, and the ages of their versions; computed once for all steps."""
-
-    ranks: Mapping[Signature, int]
-    ages: Mapping[tuple[str, ...], _Age]  # by the versions of a signature
-
-    def of(self, signatures: Iterable[Signature]) -> list[Signature]:
-        """Return `signatures`, newest versions first."""
-        return sorted(signatures, key=self.ranks.__getitem__)
-
-    def rest(self, counts: Counts) -> tuple[tuple[Signature, int], ...]:
-        """Return the remaining `counts`, newest versions first."""
-        return tuple([(signature, counts[signature]) for signature in self.of(counts)])
+Unmatched = tuple[tuple[Signature, int], ...]
 
 
-class Account(Struct, frozen=True):
-    """The result of matching: each removed and each added spec is counted once, as matched or not."""
-
-    matches: tuple[SpecMatch, ...]
-    gone: tuple[tuple[Signature, int], ...]  # not matched, newest versions first
-    new: tuple[tuple[Signature, int], ...]
-
-
-def account(vanished: Counts, new: Counts, *, is_compiler_unknown: bool = False) -> Account:
-    """Match removed specs with new ones; both counts are modified.
+def account(
+    vanished: Counts, new: Counts, *, is_compiler_unknown: bool = False
+) -> tuple[tuple[SpecMatch, ...], Unmatched, Unmatched]:
+    """Match removed specs with new ones; return the matches, and the unmatched specs of both sides, newest first.
 
     With `is_compiler_unknown`, one of the two documents writes compilers as before Spack 1.0 and the other does not: a
     spec without compiler then matches any compiler.
     """
-    matches = [
-        SpecMatch(MatchKind.REBUILT, signature, signature, min(vanished[signature], new[signature]))
-        for signature in sorted(vanished.keys() & new.keys())
-    ]
-    for match in matches:
-        _subtract(match, vanished, new)
-    if not vanished and not new:
-        return Account(tuple(matches), (), ())
-    order = _order(vanished.keys() | new.keys())
+    rebuilt = vanished & new
+    matches = [SpecMatch(MatchKind.REBUILT, signature, signature, rebuilt[signature]) for signature in sorted(rebuilt)]
+    vanished, new = (_newest_first(counts - rebuilt) for counts in (vanished, new))
     if is_compiler_unknown:
-        matches += _take_without_compiler(MatchKind.REBUILT, vanished, new, lambda s: s, order)
+        matches += _take_without_compiler(MatchKind.REBUILT, vanished, new, lambda s: s)
     for kind, key in _KEYS:
-        if not vanished or not new:
-            break
-        matches += _take(kind, vanished, new, (key, key), order)
+        matches += _take(kind, vanished, new, key, key)
         if is_compiler_unknown:
-            matches += _take_without_compiler(kind, vanished, new, key, order)
-    return Account(tuple(matches), order.rest(vanished), order.rest(new))
+            matches += _take_without_compiler(kind, vanished, new, key)
+    return tuple(matches), tuple(vanished.items()), tuple(new.items())
 
 
-def _subtract(match: SpecMatch, vanished: Counts, new: Counts) -> None:
-    for counts, signature in ((vanished, match.before), (new, match.after)):
-        counts[signature] -= match.count
-        if not counts[signature]:
-            del counts[signature]
+def _newest_first(counts: Counts) -> Counts:
+    # The newest version first, so that an upgrade starts from the version that it replaces;
+    # then by everything else, so that the order of a document never matters.
+    def versions(signature: Signature) -> list[VersionKey]:
+        return sorted(map(version_key, signature.versions), reverse=True)
+
+    return Counter({one: counts[one] for one in sorted(sorted(counts), key=versions, reverse=True)})
 
 
-def _take(kind: MatchKind, vanished: Counts, new: Counts, keys: tuple[Key, Key], order: _Order) -> list[SpecMatch]:
-    """Match signatures with equal keys, newest versions first, and subtract the matches from both counts.
-
-    `keys` are the key functions for the removed and for the new signatures.
-    """
-    key, key_of_new = keys
+def _take(kind: MatchKind, vanished: Counts, new: Counts, key: Key, key_of_new: Key) -> Iterator[SpecMatch]:
+    """Match signatures with equal keys in the order of both counts, and subtract the matches from these."""
+    if not vanished or not new:
+        return
     queues: defaultdict[Hashable, list[Signature]] = defaultdict(list)
-    for after in reversed(order.of(new)):
+    for after in reversed(new):
         queues[key_of_new(after)].append(after)
-    ages = order.ages
-    matches = []
-    for before in order.of(vanished):
+    for before in list(vanished):
         queue = queues.get(key(before), [])
         place = len(queue)
         while place and vanished[before]:
             place -= 1
             after = queue[place]
-            judged = _regraded(ages[before.versions], ages[after.versions]) if kind is MatchKind.UPGRADED else kind
+            judged = _regraded(before, after) if kind is MatchKind.UPGRADED else kind
             if judged is None:
                 continue  # another reference of the same number, or no version, is neither newer nor older
-            matches.append(SpecMatch(judged, before, after, min(vanished[before], new[after])))
-            _subtract(matches[-1], vanished, new)
-            if not new[after]:
+            count = min(vanished[before], new[after])
+            yield SpecMatch(judged, before, after, count)
+            for counts, signature in ((vanished, before), (new, after)):
+                counts[signature] -= count
+                if not counts[signature]:
+                    del counts[signature]
+            if after not in new:
                 del queue[place]
-    return matches
 
 
-def _take_without_compiler(kind: MatchKind, vanished: Counts, new: Counts, key: Key, order: _Order) -> list[SpecMatch]:
+def _take_without_compiler(kind: MatchKind, vanished: Counts, new: Counts, key: Key) -> Iterator[SpecMatch]:
     """Match specs whose compiler is unknown with specs that name one, and subtract the matches from both counts."""
 
     def blind(signature: Signature) -> Hashable:
         return key(replace(signature, compiler=NO_COMPILER))
 
-    keys = (
+    return _take(
+        kind,
+        vanished,
+        new,
         lambda before: (before.compiler == NO_COMPILER, blind(before)),
         lambda after: (after.compiler != NO_COMPILER, blind(after)),
     )
-    return _take(kind, vanished, new, keys, order)
 
 
-def _order(signatures: Iterable[Signature]) -> _Order:
-    # The newest version first, so that an upgrade starts from the version that it replaces;
-    # then by everything else, so that the order of a document never matters.
-    of_versions: defaultdict[tuple[str, ...], list[Signature]] = defaultdict(list)
-    for signature in signatures:
-        of_versions[signature.versions].append(signature)
-    newest_first = {versions: sorted(map(version_key, versions), reverse=True) for versions in sorted(of_versions)}
-    ranked = [
-        signature
-        for versions in sorted(newest_first, key=newest_first.__getitem__, reverse=True)
-        for signature in sorted(of_versions[versions])
-    ]
-    # Without the reference of a git version, and without its spelling.
-    ages = {versions: [key[:3] for key in keys] for versions, keys in newest_first.items()}
-    return _Order({signature: rank for rank, signature in enumerate(ranked)}, ages)
-
-
-def _regraded(before: _Age, after: _Age) -> MatchKind | None:
+def _regraded(before: Signature, after: Signature) -> MatchKind | None:
     """Tell whether the versions rise (UPGRADED) or fall (DOWNGRADED); None if neither, or if a side has no version."""
-    if before == after or not before or not after:
+    # Without the reference of a git version, and without its spelling.
+    old, new = (sorted([version_key(v)[:3] for v in one.versions], reverse=True) for one in (before, after))
+    if old == new or not old or not new:
         return None
-    return MatchKind.UPGRADED if after > before else MatchKind.DOWNGRADED
-
-
-# Whether target, operating system and compiler must be equal: first all of them, last none.
-_EQUAL = sorted(product((True, False), repeat=3), key=lambda equal: -sum(equal))
+    return MatchKind.UPGRADED if new > old else MatchKind.DOWNGRADED
 
 
 def matched_across(
@@ -190,69 +145,33 @@ def matched_across(
 
     Counterparts share a stack, their versions and their variants; those that differ least are paired first.
     """
-    if not gone or not new:
-        return tuple(gone), tuple(new)
-    free = _Free(new, {_built(alike.signature): number for number, alike in enumerate(gone)})
+    left = [alike.count for alike in new]
+    alike_built: defaultdict[Hashable, list[int]] = defaultdict(list)
+    for number, alike in enumerate(new):
+        alike_built[alike.signature.versions, alike.signature.variants].append(number)
     vanished: list[SignatureCount] = []
     partners: defaultdict[int, list[SignatureCount]] = defaultdict(list)
     for alike in gone:
-        count = alike.count
-        for number, taken in free.take(alike.signature, count):
-            count -= taken
-            vanished.append(replace(alike, count=taken, counterpart=new[number].signature))
-            partners[number].append(replace(new[number], count=taken, counterpart=alike.signature))
+        old, count = alike.signature, alike.count
+        near = sorted(
+            ((old.target != other.target) + (old.os != other.os) + (old.compiler != other.compiler), number)
+            for number in alike_built.get((old.versions, old.variants), ())
+            if left[number] and not set(old.stacks).isdisjoint((other := new[number].signature).stacks)
+        )
+        for _, number in near:
+            if taken := min(count, left[number]):
+                count -= taken
+                left[number] -= taken
+                vanished.append(replace(alike, count=taken, counterpart=new[number].signature))
+                partners[number].append(replace(new[number], count=taken, counterpart=old))
         if count:
             vanished.append(replace(alike, count=count))
     added = [
         part
         for number, alike in enumerate(new)
-        for part in (*partners[number], *([replace(alike, count=free.left[number])] if free.left[number] else []))
+        for part in (*partners[number], *([replace(alike, count=left[number])] if left[number] else []))
     ]
     return tuple(vanished), tuple(added)
-
-
-class _Free:
-    """The new specs that have no counterpart yet, indexed by the keys by which they can be found."""
-
-    def __init__(self, new: Sequence[SignatureCount], wanted: Mapping[tuple[object, ...], int]) -> None:
-        self.left = [alike.count for alike in new]
-        self._wanted = wanted  # a number stands for versions and variants, which are long
-        self._queues: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
-        for number in reversed(range(len(new))):
-            signature = new[number].signature
-            if (built := wanted.get(_built(signature))) is not None:
-                for equal in _EQUAL:
-                    for key in _keys(signature, built, equal):
-                        self._queues[key].append(number)
-
-    def take(self, signature: Signature, count: int) -> Iterator[tuple[int, int]]:
-        """Take up to `count` counterparts of `signature`; yield the index of each in `new` and how many were taken."""
-        built = self._wanted[_built(signature)]
-        for differing in range(4):
-            keys = [key for equal in _EQUAL if sum(equal) == 3 - differing for key in _keys(signature, built, equal)]
-            queues = [self._queues[key] for key in keys if key in self._queues]
-            while count and (number := self._first(queues)) is not None:
-                taken = min(count, self.left[number])
-                self.left[number] -= taken
-                count -= taken
-                yield number, taken
-
-    def _first(self, queues: Iterable[list[int]]) -> int | None:
-        """Return the lowest index in the queues that has specs left, and remove used-up indexes from the queues."""
-        for queue in queues:
-            while queue and not self.left[queue[-1]]:
-                queue.pop()
-        return min((queue[-1] for queue in queues if queue), default=None)
-
-
-def _built(signature: Signature) -> tuple[object, ...]:
-    return signature.versions, signature.variants
-
-
-def _keys(signature: Signature, built: int, equal: Iterable[bool]) -> Iterator[tuple[object, ...]]:
-    values = (signature.target, signature.os, signature.compiler)
-    same = tuple(value if is_equal else None for value, is_equal in zip(values, equal, strict=True))
-    return ((stack, built, *same) for stack in signature.stacks)
 
 
 class Combination(NamedTuple):
@@ -315,31 +234,31 @@ def judge_places(
 
 def place_changes(judged: Mapping[Place, PlaceJudgement], losses: Mapping[Place, Loss]) -> tuple[PlaceChange, ...]:
     """Return the verdicts for reports: with versions, oldest first, and with the losses of lost places."""
-    return tuple(
-        PlaceChange(
-            stack=place.stack,
-            target=place.target,
-            before=_named(judgement.before),
-            after=_named(judgement.after),
-            verdict=judgement.verdict,
-            kinds=judgement.kinds | loss_kinds(losses.get(place)),
-            loss=losses.get(place),
-            machines=frozenset(Machine(one.platform, one.os, place.target) for one in _moved(judgement)),
+    changes = []
+    for place, judgement in judged.items():
+        before, after = (
+            tuple(sorted_versions({combination.version for combination in contents} - {""}))
+            for contents in (judgement.before, judgement.after)
         )
-        for place, judgement in judged.items()
-    )
+        whole = {Verdict.LOST: judgement.before, Verdict.GAINED: judgement.after}.get(judgement.verdict, ())
+        changes.append(
+            PlaceChange(
+                stack=place.stack,
+                target=place.target,
+                before=before,
+                after=after,
+                verdict=judgement.verdict,
+                kinds=judgement.kinds | loss_kinds(losses.get(place)),
+                loss=losses.get(place),
+                machines=frozenset(Machine(one.platform, one.os, place.target) for one in whole),
+            )
+        )
+    return tuple(changes)
 
 
 def loss_kinds(loss: Loss | None) -> frozenset[Kind]:
     """Return the kind of change for the class of a loss; none if the loss does not matter to readers."""
     return frozenset({Kind(loss.loss_class)} if loss is not None and loss.is_missed else ())
-
-
-def _moved(judgement: PlaceJudgement) -> Contents:
-    """Return all combinations of a place if it was lost or gained; otherwise none."""
-    if judgement.verdict is Verdict.LOST:
-        return judgement.before
-    return judgement.after if judgement.verdict is Verdict.GAINED else frozenset()
 
 
 def _contents(
@@ -384,48 +303,25 @@ def verdict_of(old: Set[str], new: Set[str], left: Contents = frozenset(), added
     return Verdict.SAME
 
 
-def _named(contents: Contents) -> tuple[str, ...]:
-    return tuple(sorted_versions({combination.version for combination in contents if combination.version}))
-
-
-# The classes of specs without a match, in the order in which they are tried.
-_CLASSES = {
-    Verdict.LOST: (
-        SpecClass.PRUNED,
-        SpecClass.LOST,
-        SpecClass.REPLACED,
-        SpecClass.RETIRED,
-        SpecClass.DROPPED,
-        SpecClass.SURPLUS,
-    ),
-    Verdict.GAINED: (
-        SpecClass.UNREFERENCED_NEW,
-        SpecClass.GAINED,
-        SpecClass.SUCCESSOR,
-        SpecClass.EXTENDED,
-        SpecClass.NEW_COMBINATION,
-        SpecClass.EXTRA_COPY,
-    ),
-}
-
-
 def class_of(
     signature: Signature, judged: Mapping[Place, PlaceJudgement], whole: Verdict, *, is_compiler_unknown: bool
 ) -> SpecClass:
     """Return why a spec has no match. `whole` is LOST for a removed spec, and GAINED for a new one."""
-    no_stack, of_place, of_regraded, of_version, of_combination, of_copies = _CLASSES[whole]
+    is_vanished = whole is Verdict.LOST
+    classes = VANISHED_CLASSES if is_vanished else NEW_CLASSES
+    no_stack, of_place, of_regraded, of_version, of_combination, of_copies = classes
     if not signature.stacks:
         return no_stack
     judgements = [judged[place] for place in signature.places if place in judged]
     if any(judgement.verdict is whole for judgement in judgements):
         return of_place
-    is_vanished = whole is Verdict.LOST
-    versions = [judgement.versions_lost if is_vanished else judgement.versions_gained for judgement in judgements]
     moved = [
-        judgement for judgement, own in zip(judgements, versions, strict=True) if not own.isdisjoint(signature.versions)
+        judgement.verdict in REGRADED
+        for judgement in judgements
+        if not (judgement.versions_lost if is_vanished else judgement.versions_gained).isdisjoint(signature.versions)
     ]
     if moved:
-        return of_regraded if any(judgement.verdict in REGRADED for judgement in moved) else of_version
+        return of_regraded if any(moved) else of_version
     combinations = combinations_of(signature, is_compiler_unknown=is_compiler_unknown)
     contents = (judgement.lost if is_vanished else judgement.gained for judgement in judgements)
     return of_copies if all(own.isdisjoint(combinations) for own in contents) else of_combination

@@ -288,7 +288,7 @@ def _change_of(prepared: _Prepared, reported: Reported, *, is_pruned: bool) -> P
     if not (any(reported.package) or vanished or new or rebuilt or prepared.restacked):
         return None
     all_vanished, all_new = {**rebuilt, **vanished}, {**rebuilt, **new}
-    accounted = account(Counter(all_vanished), Counter(all_new), is_compiler_unknown=unknown)
+    matches, *unmatched = account(Counter(all_vanished), Counter(all_new), is_compiler_unknown=unknown)
     moved = (places_in(kept.gained + kept.lost, kept.after.target) for kept in prepared.restacked)
     touched = places_of((*vanished, *new)).union(*moved)  # the places that may have changed
     after = _applied(prepared.old.counts, reported, prepared.restacked)
@@ -296,7 +296,7 @@ def _change_of(prepared: _Prepared, reported: Reported, *, is_pruned: bool) -> P
     gone, added = matched_across(
         *(
             [SignatureCount(s, count, class_of(s, judged, whole, is_compiler_unknown=unknown)) for s, count in side]
-            for side, whole in ((accounted.gone, Verdict.LOST), (accounted.new, Verdict.GAINED))
+            for side, whole in zip(unmatched, (Verdict.LOST, Verdict.GAINED), strict=True)
         )
     )
     is_removed, is_added = reported.package
@@ -309,7 +309,7 @@ def _change_of(prepared: _Prepared, reported: Reported, *, is_pruned: bool) -> P
     unreferenced = _unreferenced(prepared.new)
     newly_unreferenced = _newly_unreferenced(prepared, reported) if is_pruned else ()
     counts = count_specs(
-        accounted.matches,
+        matches,
         gone,
         added,
         before=len(prepared.old),
@@ -325,7 +325,7 @@ def _change_of(prepared: _Prepared, reported: Reported, *, is_pruned: bool) -> P
         places=places,
         machines_lost=machines_lost,
         counts=counts,
-        matches=accounted.matches,
+        matches=matches,
         gone=gone,
         new=added,
         added_hashes=gained,

@@ -32,7 +32,6 @@ from cachewatch.core.model import (
     Verdict,
     facts_of,
     kind_of_fact,
-    places_of,
     versions_by_stack,
 )
 from cachewatch.core.statement_kinds import (
@@ -52,34 +51,16 @@ _PRUNABLE = (SpecClass.PRUNED, SpecClass.SURPLUS, SpecClass.RETIRED)
 _SYSTEM_CLASSES = (SpecClass.DROPPED, SpecClass.SURPLUS, SpecClass.NEW_COMBINATION, SpecClass.EXTRA_COPY)
 
 
-class _EqualItems(Struct, frozen=True, kw_only=True):
-    """Items with the same signatures before and after: their number, and the story to use if no place has one."""
-
-    before: Signature | None
-    after: Signature | None
-    counts: Counts
-    otherwise: Story
-    kinds: frozenset[Kind]
-    is_again: bool = False
-    is_prunable: bool = False
-
-
 class _Sum(Struct):
     counts: Counts = Counts()
     stacks: set[str] = field(default_factory=set)
     kinds: set[Kind] = field(default_factory=set)
 
 
-def _counts_of(match: SpecMatch) -> Counts:
-    """Return the numbers of specs in a match; with a selection, perhaps only one side is selected."""
-    new, vanished = (0 if is_out else match.count for is_out in (match.left, match.entered))
-    return Counts(vanished, new, alone=new - vanished)
-
-
 def items_of(
     change: PackageChange, selection: Selection | None = None, *, values: PackageValues | None = None
 ) -> tuple[Items, ...]:
-    """Return all items of `change`, naming only the stacks of `selection`; `values` are computed if None."""
+    """Return all items of `change`, which is the part that `selection` selects; `values` are computed if None."""
     return _ItemsReader(change, selection or Selection(), values or values_of(change)).items()
 
 
@@ -88,20 +69,16 @@ class _ItemsReader:
 
     def __init__(self, change: PackageChange, selection: Selection, values: PackageValues) -> None:
         self._change = change
-        self._added = frozenset(change.facts["versions"].added)
         self._selection = selection
         self._sees = selection.stacks
+        self._values = values
         self._judged: Mapping[Place, PlaceChange] = {one.place: one for one in change.places}
         self._machines = {(lost.place, lost.machine.platform, lost.machine.os): lost for lost in change.machines_lost}
-        self._had = {place: frozenset(judged.before) for place, judged in self._judged.items()}
-        self._has = {place: frozenset(judged.after) for place, judged in self._judged.items()}
-        gained = sorted(
-            (judged for judged in self._judged.values() if judged.verdict is Verdict.GAINED), key=lambda one: one.place
-        )
+        gained = [one for one in change.places if one.verdict is Verdict.GAINED]
         self._moved_to = {  # targets that the stack of a lost place gained
-            place: tuple(_target_of(one, {m.os for m in judged.machines}) for one in gained if one.stack == place.stack)
-            for place, judged in self._judged.items()
-            if judged.verdict is Verdict.LOST
+            lost.place: tuple(_target_of(one, lost) for one in gained if one.stack == lost.stack)
+            for lost in change.places
+            if lost.verdict is Verdict.LOST
         }
         # The values of facts that were removed, and those that were added.
         self._changed = tuple(
@@ -112,120 +89,141 @@ class _ItemsReader:
             ]
             for is_added in (False, True)
         )
-        self._values = values
-        self._regraded = self._regraded_places()
+        self._regraded = {
+            STATEMENT_OF[verdict]: self._regraded_story(STATEMENT_OF[verdict], places)
+            for verdict in (Verdict.DOWNGRADED, Verdict.UPGRADED)
+            if (places := [one for one in change.places if one.verdict is verdict])
+        }
         self._sums: dict[Items, _Sum] = {}  # by the values that equal items share
-        self._known_items: dict[tuple[Hashable, ...], Items] = {}
-        self._found_others: dict[tuple[Hashable, ...], Facts] = {}
-        self._found_there: dict[tuple[Hashable, ...], tuple[str, ...]] = {}
+        self._known_items: dict[Hashable, Items] = {}
+        self._found_others: dict[Hashable, Facts] = {}
 
     def items(self) -> tuple[Items, ...]:
+        """Return the sorted items; the first have the losses, upgrades and downgrades of the package."""
         change = self._change
-        self._add_rebuilt([match for match in change.matches if match.kind is MatchKind.REBUILT])
-        for step in (
-            *(self._of_match(match) for match in change.matches if match.kind is not MatchKind.REBUILT),
-            *map(self._of_vanished, change.gone),
-            *map(self._of_new, change.new),
-            *map(self._of_kept, change.restacked),
-        ):
-            self._add(step)
+        for match in change.matches:
+            self._add_match(match)
+        for gone in change.gone:
+            self._add_vanished(gone)
+        for new in change.new:
+            self._add_new(new)
+        for kept in change.restacked:
+            self._add_kept(kept)
         if not self._sums and change.status is not Status.CHANGED:  # a document without specs
             is_added = change.status is Status.ADDED
             story = Story(kind=StatementKind.PACKAGE_ADDED if is_added else StatementKind.PACKAGE_REMOVED)
             self._sums[Items(package=change.package, stories=(story,))] = _Sum(kinds=set(change.kinds))
-        return self._whole()
+        made = [
+            replace(key, stacks=frozenset(found.stacks), counts=found.counts, kinds=change.kinds & found.kinds)
+            for key, found in self._sums.items()
+        ]
+        made.sort(key=lambda one: (RANKS[one.stories[0].kind], one.stories[0].before, -one.counts.total))
+        if made:
+            missing = change.kinds.difference(*(one.kinds for one in made))
+            # A rebuild or prune of the whole tag must not get other kinds of the package.
+            place = next((n for n, one in enumerate(made) if not (one.is_again or one.is_prunable)), 0)
+            made[place] = replace(made[place], kinds=made[place].kinds | missing)
+            made[0] = replace(made[0], losses=tuple(self._losses()), regraded=tuple(self._regraded.values()))
+        return tuple(made)
 
-    def _of_match(self, match: SpecMatch) -> _EqualItems:
-        before, after = match.before, match.after
-        kind = STATEMENT_OF[match.kind]
+    def _add_match(self, match: SpecMatch) -> None:
+        before, after, kind = match.before, match.after, STATEMENT_OF[match.kind]
+        # With a selection, perhaps only one side is selected.
+        new, vanished = (0 if is_out else match.count for is_out in (match.left, match.entered))
+        counts = Counts(vanished, new, alone=new - vanished)
+        if kind is StatementKind.REBUILT:
+            # They differ where one document does not give it.
+            compilers = (before.compiler, after.compiler) if before.compiler != after.compiler else ()
+            story = Story(kind=kind, before=compilers[:1], after=compilers[1:])
+            total = self._sums.setdefault(Items(package=self._change.package, stories=(story,), is_again=True), _Sum())
+            total.counts += counts
+            total.stacks.update(filter(self._sees, after.stacks))
+            total.kinds.add(Kind.REBUILT)
+            return
+        kinds = {Kind.COMPILER if match.kind is MatchKind.RECOMPILED else Kind(kind)}
         if kind is StatementKind.RECONFIGURED:
-            old, has = (
-                _unlike(before, after),
-                self._others(before.target, before.stacks, before.versions, is_before=True),
-            )
+            old = _unlike(before, after)
+            has = self._others(before.target, before.stacks, before.versions, is_before=True)
             stays = tuple(value for value in old if value in has["variants"] or value in has["compilers"])
-            otherwise = Story(kind=kind, before=old, after=_unlike(after, before), remaining=stays)
+            story = Story(kind=kind, before=old, after=_unlike(after, before), remaining=stays)
         elif kind is StatementKind.MOVED:
-            otherwise = Story(kind=kind, before=before.versions)
+            story = Story(kind=kind, before=before.versions)
+            kinds |= _kinds_of_stacks(before, after)
         elif not (before.stacks or after.stacks):  # no stack has either version
-            otherwise = Story(kind=StatementKind.PRUNED, before=before.versions)
+            story = Story(kind=StatementKind.PRUNED, before=before.versions)
         else:
             pair = ("".join(before.versions[-1:]), "".join(after.versions[-1:]))
             pairs = (pair,) if pair[0] != pair[1] else ()  # a spec may name several versions
-            otherwise = Story(kind=kind, before=before.versions, after=after.versions, pairs=pairs)
-        kinds = {Kind.COMPILER if match.kind is MatchKind.RECOMPILED else Kind(kind)}
-        if match.kind is MatchKind.MOVED:
-            kinds |= {Kind.STACK_ADDED} if set(after.stacks) - set(before.stacks) else set()
-            kinds |= {Kind.STACK_REMOVED} if set(before.stacks) - set(after.stacks) else set()
-        return _EqualItems(
-            before=before,
-            after=after,
-            counts=_counts_of(match),
-            otherwise=otherwise,
-            kinds=frozenset(kinds),
-        )
+            story = Story(kind=kind, before=before.versions, after=after.versions, pairs=pairs)
+        self._add(before, after, counts, story, kinds)
 
-    def _of_vanished(self, gone: SignatureCount) -> _EqualItems:
-        kind, signature = STATEMENT_OF[gone.spec_class], gone.signature
-        named = self._configuration(signature, is_before=True) if kind is StatementKind.NARROWED else ()
+    def _add_vanished(self, gone: SignatureCount) -> None:
+        kind, signature, versions = STATEMENT_OF[gone.spec_class], gone.signature, gone.signature.versions
         system = self._system_change(signature, gone.counterpart, gone.spec_class)
-        return _EqualItems(
-            before=signature,
-            after=None,
-            counts=Counts(vanished=gone.count),
-            otherwise=system
-            or Story(
-                kind=kind,
-                before=signature.versions
-                if signature.stacks
-                else tuple(version for version in signature.versions if version not in self._change.after["versions"]),
-                after=named,
-            ),
-            kinds=frozenset({Kind.SPEC_REMOVED}),
+        named = self._configuration(signature, is_before=True) if kind is StatementKind.NARROWED else ()
+        if not signature.stacks:
+            versions = tuple(version for version in versions if version not in self._change.after["versions"])
+        self._add(
+            signature,
+            None,
+            Counts(vanished=gone.count),
+            system or Story(kind=kind, before=versions, after=named),
+            {Kind.SPEC_REMOVED},
             is_prunable=gone.spec_class in _PRUNABLE and system is None,
         )
 
-    def _of_new(self, new: SignatureCount) -> _EqualItems:
+    def _add_new(self, new: SignatureCount) -> None:
         kind, signature = STATEMENT_OF[new.spec_class], new.signature
-        named = self._configuration(signature, is_before=False) if kind is StatementKind.WIDENED else ()
-        remaining: tuple[str, ...] = ()
-        if kind is StatementKind.UNREFERENCED:
-            named, remaining = signature.versions, self._still_built(signature)
-        elif kind is StatementKind.WIDENED:
-            remaining = self._still_there(signature)
         system = self._system_change(new.counterpart, signature, new.spec_class)
-        return _EqualItems(
-            before=None,
-            after=signature,
-            counts=Counts(new=new.count),
-            otherwise=system
-            or Story(
-                kind=kind,
-                before=named,
-                after=() if kind is StatementKind.UNREFERENCED else signature.versions,
-                remaining=remaining,
-            ),
-            kinds=frozenset({Kind.SPEC_ADDED, Kind.UNREFERENCED} if not signature.stacks else {Kind.SPEC_ADDED}),
-            is_again=kind is StatementKind.EXTRA_COPY
-            and system is None
-            and signature in self._change.specs_before.counts,
+        if kind is StatementKind.UNREFERENCED:
+            story = Story(kind=kind, before=signature.versions, remaining=self._still_built(signature))
+        elif kind is StatementKind.WIDENED:
+            key = (signature.target, signature.stacks, signature.versions)
+            had, has = (self._others(*key, is_before=is_before) for is_before in (False, True))
+            is_there = not any(had[name].isdisjoint(has[name]) for name in ("compilers", "oses", "platforms"))
+            named = self._configuration(signature, is_before=False)
+            remaining = signature.versions if is_there else ()  # its places keep other specs of these versions
+            story = Story(kind=kind, before=named, after=signature.versions, remaining=remaining)
+        else:
+            story = Story(kind=kind, after=signature.versions)
+        is_copy = kind is StatementKind.EXTRA_COPY and system is None
+        self._add(
+            None,
+            signature,
+            Counts(new=new.count),
+            system or story,
+            {Kind.SPEC_ADDED} if signature.stacks else {Kind.SPEC_ADDED, Kind.UNREFERENCED},
+            is_again=is_copy and signature in self._change.specs_before.counts,
+        )
+
+    def _add_kept(self, kept: StackChange) -> None:
+        is_unreferenced = not kept.after.stacks
+        kind = StatementKind.UNREFERENCED if is_unreferenced else StatementKind.MOVED
+        self._add(
+            kept.before,
+            kept.after,
+            Counts(kept=1, entered=int(kept.entered), left=int(kept.left), unbuilt=int(is_unreferenced)),
+            Story(kind=kind, before=kept.before.versions, remaining=self._still_built(kept.after)),
+            _kinds_of_stacks(kept.before, kept.after) | ({Kind.UNREFERENCED} if is_unreferenced else set()),
+            is_again=is_unreferenced and kept.before in self._change.added_hashes.counts,
         )
 
     def _system_change(self, old: Signature | None, new: Signature | None, own: SpecClass) -> Story | None:
         """Return a story if specs for another platform, system or target replaced those of `old`; else None."""
-        if old is None or new is None:
+        if old is None or new is None or own not in _SYSTEM_CLASSES:
             return None
-        if own not in _SYSTEM_CLASSES or self._is_loss(old):
-            return None
+        for place in self._places(old):  # a place or machine has no build of the package any more: a loss
+            if place in self._moved_to or (place, old.platform, old.os) in self._machines:
+                return None
         target = old.target if old.target == new.target else None
         has = self._others(target, old.stacks, old.versions, is_before=True)
         had = self._others(target, new.stacks, old.versions, is_before=False)
         pairs = [
-            (a, b, ((a,) if a in now else ()) + ((b,) if b in then else ()))
-            for a, b, now, then in (
-                (old.platform, new.platform, has["platforms"], had["platforms"]),
-                (old.os, new.os, has["oses"], had["oses"]),
-                (old.target, new.target, has["targets"], had["targets"]),
+            (a, b, ((a,) if a in has[name] else ()) + ((b,) if b in had[name] else ()))
+            for a, b, name in (
+                (old.platform, new.platform, "platforms"),
+                (old.os, new.os, "oses"),
+                (old.target, new.target, "targets"),
             )
             if a and b and a != b
         ]
@@ -241,79 +239,63 @@ class _ItemsReader:
             remaining=tuple(name for names in remaining for name in names),
         )
 
-    def _of_kept(self, kept: StackChange) -> _EqualItems:
-        is_unreferenced = not kept.after.stacks
-        kinds = {Kind.STACK_ADDED} if kept.gained else set()
-        kinds |= {Kind.STACK_REMOVED} if kept.lost else set()
-        kinds |= {Kind.UNREFERENCED} if is_unreferenced else set()
-        kind = StatementKind.UNREFERENCED if is_unreferenced else StatementKind.MOVED
-        return _EqualItems(
-            before=kept.before,
-            after=kept.after,
-            counts=Counts(
-                kept=1,
-                entered=int(kept.entered),
-                left=int(kept.left),
-                unbuilt=int(is_unreferenced),
-            ),
-            otherwise=Story(kind=kind, before=kept.before.versions, remaining=self._still_built(kept.after)),
-            kinds=frozenset(kinds),
-            is_again=is_unreferenced and kept.before in self._change.added_hashes.counts,
-        )
-
-    def _add(self, step: _EqualItems) -> None:
-        items = self._in_places(step)
-        stories = (*items.stories, step.otherwise) if not step.otherwise.is_system else (step.otherwise,)
+    def _add(
+        self,
+        before: Signature | None,
+        after: Signature | None,
+        counts: Counts,
+        otherwise: Story,
+        kinds: Set[Kind],
+        *,
+        is_again: bool = False,
+        is_prunable: bool = False,
+    ) -> None:
+        """Add items with these signatures before and after; `otherwise` is their story if no place has one."""
+        built_for = (_built_for(before), _built_for(after))
+        if built_for not in self._known_items:
+            self._known_items[built_for] = self._described(before, after)
+        items = self._known_items[built_for]
         key = replace(
             items,
-            stories=stories,
+            stories=(otherwise,) if otherwise.is_system else (*items.stories, otherwise),
             stacks=frozenset(),
             kinds=frozenset(),
-            gone_values=self._values.gone_with(step.before) if step.before else frozenset(),
-            new_values=self._values.new_with(step.after) if step.after else frozenset(),
-            is_again=step.is_again,
-            is_prunable=step.is_prunable,
+            gone_values=self._values.gone_with(before) if before else frozenset(),
+            new_values=self._values.new_with(after) if after else frozenset(),
+            is_again=is_again,
+            is_prunable=is_prunable,
         )
         total = self._sums.setdefault(key, _Sum())
-        total.counts += step.counts
+        total.counts += counts
         total.stacks |= items.stacks
-        total.kinds |= step.kinds | items.kinds
-        for signature, changed in zip((step.before, step.after), self._changed, strict=True):
+        total.kinds |= kinds | items.kinds
+        for signature, changed in zip((before, after), self._changed, strict=True):
             if signature is not None:
                 total.kinds |= {kind for kind, values, names in changed if not values.isdisjoint(names(signature))}
 
-    def _in_places(self, step: _EqualItems) -> Items:
+    def _described(self, before: Signature | None, after: Signature | None) -> Items:
         """Return items with what changed in their places; it is the same for all with equal versions and places."""
-        key = (_built_for(step.before), _built_for(step.after), step.counts.kept)
-        if key not in self._known_items:
-            self._known_items[key] = self._described(step)
-        return self._known_items[key]
-
-    def _described(self, step: _EqualItems) -> Items:
-        before, after = step.before, step.after
         old, new = (self._places(side) for side in (before, after))
         places = old | new
-        is_moved = not (old and new) or old != new
-        stories = tuple(dict.fromkeys(self._stories(step, old, new)))
+        stories = tuple(dict.fromkeys(self._stories(before, after)))
         kinds = {kind for place in places if place in self._judged for kind in self._judged[place].kinds}
         # A spec with neither version of an upgrade is not part of it, even in the same place.
-        kinds -= {
-            Kind(kind) for kind in {STATEMENT_OF[verdict] for verdict in REGRADED} - {one.kind for one in stories}
-        }
+        kinds -= {Kind(kind) for kind in self._regraded.keys() - {one.kind for one in stories}}
         if self._change.status is not Status.CHANGED:
             kinds |= {Kind.PACKAGE_ADDED, Kind.PACKAGE_REMOVED}
         if any(map(self._moved_to.get, places)):
             kinds.add(Kind.TARGET)
-        left = self._stacks(before, after) if is_moved else frozenset()
-        joined = self._stacks(after, before) if is_moved else frozenset()
-        staying = frozenset[str]()
-        if before and after and is_moved:
-            had, has = self._versions_in
-            versions = set(before.versions)
-            staying = frozenset(
-                [s for s in left if versions <= has.get(s, set())]
-                + [s for s in joined if versions <= had.get(s, set())]
-            )
+        left = joined = staying = frozenset[str]()
+        if not (old and new) or old != new:
+            own, others = (frozenset(filter(self._sees, side.stacks if side else ())) for side in (before, after))
+            left, joined = own - others, others - own
+            if before and after:
+                had, has = self._versions_in
+                versions = set(before.versions)
+                staying = frozenset(
+                    [s for s in left if versions <= has.get(s, set())]
+                    + [s for s in joined if versions <= had.get(s, set())]
+                )
         return Items(
             package=self._change.package,
             stories=stories,
@@ -329,131 +311,124 @@ class _ItemsReader:
             kinds=frozenset(kinds),
         )
 
-    def _add_rebuilt(self, matches: Iterable[SpecMatch]) -> None:
-        by_compilers: defaultdict[tuple[str, ...], list[SpecMatch]] = defaultdict(list)
-        for match in matches:
-            old, new = match.before.compiler, match.after.compiler  # differ where one document does not give it
-            by_compilers[() if old == new else (old, new)].append(match)
-        for compilers, alike in by_compilers.items():
-            counts = sum(map(_counts_of, alike), start=Counts())
-            stacks = {stack for match in alike for stack in match.after.stacks if self._sees(stack)}
-            story = Story(kind=StatementKind.REBUILT, before=compilers[:1], after=compilers[1:])
-            self._sums[Items(package=self._change.package, stories=(story,), is_again=True)] = _Sum(
-                counts, stacks, {Kind.REBUILT}
-            )
-
-    def _whole(self) -> tuple[Items, ...]:
-        """Return the sorted items; the first of each kind carry the losses, upgrades and downgrades of the package."""
-        made = []
-        for key, found in self._sums.items():
-            kinds = frozenset(found.kinds & self._change.kinds)
-            made.append(replace(key, stacks=frozenset(found.stacks), counts=found.counts, kinds=kinds))
-        ordered = sorted(made, key=lambda one: (RANKS[one.stories[0].kind], one.stories[0].before, -one.counts.total))
-        if not ordered:
-            return ()
-        missing = self._change.kinds.difference(*(one.kinds for one in ordered))
-        # A rebuild or prune of the whole tag must not get other kinds of the package.
-        place = next((n for n, one in enumerate(ordered) if not (one.is_again or one.is_prunable)), 0)
-        ordered[place] = replace(ordered[place], kinds=ordered[place].kinds | missing)
-        ordered[0] = replace(ordered[0], losses=tuple(self._losses()), regraded=tuple(self._regraded.values()))
-        return tuple(ordered)
-
-    def _losses(self) -> Iterator[OwnedLoss]:
-        """Yield the lost places of the package, and the machines lost by places that keep other builds."""
-        built = {(one.target, one.os) for one in self._change.specs_after.counts if one.stacks}
-        for judged in self._change.places:
-            if judged.verdict is Verdict.LOST and self._sees(judged.stack):
-                yield OwnedLoss(
-                    package=self._change.package,
-                    place=judged.place,
-                    versions=judged.before,
-                    loss=judged.loss,
-                    outside=judged.outside,
-                    moved_to=self._moved_to[judged.place],
-                    systems=_named_systems(judged, {os for target, os in built if runs(judged.target, target)}),
-                )
-        for machine_loss in self._change.machines_lost:
-            if self._sees(machine_loss.stack):
-                place = machine_loss.place
-                had, has = (
-                    self._others(place.target, (place.stack,), is_before=is_after)["oses"] for is_after in (False, True)
-                )
-                yield OwnedLoss(
-                    package=self._change.package,
-                    place=place,
-                    machine=machine_loss.machine,
-                    moved_to=tuple(sorted(has - had - {""})),
-                    versions=machine_loss.versions,
-                    loss=machine_loss.loss,
-                )
-
-    def _is_loss(self, signature: Signature) -> bool:
-        """Tell whether a place or machine that had this spec has no build of the package any more."""
-        places = self._places(signature)
-        return any(
-            (place in self._judged and self._judged[place].verdict is Verdict.LOST)
-            or (place, signature.platform, signature.os) in self._machines
-            for place in places
-        )
-
-    def _stories(self, step: _EqualItems, old: frozenset[Place], new: frozenset[Place]) -> Iterator[Story]:
-        """Yield the stories of an item, ordered by kind; `old` and `new` are its places before and after."""
-        change, before, after = self._change, step.before, step.after
+    def _stories(self, before: Signature | None, after: Signature | None) -> Iterator[Story]:
+        """Yield the stories of an item with these signatures, ordered by kind."""
+        change = self._change
         if change.status is Status.REMOVED:
             yield Story(kind=StatementKind.PACKAGE_REMOVED, before=_sorted(change.before["versions"]))
             return
         if change.status is Status.ADDED:
             yield Story(kind=StatementKind.PACKAGE_ADDED, after=_sorted(change.after["versions"]))
             return
+        old, new = (self._places(side) for side in (before, after))
         had, has = (frozenset(side.versions) if side else frozenset() for side in (before, after))
-        by_story: dict[Story, set[Place]] = {}
+        by_story: defaultdict[Story, set[Place]] = defaultdict(set)
         for place in old | new:
-            if place in old and before is not None and (place, before.platform, before.os) in self._machines:
-                lost = self._machines[place, before.platform, before.os]
-                by_story.setdefault(
-                    Story(kind=StatementKind.MACHINE_LOST, before=lost.versions, machine=lost.machine), set()
-                ).add(place)
-            judged = self._judged.get(place)
-            if judged is None:
-                continue
-            dropped = had - self._has[place] if place in old else frozenset()
-            gained = has - self._had[place] if place in new else frozenset()
-            # A spec of an older version that was replaced by another spec of a version that was already there.
-            there = has - gained if dropped and place in new else frozenset()
-            for story in self._of_place(judged, dropped, gained, there, is_old=place in old, is_new=place in new):
-                by_story.setdefault(story, set()).add(place)
+            if before and place in old and (lost := self._machines.get((place, before.platform, before.os))):
+                by_story[Story(kind=StatementKind.MACHINE_LOST, before=lost.versions, machine=lost.machine)].add(place)
+            if judged := self._judged.get(place):
+                story = self._story_of(judged, had if place in old else None, has if place in new else None)
+                if story:
+                    by_story[story].add(place)
         for story in sorted(by_story, key=lambda s: (RANKS[s.kind], -len(by_story[s]), s.before, s.after)):
             yield self._regraded.get(story.kind) or replace(story, places=frozenset(by_story[story]))
 
-    def _of_place(
-        self,
-        judged: PlaceChange,
-        lost: frozenset[str],
-        gained: frozenset[str],
-        there: frozenset[str],
-        *,
-        is_old: bool,
-        is_new: bool,
-    ) -> Iterator[Story]:
-        verdict = judged.verdict
-        if verdict in REGRADED:
-            if lost or gained:
-                yield Story(kind=STATEMENT_OF[verdict], before=judged.before[-1:], after=judged.after[-1:])
-        elif verdict is Verdict.LOST:
-            if is_old:
-                yield Story(kind=StatementKind.PLACE_LOST, before=judged.before)
-        elif verdict is Verdict.GAINED:
-            if is_new and judged.place not in self._places_before:
-                new = tuple(version for version in judged.after if version in self._added)
-                had = self._others(None, (judged.stack,), is_before=False)["oses"]
-                named = _systems_beside(judged, had) if had else ()
-                yield Story(kind=StatementKind.PLACE_GAINED, after=judged.after, versions=new, remaining=named)
-        elif lost:
-            yield Story(
-                kind=StatementKind.RETIRED, before=_sorted(lost), after=_sorted(gained), remaining=_sorted(there - lost)
+    def _story_of(self, judged: PlaceChange, had: Set[str] | None, has: Set[str] | None) -> Story | None:
+        """Return what happened in a place, as far as it concerns a spec: that it went, or came.
+
+        `had` and `has` are the spec's versions before and after; None if it is not in the place.
+        """
+        kind = STATEMENT_OF[judged.verdict]
+        lost, gained = (had or frozenset()) - set(judged.after), (has or frozenset()) - set(judged.before)
+        if judged.verdict in REGRADED:
+            return Story(kind=kind, before=judged.before[-1:], after=judged.after[-1:]) if lost or gained else None
+        if judged.verdict is Verdict.LOST:
+            return Story(kind=kind, before=judged.before) if had is not None else None
+        if judged.verdict is Verdict.GAINED:
+            if has is None or self._others(judged.target, (judged.stack,), is_before=False)["targets"]:
+                return None  # it had other builds, which are not selected
+            new = tuple(version for version in judged.after if version in self._change.facts["versions"].added)
+            oses = self._others(None, (judged.stack,), is_before=False)["oses"]
+            named = _systems_beside(judged, oses) if oses else ()
+            return Story(kind=kind, after=judged.after, versions=new, remaining=named)
+        if lost:
+            # A spec of an older version that was replaced by another spec of a version that was already there.
+            there = (has or frozenset()) - gained - lost
+            return Story(
+                kind=StatementKind.RETIRED, before=_sorted(lost), after=_sorted(gained), remaining=_sorted(there)
             )
-        elif gained:
-            yield Story(kind=StatementKind.EXTENDED, after=_sorted(gained))
+        return Story(kind=StatementKind.EXTENDED, after=_sorted(gained)) if gained else None
+
+    def _losses(self) -> Iterator[OwnedLoss]:
+        """Yield the lost places of the package, and the machines lost by places that keep other builds."""
+        package = self._change.package
+        built = {(one.target, one.os) for one in self._change.specs_after.counts if one.stacks}
+        for judged in self._change.places:
+            if judged.verdict is Verdict.LOST:
+                own = {machine.os for machine in judged.machines}
+                others = {os for target, os in built if runs(judged.target, target)} - own - {""}
+                # Linux is named only if the target runs what is built for another system.
+                is_named = judged.loss is not None and judged.loss.is_missed and bool(others)
+                systems = {m.os for m in judged.machines if m.os and (is_named or m.platform != "linux")}
+                yield OwnedLoss(
+                    package=package,
+                    place=judged.place,
+                    versions=judged.before,
+                    loss=judged.loss,
+                    outside=judged.outside,
+                    moved_to=self._moved_to[judged.place],
+                    systems=tuple(sorted(systems)),
+                )
+        for lost in self._change.machines_lost:
+            key = (lost.machine.target, (lost.stack,))
+            had, has = (self._others(*key, is_before=is_before)["oses"] for is_before in (False, True))
+            yield OwnedLoss(
+                package=package,
+                place=lost.place,
+                machine=lost.machine,
+                moved_to=tuple(sorted(has - had - {""})),
+                versions=lost.versions,
+                loss=lost.loss,
+            )
+
+    def _regraded_story(self, kind: StatementKind, judged: Sequence[PlaceChange]) -> Story:
+        """Return one story for all upgraded, or all downgraded, places of the package.
+
+        It names all versions that its places gained or lost, and the newest before and after.
+        """
+        pairs = {(one.before[-1], one.after[-1]) for one in judged}
+        replaced = set[str]().union(*(set(one.before).difference(one.after) for one in judged))
+        old = {before for before, _ in pairs} | replaced
+        new = {after for _, after in pairs}.union(*(set(one.after).difference(one.before) for one in judged))
+        story = Story(
+            kind=kind,
+            before=_sorted(old),
+            after=_sorted(new),
+            pairs=tuple(sorted(pairs, key=lambda pair: tuple(map(version_key, pair)))),
+            places=frozenset(one.place for one in judged),
+        )
+        if kind is StatementKind.DOWNGRADED:
+            stays = frozenset((one.after[-1], one.place) for one in judged if one.after[-1] in one.before)
+            return replace(story, stays=stays, of_stacks=sum(map(bool, self._versions_in[1].values())))
+        # The newest version in each selected stack, among builds that match the selection except for versions.
+        specs, chosen = self._change.specs_after.counts, self._selection
+        built = versions_by_stack(s for s in specs if chosen.targets(s.target) and chosen.sees_build(s))
+        newest_in = {stack: newest(has) for stack, has in built.items() if has and self._sees(stack)}
+        newest_after = version_key(newest({after for _, after in pairs}))[:3]
+        behind = {stack: has for stack, has in newest_in.items() if version_key(has)[:3] < newest_after}
+        return replace(
+            story,
+            stays=frozenset(
+                (version, place)
+                for one in specs
+                for version in old.intersection(one.versions)
+                for place in one.places
+                if behind.get(place.stack) != version
+            ),
+            behind=tuple(sorted(behind.items())),
+            of_stacks=len(newest_in),
+            replaced=_sorted(replaced),
+        )
 
     def _still_built(self, signature: Signature) -> tuple[str, ...]:
         """Return the versions of an unreferenced spec that some stack still builds in another spec."""
@@ -461,60 +436,6 @@ class _ItemsReader:
             return ()
         built = {version for one in self._change.specs_after.counts if one.stacks for version in one.versions}
         return tuple(version for version in signature.versions if version in built)
-
-    def _still_there(self, signature: Signature) -> tuple[str, ...]:
-        """Return the versions of a spec if its places keep other specs of these versions; else nothing."""
-        key = (signature.target, signature.stacks, signature.versions)
-        if key not in self._found_there:
-            had, has = (self._others(*key, is_before=is_before) for is_before in (False, True))
-            is_there = not any(had[name].isdisjoint(has[name]) for name in ("compilers", "oses", "platforms"))
-            self._found_there[key] = signature.versions if is_there else ()
-        return self._found_there[key]
-
-    def _regraded_places(self) -> Mapping[StatementKind, Story]:
-        """Return one story for all upgraded places of the package, and one for all downgraded ones.
-
-        A story names all versions that its places gained or lost, and the newest before and after.
-        """
-        changes: defaultdict[StatementKind, list[PlaceChange]] = defaultdict(list)
-        for judged in self._change.places:
-            if judged.verdict in REGRADED and self._sees(judged.stack):
-                changes[STATEMENT_OF[judged.verdict]].append(judged)
-        return {kind: self._regraded_story(kind, changes[kind]) for kind in sorted(changes, key=RANKS.__getitem__)}
-
-    def _regraded_story(self, kind: StatementKind, judged: Sequence[PlaceChange]) -> Story:
-        is_upgrade = kind is StatementKind.UPGRADED
-        pairs = {(one.before[-1], one.after[-1]) for one in judged}
-        newest_after = version_key(newest({after for _, after in pairs}))[:3]
-        behind = {stack: has for stack, has in self._newest_in.items() if version_key(has)[:3] < newest_after}
-        replaced = set[str]().union(*(set(one.before) - set(one.after) for one in judged))
-        if is_upgrade:
-            old = {before for before, _ in pairs} | replaced
-            stays = (
-                (version, place)
-                for one in self._change.specs_after.counts
-                for version in old.intersection(one.versions)
-                for place in one.places
-                if behind.get(place.stack) != version
-            )
-        else:
-            stays = ((one.after[-1], one.place) for one in judged if one.after[-1] in one.before)
-        return Story(
-            kind=kind,
-            before=_sorted({before for before, _ in pairs} | replaced),
-            after=_sorted({after for _, after in pairs}.union(*(set(one.after) - set(one.before) for one in judged))),
-            pairs=tuple(sorted(pairs, key=lambda pair: tuple(map(version_key, pair)))),
-            places=frozenset(one.place for one in judged),
-            stays=frozenset(stays),
-            behind=tuple(sorted(behind.items())) if is_upgrade else (),
-            of_stacks=len(self._newest_in) if is_upgrade else sum(map(bool, self._versions_in[1].values())),
-            replaced=_sorted(replaced) if is_upgrade else (),
-        )
-
-    @cached_property
-    def _places_before(self) -> Set[Place]:
-        """The places that had the package, in any build, selected or not."""
-        return places_of(self._change.specs_before.counts)
 
     @cached_property
     def _machines_before(self) -> Set[tuple[Place, str, str]]:
@@ -528,22 +449,10 @@ class _ItemsReader:
         change = self._change
         return versions_by_stack(change.specs_before.counts), versions_by_stack(change.specs_after.counts)
 
-    @cached_property
-    def _newest_in(self) -> Mapping[str, str]:
-        """The newest version in each selected stack, among builds that match the selection except for versions."""
-        chosen = self._selection
-        built = (s for s in self._change.specs_after.counts if chosen.targets(s.target) and chosen.sees_build(s))
-        return {stack: newest(has) for stack, has in versions_by_stack(built).items() if has and self._sees(stack)}
-
     def _places(self, signature: Signature | None) -> frozenset[Place]:
         if signature is None:
             return frozenset()
         return frozenset(place for place in signature.places if self._sees(place.stack))
-
-    def _stacks(self, one: Signature | None, other: Signature | None) -> frozenset[str]:
-        """Return the stacks of `one` that `other` does not have."""
-        stacks = set(one.stacks if one else ()) - set(other.stacks if other else ())
-        return frozenset(filter(self._sees, stacks))
 
     def _configuration(self, signature: Signature, *, is_before: bool) -> tuple[str, ...]:
         """Return the compiler, system and variants of a spec that its places have on one side only."""
@@ -575,23 +484,21 @@ class _ItemsReader:
         return self._found_others[key]
 
 
-def _named_systems(place: PlaceChange, built: Set[str]) -> tuple[str, ...]:
-    """Return the systems to name for a lost place; Linux only if its target runs what is `built` for another system."""
-    own = {machine.os for machine in place.machines}
-    is_named = place.loss is not None and place.loss.is_missed and bool(built - own - {""})
-    return tuple(sorted({m.os for m in place.machines if m.os and (is_named or m.platform != "linux")}))
-
-
 def _systems_beside(gained: PlaceChange, others: Set[str]) -> tuple[str, ...]:
     """Return the operating systems of a gained place if it has none of `others`."""
     own = {machine.os for machine in gained.machines}
     return tuple(sorted(own - {""})) if own.isdisjoint(others) else ()
 
 
-def _target_of(gained: PlaceChange, lost: Set[str]) -> str:
-    """Return the target of a gained place, with its systems if none of these were `lost`: `zen4 (rhel9)`."""
-    systems = ", ".join(_systems_beside(gained, lost))
+def _target_of(gained: PlaceChange, lost: PlaceChange) -> str:
+    """Return the target of a gained place, with its systems if the lost one had none of these: `zen4 (rhel9)`."""
+    systems = ", ".join(_systems_beside(gained, {machine.os for machine in lost.machines}))
     return f"{gained.target} ({systems})" if systems else gained.target
+
+
+def _kinds_of_stacks(before: Signature, after: Signature) -> set[Kind]:
+    gained, lost = set(after.stacks).difference(before.stacks), set(before.stacks).difference(after.stacks)
+    return {kind for kind, stacks in ((Kind.STACK_ADDED, gained), (Kind.STACK_REMOVED, lost)) if stacks}
 
 
 def _built_for(signature: Signature | None) -> Hashable:

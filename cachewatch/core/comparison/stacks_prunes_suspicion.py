@@ -5,7 +5,7 @@ they matter (does one of them still have that stack?), and once.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import cache
 
 from msgspec import Struct, field
@@ -13,14 +13,12 @@ from msgspec import Struct, field
 from cachewatch.core.comparison.compiler_and_target_migrations import (
     FEW_PACKAGES,
     PackageValues,
-    SeenValues,
     ValueChange,
     judge_values,
 )
 from cachewatch.core.filters_and_default_kinds import Selection
 from cachewatch.core.model import (
     Document,
-    Facts,
     Kind,
     Machine,
     PackageChange,
@@ -44,7 +42,7 @@ _AGAIN_SHARE = 0.5  # of the specs of a package that some stack builds
 _MERGED_SHARE = 0.9  # of the packages of a stack
 _FEWEST_PACKAGES = 2  # of a stack, in a tag of few packages
 
-_NOTED = ("compilers", "oses", "targets")
+_NOTED = ("stacks", "compilers", "oses", "targets")
 
 Declared = tuple[frozenset[str] | None, frozenset[str] | None]
 
@@ -53,98 +51,83 @@ Contents = Mapping[Signature, int]
 # Reads the documents that did not change; returns their contents by package.
 Survey = Callable[[], Mapping[str, Contents]]
 
-_Machines = dict[str, dict[str, frozenset[Machine]]]  # by stack and package
+_Machines = Mapping[str, frozenset[Machine]]  # by stack
+
+
+class _SeenPackage(Struct, frozen=True, kw_only=True):
+    """What a package that changed shows about its tag."""
+
+    stacks: tuple[frozenset[str], frozenset[str]]  # before and after
+    is_one_sided: bool  # removed or new
+    specs: int  # before
+    places: int  # before
+    places_lost: Counter[str]  # by stack, without as many as it gained for other targets
+    left: _Machines  # its machines in the stacks that it left, and in those that it joined
+    joined: _Machines
+    is_again: bool  # most of its specs were built again
+    values: PackageValues
 
 
 class Observation(Struct):
     """The facts about all packages of one tag by which the tag is judged."""
 
     items: list[Items] = field(default_factory=list)
-    # The number of packages of each stack, before and after.
-    traces: tuple[Counter[str], Counter[str]] = field(default_factory=lambda: (Counter(), Counter()))
-    # The number of packages of each stack that were removed, and that are new.
-    one_sided: tuple[Counter[str], Counter[str]] = field(default_factory=lambda: (Counter(), Counter()))
+    packages: dict[str, _SeenPackage] = field(default_factory=dict)  # that changed
+    # Documents that were compared, and have the same specs.
+    unchanged: dict[str, Contents] = field(default_factory=dict)
     # Stacks of documents that cannot be read on the other side, where they may have them as well.
     half_read: set[str] = field(default_factory=set)
     facts: set[tuple[str, str]] = field(default_factory=set)  # values of any package, before or after
-    values: SeenValues = field(default_factory=SeenValues)
-    # The machines of packages in the stacks that they left, and in those that they joined.
-    left: _Machines = field(default_factory=dict)
-    joined: _Machines = field(default_factory=dict)
-    unchanged: dict[str, Contents] = field(
-        default_factory=dict
-    )  # documents that were compared, and have the same specs
-    # The numbers of specs and places of packages that changed.
-    specs_before: int = 0
-    places_before: int = 0
-    places_lost: Counter[str] = field(default_factory=Counter)  # by stack
-    packages_lost: int = 0  # that lost a place
-    packages_again: int = 0  # of which most specs were built again
 
     def add(self, change: PackageChange, items: Sequence[Items], values: PackageValues) -> None:
         """Record a changed package, with its items and its changed compilers, systems, targets and variants."""
         self.items += items
-        self.specs_before += change.counts.before
-        self.places_before += len(places_of(change.specs_before.counts))
-        for trace, facts in zip(self.traces, (change.before, change.after), strict=True):
-            trace.update(facts["stacks"])
-            self._note_facts(facts)
-        if change.status is not Status.CHANGED:
-            is_added = change.status is Status.ADDED
-            self.one_sided[is_added].update((change.after if is_added else change.before)["stacks"])
-        lost: Counter[str] = Counter()  # places of each stack, less those that it gained on other targets
+        for facts in (change.before, change.after):
+            self.facts.update((name, value) for name in _NOTED for value in facts[name])
+        contents = change.specs_before.counts
+        lost: Counter[str] = Counter()
+        machines: dict[Verdict, dict[str, frozenset[Machine]]] = {Verdict.LOST: {}, Verdict.GAINED: {}}
         for place in change.places:
-            lost[place.stack] += (place.verdict is Verdict.LOST) - (place.verdict is Verdict.GAINED)
-            side = {Verdict.LOST: self.left, Verdict.GAINED: self.joined}.get(place.verdict)
-            if side is not None:
-                machines = side.setdefault(place.stack, {})
-                machines[change.package] = machines.get(change.package, frozenset()) | place.machines
-        self.places_lost += +lost
-        self.packages_lost += bool(+lost)
-        self.packages_again += _is_again(change, items)
-        self.values.add(change, values)
+            if place.verdict in machines:
+                lost[place.stack] += 1 if place.verdict is Verdict.LOST else -1
+                own = machines[place.verdict]
+                own[place.stack] = own.get(place.stack, frozenset()) | place.machines
+        again = sum(one.counts.new for one in items if one.is_again)
+        self.packages[change.package] = _SeenPackage(
+            stacks=(change.before["stacks"], change.after["stacks"]),
+            is_one_sided=change.status is not Status.CHANGED,
+            specs=change.counts.before,
+            places=len(places_of(contents)),
+            places_lost=+lost,
+            left=machines[Verdict.LOST],
+            joined=machines[Verdict.GAINED],
+            is_again=again > 0 and again >= _AGAIN_SHARE * sum(count for s, count in contents.items() if s.stacks),
+            values=values,
+        )
 
     def witness(self, document: Document) -> None:
         """Record a package whose specs did not change; it shows which stacks still exist."""
         if document.specs:
-            self.traces[0].update(document.facts["stacks"])
-            self.traces[1].update(document.facts["stacks"])
-            self._note_facts(document.facts)
             self.unchanged[document.package] = document.specs.counts
+            self.facts.update((name, value) for name in _NOTED for value in document.facts[name])
 
     def join(self, other: "Observation") -> None:
         """Add the facts about other packages of the tag."""
         self.items += other.items
-        for side in (0, 1):
-            self.traces[side].update(other.traces[side])
-            self.one_sided[side].update(other.one_sided[side])
+        self.packages |= other.packages
+        self.unchanged |= other.unchanged
         self.half_read |= other.half_read
         self.facts |= other.facts
-        self.unchanged |= other.unchanged
-        self.values.join(other.values)
-        for mine, theirs in ((self.left, other.left), (self.joined, other.joined)):
-            for stack, packages in theirs.items():
-                mine.setdefault(stack, {}).update(packages)
-        self.places_lost.update(other.places_lost)
-        for name in ("specs_before", "places_before", "packages_lost", "packages_again"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-
-    def _note_facts(self, facts: Facts) -> None:
-        for name in _NOTED:
-            self.facts.update((name, value) for value in facts[name])
 
     def moved_stacks(self) -> tuple[set[str], set[str]]:
         """Return the stacks that no compared package has any more, and those that none had before."""
-        had, has = map(set, self.traces)
+        there = _stacks_of(self.unchanged)
+        had, has = (there.union(*(one.stacks[side] for one in self.packages.values())) for side in (0, 1))
         return had - has, has - had
 
 
-def _is_again(change: PackageChange, items: Iterable[Items]) -> bool:
-    again = sum(one.counts.new for one in items if one.is_again)
-    if not again:
-        return False
-    built = sum(count for signature, count in change.specs_before.counts.items() if signature.stacks)
-    return again >= _AGAIN_SHARE * built
+def _stacks_of(packages: Mapping[str, Contents]) -> set[str]:
+    return {stack for contents in packages.values() for signature in contents for stack in signature.stacks}
 
 
 class Merge(Struct, frozen=True):
@@ -205,12 +188,14 @@ def judge(
     merges = _merges(seen, lost, gained)
     suspicion = _suspicion(seen, packages, unchanged, merges) if is_neighbour else ""
     return Judgement(
-        lost=_most_first(lost, seen.items, "left"),
-        gained=_most_first(gained, seen.items, "joined"),
+        lost=_most_first(lost, ((one.left, one.counts.total) for one in seen.items)),
+        gained=_most_first(gained, ((one.joined, one.counts.total) for one in seen.items)),
         merges=merges,
-        values=() if suspicion else judge_values(seen.values, unchanged),
+        values=()
+        if suspicion
+        else judge_values({package: one.values for package, one in seen.packages.items()}, unchanged),
         is_prune=is_pruned and not suspicion and _is_prune(seen, unchanged),
-        is_wave=seen.packages_again >= max(FEW_PACKAGES, WAVE_SHARE * packages.before),
+        is_wave=sum(one.is_again for one in seen.packages.values()) >= max(FEW_PACKAGES, WAVE_SHARE * packages.before),
         suspicion=suspicion,
         packages=packages.before,
         survey=unchanged,
@@ -230,44 +215,53 @@ def _stacks(
     before, after = declared
     if before is not None and after is not None:
         return lost & (before - after), gained & (after - before)
-    traces = [trace.copy() for trace in seen.traces]
-    for trace, one_sided in zip(traces, seen.one_sided, strict=True):
-        trace.subtract({stack: one_sided[stack] for stack in seen.half_read})
-    lost = {stack for stack in lost if traces[0][stack] >= _enough(packages.before)}
-    gained = {stack for stack in gained if traces[1][stack] >= _enough(packages.after)}
+    lost, gained = (
+        {
+            stack
+            for stack in stacks
+            if sum(
+                stack in one.stacks[side] and not (one.is_one_sided and stack in seen.half_read)
+                for one in seen.packages.values()
+            )
+            >= max(_FEWEST_PACKAGES, min(FEW_PACKAGES, -(-count // 2)))
+        }
+        for side, stacks, count in ((0, lost, packages.before), (1, gained, packages.after))
+    )
     if not lost and not gained:
         return lost, gained
-    there = {stack for contents in unchanged().values() for one in contents for stack in one.stacks}
+    there = _stacks_of(unchanged())
     return lost - there, gained - there
 
 
-def _enough(packages: int) -> int:
-    return max(_FEWEST_PACKAGES, min(FEW_PACKAGES, -(-packages // 2)))
-
-
-def _most_first(stacks: Iterable[str], items: Iterable[Items], field_name: str) -> tuple[str, ...]:
+def _most_first(stacks: Set[str], items: Iterable[tuple[Set[str], int]]) -> tuple[str, ...]:
+    """Sort stacks by the number of items that they left or joined."""
     counts: Counter[str] = Counter()
-    wanted = set(stacks)
-    for one in items:
-        for stack in getattr(one, field_name) & wanted:
-            counts[stack] += one.counts.total
-    return tuple(sorted(wanted, key=lambda stack: (-counts[stack], stack)))
+    for own, count in items:
+        counts.update(dict.fromkeys(own & stacks, count))
+    return tuple(sorted(stacks, key=lambda stack: (-counts[stack], stack)))
 
 
 def _merges(seen: Observation, lost: Iterable[str], gained: Iterable[str]) -> tuple[Merge, ...]:
     """Return merged or renamed stacks; removed stacks whose packages are in the same new stacks are one merge."""
+    seen_packages = seen.packages.items()
+    left = {
+        stack: {package: one.left[stack] for package, one in seen_packages if stack in one.left}
+        for stack in sorted(lost)
+    }
+    joined = {
+        stack: {package: one.joined[stack] for package, one in seen_packages if stack in one.joined} for stack in gained
+    }
     groups: list[tuple[set[str], set[str]]] = []
     missing: dict[str, set[str]] = {}
-    for stack in sorted(lost):
-        packages = seen.left.get(stack, {})
+    for stack, packages in left.items():
         into = {
-            package: {new for new in gained if seen.joined.get(new, {}).get(package, frozenset()) & machines}
+            package: {new for new, those in joined.items() if those.get(package, frozenset()) & machines}
             for package, machines in packages.items()
         }
         there = [
             package
             for package, machines in packages.items()
-            if machines <= frozenset[Machine]().union(*(seen.joined[new][package] for new in into[package]))
+            if machines <= frozenset[Machine]().union(*(joined[new][package] for new in into[package]))
         ]
         if not packages or len(there) < _MERGED_SHARE * len(packages):
             continue
@@ -279,24 +273,24 @@ def _merges(seen: Observation, lost: Iterable[str], gained: Iterable[str]) -> tu
         groups.append(own)
     return tuple(
         Merge(
-            tuple(sorted(removed)),
-            tuple(sorted(joined)),
-            lost=frozenset().union(*(missing[stack] for stack in removed)),
-            gained=frozenset().union(*(seen.joined[stack] for stack in joined))
-            - frozenset().union(*(seen.left[stack] for stack in removed)),
+            tuple(sorted(old)),
+            tuple(sorted(new)),
+            lost=frozenset().union(*(missing[stack] for stack in old)),
+            gained=frozenset[str]()
+            .union(*(joined[stack] for stack in new))
+            .difference(*(left[stack] for stack in old)),
         )
-        for removed, joined in groups
+        for old, new in groups
     )
 
 
 def _is_prune(seen: Observation, unchanged: Survey) -> bool:
     prunable = [one for one in seen.items if one.is_prunable]
     specs = sum(one.counts.vanished for one in prunable)
-    if len({one.package for one in prunable}) < FEW_PACKAGES or specs < _PRUNED_SHARE * seen.specs_before:
+    before = sum(one.specs for one in seen.packages.values())
+    if len({one.package for one in prunable}) < FEW_PACKAGES or specs < _PRUNED_SHARE * before:
         return False
-    return specs >= _PRUNED_SHARE * (
-        seen.specs_before + sum(sum(contents.values()) for contents in unchanged().values())
-    )
+    return specs >= _PRUNED_SHARE * (before + sum(sum(contents.values()) for contents in unchanged().values()))
 
 
 def is_most(packages: int, part: int, whole: int) -> bool:
@@ -308,14 +302,17 @@ def _suspicion(seen: Observation, packages: PackageCounts, unchanged: Survey, me
     if is_most(packages.removed, packages.removed, packages.before):
         return f"{packages.removed:,} of {packages.before:,} packages are missing"
     merged = {stack for one in merges for stack in one.removed}
-    lost = sum(count for stack, count in seen.places_lost.items() if stack not in merged)
-    affected = max(seen.packages_lost, packages.removed)
-    if not is_most(affected, lost, seen.places_before):
-        return ""
-    places = seen.places_before + sum(len(places_of(contents)) for contents in unchanged().values())
-    if not is_most(affected, lost, places):
-        return ""
-    return f"{lost:,} of {places:,} builds of a package for a stack and target are missing"
+    lost, affected, places = 0, 0, 0
+    for one in seen.packages.values():
+        lost += sum(count for stack, count in one.places_lost.items() if stack not in merged)
+        affected += bool(one.places_lost)
+        places += one.places
+    affected = max(affected, packages.removed)
+    if is_most(affected, lost, places):
+        places += sum(len(places_of(contents)) for contents in unchanged().values())
+        if is_most(affected, lost, places):
+            return f"{lost:,} of {places:,} builds of a package for a stack and target are missing"
+    return ""
 
 
 def with_turnover(  # noqa: PLR0917
@@ -332,9 +329,8 @@ def with_turnover(  # noqa: PLR0917
     packages that changed. The documents of other packages are read only if they matter.
     """
     lost = frozenset(judgement.lost)
-    gone = [
-        one for one in items if one.counts.vanished and one.left.isdisjoint(lost)
-    ]  # also by changes of kinds that are not selected
+    # Also by changes of kinds that are not selected.
+    gone = [one for one in items if one.counts.vanished and one.left.isdisjoint(lost)]
     names = {one.package for one in gone}
     vanished = sum(one.counts.vanished for one in gone)
     before -= sum(one.counts.vanished for one in items) - vanished
