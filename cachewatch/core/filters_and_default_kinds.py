@@ -254,11 +254,6 @@ class Selection(Struct, frozen=True, kw_only=True):
         """Tell whether a spec has a selected version."""
         return self.versions.is_open or any(map(self.versions, signature.versions))
 
-    @property
-    def sees_stack(self) -> Globs | None:
-        """The filter for stacks; None if all stacks are selected."""
-        return None if self.stacks.is_open else self.stacks
-
     def wants(self, kinds: Set[Kind]) -> bool:
         """Whether a change of these kinds is selected; not if it adds or removes a package, and that is excluded."""
         if (worst := min(kinds, key=_ORDER.index, default=_ORDER[-1])) in _WHOLE_PACKAGE and self.kinds.excludes(worst):

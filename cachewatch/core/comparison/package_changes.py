@@ -10,7 +10,7 @@ it.
 import gc
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -104,7 +104,7 @@ def report_differences(pairs: Mapping[str, SpecSides]) -> Mapping[str, Reported]
 
     DeepDiff, which is used here and nowhere else, gets all packages in one call, because each call has a fixed cost:
 
-        {package: {"facts": {"versions": {version: True}, "stacks": ..., ...}, "specs": {version: {key: count}}}}
+        {package: {"facts": {"versions": {version: 1}, "stacks": ..., ...}, "specs": {version: {key: count}}}}
 
     Packages, facts and versions that are equal are left out before. A key is a number, which stands for a signature.
     """
@@ -130,24 +130,21 @@ def _plain(sides: SpecSides, keys: dict[Signature, str]) -> tuple[_Plain | None,
     """Return both sides of a package as plain mappings without equal parts; `keys` gives each signature a number."""
     had, has = (NO_FACTS if side is None else side.facts for side in sides)
     facts = [name for name in FACTS if had[name] != has[name]]
-    old, new = (_by_version(side.specs, keys) if side else {} for side in sides)
+    old: dict[str, dict[str, int]] = {}
+    new: dict[str, dict[str, int]] = {}
+    for side, by_version in zip(sides, (old, new), strict=True):
+        for signature, count in side.specs.items() if side else ():
+            counts = by_version.setdefault(", ".join(signature.versions), {})
+            counts[keys.setdefault(signature, str(len(keys)))] = count
     for version in [version for version in old if old[version] == new.get(version)]:
         del old[version], new[version]
-    plain: list[_Plain] = [
-        {"facts": {name: dict.fromkeys(values[name], True) for name in facts}, "specs": specs}
+    before, after = (
+        {"facts": {name: dict.fromkeys(values[name], 1) for name in facts}, "specs": specs}
         for values, specs in ((had, old), (has, new))
-    ]
-    before, after = plain
+    )
     for section in [section for section in before if before[section] == after[section]]:
         del before[section], after[section]
     return before if sides[0] else None, after if sides[1] else None
-
-
-def _by_version(counts: Counts, keys: dict[Signature, str]) -> dict[str, dict[str, int]]:
-    by_version: dict[str, dict[str, int]] = {}
-    for signature, count in counts.items():
-        by_version.setdefault(", ".join(signature.versions), {})[keys.setdefault(signature, str(len(keys)))] = count
-    return by_version
 
 
 def _read_report(
@@ -174,7 +171,7 @@ def _read_report(
 
 
 def _leaves(path: list[str], value: Any) -> Iterator[tuple[list[str], int]]:
-    """Yield each count or True in a nested mapping, with the path of keys that leads to it."""
+    """Yield each number in a nested mapping, with the path of keys that leads to it."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from _leaves([*path, key], inner)
@@ -212,20 +209,11 @@ class _Prepared(Struct, frozen=True, kw_only=True):
     package: str
     old: Specs
     new: Specs
-    had: Facts | None
-    has: Facts | None
+    sides: SpecSides  # for DeepDiff
     removed: Specs
     added: Specs
     restacked: tuple[StackChange, ...]
     is_compiler_unknown: bool
-
-    @property
-    def sides(self) -> SpecSides:
-        """Return the two sides for DeepDiff."""
-        return (
-            None if self.had is None else SpecSide(self.had, self.removed.counts),
-            None if self.has is None else SpecSide(self.has, self.added.counts),
-        )
 
 
 def compare(
@@ -264,8 +252,7 @@ def _prepare(pair: Pair) -> _Prepared | None:
         package=pair.package,
         old=old,
         new=new,
-        had=_facts_in(before, old),
-        has=_facts_in(after, new),
+        sides=(_side(before, old, removed), _side(after, new, added)),
         removed=removed,
         added=added,
         restacked=restacked,
@@ -273,11 +260,11 @@ def _prepare(pair: Pair) -> _Prepared | None:
     )
 
 
-def _facts_in(document: Document | None, specs: Specs) -> Facts | None:
-    """Return the facts of `specs`; they are those of `document` if it has the same specs."""
+def _side(document: Document | None, specs: Specs, own: Specs) -> SpecSide | None:
+    """Return one side for DeepDiff; its facts are those of `document` if it has the same specs."""
     if document is None:
         return None
-    return document.facts if specs is document.specs else facts_of(specs.counts)
+    return SpecSide(document.facts if specs is document.specs else facts_of(specs.counts), own.counts)
 
 
 def _change_of(prepared: _Prepared, reported: Reported, *, is_pruned: bool) -> PackageChange | None:
@@ -287,52 +274,55 @@ def _change_of(prepared: _Prepared, reported: Reported, *, is_pruned: bool) -> P
     rebuilt = {s: count for s, count in prepared.removed.counts.items() if prepared.added.counts.get(s) == count}
     if not (any(reported.package) or vanished or new or rebuilt or prepared.restacked):
         return None
-    all_vanished, all_new = {**rebuilt, **vanished}, {**rebuilt, **new}
-    matches, *unmatched = account(Counter(all_vanished), Counter(all_new), is_compiler_unknown=unknown)
+    all_vanished, all_new = Counter({**rebuilt, **vanished}), Counter({**rebuilt, **new})
+    matches, *unmatched = account(all_vanished, all_new, is_compiler_unknown=unknown)
+    before = prepared.old.counts
+    after = Counter(before)  # the later state: the earlier one with the reported changes applied
+    after.subtract(vanished)
+    after.update(new)
+    after.subtract(kept.before for kept in prepared.restacked)
+    after.update(kept.after for kept in prepared.restacked)
+    after = +after
     moved = (places_in(kept.gained + kept.lost, kept.after.target) for kept in prepared.restacked)
     touched = places_of((*vanished, *new)).union(*moved)  # the places that may have changed
-    after = _applied(prepared.old.counts, reported, prepared.restacked)
-    judged = judge_places(touched, prepared.old.counts, after, is_compiler_unknown=unknown)
+    judged = judge_places(touched, before, after, is_compiler_unknown=unknown)
+    losses, machines_lost = judge_losses(judged, before, after, prepared.restacked, is_pruned=is_pruned)
     gone, added = matched_across(
         *(
             [SignatureCount(s, count, class_of(s, judged, whole, is_compiler_unknown=unknown)) for s, count in side]
             for side, whole in zip(unmatched, (Verdict.LOST, Verdict.GAINED), strict=True)
         )
     )
+    removed_hashes, added_hashes = _some(prepared.removed, all_vanished), _some(prepared.added, all_new)
+    unreferenced: tuple[str, ...] = ()
+    if any(signature.is_unreferenced for signature in prepared.new.counts):
+        unreferenced = tuple(sorted(h for h, signature in prepared.new.items() if signature.is_unreferenced))
     is_removed, is_added = reported.package
-    status = Status.ADDED if is_added else Status.REMOVED if is_removed else Status.CHANGED
+    had = NO_FACTS if prepared.sides[0] is None else prepared.sides[0].facts
     deltas = {name: reported.delta(name) for name in FACTS}
-    facts = _known(deltas, prepared)
-    losses, machines_lost = judge_losses(judged, prepared.old.counts, after, prepared.restacked, is_pruned=is_pruned)
-    places = place_changes(judged, losses)
-    removed, gained = _some(prepared.removed, all_vanished), _some(prepared.added, all_new)
-    unreferenced = _unreferenced(prepared.new)
-    newly_unreferenced = _newly_unreferenced(prepared, reported) if is_pruned else ()
-    counts = count_specs(
-        matches,
-        gone,
-        added,
-        before=len(prepared.old),
-        after=len(prepared.old) - len(removed) + len(gained),
-        unreferenced=len(unreferenced),
-    )
-    had = prepared.had or NO_FACTS
     change = PackageChange(
         package=prepared.package,
-        status=status,
-        facts=facts,
-        stack_versions=tuple(judge_versions({place.stack for place in touched}, prepared.old.counts, after)),
-        places=places,
+        status=Status.ADDED if is_added else Status.REMOVED if is_removed else Status.CHANGED,
+        facts=_known(deltas, prepared.sides) if unknown else deltas,
+        stack_versions=tuple(judge_versions({place.stack for place in touched}, before, after)),
+        places=place_changes(judged, losses),
         machines_lost=machines_lost,
-        counts=counts,
+        counts=count_specs(
+            matches,
+            gone,
+            added,
+            before=len(prepared.old),
+            after=len(prepared.old) - len(removed_hashes) + len(added_hashes),
+            unreferenced=len(unreferenced),
+        ),
         matches=matches,
         gone=gone,
         new=added,
-        added_hashes=gained,
-        removed_hashes=removed,
+        added_hashes=added_hashes,
+        removed_hashes=removed_hashes,
         restacked=prepared.restacked,
         unreferenced=unreferenced,
-        newly_unreferenced=newly_unreferenced,
+        newly_unreferenced=_newly_unreferenced(prepared, reported) if is_pruned else (),
         kinds=frozenset(),
         is_compiler_unknown=unknown,
         is_pruned=is_pruned,
@@ -347,37 +337,15 @@ def _change_of(prepared: _Prepared, reported: Reported, *, is_pruned: bool) -> P
     return replace(change, kinds=kinds_of(change))
 
 
-def _known(facts: Mapping[str, Delta], prepared: _Prepared) -> Mapping[str, Delta]:
+def _known(facts: Mapping[str, Delta], sides: SpecSides) -> Mapping[str, Delta]:
     """Return `facts` without the compilers that may be equal, because the other side names no compiler."""
-    if not prepared.is_compiler_unknown or prepared.had is None or prepared.has is None:
-        return facts
     added, removed = (
-        () if NO_COMPILER in other["compilers"] else tuple(compiler for compiler in side if compiler != NO_COMPILER)
-        for side, other in ((facts["compilers"].added, prepared.had), (facts["compilers"].removed, prepared.has))
+        ()
+        if other is None or NO_COMPILER in other.facts["compilers"]
+        else tuple(compiler for compiler in own if compiler != NO_COMPILER)
+        for own, other in zip((facts["compilers"].added, facts["compilers"].removed), sides, strict=True)
     )
     return {**facts, "compilers": Delta(added, removed)}
-
-
-def _applied(
-    before: Mapping[Signature, int], reported: Reported, restacked: Sequence[StackChange]
-) -> Mapping[Signature, int]:
-    """Return the counted specs of the later state: the earlier ones with the reported changes applied."""
-    vanished, new = reported.specs
-    if not (vanished or new or restacked):
-        return before
-    after = Counter(before)
-    after.subtract(vanished)
-    after.update(new)
-    for kept in restacked:
-        after[kept.before] -= 1
-        after[kept.after] += 1
-    return +after
-
-
-def _unreferenced(specs: Specs) -> tuple[str, ...]:
-    if not any(signature.is_unreferenced for signature in specs.counts):
-        return ()
-    return tuple(sorted(spec_hash for spec_hash, signature in specs.items() if signature.is_unreferenced))
 
 
 def _newly_unreferenced(prepared: _Prepared, reported: Reported) -> tuple[Spec, ...]:
@@ -390,58 +358,65 @@ def _newly_unreferenced(prepared: _Prepared, reported: Reported) -> tuple[Spec, 
     return tuple(Spec(spec_hash, prepared.new[spec_hash]) for spec_hash in sorted(hashes))
 
 
-Chooses = Callable[[Signature], bool]
-SeesStack = Callable[[str], bool]
-
-
 def part_of(change: PackageChange, selection: Selection) -> PackageChange | None:
     """Return the part of `change` that concerns selected specs or specs paired with them; None if nothing does.
 
     Only selected stacks are named. If compilers, systems or versions are selected, a place that lost all selected
     builds is lost, whatever else it has.
     """
-    chooses, sees_stack = selection.chooses, selection.sees_stack
-    is_seen = sees_stack or (lambda _: True)
+    chooses, sees_stack = selection.chooses, selection.stacks
     matches = tuple(_chosen_sides(change.matches, chooses))
-    gone, new = (tuple(a for a in side if chooses(a.signature)) for side in (change.gone, change.new))
+    gone, new = (tuple(alike for alike in side if chooses(alike.signature)) for side in (change.gone, change.new))
     moved = tuple(_chosen_sides(change.restacked, chooses))
-    restacked = tuple(k for k in moved if any(map(is_seen, k.gained + k.lost)))
-    vanished = _added_up(matches, gone, lambda pair: pair.before)
-    added = _added_up(matches, new, lambda pair: pair.after)
+    restacked = tuple(kept for kept in moved if any(map(sees_stack, kept.gained + kept.lost)))
+    vanished, added = Counts(), Counts()
+    for match in matches:
+        vanished[match.before] += match.count
+        added[match.after] += match.count
+    for counts, unmatched in ((vanished, gone), (added, new)):
+        for alike in unmatched:
+            counts[alike.signature] += alike.count
     if not (vanished or added or restacked):
         return None
-    signatures = (*vanished, *added, *(side for kept in restacked for side in (kept.before, kept.after)))
+    signatures = {*vanished, *added, *(side for kept in restacked for side in (kept.before, kept.after))}
     removed, gained = _some(change.removed_hashes, vanished), _some(change.added_hashes, added)
-    still = _still(change, chooses)
-    hashes = gained.hashes | {k.hash for k in moved}
+    hashes = gained.hashes | {kept.hash for kept in moved}
     removed, gained = (Specs.of({h: s for h, s in specs.items() if chooses(s)}) for specs in (removed, gained))
     unreferenced = tuple(
         h
         for h in change.unreferenced
         if h in hashes or (h not in change.added_hashes and chooses(change.specs_after[h]))
     )
-    newly_unreferenced = tuple(spec for spec in change.newly_unreferenced if spec.hash in hashes)
-    counts = count_specs(
-        matches,
-        gone,
-        new,
-        moved,
-        before=still.total() + sum(not k.entered for k in moved) + len(removed),
-        after=still.total() + sum(not k.left for k in moved) + len(gained),
-        unreferenced=len(unreferenced),
-    )
-    facts = _chosen_facts(change.facts, signatures, is_seen)
+    same = change.specs_before.counts - change.removed_hashes.counts - Counter(kept.before for kept in change.restacked)
+    still = sum(count for signature, count in same.items() if chooses(signature))
     touched = places_of(signatures)
-    stacks = {place.stack for place in touched}
-    places, machines_lost = _chosen_places(change, frozenset(p for p in touched if is_seen(p.stack)), selection)
-    before, after = (_facts_of(side, chooses, is_seen) for side in (change.specs_before, change.specs_after))
+    stacks = {place.stack for place in touched if sees_stack(place.stack)}
+    places, machines_lost = _chosen_places(change, frozenset(p for p in touched if p.stack in stacks), selection)
+    facts = {}  # the values that selected specs added or removed
+    for name, delta in change.facts.items():
+        values = {v for s in signatures for v in VALUES[name](s) if name != "stacks" or sees_stack(v)} if delta else ()
+        facts[name] = Delta(*(tuple(v for v in side if v in values) for side in (delta.added, delta.removed)))
+    before, after = (
+        {**own, "stacks": frozenset(filter(sees_stack, own["stacks"]))}
+        for own in (
+            facts_of([s for s in side.counts if chooses(s)]) for side in (change.specs_before, change.specs_after)
+        )
+    )
     part = replace(
         change,
         facts=facts,
-        stack_versions=tuple(v for v in change.stack_versions if is_seen(v.stack) and v.stack in stacks),
+        stack_versions=tuple(v for v in change.stack_versions if v.stack in stacks),
         places=places,
         machines_lost=machines_lost,
-        counts=counts,
+        counts=count_specs(
+            matches,
+            gone,
+            new,
+            moved,
+            before=still + sum(not kept.entered for kept in moved) + len(removed),
+            after=still + sum(not kept.left for kept in moved) + len(gained),
+            unreferenced=len(unreferenced),
+        ),
         matches=matches,
         gone=gone,
         new=new,
@@ -449,7 +424,7 @@ def part_of(change: PackageChange, selection: Selection) -> PackageChange | None
         removed_hashes=removed,
         restacked=restacked,
         unreferenced=unreferenced,
-        newly_unreferenced=newly_unreferenced,
+        newly_unreferenced=tuple(spec for spec in change.newly_unreferenced if spec.hash in hashes),
         before=before,
         after=after,
     )
@@ -479,9 +454,9 @@ def _chosen_places(
         lost = {place: one for place, one in chosen.items() if one.verdict is Verdict.LOST}
         judged = {place: one for place, one in judged.items() if one.verdict is not Verdict.LOST} | lost
     losses, machines = judge_losses(chosen, before, after, change.restacked, is_pruned=change.is_pruned)
-    changes = place_changes(judged, losses)
     return tuple(
-        replace(one, outside=_outside(change, one, before, selection)) if one.loss else one for one in changes
+        replace(one, outside=_outside(change, one, before, selection)) if one.loss else one
+        for one in place_changes(judged, losses)
     ), machines
 
 
@@ -510,7 +485,7 @@ def _outside(
 _TwoSided = TypeVar("_TwoSided", SpecMatch, StackChange)
 
 
-def _chosen_sides(changes: Iterable[_TwoSided], chooses: Chooses) -> Iterator[_TwoSided]:
+def _chosen_sides(changes: Iterable[_TwoSided], chooses: Callable[[Signature], bool]) -> Iterator[_TwoSided]:
     """Yield the changes with a selected side; if only one side is selected, they are marked as entered or left."""
     for two_sided in changes:
         is_before, is_after = chooses(two_sided.before), chooses(two_sided.after)
@@ -518,18 +493,6 @@ def _chosen_sides(changes: Iterable[_TwoSided], chooses: Chooses) -> Iterator[_T
             yield two_sided
         elif is_before or is_after:
             yield replace(two_sided, entered=is_after, left=is_before)
-
-
-def _added_up(
-    matches: Iterable[SpecMatch], others: Iterable[SignatureCount], side: Callable[[SpecMatch], Signature]
-) -> Counter[Signature]:
-    """Return the number of specs by signature, of one side of all matches and of unmatched specs."""
-    counts: Counter[Signature] = Counter()
-    for match in matches:
-        counts[side(match)] += match.count
-    for alike in others:
-        counts[alike.signature] += alike.count
-    return counts
 
 
 def _some(specs: Specs, wanted: Mapping[Signature, int]) -> Specs:
@@ -543,30 +506,3 @@ def _some(specs: Specs, wanted: Mapping[Signature, int]) -> Specs:
             left[signature] -= 1
             some[spec_hash] = signature
     return Specs.of(some)
-
-
-def _still(change: PackageChange, chooses: Chooses) -> Counter[Signature]:
-    """Return the number of selected specs without any change, by signature."""
-    kept = change.specs_before.counts - change.removed_hashes.counts
-    kept.subtract(k.before for k in change.restacked)
-    return Counter({signature: count for signature, count in kept.items() if count > 0 and chooses(signature)})
-
-
-def _chosen_facts(
-    facts: Mapping[str, Delta], signatures: Iterable[Signature], is_seen: SeesStack
-) -> Mapping[str, Delta]:
-    """Return the values of facts that selected specs added or removed."""
-    part = {}
-    for name, delta in facts.items():
-        values = {value for s in signatures for value in VALUES[name](s)} if delta else set()
-        if name == "stacks":
-            values = set(filter(is_seen, values))
-        part[name] = Delta(
-            *(tuple(value for value in side if value in values) for side in (delta.added, delta.removed))
-        )
-    return part
-
-
-def _facts_of(specs: Specs, chooses: Chooses, is_seen: SeesStack) -> Mapping[str, frozenset[str]]:
-    facts = facts_of(list(filter(chooses, specs.counts)))
-    return {**facts, "stacks": frozenset(filter(is_seen, facts["stacks"]))}
