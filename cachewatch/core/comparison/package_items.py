@@ -94,6 +94,7 @@ class _ItemsReader:
             for verdict in (Verdict.DOWNGRADED, Verdict.UPGRADED)
             if (places := [one for one in change.places if one.verdict is verdict])
         }
+        self._rebuilt: defaultdict[tuple[str, ...], _Sum] = defaultdict(_Sum)  # by the compilers before and after
         self._sums: dict[Items, _Sum] = {}  # by the values that equal items share
         self._known_items: dict[Hashable, Items] = {}
         self._found_others: dict[Hashable, Facts] = {}
@@ -103,6 +104,12 @@ class _ItemsReader:
         change = self._change
         for match in change.matches:
             self._add_match(match)
+        for compilers, found in self._rebuilt.items():
+            story = Story(kind=StatementKind.REBUILT, before=compilers[:1], after=compilers[1:])
+            stacks = set(filter(self._sees, found.stacks))
+            self._sums[Items(package=change.package, stories=(story,), is_again=True)] = _Sum(
+                found.counts, stacks, {Kind.REBUILT}
+            )
         for gone in change.gone:
             self._add_vanished(gone)
         for new in change.new:
@@ -134,11 +141,9 @@ class _ItemsReader:
         if kind is StatementKind.REBUILT:
             # They differ where one document does not give it.
             compilers = (before.compiler, after.compiler) if before.compiler != after.compiler else ()
-            story = Story(kind=kind, before=compilers[:1], after=compilers[1:])
-            total = self._sums.setdefault(Items(package=self._change.package, stories=(story,), is_again=True), _Sum())
+            total = self._rebuilt[compilers]
             total.counts += counts
-            total.stacks.update(filter(self._sees, after.stacks))
-            total.kinds.add(Kind.REBUILT)
+            total.stacks.update(after.stacks)
             return
         kinds = {Kind.COMPILER if match.kind is MatchKind.RECOMPILED else Kind(kind)}
         if kind is StatementKind.RECONFIGURED:
