@@ -22,7 +22,8 @@ from cachewatch.cli.terminal import ProgressLine, say, warn, warn_of, with_optio
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import Blob, Changeset, Comparison, Reader
 from cachewatch.core.escaping_and_mentions import safe, safe_name
-from cachewatch.core.filters_and_default_kinds import GROUPS, MEANINGS, every_compiler, is_plain, matcher
+from cachewatch.core.filters_and_default_kinds import GROUPS, every_compiler, is_plain, matcher
+from cachewatch.core.model import Kind
 from cachewatch.core.names_and_layouts import ANYWHERE, CATALOGUE, PUBLIC_REPOSITORY, Layout, did_you_mean
 from cachewatch.core.versions_spellings_targets import Versions, sorted_versions
 from cachewatch.documents.parsing_and_diagnostics import parse
@@ -69,7 +70,7 @@ def completing(what: str) -> Complete:
 def _offered(what: str, context: click.Context, incomplete: str) -> list[CompletionItem]:
     """Return the values that begin with `incomplete`: revisions also after `A..`, and versions after `PACKAGE@`."""
     if what == "kinds":
-        found = [(str(kind), meaning) for kind, (meaning, _) in MEANINGS.items()]
+        found = [(str(kind), kind.meaning) for kind in Kind]
         found += [(name, "a group of kinds") for name in GROUPS]
         return [CompletionItem(name, help=said) for name, said in found if name.startswith(incomplete)]
     package, at, _ = incomplete.partition("@")

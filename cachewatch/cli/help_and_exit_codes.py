@@ -15,7 +15,8 @@ from click.shell_completion import get_completion_class
 
 from cachewatch.cli.terminal import FORMAT_OPTION, tell, write_json, write_lines
 from cachewatch.core.escaping_and_mentions import safe, safe_lines
-from cachewatch.core.filters_and_default_kinds import GROUPS, MEANINGS
+from cachewatch.core.filters_and_default_kinds import GROUPS
+from cachewatch.core.model import Kind
 from cachewatch.core.names_and_layouts import did_you_mean
 from cachewatch.errors import CachewatchError, SourceError, UsageError
 from cachewatch.hooks import Command, load
@@ -208,17 +209,17 @@ def kinds(*, format_: str) -> None:
         write_json(
             "kinds",
             {
-                "kinds": [{"kind": kind, "meaning": said, "default": own} for kind, (said, own) in MEANINGS.items()],
-                "groups": {word: [kind for kind in MEANINGS if kind in group] for word, group in GROUPS.items()},
+                "kinds": [{"kind": kind, "meaning": kind.meaning, "default": kind.is_default} for kind in Kind],
+                "groups": {word: [kind for kind in Kind if kind in group] for word, group in GROUPS.items()},
             },
         )
         return
     lines = ["Kinds of change, worst first; + marks those that digests report by default:", ""]
-    lines += [f"{'+' if is_default else ' '} {kind:<18} {meaning}" for kind, (meaning, is_default) in MEANINGS.items()]
+    lines += [f"{'+' if kind.is_default else ' '} {kind:<18} {kind.meaning}" for kind in Kind]
     lines += ["", "Groups of kinds, for `changes:` of a subscription and `diff --kind`:", ""]
     for word, group in GROUPS.items():
         if word not in ("default", "all"):
-            lines.append(f"  {word:<18} {', '.join(kind for kind in MEANINGS if kind in group)}")
+            lines.append(f"  {word:<18} {', '.join(kind for kind in Kind if kind in group)}")
     lines += ["", "Lost places and machines with equal builds elsewhere are place-lost and machine-lost, but not lost."]
     lines.append("Digests sum up the kinds that they do not report in their line Routine.")
     write_lines(lines)

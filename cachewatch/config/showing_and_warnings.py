@@ -22,7 +22,8 @@ from cachewatch.config.sections_and_mistakes import ConfigKey, ConfigSection, ke
 from cachewatch.config.sources_and_polling import Credentials
 from cachewatch.config.subscriptions import Subscription
 from cachewatch.config.value_types_and_secrets import PostgresAddress, Secret
-from cachewatch.core.filters_and_default_kinds import MEANINGS, Globs
+from cachewatch.core.filters_and_default_kinds import Globs
+from cachewatch.core.model import Kind
 from cachewatch.runtime.files_and_locks import shared_kind
 
 _WHOLE: Any = {"break_long_words": False, "break_on_hyphens": False}
@@ -73,7 +74,7 @@ def written(value: Any, name: str) -> Any:  # noqa: C901, PLR0911, PLR0912  one 
         case frozenset() if name == "days":
             return ",".join(WEEKDAYS[day][:3] for day in sorted(value))
         case frozenset():
-            return [kind.value for kind in MEANINGS if kind in value]
+            return [kind.value for kind in Kind if kind in value]
         case Path() | PostgresAddress():
             return str(value)
         case _ if name == "helper":  # a command, with whatever its arguments are

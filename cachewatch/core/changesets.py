@@ -27,7 +27,7 @@ from cachewatch.core.model import (
     Unreadable,
 )
 from cachewatch.core.names_and_layouts import DOCUMENT
-from cachewatch.core.statement_kinds import OF_VALUES, Items, Statement, StatementKind, is_of_tag
+from cachewatch.core.statement_kinds import OF_VALUES, Items, Statement, StatementKind
 
 # The assumed size of a document: asking git for all sizes takes as long as reading some documents.
 USUAL_BYTES = 20_000
@@ -239,7 +239,7 @@ def events_of(statements: Sequence[Statement], tag_event: Event | None) -> tuple
     """Return the events that concern the whole tag: `tag_event`, if any, and one for each statement on the tag."""
     events = [tag_event] if tag_event else []
     for statement in statements:
-        if statement.kind not in _NO_EVENTS and is_of_tag(statement.kind):
+        if statement.kind not in _NO_EVENTS and statement.kind.is_of_tag:
             kind = next((kind for kind in _ATTRIBUTES if kind in statement.kinds), None)
             name = "surplus copies" if statement.kind is StatementKind.PRUNE else statement.name
             told = kind if statement.kind in OF_VALUES and kind else Kind(statement.kind)
@@ -341,7 +341,7 @@ class Report(Struct, frozen=True, kw_only=True):
         """All kinds of change in the pair of tags."""
         events = (event for event in self.events if event.kind not in _TAG_EVENTS or event == self.tag_event)
         kinds = {*self.own_kinds, *(event.kind for event in events)}
-        kinds |= {kind for one in self.statements if is_of_tag(one.kind) for kind in one.kinds}
+        kinds |= {kind for one in self.statements if one.kind.is_of_tag for kind in one.kinds}
         if self.is_partial:
             kinds.add(Kind.UNREADABLE)
         return frozenset(kinds)

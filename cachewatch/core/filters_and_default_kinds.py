@@ -19,65 +19,9 @@ from cachewatch.core.names_and_layouts import similar
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, Versions, compiler, runs, variants
 from cachewatch.errors import UsageError
 
-# The meaning of each kind, and whether digests report it by default; worst first.
-MEANINGS: Mapping[Kind, tuple[str, bool]] = {
-    Kind.TAG_ADDED: ("a tag appeared; it is compared with the one before it in its series", True),
-    Kind.TAG_REMOVED: ("a tag is gone", True),
-    Kind.STACK_EVENT: (
-        "a stack of at least five packages, or of half of a small tag, joined or left the whole tag",
-        True,
-    ),
-    Kind.STACK_LOST: ("a stack of at least five packages, or of half of a small tag, left the whole tag", True),
-    Kind.STACK_MERGED: ("such a stack was renamed, or nine tenths of its packages are in stacks that joined", True),
-    Kind.BESIDE: (
-        "five or more packages of a stack have another compiler, system, target or variant beside the old",
-        True,
-    ),
-    Kind.NO_LONGER: (
-        "five or more packages of a stack are no longer built with a compiler, system, target or variant",
-        True,
-    ),
-    Kind.RETURNED: ("what was reported gone is back", True),
-    Kind.PRUNE: ("a prune removed old builds: a twentieth of the specs or more, of five packages or more", True),
-    Kind.TURNOVER: ("more than half of the hashes are gone, of five packages or more and a fifth of all", True),
-    Kind.SUSPICIOUS: (
-        "over half of a tag is gone in one revision, of five packages or more: publishing may have failed",
-        True,
-    ),
-    Kind.UNREADABLE: ("a document could not be compared; digests name it beside other changes, never alone", True),
-    Kind.PACKAGE_REMOVED: ("a package's document is gone", True),
-    Kind.PACKAGE_ADDED: ("a package appeared", True),
-    Kind.PLACE_LOST: ("a stack no longer has a build of the package for a target", True),
-    Kind.MACHINE_LOST: ("a stack no longer has a build of the package for an operating system", True),
-    Kind.GONE: ("of what a stack lost, there is nothing that these machines run, or only older versions", True),
-    Kind.GOING: ("of what a stack lost, no stack builds the binary any more: it may be pruned; see unreferenced", True),
-    Kind.OTHER: ("of what a stack lost, there is a newer version, or one with other variants", True),
-    Kind.PLACE_GAINED: ("a stack has its first build of the package for a target", True),
-    Kind.UNREFERENCED: ("no stack builds a spec any longer: it may be pruned at any time", True),
-    Kind.VERSION_REMOVED: ("a version is gone from the package", True),
-    Kind.VERSION_ADDED: ("a version appeared in the package", True),
-    Kind.DOWNGRADED: ("a stack, or specs, went to an older version", True),
-    Kind.UPGRADED: ("a stack, or specs, went to a newer version", True),
-    Kind.RETIRED: ("an older version left a stack that keeps its newest", True),
-    Kind.EXTENDED: ("an older version was added to a stack that keeps its newest", True),
-    Kind.NARROWED: ("a stack lost a compiler, system or variants of a version that it keeps", False),
-    Kind.WIDENED: ("a stack gained a compiler, system or variants of a version that it had", False),
-    Kind.STACK_REMOVED: ("a stack no longer builds the package, or specs of it", True),
-    Kind.STACK_ADDED: ("a stack now builds the package, or specs of it", True),
-    Kind.COMPILER: ("another compiler", True),
-    Kind.OS: ("another operating system or platform", True),
-    Kind.TARGET: ("another target", True),
-    Kind.VARIANT: ("variants that were added or removed", False),
-    Kind.RECONFIGURED: ("specs replaced by specs with other variants", False),
-    Kind.MOVED: ("specs rebuilt for other stacks", False),
-    Kind.SPEC_ADDED: ("added specs that replace nothing", False),
-    Kind.SPEC_REMOVED: ("removed specs that nothing replaces", False),
-    Kind.REBUILT: ("the same thing built again: only the hash is new", False),
-}
+DEFAULT = frozenset(kind for kind in Kind if kind.is_default)
 
-DEFAULT = frozenset(kind for kind, (_, is_default) in MEANINGS.items() if is_default)
-
-_ORDER = tuple(MEANINGS)
+_ORDER = tuple(Kind)
 _WHOLE_PACKAGE = (Kind.PACKAGE_ADDED, Kind.PACKAGE_REMOVED)
 
 # Names of groups of kinds, for `changes:` in the configuration.

@@ -23,51 +23,71 @@ class _Word(StrEnum):
 
 
 class Kind(_Word):
-    """The kinds of changes to a package or a tag, as named in reports, JSON and `--kind`.
+    """The kinds of changes to a package or a tag, as named in reports, JSON and `--kind`; worst first.
 
     `cachewatch help kinds` explains each; with `--format json` for programs.
     """
 
-    TAG_ADDED = "tag-added"
-    TAG_REMOVED = "tag-removed"
-    STACK_EVENT = "stack-event"
-    STACK_LOST = "stack-lost"
-    STACK_MERGED = "stack-merged"
-    BESIDE = "beside"
-    NO_LONGER = "no-longer"
-    RETURNED = "returned"
-    PRUNE = "prune"
-    TURNOVER = "turnover"
-    SUSPICIOUS = "suspicious"
-    UNREADABLE = "unreadable"
-    PACKAGE_REMOVED = "package-removed"
-    PACKAGE_ADDED = "package-added"
-    PLACE_LOST = "place-lost"
-    MACHINE_LOST = "machine-lost"
-    GONE = "gone"
-    GOING = "going"
-    OTHER = "other"
-    PLACE_GAINED = "place-gained"
-    UNREFERENCED = "unreferenced"
-    VERSION_REMOVED = "version-removed"
-    VERSION_ADDED = "version-added"
-    DOWNGRADED = "downgraded"
-    UPGRADED = "upgraded"
-    RETIRED = "retired"
-    EXTENDED = "extended"
-    NARROWED = "narrowed"
-    WIDENED = "widened"
-    STACK_REMOVED = "stack-removed"
-    STACK_ADDED = "stack-added"
-    COMPILER = "compiler"
-    OS = "os"
-    TARGET = "target"
-    VARIANT = "variant"
-    RECONFIGURED = "reconfigured"
-    MOVED = "moved"
-    SPEC_ADDED = "spec-added"
-    SPEC_REMOVED = "spec-removed"
-    REBUILT = "rebuilt"
+    meaning: str
+    is_default: bool  # whether digests report it by default
+
+    def __new__(cls, word: str, meaning: str = "", is_default: bool = True) -> "Kind":  # noqa: D102
+        kind = str.__new__(cls, word)
+        kind._value_, kind.meaning, kind.is_default = word, meaning, is_default
+        return kind
+
+    TAG_ADDED = "tag-added", "a tag appeared; it is compared with the one before it in its series"
+    TAG_REMOVED = "tag-removed", "a tag is gone"
+    STACK_EVENT = (
+        "stack-event",
+        "a stack of at least five packages, or of half of a small tag, joined or left the whole tag",
+    )
+    STACK_LOST = "stack-lost", "a stack of at least five packages, or of half of a small tag, left the whole tag"
+    STACK_MERGED = "stack-merged", "such a stack was renamed, or nine tenths of its packages are in stacks that joined"
+    BESIDE = (
+        "beside",
+        "five or more packages of a stack have another compiler, system, target or variant beside the old",
+    )
+    NO_LONGER = (
+        "no-longer",
+        "five or more packages of a stack are no longer built with a compiler, system, target or variant",
+    )
+    RETURNED = "returned", "what was reported gone is back"
+    PRUNE = "prune", "a prune removed old builds: a twentieth of the specs or more, of five packages or more"
+    TURNOVER = "turnover", "more than half of the hashes are gone, of five packages or more and a fifth of all"
+    SUSPICIOUS = (
+        "suspicious",
+        "over half of a tag is gone in one revision, of five packages or more: publishing may have failed",
+    )
+    UNREADABLE = "unreadable", "a document could not be compared; digests name it beside other changes, never alone"
+    PACKAGE_REMOVED = "package-removed", "a package's document is gone"
+    PACKAGE_ADDED = "package-added", "a package appeared"
+    PLACE_LOST = "place-lost", "a stack no longer has a build of the package for a target"
+    MACHINE_LOST = "machine-lost", "a stack no longer has a build of the package for an operating system"
+    GONE = "gone", "of what a stack lost, there is nothing that these machines run, or only older versions"
+    GOING = "going", "of what a stack lost, no stack builds the binary any more: it may be pruned; see unreferenced"
+    OTHER = "other", "of what a stack lost, there is a newer version, or one with other variants"
+    PLACE_GAINED = "place-gained", "a stack has its first build of the package for a target"
+    UNREFERENCED = "unreferenced", "no stack builds a spec any longer: it may be pruned at any time"
+    VERSION_REMOVED = "version-removed", "a version is gone from the package"
+    VERSION_ADDED = "version-added", "a version appeared in the package"
+    DOWNGRADED = "downgraded", "a stack, or specs, went to an older version"
+    UPGRADED = "upgraded", "a stack, or specs, went to a newer version"
+    RETIRED = "retired", "an older version left a stack that keeps its newest"
+    EXTENDED = "extended", "an older version was added to a stack that keeps its newest"
+    NARROWED = "narrowed", "a stack lost a compiler, system or variants of a version that it keeps", False
+    WIDENED = "widened", "a stack gained a compiler, system or variants of a version that it had", False
+    STACK_REMOVED = "stack-removed", "a stack no longer builds the package, or specs of it"
+    STACK_ADDED = "stack-added", "a stack now builds the package, or specs of it"
+    COMPILER = "compiler", "another compiler"
+    OS = "os", "another operating system or platform"
+    TARGET = "target", "another target"
+    VARIANT = "variant", "variants that were added or removed", False
+    RECONFIGURED = "reconfigured", "specs replaced by specs with other variants", False
+    MOVED = "moved", "specs rebuilt for other stacks", False
+    SPEC_ADDED = "spec-added", "added specs that replace nothing", False
+    SPEC_REMOVED = "spec-removed", "removed specs that nothing replaces", False
+    REBUILT = "rebuilt", "the same thing built again: only the hash is new", False
 
 
 class Status(_Word):

@@ -25,44 +25,6 @@ from cachewatch.core.model import (
 )
 
 
-class StatementKind(StrEnum):
-    """The kinds of statements, in the order in which they claim items."""
-
-    TAG_REMOVED = "tag-removed"
-    TAG_ADDED = "tag-added"
-    STACK_MERGED = "stack-merged"
-    STACK_REMOVED = "stack-removed"
-    STACK_ADDED = "stack-added"
-    SUSPICIOUS = "suspicious"
-    MIGRATION = "migration"
-    BESIDE = "beside"
-    NO_LONGER = "no-longer"
-    RETURNED = "returned"
-    PRUNE = "prune"
-    REBUILD_WAVE = "rebuild-wave"
-    TURNOVER = "turnover"
-    PACKAGE_REMOVED = "package-removed"
-    PACKAGE_ADDED = "package-added"
-    PLACE_LOST = "place-lost"
-    MACHINE_LOST = "machine-lost"
-    DOWNGRADED = "downgraded"
-    UPGRADED = "upgraded"
-    PLACE_GAINED = "place-gained"
-    RETIRED = "retired"
-    EXTENDED = "extended"
-    NARROWED = "narrowed"
-    WIDENED = "widened"
-    RECONFIGURED = "reconfigured"
-    MOVED = "moved"
-    UNREFERENCED = "unreferenced"
-    PRUNED = "pruned"
-    SURPLUS = "surplus"
-    EXTRA_COPY = "extra-copy"
-    REBUILT = "rebuilt"
-
-    __hash__ = str.__hash__  # faster than that of an enumeration; it is hashed with every story
-
-
 class Severity(StrEnum):
     """Whether readers must act on a statement, should know about it, or may ignore it."""
 
@@ -71,68 +33,68 @@ class Severity(StrEnum):
     ROUTINE = "routine"
 
 
-RANKS = {kind: rank for rank, kind in enumerate(StatementKind)}
-
 Judged = MatchKind | SpecClass | Verdict
 
 
-class _KindRow(NamedTuple):
+class StatementKind(StrEnum):
+    """The kinds of statements, in the order in which they claim items. Their words are in report/words.py."""
+
+    rank: int
     severity: Severity
-    of: tuple[Judged, ...] = ()  # the matches, classes and verdicts for this kind, unless an earlier kind takes them
+    of: tuple[Judged, ...]  # the matches, classes and verdicts for this kind, unless an earlier kind takes them
+
+    def __new__(cls, word: str, severity: Severity = Severity.NEWS, *of: Judged) -> "StatementKind":  # noqa: D102
+        kind = str.__new__(cls, word)
+        kind._value_, kind.rank, kind.severity, kind.of = word, len(cls.__members__), severity, of
+        return kind
+
+    TAG_REMOVED = "tag-removed", Severity.ATTENTION
+    TAG_ADDED = "tag-added", Severity.NEWS
+    STACK_MERGED = "stack-merged", Severity.NEWS
+    STACK_REMOVED = "stack-removed", Severity.ATTENTION
+    STACK_ADDED = "stack-added", Severity.NEWS
+    SUSPICIOUS = "suspicious", Severity.ATTENTION
+    MIGRATION = "migration", Severity.NEWS
+    BESIDE = "beside", Severity.NEWS
+    NO_LONGER = "no-longer", Severity.ATTENTION
+    RETURNED = "returned", Severity.NEWS
+    PRUNE = "prune", Severity.ROUTINE
+    REBUILD_WAVE = "rebuild-wave", Severity.NEWS
+    TURNOVER = "turnover", Severity.NEWS
+    PACKAGE_REMOVED = "package-removed", Severity.ATTENTION
+    PACKAGE_ADDED = "package-added", Severity.NEWS
+    PLACE_LOST = "place-lost", Severity.ATTENTION, SpecClass.LOST, Verdict.LOST
+    MACHINE_LOST = "machine-lost", Severity.ATTENTION
+    DOWNGRADED = "downgraded", Severity.ATTENTION, MatchKind.DOWNGRADED, Verdict.DOWNGRADED
+    UPGRADED = "upgraded", Severity.NEWS, MatchKind.UPGRADED, Verdict.UPGRADED
+    PLACE_GAINED = "place-gained", Severity.NEWS, SpecClass.GAINED, Verdict.GAINED
+    RETIRED = "retired", Severity.NEWS, SpecClass.REPLACED, SpecClass.RETIRED, Verdict.RETIRED
+    EXTENDED = "extended", Severity.NEWS, SpecClass.SUCCESSOR, SpecClass.EXTENDED, Verdict.EXTENDED
+    NARROWED = "narrowed", Severity.NEWS, SpecClass.DROPPED, Verdict.NARROWED
+    WIDENED = "widened", Severity.NEWS, SpecClass.NEW_COMBINATION, Verdict.WIDENED
+    RECONFIGURED = "reconfigured", Severity.NEWS, MatchKind.RECOMPILED, MatchKind.RECONFIGURED
+    MOVED = "moved", Severity.NEWS, MatchKind.MOVED
+    UNREFERENCED = "unreferenced", Severity.NEWS, SpecClass.UNREFERENCED_NEW
+    PRUNED = "pruned", Severity.ROUTINE, SpecClass.PRUNED
+    SURPLUS = "surplus", Severity.ROUTINE, SpecClass.SURPLUS
+    EXTRA_COPY = "extra-copy", Severity.ROUTINE, SpecClass.EXTRA_COPY
+    REBUILT = "rebuilt", Severity.ROUTINE, MatchKind.REBUILT
+
+    __hash__ = str.__hash__  # faster than that of an enumeration; it is hashed with every story
+
+    @property
+    def is_of_tag(self) -> bool:
+        """Whether statements of this kind are about the whole tag."""
+        return self.rank < StatementKind.PACKAGE_REMOVED.rank
 
 
-# The properties of each kind of statement but its words (report/words.py).
-_ROWS = {
-    StatementKind.TAG_REMOVED: _KindRow(Severity.ATTENTION),
-    StatementKind.TAG_ADDED: _KindRow(Severity.NEWS),
-    StatementKind.STACK_MERGED: _KindRow(Severity.NEWS),
-    StatementKind.STACK_REMOVED: _KindRow(Severity.ATTENTION),
-    StatementKind.STACK_ADDED: _KindRow(Severity.NEWS),
-    StatementKind.SUSPICIOUS: _KindRow(Severity.ATTENTION),
-    StatementKind.MIGRATION: _KindRow(Severity.NEWS),
-    StatementKind.BESIDE: _KindRow(Severity.NEWS),
-    StatementKind.NO_LONGER: _KindRow(Severity.ATTENTION),
-    StatementKind.RETURNED: _KindRow(Severity.NEWS),
-    StatementKind.PRUNE: _KindRow(Severity.ROUTINE),
-    StatementKind.REBUILD_WAVE: _KindRow(Severity.NEWS),
-    StatementKind.TURNOVER: _KindRow(Severity.NEWS),
-    StatementKind.PACKAGE_REMOVED: _KindRow(Severity.ATTENTION),
-    StatementKind.PACKAGE_ADDED: _KindRow(Severity.NEWS),
-    StatementKind.MACHINE_LOST: _KindRow(Severity.ATTENTION),
-    StatementKind.DOWNGRADED: _KindRow(Severity.ATTENTION, (MatchKind.DOWNGRADED, Verdict.DOWNGRADED)),
-    StatementKind.UPGRADED: _KindRow(Severity.NEWS, (MatchKind.UPGRADED, Verdict.UPGRADED)),
-    StatementKind.PLACE_LOST: _KindRow(Severity.ATTENTION, (SpecClass.LOST, Verdict.LOST)),
-    StatementKind.PLACE_GAINED: _KindRow(Severity.NEWS, (SpecClass.GAINED, Verdict.GAINED)),
-    StatementKind.RETIRED: _KindRow(Severity.NEWS, (SpecClass.REPLACED, SpecClass.RETIRED, Verdict.RETIRED)),
-    StatementKind.EXTENDED: _KindRow(Severity.NEWS, (SpecClass.SUCCESSOR, SpecClass.EXTENDED, Verdict.EXTENDED)),
-    StatementKind.NARROWED: _KindRow(Severity.NEWS, (SpecClass.DROPPED, Verdict.NARROWED)),
-    StatementKind.WIDENED: _KindRow(Severity.NEWS, (SpecClass.NEW_COMBINATION, Verdict.WIDENED)),
-    StatementKind.RECONFIGURED: _KindRow(Severity.NEWS, (MatchKind.RECOMPILED, MatchKind.RECONFIGURED)),
-    StatementKind.MOVED: _KindRow(Severity.NEWS, (MatchKind.MOVED,)),
-    StatementKind.UNREFERENCED: _KindRow(Severity.NEWS, (SpecClass.UNREFERENCED_NEW,)),
-    StatementKind.PRUNED: _KindRow(Severity.ROUTINE, (SpecClass.PRUNED,)),
-    StatementKind.SURPLUS: _KindRow(Severity.ROUTINE, (SpecClass.SURPLUS,)),
-    StatementKind.EXTRA_COPY: _KindRow(Severity.ROUTINE, (SpecClass.EXTRA_COPY,)),
-    StatementKind.REBUILT: _KindRow(Severity.ROUTINE, (MatchKind.REBUILT,)),
-}
 # The kind of statement for each match, class and verdict.
-STATEMENT_OF: Mapping[Judged, StatementKind] = {judged: kind for kind, row in _ROWS.items() for judged in row.of}
-
+STATEMENT_OF: Mapping[Judged, StatementKind] = {judged: kind for kind in StatementKind for judged in kind.of}
 
 # Statements on lost places and machines, on rebuilt specs, and on compilers, systems, targets or variants of packages.
 LOSSES = (StatementKind.PLACE_LOST, StatementKind.MACHINE_LOST)
 OF_REBUILDS = (StatementKind.REBUILD_WAVE, StatementKind.REBUILT)
 OF_VALUES = (StatementKind.MIGRATION, StatementKind.BESIDE, StatementKind.NO_LONGER)
-
-
-def is_of_tag(kind: StatementKind) -> bool:
-    """Tell whether statements of this kind are about the whole tag."""
-    return RANKS[kind] < RANKS[StatementKind.PACKAGE_REMOVED]
-
-
-def severity_of(kind: StatementKind) -> Severity:
-    """Return the severity of statements of this kind."""
-    return _ROWS[kind].severity
 
 
 class Attribute(NamedTuple):
@@ -389,7 +351,7 @@ class Statement(Struct, frozen=True, kw_only=True):
     @property
     def severity(self) -> Severity:
         """How much it matters to readers: that of its kind, or less if it is harmless."""
-        return Severity.NEWS if self.is_harmless else severity_of(self.kind)
+        return Severity.NEWS if self.is_harmless else self.kind.severity
 
 
 def packages_of(losses: Iterable[OwnedLoss], wanted: LossClass) -> tuple[str, ...]:
@@ -425,6 +387,6 @@ def in_order(statements: Iterable[Statement]) -> tuple[Statement, ...]:
     return tuple(
         sorted(
             statements,
-            key=lambda one: (RANKS[one.kind], -one.counts.total, -len(one.stacks), one.name, one.before, one.after),
+            key=lambda one: (one.kind.rank, -one.counts.total, -len(one.stacks), one.name, one.before, one.after),
         )
     )

@@ -20,7 +20,6 @@ from cachewatch.core.statement_kinds import (
     LOSSES,
     OF_REBUILDS,
     OF_VALUES,
-    RANKS,
     Attribute,
     CauseCount,
     Counts,
@@ -32,7 +31,6 @@ from cachewatch.core.statement_kinds import (
     StatementKind,
     Story,
     in_order,
-    is_of_tag,
     name_of,
 )
 from cachewatch.core.versions_spellings_targets import sorted_versions, version_key
@@ -207,7 +205,7 @@ def statements_of(
     if part is not None:
         of = judgement.counts
         made = [
-            replace(one, of=of.get((one.kind, one.name), 0), of_packages=packages) if is_of_tag(one.kind) else one
+            replace(one, of=of.get((one.kind, one.name), 0), of_packages=packages) if one.kind.is_of_tag else one
             for one in made
         ]
     if judgement.suspicion and not any(one.kind is StatementKind.SUSPICIOUS for one in made):
@@ -239,7 +237,7 @@ def counted(items: Iterable[Items], judgement: Judgement, tag: str) -> Judgement
     assignment = _Assignment(judgement, tag)
     for member in items:
         head, _ = assignment.of_items(member)
-        if is_of_tag(head.kind):
+        if head.kind.is_of_tag:
             counts[head.kind, head.name] += member.counts.total
         if head.kind is StatementKind.PRUNE:
             pruned[member.package] += member.counts.vanished
@@ -272,7 +270,7 @@ def _statement(
         counts=sum((line.counts for line in lines), start=Counts()),
         exceptions=tuple(dict.fromkeys(package for package, stack in exceptions if takes(package, stack))),
         effects=tuple(_effects(head, taken)),
-        of_packages=judgement.packages if is_of_tag(head.kind) else 0,
+        of_packages=judgement.packages if head.kind.is_of_tag else 0,
         lines=lines,
         kinds=frozenset(_kinds(head, taken)),
         losses=tuple(sorted(taken.losses, key=lambda lost: lost.sort_key)),
@@ -302,7 +300,7 @@ def _kinds(head: _Head, taken: _Taken) -> Iterator[Kind]:
     if head.values is not None:
         yield from (value.kind for value in (*head.values.before, *head.values.after))
     is_kind = head.kind not in (StatementKind.MIGRATION, StatementKind.REBUILD_WAVE)
-    if is_kind and (is_of_tag(head.kind) or head.kind in LOSSES):
+    if is_kind and (head.kind.is_of_tag or head.kind in LOSSES):
         yield Kind(head.kind)
 
 
@@ -317,7 +315,7 @@ def _effects(head: _Head, taken: _Taken) -> Iterator[Effect]:
     if head.merge is not None:  # a package in a renamed stack is neither lost nor new
         packages[StatementKind.PLACE_LOST] &= head.merge.lost
         packages[StatementKind.PLACE_GAINED] &= head.merge.gained
-    for effect in sorted(filter(packages.get, packages), key=RANKS.__getitem__):
+    for effect in sorted(filter(packages.get, packages), key=lambda kind: kind.rank):
         yield Effect(effect, tuple(sorted(packages[effect])))
 
 
@@ -421,7 +419,7 @@ def select_statements(statements: Iterable[Statement], wants_line: WantsLine, wa
     shown: list[Statement] = []
     rest: list[Statement] = []
     for statement in statements:
-        if is_of_tag(statement.kind):
+        if statement.kind.is_of_tag:
             (shown if wants(statement.kinds) else rest).append(statement)
         else:
             sides: tuple[list[Line], list[Line]] = ([], [])

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from cachewatch.config.general_settings import Config
 from cachewatch.config.schedules_and_dates import minute
-from cachewatch.core.statement_kinds import StatementKind, is_of_tag
+from cachewatch.core.statement_kinds import StatementKind
 from cachewatch.report.digest_and_message_values import TagDigest
 from cachewatch.report.digests.subject import clauses_of_statements
 from cachewatch.report.words import names, number
@@ -72,7 +72,7 @@ def _changed(tag: TagDigest) -> int:
 
 
 def _content(news: TagNews) -> Iterator[str]:
-    found = [one for one in news.tag.statements if is_of_tag(one.kind) and one.kind is not StatementKind.SUSPICIOUS]
+    found = [one for one in news.tag.statements if one.kind.is_of_tag and one.kind is not StatementKind.SUSPICIOUS]
     yield from (clause.said for clause in clauses_of_statements(found))
     kinds = (StatementKind.SUSPICIOUS, StatementKind.PACKAGE_REMOVED)
     effects = [effect for one in news.tag.statements for effect in one.effects]

@@ -9,7 +9,7 @@ import pytest
 from conftest import Run
 
 from cachewatch.cli.terminal import ProgressLine
-from cachewatch.core.filters_and_default_kinds import MEANINGS
+from cachewatch.core.model import Kind
 from cachewatch.extensions.buildcaches.published_tags import Cache
 from cachewatch.extensions.buildcaches.recorder import record
 
@@ -55,7 +55,7 @@ def test_kinds(run: Run) -> None:
     """Every kind with its meaning, and the groups."""
     found = json.loads(run("help", "kinds", "--format", "json").output)
 
-    assert [each["kind"] for each in found["kinds"]] == [kind.value for kind in MEANINGS]
+    assert [each["kind"] for each in found["kinds"]] == [kind.value for kind in Kind]
     assert found["groups"]["lost"] == ["gone", "going", "other"]
 
 

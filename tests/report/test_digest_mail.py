@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from cachewatch.channels.mail import subject
 from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.core.model import Place
-from cachewatch.core.statement_kinds import RANKS, Counts, Line, Statement, StatementKind, Story
+from cachewatch.core.statement_kinds import Counts, Line, Statement, StatementKind, Story
 from cachewatch.report import words as statement_phrases
 from cachewatch.report.digest_and_message_values import MAX_HTML, PLACE, Digest, TagDigest
 from cachewatch.report.digests import data_for_templates as digest_data
@@ -78,7 +78,7 @@ def statements(draw: st.DrawFn) -> tuple[Statement, ...]:
     found = []
     for kind in StatementKind:
         packages = sorted(draw(st.sets(names, max_size=40)))
-        if RANKS[kind] < RANKS[StatementKind.PACKAGE_REMOVED] or not packages:
+        if kind.rank < StatementKind.PACKAGE_REMOVED.rank or not packages:
             continue
         lines = tuple(
             Line(

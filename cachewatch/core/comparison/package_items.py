@@ -35,7 +35,6 @@ from cachewatch.core.model import (
     versions_by_stack,
 )
 from cachewatch.core.statement_kinds import (
-    RANKS,
     STATEMENT_OF,
     Counts,
     Items,
@@ -124,7 +123,7 @@ class _ItemsReader:
             replace(key, stacks=frozenset(found.stacks), counts=found.counts, kinds=change.kinds & found.kinds)
             for key, found in self._sums.items()
         ]
-        made.sort(key=lambda one: (RANKS[one.stories[0].kind], one.stories[0].before, -one.counts.total))
+        made.sort(key=lambda one: (one.stories[0].kind.rank, one.stories[0].before, -one.counts.total))
         if made:
             missing = change.kinds.difference(*(one.kinds for one in made))
             # A rebuild or prune of the whole tag must not get other kinds of the package.
@@ -335,7 +334,7 @@ class _ItemsReader:
                 story = self._story_of(judged, had if place in old else None, has if place in new else None)
                 if story:
                     by_story[story].add(place)
-        for story in sorted(by_story, key=lambda s: (RANKS[s.kind], -len(by_story[s]), s.before, s.after)):
+        for story in sorted(by_story, key=lambda s: (s.kind.rank, -len(by_story[s]), s.before, s.after)):
             yield self._regraded.get(story.kind) or replace(story, places=frozenset(by_story[story]))
 
     def _story_of(self, judged: PlaceChange, had: Set[str] | None, has: Set[str] | None) -> Story | None:

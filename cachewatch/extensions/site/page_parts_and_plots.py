@@ -12,7 +12,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from cachewatch.core.statement_kinds import severity_of
 from cachewatch.core.versions_spellings_targets import sorted_versions
 from cachewatch.extensions.site.package_histories import DatedRevision, Present, Revisions, RevisionStory, page, shown
 from cachewatch.report.words import number, stack_name
@@ -220,7 +219,7 @@ def marks_of(stories: Sequence[RevisionStory], places: Sequence[float], revision
             marks.append(
                 {
                     "at": place,
-                    "tone": severity_of(mark.kind).value,
+                    "tone": mark.kind.severity.value,
                     "letter": words().text(mark.kind, "letter"),
                     "title": f"{said}, {moment.calendar_day}",
                 }

@@ -15,16 +15,13 @@ from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import (
     LOSSES,
     OF_REBUILDS,
-    RANKS,
     Line,
     Severity,
     Statement,
     StatementKind,
-    is_of_tag,
     lost_packages,
     packages_of,
     removed_packages,
-    severity_of,
 )
 from cachewatch.core.versions_spellings_targets import falls, sorted_versions
 from cachewatch.report.dates_and_totals import there_since
@@ -176,7 +173,7 @@ def _rest(digest: Digest) -> list[Statement]:
 
 
 def _is_quiet(one: Statement) -> bool:
-    return one.kind in OF_REBUILDS or severity_of(one.kind) is Severity.ROUTINE
+    return one.kind in OF_REBUILDS or one.kind.severity is Severity.ROUTINE
 
 
 def _quiet(digest: Digest) -> list[Fact]:
@@ -250,9 +247,9 @@ def sections(digest: Digest, words: Words) -> list[Section]:
         one.kind
         for tag in digest.tags
         for one in tag.statements
-        if one.severity is not Severity.ROUTINE and not is_of_tag(one.kind) and one.kind not in _IN_TABLE
+        if one.severity is not Severity.ROUTINE and not one.kind.is_of_tag and one.kind not in _IN_TABLE
     }
-    made += [_changes(kind, digest, words) for kind in (*_CLAUSES, *sorted(others, key=RANKS.__getitem__))]
+    made += [_changes(kind, digest, words) for kind in (*_CLAUSES, *sorted(others, key=lambda kind: kind.rank))]
     made.append(_losses(losses, _HARMLESS, digest, words))
     return [_with_tags(one) for one in made if one.rows]
 
