@@ -285,7 +285,7 @@ def conclude(
 ) -> Report:
     """Return the report on a pair of tags after all packages were compared; judge the tag unless that was done."""
     comparison, pair, _, selection, judgement = compared
-    packages = _packages(pair.difference, tally)
+    packages = replace(pair.difference.packages, changed=tally.changed, rebuilt_only=tally.rebuilt_only)
     tag = pair.after.tag or pair.before.tag or ""
     if judgement is None:
         judgement = judge_tag(compared, tally, is_counted=tally.selected is not None)
@@ -330,17 +330,6 @@ def statements_on(
     return with_turnover(statements, selected, tally.before, packages, judgement, selection)
 
 
-def _packages(difference: Difference, tally: Tally) -> PackageCounts:
-    return PackageCounts(
-        before=difference.packages_before,
-        after=difference.packages_after,
-        added=difference.packages_added,
-        removed=difference.packages_removed,
-        changed=tally.changed,
-        rebuilt_only=tally.rebuilt_only,
-    )
-
-
 def judge_tag(compared: ComparedPair, tally: Tally, *, is_counted: bool) -> Judgement:
     """Judge the whole tag, including packages that are not selected.
 
@@ -352,7 +341,7 @@ def judge_tag(compared: ComparedPair, tally: Tally, *, is_counted: bool) -> Judg
     whole = pair.difference.whole
     judgement = judge(
         tally.seen,
-        _packages(whole, tally),
+        whole.packages,
         whole=StatementKind.TAG_REMOVED if pair.is_lost_tag else StatementKind.TAG_ADDED if pair.is_new_tag else None,
         declared=(before.get(pair.before.tag or ""), after.get(pair.after.tag or "")),
         survey=lambda: _survey(comparison.readers, whole, isolation),
@@ -380,7 +369,7 @@ def _surveyed(contents: Sequence[tuple[Blob, Content]]) -> Mapping[str, Mapping[
 
 def _tag_event(pair: TagPair, tally: Tally) -> Event | None:
     if pair.is_new_tag:
-        return Event(Kind.TAG_ADDED, pair.after.tag or "", pair.difference.packages_after, tally.specs.after)
+        return Event(Kind.TAG_ADDED, pair.after.tag or "", pair.difference.packages.after, tally.specs.after)
     if pair.is_lost_tag:
-        return Event(Kind.TAG_REMOVED, pair.before.tag or "", pair.difference.packages_before, tally.specs.before)
+        return Event(Kind.TAG_REMOVED, pair.before.tag or "", pair.difference.packages.before, tally.specs.before)
     return None

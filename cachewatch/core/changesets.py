@@ -113,29 +113,11 @@ class Difference(Struct, frozen=True, kw_only=True):
         )
 
     @property
-    def packages_before(self) -> int:
-        """The number of selected packages in the earlier state."""
-        return self.count_unchanged() + len(self.documents) - self.packages_added
-
-    @property
-    def packages_after(self) -> int:
-        """The number of selected packages in the later state."""
-        return self.count_unchanged() + len(self.documents) - self.packages_removed
-
-    @property
-    def packages_added(self) -> int:
-        """The number of selected packages that only the later state has."""
-        return sum(document.before is None for document in self.documents)
-
-    @property
-    def packages_removed(self) -> int:
-        """The number of selected packages that only the earlier state has."""
-        return sum(document.after is None for document in self.documents)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether every document of the tag differs, so that the comparison will read all of them."""
-        return not self.diagnostics and len(self.documents) >= max(self.packages_before, self.packages_after)
+    def packages(self) -> PackageCounts:
+        """The numbers of selected packages; those of changed ones are known only when they are compared."""
+        added, removed = (sum(getattr(one, side) is None for one in self.documents) for side in ("before", "after"))
+        every = self.count_unchanged() + len(self.documents)
+        return PackageCounts(before=every - added, after=every - removed, added=added, removed=removed)
 
     @property
     def size(self) -> int:
@@ -238,12 +220,12 @@ class Tally(Struct):
 def events_of(statements: Sequence[Statement], tag_event: Event | None) -> tuple[Event, ...]:
     """Return the events that concern the whole tag: `tag_event`, if any, and one for each statement on the tag."""
     events = [tag_event] if tag_event else []
-    for statement in statements:
-        if statement.kind not in _NO_EVENTS and statement.kind.is_of_tag:
-            kind = next((kind for kind in _ATTRIBUTES if kind in statement.kinds), None)
-            name = "surplus copies" if statement.kind is StatementKind.PRUNE else statement.name
-            told = kind if statement.kind in OF_VALUES and kind else Kind(statement.kind)
-            events.append(Event(told, name, len(statement.packages), statement.counts.specs))
+    for one in statements:
+        if one.kind.is_of_tag and one.kind not in _NO_EVENTS:
+            values = [kind for kind in _ATTRIBUTES if kind in one.kinds and one.kind in OF_VALUES]
+            name = "surplus copies" if one.kind is StatementKind.PRUNE else one.name
+            kind = values[0] if values else Kind(one.kind)
+            events.append(Event(kind, name, len(one.packages), one.counts.specs))
     return tuple(events)
 
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from cachewatch.core.graphs_and_attribution import LANGUAGES, Dependency, GraphNode
 from cachewatch.core.model import Kind, Signature
 from cachewatch.core.names_and_layouts import similar
-from cachewatch.core.versions_spellings_targets import NO_COMPILER, Versions, compiler, runs, variants
+from cachewatch.core.versions_spellings_targets import NO_COMPILER, Patterns, Versions, compiler, runs, variants
 from cachewatch.errors import UsageError
 
 DEFAULT = frozenset(kind for kind in Kind if kind.is_default)
@@ -71,30 +71,11 @@ def chosen_kinds(words: Iterable[str]) -> frozenset[Kind]:
 Matches = Callable[[str], object]
 
 
-class Globs:
-    """Case-sensitive patterns for names; an empty list matches everything."""
+class Globs(Patterns):
+    """Case-sensitive patterns for names."""
 
-    def __init__(self, patterns: Iterable[str] = ()) -> None:
-        self.patterns = tuple(patterns)
-        self.is_open = not self.patterns
-        self._included = _matchers(tuple(p for p in self.patterns if not p.startswith("!")))
-        self._excluded = _matchers(tuple(p[1:] for p in self.patterns if p.startswith("!")))
-
-    def __reduce__(self) -> tuple[type["Globs"], tuple[tuple[str, ...]]]:
-        """Pickle only the patterns, which are compiled again."""
-        return Globs, (self.patterns,)
-
-    def __call__(self, name: str) -> bool:
-        """Tell whether the patterns select `name`."""
-        if self.is_open:
-            return True
-        if self.excludes(name):
-            return False
-        return not self._included or any(matches(name) for matches in self._included)
-
-    def excludes(self, name: str) -> bool:
-        """Tell whether a pattern with ! matches `name`."""
-        return any(matches(name) for matches in self._excluded)
+    def _tests(self, patterns: tuple[str, ...]) -> Sequence[Matches]:
+        return _matchers(patterns)
 
     def deciding(self, name: str) -> str | None:
         """Return the pattern that decides about `name`: the first that excludes it, else the first that includes it."""
@@ -163,7 +144,7 @@ class Selection(Struct, frozen=True, kw_only=True):
     @property
     def takes_all_specs(self) -> bool:
         """Whether every spec of a selected package is selected."""
-        return all(key.is_open for key in (self.stacks, self.targets, self.oses, self.compilers, self.versions))
+        return not any(self.of_specs)
 
     @property
     def of_specs(self) -> tuple[tuple[str, ...], ...]:
@@ -206,26 +187,14 @@ class Selection(Struct, frozen=True, kw_only=True):
 
 
 def select(
-    *,
-    tags: Iterable[str] = (),
-    packages: Iterable[str] = (),
-    stacks: Iterable[str] = (),
-    targets: Iterable[str] = (),
-    oses: Iterable[str] = (),
-    compilers: Iterable[str] = (),
-    versions: Iterable[str] = (),
-    kinds: Iterable[str] = (),
+    *, compilers: Iterable[str] = (), versions: Iterable[str] = (), kinds: Iterable[str] = (), **names: Iterable[str]
 ) -> Selection:
-    """Return the selection by these patterns; without any, everything is selected."""
+    """Return the selection by these patterns, also for `tags`, `packages`, `stacks`, `targets` and `oses`."""
     return Selection(
-        tags=Globs(tags),
-        packages=Globs(packages),
-        stacks=Globs(stacks),
-        targets=Globs(targets),
-        oses=Globs(oses),
         compilers=Globs(every_compiler(compilers)),
         versions=Versions(versions),
         kinds=Globs(every_kind(kinds)),
+        **{name: Globs(patterns) for name, patterns in names.items()},
     )
 
 

@@ -97,7 +97,7 @@ class _Assignment:
         changes = self._values[items.package] if story.kind not in BY_VERSION else ()
         for one in changes:
             if one.explains(items.package, items.stacks, items.gone_values, items.new_values):
-                return _of_values(one)
+                return _Head(one.kind, one.name, one)
         if judgement.is_prune and items.is_prunable:
             return _Head(StatementKind.PRUNE)
         return _Head(StatementKind.REBUILD_WAVE) if judgement.is_wave and items.is_again else None
@@ -113,7 +113,7 @@ class _Assignment:
             return self._suspicious
         for one in self._values[lost.package]:
             if place.stack in one.stacks and any(_is_of(value, lost) for value in one.before):
-                return _of_values(one)
+                return _Head(one.kind, one.name, one)
         if is_removed:
             return _Head(StatementKind.PACKAGE_REMOVED, lost.package)
         return _Head(StatementKind.MACHINE_LOST if lost.machine else StatementKind.PLACE_LOST, lost.name)
@@ -162,10 +162,6 @@ _INSTEAD = {
 }
 
 
-def _of_values(change: ValueChange) -> _Head:
-    return _Head(change.kind, change.name, change)
-
-
 def _is_of(value: Attribute, lost: OwnedLoss) -> bool:
     """Tell whether `lost` means that the package is no longer built for the target or operating system `value`."""
     if value.kind is Kind.TARGET:
@@ -190,7 +186,10 @@ def statements_of(
     taken_by: defaultdict[_Head, _Taken] = defaultdict(_Taken)
     for member in items:
         head, story = assignment.of_items(member)
-        home = _home(story, judgement) if head.kind in LOSSES else head
+        home = head
+        if head.kind in LOSSES:  # items that several places lost are counted in the first place
+            place = min((place for place in story.places if place.stack not in judgement.lost), default=None)
+            home = _Head(story.kind, name_of(place, story.machine) if place else "")
         taken_by[home].items.append((member, story))
         for other in assignment.also_about(member, home):
             taken_by[other].elsewhere[member.package] += member.counts.total
@@ -213,12 +212,6 @@ def statements_of(
             _statement(_Head(StatementKind.SUSPICIOUS, judgement.suspicion), _Taken(), assignment, judgement, takes)
         )
     return in_order(made)
-
-
-def _home(story: Story, judgement: Judgement) -> _Head:
-    """Return the statement that counts items which several places lost: that of the first place."""
-    place = min((place for place in story.places if place.stack not in judgement.lost), default=None)
-    return _Head(story.kind, name_of(place, story.machine) if place else "")
 
 
 def _count_in_each_place(items: Iterable[Items], taken_by: Mapping[_Head, _Taken]) -> None:

@@ -10,7 +10,7 @@ package name has). Which targets are compatible is known from archspec, as in Sp
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
 
 from msgspec import Struct
@@ -114,24 +114,40 @@ def parse_ranges(text: str) -> tuple[VersionRange, ...]:
     return tuple(_parse_range(part, text) for part in text.removeprefix("@").split(","))
 
 
-class Versions:
-    """A filter for versions by ranges. A range with ! excludes and takes precedence; no range means all versions."""
+class Patterns:
+    """Patterns of which one must match a name. One that begins with ! excludes, and takes precedence; none match all."""
 
     def __init__(self, patterns: Iterable[str] = ()) -> None:
         self.patterns = tuple(patterns)
         self.is_open = not self.patterns
-        self._included = [r for p in self.patterns if not p.startswith("!") for r in parse_ranges(p)]
-        self._excluded = [r for p in self.patterns if p.startswith("!") for r in parse_ranges(p[1:])]
+        self._included = self._tests(tuple(p for p in self.patterns if not p.startswith("!")))
+        self._excluded = self._tests(tuple(p[1:] for p in self.patterns if p.startswith("!")))
 
-    def __reduce__(self) -> tuple[type["Versions"], tuple[tuple[str, ...]]]:
-        """Pickle only the patterns, which are parsed again."""
-        return Versions, (self.patterns,)
+    def _tests(self, patterns: tuple[str, ...]) -> Sequence[Callable[[str], object]]:
+        raise NotImplementedError
 
-    def __call__(self, version: str) -> bool:
-        """Tell whether `version` is selected."""
-        if any(version in excluded for excluded in self._excluded):
+    def __reduce__(self) -> tuple[type["Patterns"], tuple[tuple[str, ...]]]:
+        """Pickle only the patterns, which are compiled again."""
+        return type(self), (self.patterns,)
+
+    def __call__(self, name: str) -> bool:
+        """Tell whether the patterns select `name`."""
+        if self.is_open:
+            return True
+        if self.excludes(name):
             return False
-        return not self._included or any(version in included for included in self._included)
+        return not self._included or any(matches(name) for matches in self._included)
+
+    def excludes(self, name: str) -> bool:
+        """Tell whether a pattern with ! matches `name`."""
+        return any(matches(name) for matches in self._excluded)
+
+
+class Versions(Patterns):
+    """A filter for versions by ranges."""
+
+    def _tests(self, patterns: tuple[str, ...]) -> Sequence[Callable[[str], object]]:
+        return [one.__contains__ for pattern in patterns for one in parse_ranges(pattern)]
 
 
 def _parse_range(part: str, text: str) -> VersionRange:
