@@ -7,12 +7,11 @@ these classes.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 from msgspec.structs import replace
 
-from cachewatch.core import versions_spellings_targets as spack
 from cachewatch.core.comparison.matching_and_verdicts import Contents, PlaceJudgement
 from cachewatch.core.model import (
     LOSS_ORDER,
@@ -26,30 +25,25 @@ from cachewatch.core.model import (
     StackChange,
     Verdict,
 )
-from cachewatch.core.versions_spellings_targets import NO_COMPILER, is_newer, newest, sorted_versions, that_matter
+from cachewatch.core.versions_spellings_targets import NO_COMPILER, is_newer, newest, runs, sorted_versions, that_matter
 
 _System = tuple[str, str]  # platform and operating system
 
 
-class Remains:
+# The specs of one version by those of their variants that matter, by version.
+_Builds = Mapping[str, Mapping[frozenset[str], Sequence[Signature]]]
+
+
+class _Remains:
     """The current specs of a package in a tag; lost specs are compared with them."""
 
-    def __init__(
-        self, after: Iterable[Signature], restacked: Iterable[StackChange] = (), *, is_pruned: bool = True
-    ) -> None:
-        """Take all specs of the later state, and the kept ones whose stacks changed.
-
-        `is_pruned` tells whether specs that no stack builds will be removed, as happens in branches.
-        """
+    def __init__(self, after: Iterable[Signature], restacked: Iterable[StackChange], *, is_pruned: bool) -> None:
         self._is_pruned = is_pruned
         self._kept: defaultdict[Signature, list[StackChange]] = defaultdict(list)
-        for one in restacked:
-            self._kept[one.before].append(one)
-        self._by_system: defaultdict[_System, list[Signature]] = defaultdict(list)
-        self._there: dict[tuple[_System, str], _There] = {}  # the specs that run on a target
-        for signature in after:
-            if signature.stacks:
-                self._by_system[signature.platform, signature.os].append(signature)
+        for kept in restacked:
+            self._kept[kept.before].append(kept)
+        self._built = [signature for signature in after if signature.stacks]
+        self._builds: dict[tuple[_System, str], _Builds] = {}  # by the machine that runs them
 
     def judge(self, before: Iterable[Signature], target: str) -> Loss:
         """Return the loss of a place or machine for `target` that had the specs `before`."""
@@ -68,82 +62,59 @@ class Remains:
     def _worst(
         self, systems: Mapping[_System, Sequence[Signature]], versions: Mapping[_System, str], target: str
     ) -> Loss:
-        losses = [
-            loss
-            for system in sorted(systems)
-            for loss in self._of_system(system, systems[system], versions[system], target)
-        ]
+        losses = []
+        for system in sorted(systems):
+            lost = _by_version(systems[system]).get(versions[system], {})
+            if (system, target) not in self._builds:
+                self._builds[system, target] = _by_version(
+                    one for one in self._built if (one.platform, one.os) == system and runs(target, one.target)
+                )
+            there = self._builds[system, target]
+            losses += [self._judge(versions[system], own, lost[own], there) for own in sorted(lost, key=sorted)]
         worst = max(losses, key=lambda loss: (LOSS_ORDER.index(loss.loss_class), loss.version))
         same = (one.builds for one in losses if one.loss_class is worst.loss_class)
         return replace(worst, builds=tuple(chain.from_iterable(same)))
 
-    def _of_system(self, system: _System, before: Sequence[Signature], version: str, target: str) -> Iterator[Loss]:
-        lost: defaultdict[frozenset[str], list[Signature]] = defaultdict(list)
-        for signature in before:
-            if version in (signature.versions or ("",)):
-                lost[that_matter(signature.variants)].append(signature)
-        if (system, target) not in self._there:
-            self._there[system, target] = _There(
-                one for one in self._by_system[system] if spack.runs(target, one.target)
-            )
-        for variants in sorted(lost, key=sorted):
-            yield self._of_variants(version, variants, lost[variants], self._there[system, target])
-
-    def _of_variants(self, version: str, variants: frozenset[str], lost: Sequence[Signature], there: "_There") -> Loss:
-        same = [one for signature in lost for one in self._kept.get(signature, ())]
-        built = [one.after for one in same if one.after.stacks]
+    def _judge(self, version: str, variants: frozenset[str], lost: Sequence[Signature], there: _Builds) -> Loss:
+        """Return the loss of specs with one version and set of variants."""
+        same = [kept for signature in lost for kept in self._kept.get(signature, ())]
+        built = [kept.after for kept in same if kept.after.stacks]
         if built or (same and not self._is_pruned):
             return Loss(loss_class=LossClass.KEPT, version=version, stacks=_stacks(built))
-        if (version, variants) not in there.equal:
-            if same:
-                builds = tuple(sorted((Spec(one.hash, one.after) for one in same), key=lambda one: one.hash))
-                return Loss(loss_class=LossClass.GOING, version=version, builds=builds)
-            loss = there.without_equal(version, variants)
-            return replace(loss, builds=(Spec("", min(lost)),)) if loss.loss_class is LossClass.GONE else loss
-        stacks, compilers = there.equal[version, variants]
-        is_named = NO_COMPILER not in compilers and not any(
-            one.compiler in compilers or one.compiler == NO_COMPILER for one in lost
-        )
-        named = max(compilers) if is_named else ""
-        return Loss(loss_class=LossClass.EQUAL, version=version, stacks=stacks, compiler=named)
-
-
-class _There:
-    """The present specs for one platform and operating system that run on one target."""
-
-    def __init__(self, specs: Iterable[Signature]) -> None:
-        self._builds: defaultdict[str, defaultdict[frozenset[str], list[Signature]]] = defaultdict(
-            lambda: defaultdict(list)
-        )
-        for one in specs:
-            for version in one.versions or ("",):
-                self._builds[version][that_matter(one.variants)].append(one)
-        self.equal = {
-            (version, variants): (_stacks(builds), frozenset(one.compiler for one in builds))
-            for version, by_variants in self._builds.items()
-            for variants, builds in by_variants.items()
-        }
-        versions = self._builds.keys() - {""}
-        self._newest = newest(versions) if versions else ""
-
-    def without_equal(self, version: str, variants: frozenset[str]) -> Loss:
-        """Return the loss of a version that has no equal build: another build, another version or nothing is there."""
-        if version in self._builds:
-            others = self._builds[version]
+        others = there.get(version, {})
+        if equal := others.get(variants):
+            compilers = {one.compiler for one in equal}
+            is_unnamed = NO_COMPILER in compilers or any(one.compiler in {*compilers, NO_COMPILER} for one in lost)
+            named = "" if is_unnamed else max(compilers)
+            return Loss(loss_class=LossClass.EQUAL, version=version, stacks=_stacks(equal), compiler=named)
+        if same:
+            builds = tuple(sorted((Spec(kept.hash, kept.after) for kept in same), key=lambda one: one.hash))
+            return Loss(loss_class=LossClass.GOING, version=version, builds=builds)
+        if others:
             nearest = min(others, key=lambda one: (len(one ^ variants), min(others[one])))
             return Loss(
                 loss_class=LossClass.OTHER,
                 version=version,
-                stacks=self.equal[version, nearest][0],
+                stacks=_stacks(others[nearest]),
                 variants=tuple(sorted(nearest - variants)),
             )
-        best = self._newest
+        best = newest({"", *there})
+        is_other = is_newer(best, version)
         return Loss(
-            loss_class=LossClass.OTHER if best and is_newer(best, version) else LossClass.GONE,
+            loss_class=LossClass.OTHER if is_other else LossClass.GONE,
             version=version,
             there=best,
-            stacks=_stacks(chain.from_iterable(self._builds[best].values())) if best else (),
+            stacks=_stacks(chain.from_iterable(there[best].values())) if best else (),
+            builds=() if is_other else (Spec("", min(lost)),),
         )
+
+
+def _by_version(signatures: Iterable[Signature]) -> _Builds:
+    builds: defaultdict[str, defaultdict[frozenset[str], list[Signature]]] = defaultdict(lambda: defaultdict(list))
+    for one in signatures:
+        for version in one.versions or ("",):
+            builds[version][that_matter(one.variants)].append(one)
+    return builds
 
 
 def _stacks(signatures: Iterable[Signature]) -> tuple[str, ...]:
@@ -163,21 +134,20 @@ def judge_losses(
     `judged` are the verdicts on all places, `before` and `after` the signatures of both states, and `restacked` the
     kept specs whose stacks changed. `is_pruned` tells whether specs that no stack builds will be removed.
     """
-    lost = {
-        place: _systems(one.before) - _systems(one.after)
-        for place, one in judged.items()
-        if one.verdict is Verdict.LOST
-    }
-    # A platform or operating system that records do not give is no machine.
-    lost |= {
-        place: systems
-        for place, one in judged.items()
-        if one.after and (systems := {one for one in _systems(one.before) - _systems(one.after) if all(one)})
-    }
+    lost: dict[Place, set[_System]] = {}
+    for place, one in judged.items():
+        systems = _systems(one.before) - _systems(one.after)
+        if one.after:  # a platform or operating system that records do not give is no machine
+            systems = {system for system in systems if all(system)}
+        if systems and (one.after or one.verdict is Verdict.LOST):
+            lost[place] = systems
     if not lost:
         return {}, ()
-    remains = Remains(after, restacked, is_pruned=is_pruned)
-    had = _in_places(before, lost)
+    remains = _Remains(after, restacked, is_pruned=is_pruned)
+    had: dict[Place, list[Signature]] = {place: [] for place in lost}
+    for signature in before:
+        for place in signature.places & lost.keys():
+            had[place].append(signature)
     losses, machines = {}, []
     for place, systems in sorted(lost.items()):
         if judged[place].verdict is Verdict.LOST:
@@ -198,12 +168,3 @@ def judge_losses(
 
 def _systems(contents: Contents) -> set[_System]:
     return {(one.platform, one.os) for one in contents}
-
-
-def _in_places(signatures: Iterable[Signature], places: Collection[Place]) -> Mapping[Place, list[Signature]]:
-    signatures_at: dict[Place, list[Signature]] = {place: [] for place in places}
-    for signature in signatures:
-        for place in signature.places:
-            if place in signatures_at:
-                signatures_at[place].append(signature)
-    return signatures_at
