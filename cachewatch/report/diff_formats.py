@@ -42,7 +42,7 @@ from cachewatch.report.json_and_csv import (
     statement_values,
     with_owners,
 )
-from cachewatch.report.rebuild_cause_words import attributed_json, heading_and_causes
+from cachewatch.report.rebuild_cause_words import attributed_json, attributed_lines
 from cachewatch.report.words import fact, number, share_of
 
 
@@ -86,9 +86,11 @@ def write_text(changesets: Iterable[Changeset], *, asked: Requested, width: int,
         yield b"\n\n" if place else b""
         yield _encoded(_render_text(shown.reports, shown.shown, width=width, palette=palette))
         if shown.causes is not None:
-            yield _encoded(["", *heading_and_causes(shown.causes)])
+            lines = attributed_lines(shown.causes, _HASHES_DIFFER) if shown.causes else ["  no specs were rebuilt"]
+            yield _encoded(["", "WHY", *lines])
 
 
+_HASHES_DIFFER = "with another hash than the older specs that share most dependencies with them"
 _NARROWEST = 60
 _WIDEST = (32, 34, 34)  # names, facts and numbers of specs that others are aligned with
 _INDENT = "  "

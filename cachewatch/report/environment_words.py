@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cachewatch.core.advice.environment_coverage import Coverage, Nearest, Resolution
-from cachewatch.core.advice.verbs_and_reasons import Assessment, Because, EnvironmentState, Pinned, cause_of, key_of
+from cachewatch.core.advice.verbs_and_reasons import Assessment, Because, EnvironmentState, cause_of, key_of
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.model import LossClass
 from cachewatch.core.versions_spellings_targets import falls
@@ -299,16 +299,3 @@ def _listed(listed: tuple[Resolution, ...], most: int, clean: Clean) -> Data:
         for covered in listed[:most]
     ]
     return {"count": len(listed), "rows": rows, "more": len(listed) - len(rows)}
-
-
-def pinned_data(pinned: Pinned, clean: Clean) -> Data:
-    """Return the state of a pinned snapshot as plain data."""
-    return {
-        "tag": clean(pinned.tag),
-        "source": clean(pinned.source),
-        "is_gone": pinned.is_gone,
-        "is_near_the_end": pinned.is_ending,
-        "newest": clean(pinned.newest),
-        "newer": pinned.newer,
-        "older": pinned.older,
-    }

@@ -166,15 +166,6 @@ def attributed_lines(explained: Sequence[Explanation], what: str) -> Iterator[st
         yield f"  {rest:>6,}  for {number(len(groups) - MOST_CAUSES, 'other reason')} (--format json has all)"
 
 
-def heading_and_causes(specs: Sequence[Explanation]) -> Iterator[str]:
-    """Yield the section of a report that says why specs were rebuilt."""
-    yield "WHY"
-    if not specs:
-        yield "  no specs were rebuilt"
-        return
-    yield from attributed_lines(specs, "with another hash than the older specs that share most dependencies with them")
-
-
 def short(node: GraphNode) -> str:
     """Return the short name of a spec: hdf5@1.14.6/m5ebs4r."""
     return safe(f"{node.name}@{node.version}/{node.hash[:SHORT]}")
@@ -197,14 +188,13 @@ def causes_in_words(causes: Causes) -> Iterator[tuple[str, Sequence[str]]]:
         yield words().text("cause.spack", "beside") if is_rest else in_words(group), path if len(path) > 1 else ()
 
 
-def cause_json(cause: Cause) -> dict[str, Any]:
-    """Return a cause as data for JSON."""
+def _cause_json(cause: Cause) -> dict[str, Any]:
     return cause_values(cause) | ({"languages": cause.languages} if cause.what is What.COMPILER else {})
 
 
 def causes_json(causes: Causes) -> list[dict[str, Any]]:
     """Return causes as data for JSON, each with the path of dependencies from the spec in question."""
-    return [cause_json(cause) | {"path": causes[cause]} for cause in sorted(causes, key=lambda one: one.sort_key)]
+    return [_cause_json(cause) | {"path": causes[cause]} for cause in sorted(causes, key=lambda one: one.sort_key)]
 
 
 def _node_json(node: GraphNode) -> dict[str, Any]:
@@ -222,10 +212,7 @@ def explained_json(package: str, found: Sequence[Explanation], *, is_recorded: b
 def _explanation_json(one: Explanation) -> dict[str, Any]:
     predecessor = None
     if one.predecessor is not None:
-        predecessor = _node_json(one.predecessor) | {
-            "beside": one.is_beside,
-            "paired": one.is_paired,
-        }
+        predecessor = _node_json(one.predecessor) | {"beside": one.is_beside, "paired": one.is_paired}
     return {"spec": _node_json(one.spec), "predecessor": predecessor, "causes": causes_json(one.paths)}
 
 
@@ -250,7 +237,7 @@ def lock_json(change: LockChange) -> bytes:
 def attributed_json(explained: Sequence[Explanation]) -> list[dict[str, Any]]:
     """Return causes as data for JSON, with the hashes of all specs that have them; `attributed` counts a spec once."""
     return [
-        cause_json(one.cause) | {"specs": len(one.hashes), "attributed": len(one.attributed), "hashes": one.hashes}
+        _cause_json(one.cause) | {"specs": len(one.hashes), "attributed": len(one.attributed), "hashes": one.hashes}
         for one in attributed(explained)
     ]
 

@@ -322,16 +322,6 @@ def outside(lost: OwnedLoss, own: Words) -> str:
     return own.say("outside", "said", there=" ".join(parts)) if parts else ""
 
 
-def _version_instead(lost: OwnedLoss) -> str:
-    """Return which selected versions a place lost and which other one it has: `: 1.2.1 is gone, 1.2.2 is there`."""
-    if lost.outside is None or not lost.outside.version:
-        return ""
-    gone = ", ".join(map(safe_name, lost.versions))
-    return ": " + words().say(
-        "outside", "instead", len(lost.versions), gone=gone, version=safe_name(lost.outside.version)
-    )
-
-
 def fates(one: Statement, own: Words, *, is_of_environment: bool = False) -> str:
     """Return the builds left of a stack's or value's packages: `; 50 of its 60 packages have equal builds in e4s`."""
     parts: list[str] = []
@@ -385,10 +375,15 @@ def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) 
         if not heading_of(statement.kind):
             of_tag.append(f"{words().text(entry_of(statement), 'title').lower()} {name_of(statement)}".strip())
         elif statement.kind in LOSSES and statement.name:
-            told = {_version_instead(lost) for lost in statement.losses}
-            places.append(
-                f"{names(statement.packages)} in {place_name(statement)}{told.pop() if len(told) == 1 else ''}"
-            )
+            place = f"{names(statement.packages)} in {place_name(statement)}"
+            # Which selected versions it lost, and which other one it has.
+            told = {(lost.versions, lost.outside.version if lost.outside else "") for lost in statement.losses}
+            gone, there = told.pop() if len(told) == 1 else ((), "")
+            if there:
+                listed = ", ".join(map(safe_name, gone))
+                said = words().say("outside", "instead", len(gone), gone=listed, version=safe_name(there))
+                place = f"{place}: {said}"
+            places.append(place)
         else:
             for line in statement.lines:
                 if any(map(wants, line.kinds)):

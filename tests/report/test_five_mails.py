@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 from conftest import Run
-from digests import digest_of, held, mail, many, needs, read, week
+from digests import NOW, digest_of, held, mail, many, needs, read, week
 from helpers import Record, catalogue, history, record, spec_hash
 from msgspec.structs import replace
 
 from cachewatch.core.advice.environment_coverage import Environment, compare_coverage, cover
-from cachewatch.core.advice.verbs_and_reasons import Alternative, Known, Level, Pinned, Verb
+from cachewatch.core.advice.verbs_and_reasons import Action, Alternative, Because, Known, Level, Pinned, Verb
+from cachewatch.core.advice.waits_and_reminders import OpenAction, Remembered
 from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.core.model import Kind
 from cachewatch.core.statement_kinds import Statement, StatementKind
@@ -143,6 +144,24 @@ def test_a_new_snapshot_lacks_nothing(snapshot: TagDigest) -> None:
         "spack -e . mirror add develop-2026-11-15 https://binaries.spack.io/develop-2026-11-15 "
         'spack -e . mirror remove "${OLD_NAME:?}" '
         "spack -e . concretize --force spack -e . install ) "
+    )
+    lock_files = Action(
+        verb=Verb.LOOK, because=Because.TURNOVER, source="public", tag="develop", name="2025-05-25", since="2025-05-25"
+    )
+    told = OpenAction(
+        source="public",
+        stream="ml",
+        verb="look",
+        subject="lock-files develop",
+        since="2025-05-25",
+        last_repeated=NOW,
+        task=lock_files,
+    )
+    _, body = mail(digest_of(whole, remembered=Remembered((told,)), silenced=()))
+    assert "Commands In the folder of your environment, the block that is for you: " in body
+    assert (
+        "spack -e . install ) # if you use develop: # if the lock file was made against develop before 25 May: "
+        "spack -e . concretize --force && spack -e . install " in body
     )
 
 
@@ -369,7 +388,7 @@ def test_a_stack_goes_from_a_branch_and_from_a_new_snapshot(tmp_path: Path, snap
         "rocblas newer than 6.2.4, or hip for x86_64_v3, which went with stack rocm." in body
     )
     assert (
-        "If you use one of p0, p1, p2, 3 more for x86_64_v3: require them (versions in the commands), install, then copy them from develop to a mirror of your own now"
+        "If you use one of p0, p1, p2, p3, p4, p5 for x86_64_v3: require it (version in the commands), install, and copy it from develop to a mirror of your own now"
         in body
     )
 

@@ -250,16 +250,14 @@ def test_what_may_be_pruned_may_be_in_a_snapshot(made: Made) -> None:
     assert "may be pruned at any time. The snapshot develop-2025-06-01 has it, too, for now." in text
 
 
-def test_an_older_version_in_one_stack_stays_advice_while_others_have_the_newer_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_older_version_in_one_stack_stays_advice_while_others_have_the_newer_one(made: Made) -> None:
     """It ends when that stack has the newer version again."""
     states = [
         many(20) | {"mpi": records([1], versions=["5.8"], stacks=["hep", "root"]) + in_ml(number, versions=[version])}
         for number, version in ((2, "5.8"), (3, "1.0"), (3, "1.0"), (4, "5.8"))
     ]
     states[2] |= {"other": in_ml(5)}
-    asked, later, back = weeks(tmp_path, monkeypatch, CONFIG, *states)
+    asked, later, back = weeks(made, CONFIG, *states)
     assert "If you use mpi for ml: keep it where it is installed, and require mpi@5.8 or newer" in asked
     open_advice = (
         "Still open since 2 June: if you use mpi for ml: keep it where it is installed, and require mpi@5.8 or"

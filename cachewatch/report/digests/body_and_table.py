@@ -160,8 +160,8 @@ def lacked(statements: Sequence[Statement], words: Words) -> str:
     for stack, packages in with_stacks.items():
         machines = only_for(losses, {*packages}, words, is_part=False)
         key = "with_stack" if len(packages) <= MOST_NAMES else "with_stack_counted"
-        names = and_more(packages, words)
-        found.append(words.say("todo", key, len(packages), names=names, machines=machines, stack=stack))
+        values = {"names": and_more(packages, words), "machines": machines, "stack": stack}
+        found.append(words.say("todo", key, len(packages), **values))
     return ", or ".join(filter(None, (", ".join(found[:-1]), *found[-1:])))
 
 

@@ -47,7 +47,7 @@ def steps(digest: Digest, words: Words) -> tuple[str, list[str]]:
     settled = [one for one in assessment.actions if one.verb is Verb.RECONCRETIZE or one.because in CONCRETIZED]
     copies = [one for one in assessment.actions if one.verb is Verb.COPY or one.is_copy]
     is_due = assessment.is_wait_over or any(not one.since for one in settled)
-    is_asked = is_due or bool(copies) or digest.environment is not None or went(digest)
+    is_asked = is_due or bool(copies or newer) or digest.environment is not None or went(digest)
     concretizes = not assessment.is_waiting and (bool(moves) or (bool(settled) and is_asked))
     required = (*assessment.required, *assessment.to_copy)
     shell = [word.removesuffix(":") for spec in required for word in spec.split("@", 1)]

@@ -17,7 +17,7 @@ from cachewatch.core.advice.environment_coverage import is_runnable
 from cachewatch.core.advice.verbs_and_reasons import Action, AssessedLoss, Because, Fact, Verb
 from cachewatch.core.changesets import Changeset
 from cachewatch.core.escaping_and_mentions import safe, safe_name, shortened, web_address
-from cachewatch.core.model import Diagnostic, Kind, Machine, PackageChange
+from cachewatch.core.model import Kind, Machine, PackageChange
 from cachewatch.core.statement_kinds import Line, StatementKind
 from cachewatch.core.statements import Wants, select_statements
 from cachewatch.core.versions_spellings_targets import USUAL_TARGET, is_newer, newest, runs
@@ -28,7 +28,7 @@ from cachewatch.report.digests.body_and_table import Row, Section
 from cachewatch.report.digests.commands import mirror_of, steps
 from cachewatch.report.digests.spack_commands import USUAL_PLATFORM, install_line, is_plain, on_platform
 from cachewatch.report.digests.todo import advice, still_open, todo
-from cachewatch.report.environment_words import Clean, Data, coverage_data, pinned_data
+from cachewatch.report.environment_words import Clean, Data, coverage_data
 from cachewatch.report.json_and_csv import MOST_CSV, CsvCollector, CsvPacker, csv_table, statement_values
 from cachewatch.report.rebuild_cause_words import Reason, reasons_of
 from cachewatch.report.words import reason_of
@@ -101,7 +101,18 @@ def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, own: W
         "environment": None
         if assessment.environment is None
         else coverage_data(assessment.environment, form.rows, clean),
-        "pinned": [pinned_data(pinned, clean) for pinned in digest.pinned[:_MOST_SPANS]],
+        "pinned": [
+            {
+                "tag": clean(pin.tag),
+                "source": clean(pin.source),
+                "is_gone": pin.is_gone,
+                "is_near_the_end": pin.is_ending,
+                "newest": clean(pin.newest),
+                "newer": pin.newer,
+                "older": pin.older,
+            }
+            for pin in digest.pinned[:_MOST_SPANS]
+        ],
         "silenced": [made.plain(silence) for silence in digest.silenced[:_MOST_SPANS]],
         "steps": steps,
         **made.install(),
@@ -289,7 +300,10 @@ class _Maker:
                 for example in self._examples(tag)
             ],
             "mirror": mirror_of(self._digest, tag.source, report.after.tag or ""),
-            "warnings": [self.warning(one) for one in report.diagnostics[: self._form.others]],
+            "warnings": [
+                {"path": self._clean(one.path), "kind": one.kind.value, "message": self._clean(one.message)}
+                for one in report.diagnostics[: self._form.others]
+            ],
             "is_incomplete": any(diagnostic.is_loss for diagnostic in report.diagnostics),
             "more_warnings": max(0, len(report.diagnostics) - self._form.others),
         }
@@ -310,22 +324,14 @@ class _Maker:
         return {
             "what": first.what.value,
             "packages": [self._name(package) for package in sorted({cause.package for cause in one.causes} - {""})],
-            "before": self._value(first.before),
-            "after": self._value(first.after),
+            **{
+                side: [self._clean(each) for each in ((value,) if isinstance(value, str) else value) if each]
+                for side, value in (("before", first.before), ("after", first.after))
+            },
             "specs": one.specs,
             "rebuilt": [self._name(package) for package in one.packages[: self._form.others]],
             "more_rebuilt": max(0, len(one.packages) - self._form.others),
             "words": one.words,
-        }
-
-    def _value(self, value: str | tuple[str, ...]) -> list[str]:
-        return [self._clean(each) for each in ((value,) if isinstance(value, str) else value) if each]
-
-    def warning(self, diagnostic: Diagnostic) -> Data:
-        return {
-            "path": self._clean(diagnostic.path),
-            "kind": diagnostic.kind.value,
-            "message": self._clean(diagnostic.message),
         }
 
 

@@ -95,8 +95,11 @@ def render_lengths(
     Templates in `templates_dir` are preferred to ours; `template` names another HTML template there (site.html.j2),
     with its siblings site.txt.j2, site.md.j2 and so on if they exist. Raises TemplateError.
     """
+    base = _FORM.sub("", template or "digest.html.j2")
+    if not any(source(f"{base}.{form}.j2", templates_dir) for form in _FORMS):
+        raise TemplateError(f"{templates_dir or 'templates'}: there is no template {base}.html.j2")
     with templates_of(templates_dir) as render:
-        renderer = _Renderer(digest, _Names(templates_dir, template, render), **options)
+        renderer = _Renderer(digest, templates_dir, base, render, **options)
         return [renderer.render(shortness) for shortness in lengths]
 
 
@@ -106,7 +109,9 @@ class _Renderer:
     def __init__(
         self,
         digest: Digest,
-        names: "_Names",
+        folder: Path | None,
+        base: str,
+        render: Callable[[Sequence[Job]], list[str]],
         *,
         to: tuple[str, ...] = (),
         max_html: int = MAX_HTML,
@@ -114,7 +119,7 @@ class _Renderer:
         is_archived: bool = False,
         forms: Set[Form] = frozenset(Form),
     ) -> None:
-        """Prepare to render for the readers `to`. Raises TemplateError.
+        """Prepare to render with templates `base` of `folder` for the readers `to`. Raises TemplateError.
 
         The HTML has at most `max_html` bytes; what does not fit is counted. `attach` adds a table of all changes, if it
         is not too large. With `is_archived`, text, Markdown and JSON are not cut; the page never is. `forms` are those
@@ -126,11 +131,13 @@ class _Renderer:
         self._attach = attach
         self._is_archived = is_archived
         self._wanted = forms
-        self._names = names
+        self._folder = folder
+        self._base = base
+        self._render = render
+        self._words = words(folder)
         # As long as it is, whatever the length of the rest.
         self._head = self._make_head()
-        (chat,) = self._names.render(("chat", self._context(_BRIEF)))
-        self._bullets = bullets(chat)
+        self._bullets = bullets(self._rendered("chat", self._context(_BRIEF)))
         self._json = self._make_json() if Form.JSON in forms else b""
 
     def render(self, shortness: int = 0) -> RenderedDigest:
@@ -139,14 +146,15 @@ class _Renderer:
         `shortness` is more than 0 if the digest was too large for a recipient: 1 attaches nothing and is half as long,
         2 or more has only the totals.
         """
-        digest, names, head = self._digest, self._names, self._head
+        digest, head = self._digest, self._head
         table = None if shortness or not self._attach else _table(digest, readers=len(self._to))
         html, shown = self._mail(shortness, table)
         page, whole = self._page() if Form.PAGE in self._wanted and not shortness else ("", shown)
         lasting = whole if self._is_archived else shown
         jobs = {"txt": lasting, Form.MARKDOWN: lasting, Form.FEED: shown}
         jobs = {form: context for form, context in jobs.items() if form == "txt" or form in self._wanted}
-        made = dict(zip(jobs, names.render(*jobs.items()), strict=True))
+        texts = self._render([(self._name(form), context) for form, context in jobs.items()])
+        made = dict(zip(jobs, texts, strict=True))
         return RenderedDigest(
             key=digest.key,
             subscription=digest.subscription,
@@ -164,7 +172,7 @@ class _Renderer:
             archive_url=digest.archive_url,
             subtitle=head["subtitle"],
             level=digest.assessment.level.value,
-            advice=advice(digest, names.words),
+            advice=advice(digest, self._words),
             bullets=self._bullets,
             text=made["txt"],
             html=html,
@@ -176,25 +184,34 @@ class _Renderer:
         )
 
     def _make_head(self) -> dict[str, Any]:
-        digest, words = self._digest, self._names.words
+        digest = self._digest
         head = {
-            "title": headline.title(digest, words),
-            "sentence": headline.sentence(digest, words),
+            "title": headline.title(digest, self._words),
+            "sentence": headline.sentence(digest, self._words),
             "subtitle": subtitle(digest),
-            "words": words.all,
+            "words": self._words.all,
         }
-        if self._names.has_own("subject"):
-            shown = _shown(digest, _BRIEF, words)
-            (said,) = self._names.render(("subject", {**head, **shown}))
+        name = self._name("subject")
+        if source(name, self._folder) != source(name):  # a user's template
+            said = self._rendered("subject", {**head, **_shown(digest, _BRIEF, self._words)})
             head["title"] = safe(" ".join(said.split()))[:_LONGEST_SUBJECT] or head["title"]
         return head
 
+    def _name(self, form: str) -> str:
+        """Return the name of the template for a form: that of the subscription, if it exists, or ours."""
+        name = f"{self._base}.{form}.j2"
+        return name if source(name, self._folder) is not None else f"digest.{form}.j2"
+
+    def _rendered(self, form: str, context: Context) -> str:
+        (text,) = self._render([(self._name(form), context)])
+        return text
+
     def _make_json(self) -> bytes:
-        shown = json_view(_uncut(self._digest) if self._is_archived else self._digest, self._names.words)
+        shown = json_view(_uncut(self._digest) if self._is_archived else self._digest, self._words)
         return encode({**shown, **{name: self._head[name] for name in ("title", "sentence", "subtitle")}}) + b"\n"
 
     def _context(self, form: DigestForm, **more: Any) -> Context:
-        return {**self._head, **_shown(self._digest, form, self._names.words), **more}
+        return {**self._head, **_shown(self._digest, form, self._words), **more}
 
     def _mail(self, shortness: int, table: Attachment | None) -> tuple[str, Context]:
         """Return the HTML of the mail, with as much as fits, and the data that it shows."""
@@ -203,7 +220,7 @@ class _Renderer:
         forms = (replace(form, rows=min(form.rows, self._digest.rows)) for form in _STEPS[_BEGIN[min(shortness, 2)] :])
         for form in dict.fromkeys(forms):
             shown = self._context(form, attachment=table.name if table else None)
-            html = compact(self._names.render(("html", shown))[0])
+            html = compact(self._rendered("html", shown))
             if len(html.encode()) <= budget:
                 break
         return html, shown
@@ -212,10 +229,10 @@ class _Renderer:
         """Return the page for the archive and the data that it shows: everything, or as much as a browser can show."""
         page, context = "", Context()
         for form in _PAGES:
-            shown = _shown(_uncut(self._digest), form, self._names.words)
+            shown = _shown(_uncut(self._digest), form, self._words)
             context = {**self._head, **shown, "script_hash": _SCRIPT_HASH}
             try:
-                page = compact(self._names.render(("page.html", context))[0])
+                page = compact(self._rendered("page.html", context))
             except TemplateError:
                 if form is _PAGES[-1]:
                     raise
@@ -228,30 +245,6 @@ class _Renderer:
 
 def _uncut(digest: Digest) -> Digest:
     return replace(digest, rows=_NO_LIMIT)
-
-
-class _Names:
-    """Chooses the template for each form."""
-
-    def __init__(self, folder: Path | None, template: str | None, render: Callable[[Sequence[Job]], list[str]]) -> None:
-        self._folder = folder
-        self._render = render
-        self.words = words(folder)
-        self._base = _FORM.sub("", template or "digest.html.j2")
-        if not any(source(f"{self._base}.{form}.j2", folder) for form in _FORMS):
-            raise TemplateError(f"{folder or 'templates'}: there is no template {self._base}.html.j2")
-
-    def has_own(self, form: str) -> bool:
-        """Tell whether a form is rendered with a user's template instead of ours."""
-        name = self._name(form)
-        return source(name, self._folder) != source(name)
-
-    def render(self, *jobs: tuple[str, dict[str, Any]]) -> list[str]:
-        return self._render([(self._name(form), context) for form, context in jobs])
-
-    def _name(self, form: str) -> str:
-        name = f"{self._base}.{form}.j2"
-        return name if source(name, self._folder) is not None else f"digest.{form}.j2"
 
 
 def _shown(digest: Digest, form: DigestForm, words: Words) -> Context:

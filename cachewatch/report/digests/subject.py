@@ -109,16 +109,18 @@ class Clause:
         item = self._words.text(self.path, "item")
         items = []
         for fact in self.facts:
+            statement = fact.statement
+            if statement is None:
+                continue
             for package in fact.packages:
                 values = {"package": safe(package)[:_LONGEST_NAME], "of_stacks": ""}
-                lines = fact.statement.lines if fact.statement else ()
-                own = [line for line in lines if line.package == package]
+                own = [line for line in statement.lines if line.package == package]
                 if not any(Kind.VERSION_REMOVED in line.kinds for line in own):
                     stacks = {place.stack for line in own for place in line.story.places}
                     values["of_stacks"] = f" of {stacks_named(stacks)}" if stacks else ""
-                for line in [*own, *lines][:1]:
+                for line in [*own, *statement.lines][:1]:
                     story = line.story
-                    values["after"] = safe(", ".join((fact.statement.after or story.versions)[-1:]))
+                    values["after"] = safe(", ".join((statement.after or story.versions)[-1:]))
                     if story.kind in BY_VERSION:
                         where = self._targets(line)
                         if says_where and story.behind:
