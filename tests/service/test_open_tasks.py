@@ -47,7 +47,7 @@ def test_what_no_stack_built_is_pruned_for_those_who_select_a_stack(made: Made) 
     asked, pruned, back = weeks(made, ML, *states)
     assert "Copy one, two to a mirror" in asked
     assert "one@1.0 for x86_64_v3 was pruned, as announced on 2 June" in pruned
-    assert "1 of the 2 named then is still there." in pruned
+    assert "Of the 2 packages named on 2 June, 1 is still there." in pruned
     assert "Still open since 2 June: copy two if you need it" in pruned
     assert "copy" not in back
 

@@ -653,7 +653,7 @@ def test_what_was_asked_is_said_until_it_is_settled(made: Made) -> None:
         "not installed: # (Spack builds from source what none of your mirrors has) "
     )
     assert f"{lock}spack -e . concretize --force # in any case: spack -e . install " in block
-    assert "; 1 of the 2 named then is still there." in texts[2]
+    assert " Of the 2 packages named on 2 June, 1 is still there." in texts[2]
     assert not any("as announced on" in text for text in (*texts[:2], *texts[3:]))
     assert "copy too if you need it" in texts[3]
     assert not any(word in texts[4] for word in ("openmpi", "gone where"))

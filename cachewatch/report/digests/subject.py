@@ -16,7 +16,6 @@ from cachewatch.core.model import Kind, LossClass
 from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import (
     Line,
-    OwnedLoss,
     Statement,
     StatementKind,
     Turnover,
@@ -224,7 +223,12 @@ class Clause:
     def where(self) -> str:
         """The stacks or machines that lost packages, in words."""
         statements = [one.statement for one in self.facts if one.statement]
-        losses = [lost for one in statements for lost in one.losses if _is_of(lost, self.first.worst)]
+        losses = [
+            lost
+            for one in statements
+            for lost in one.losses
+            if self.first.worst in (None, lost.loss and lost.loss.loss_class)
+        ]
         systems = sorted({lost.machine.os for lost in losses if lost.machine})
         if systems and self.kind == StatementKind.MACHINE_LOST:
             return ", ".join(map(safe, systems)) if len(systems) <= 2 else number(len(systems), "system")
@@ -377,10 +381,6 @@ class Clause:
 def is_pinned_base(digest: Digest, tag: str) -> bool:
     """Tell whether readers are pinned to this snapshot, and it still exists."""
     return any(pin.tag == tag and not pin.is_gone for pin in digest.pinned)
-
-
-def _is_of(lost: OwnedLoss, wanted: LossClass | None) -> bool:
-    return wanted is None or (lost.loss is not None and lost.loss.loss_class is wanted)
 
 
 def lacking_only_for(statements: Iterable[Statement], words: Words) -> str:

@@ -387,7 +387,9 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str = "") -> s
         for_machines=(words.say("todo", "for_machine", machine=safe_name(action.machine)) if action.machine else "")
         + _in_tag(action, digest, words),
         versions=and_more(versions or action.names, words),
-        left=words.say("todo", "left", n=len(action.others), of=len(action.others) + action.count)
+        left=words.say(
+            "todo", "left", n=len(action.others), of=len(action.others) + action.count, day=day_of(action.name)
+        )
         if action.others
         else "",
         change=", ".join(sorted({change_of_values(each) for each in no_longer if each})),
