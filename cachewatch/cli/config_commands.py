@@ -15,6 +15,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import click
+import msgspec
 from msgspec.structs import replace
 
 from cachewatch.channels import open_channel
@@ -24,7 +25,7 @@ from cachewatch.cli.sample_digests import sample_digest
 from cachewatch.cli.terminal import FORMAT_OPTION, say, warn, write_json, write_lines, write_text
 from cachewatch.config.general_settings import Config
 from cachewatch.config.reading import find_config, read_config
-from cachewatch.config.schedules_and_dates import Schedule, duration_in_words, parse_when, quiet_until
+from cachewatch.config.schedules_and_dates import Schedule, duration_in_words, minute, parse_when, quiet_until, second
 from cachewatch.config.showing_and_warnings import advise, channels_of, json_schema, show_config, shown_values
 from cachewatch.config.sources_and_polling import Source
 from cachewatch.config.subscriptions import Match
@@ -40,12 +41,14 @@ from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import resolve, resolve_upstream
 from cachewatch.git.tags_and_documents import list_revision, stacks_of, tags_of
 from cachewatch.git.trees import folders
-from cachewatch.operators.explaining_subscriptions import SubscriptionAnswer, explain_package, packages_now
+from cachewatch.operators.explaining_subscriptions import explain_package, packages_now
+from cachewatch.report.dates_and_totals import how_long
 from cachewatch.report.digest_and_message_values import DeliveryOutcome, Notice
 from cachewatch.report.digests.rendering_and_sizes import render_digest, render_notice
 from cachewatch.report.template_rendering import render
 from cachewatch.runtime.log import open_log
 from cachewatch.service.context_and_source_copies import Context, watched_copy
+from cachewatch.service.streams_and_silences import in_a_row
 from cachewatch.store.schema import utc_now
 from cachewatch.store.sqlite_and_process_lock import has_state, open_database, open_to_read
 from cachewatch.store.transactions_and_upgrades import Database
@@ -106,6 +109,35 @@ def working_on(config: Config, database: Database) -> Iterator[Context]:
     """Work with a state that is open, and close it."""
     with closing(database):
         yield Context(config=config, database=database, log=open_log())
+
+
+def page(template: str, now: datetime, **values: Any) -> list[str]:
+    """Return the lines of a page for the terminal, rendered with plain and harmless `values`, and times as of `now`."""
+    plain = _harmless(msgspec.to_builtins(values, builtin_types=(datetime,)))
+    zone = str(now.tzinfo)
+    times = {
+        "minute": partial(minute, zone=zone),
+        "second": partial(second, zone=zone),
+        "when": partial(_when, now=now),
+    }
+    return render(template, now=now, in_a_row=in_a_row, **times, **plain).splitlines()
+
+
+def _harmless(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_harmless(key): _harmless(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return list(map(_harmless, value))
+    return safe(value) if isinstance(value, str) else value
+
+
+def _when(moment: datetime | None, now: datetime) -> str:
+    """Return a time in words: in the time zone of `now`, with its distance from `now`."""
+    if moment is None:
+        return "never"
+    seconds = (now - moment).total_seconds()
+    span = how_long(abs(seconds))
+    return f"{moment.astimezone(now.tzinfo):%Y-%m-%d %H:%M %Z} ({f'{span} ago' if seconds >= 0 else f'in {span}'})"
 
 
 # The option of `diff` for each key of `match:`.
@@ -366,13 +398,4 @@ def explain(*, config: Config, package: str, format_: str) -> None:
     if format_ == "json":
         write_json("explain", answers)
         return
-    write_lines(safe(line) for each in answers for line in _answer(each))
-
-
-def _answer(answer: SubscriptionAnswer) -> Iterator[str]:
-    yield f"{answer.subscription}  {'would be notified' if answer.is_notified else 'would not be notified'}"
-    yield from (f"  {reason}" for reason in answer.reasons)
-    if answer.is_notified:
-        yield f"  {answer.when}, through {'; '.join(answer.where)}"
-    if answer.urgent:
-        yield f"  at once through {'; '.join(answer.urgent)}"
+    write_lines(page("explain.txt.j2", utc_now(), answers=answers))

@@ -17,9 +17,8 @@ from zoneinfo import ZoneInfo
 import click
 
 from cachewatch.cli.catalogue_and_filters import completing
-from cachewatch.cli.config_commands import configured, log_format, reading
+from cachewatch.cli.config_commands import configured, log_format, page, reading
 from cachewatch.cli.help_and_exit_codes import examples
-from cachewatch.cli.status_and_deliveries import page
 from cachewatch.cli.template_commands import TEMPLATES_OPTION
 from cachewatch.cli.terminal import format_option, is_on_terminal, say, tell, warn, write_lines, write_text
 from cachewatch.config.channels import FileConfig, MailConfig, WebhookConfig

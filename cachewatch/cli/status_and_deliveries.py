@@ -5,21 +5,18 @@ import shutil
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack, closing
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import click
-import msgspec
 
-from cachewatch.cli.config_commands import configured, configured_without_secrets, reading, working_on
+from cachewatch.cli.config_commands import configured, configured_without_secrets, page, reading, working_on
 from cachewatch.cli.help_and_exit_codes import SuggestingGroup, examples
 from cachewatch.cli.terminal import FORMAT_OPTION, palette, tell, width, with_options, write_json, write_lines
 from cachewatch.config.general_settings import Config
-from cachewatch.config.schedules_and_dates import minute, second
+from cachewatch.config.schedules_and_dates import minute
 from cachewatch.config.value_types_and_secrets import PostgresAddress, Secret, StatePlace, read_secret_file, state_named
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.errors import AnotherInstance, StateError, UsageError
@@ -28,9 +25,7 @@ from cachewatch.operators.status_and_problems import (
     find_problems,
     read_status,
 )
-from cachewatch.report.dates_and_totals import how_long
 from cachewatch.report.tables_and_listings import Table, text_lines
-from cachewatch.report.template_rendering import render
 from cachewatch.report.words import number as number_of
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.streams_and_silences import in_a_row
@@ -70,30 +65,6 @@ def status(*, config: Config, is_check: bool, format_: str) -> int:
             for line in page("status.txt.j2", now, status=state, problems=problems)
         )
     return int(is_check and not problems.is_ready)
-
-
-def page(template: str, now: datetime, **values: Any) -> list[str]:
-    """Return the lines of a page for the terminal, rendered with plain and harmless `values`."""
-    plain = _harmless(msgspec.to_builtins(values, builtin_types=(datetime,)))
-    words = {"when": partial(when, now=now), "in_a_row": in_a_row, "now": now}
-    return render(template, **words, **plain).splitlines()
-
-
-def _harmless(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {_harmless(key): _harmless(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return list(map(_harmless, value))
-    return safe(value) if isinstance(value, str) else value
-
-
-def when(moment: datetime | None, now: datetime) -> str:
-    """Return a time in words: in the time zone of `now`, with its distance from `now`."""
-    if moment is None:
-        return "never"
-    seconds = (now - moment).total_seconds()
-    span = how_long(abs(seconds))
-    return f"{moment.astimezone(now.tzinfo):%Y-%m-%d %H:%M %Z} ({f'{span} ago' if seconds >= 0 else f'in {span}'})"
 
 
 _MOST = 50
@@ -171,17 +142,9 @@ def show(*, config: Config, number: int, raw: bool, format_: str) -> None:
         history = [{"at": at, "event": event, "detail": said} for at, event, said in entries]
         write_json("delivery", {"delivery": delivery, "history": history})
         return
-    lines = ["  ".join(map(str, _cells(delivery, config)))]
-    if stored is not None:
-        lines += [f"  {stored.title}"]
-        lines += [f"  digest {stored.key[:12]} of {stored.subscription}, {stored.period}, {stored.state}"]
-    lines += [f"  Message-ID {delivery.message_id}"] if delivery.message_id else []
-    expires = f", expires at {minute(delivery.give_up, config.timezone)}" if delivery.state in OPEN else ""
-    lines.append(f"  {number_of(delivery.attempts, 'attempt')}{expires}")
-    if delivery.state is DeliveryState.SENDING:
-        lines.append(f"  being sent by {delivery.claimed_by} since {minute(delivery.due, config.timezone)}")
-    lines += [f"  {second(at, config.timezone)} {event}{': ' + said if said else ''}" for at, event, said in entries]
-    write_lines(map(safe, lines))
+    cells, now = _cells(delivery, config), utc_now().astimezone(ZoneInfo(config.timezone))
+    about = {"delivery": delivery, "is_open": delivery.state in OPEN, "digest": stored, "history": entries}
+    write_lines(page("delivery.txt.j2", now, cells=cells, **about))
 
 
 @examples("cachewatch deliveries retry 17 18 --force", "cachewatch deliveries retry --dead --channel mail")

@@ -306,6 +306,8 @@ def test_every_listed_template_is_there(run: Run) -> None:
         "cachewatch.yaml.j2",
         "status.txt.j2",
         "check.txt.j2",
+        "explain.txt.j2",
+        "delivery.txt.j2",
         "demo.txt.j2",
         "once.txt.j2",
         "changes.md.j2",
