@@ -41,7 +41,7 @@ from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import resolve, resolve_upstream
 from cachewatch.git.tags_and_documents import list_revision, stacks_of, tags_of
 from cachewatch.git.trees import folders
-from cachewatch.operators.explaining_subscriptions import explain_package, packages_now
+from cachewatch.operators.explaining_subscriptions import explain_package
 from cachewatch.report.dates_and_totals import how_long
 from cachewatch.report.digest_and_message_values import DeliveryOutcome, Notice
 from cachewatch.report.digests.rendering_and_sizes import render_digest, render_notice
@@ -391,8 +391,7 @@ def explain(*, config: Config, package: str, format_: str) -> None:
     """
     # Before the first pass there is no state.
     with (reading if has_state(config.database) else elsewhere)(config) as context:
-        answers = list(explain_package(context, package))
-        names = packages_now(context)
+        answers, names = explain_package(context, package)
     if names and package not in names:
         warn(f"no source has a package {package} now{did_you_mean(package, sorted(names))}")
     if format_ == "json":

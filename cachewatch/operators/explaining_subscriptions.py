@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from cachewatch.config.channels import MailConfig
 from cachewatch.config.general_settings import Config
 from cachewatch.config.schedules_and_dates import parse_when
-from cachewatch.config.sources_and_polling import Source
 from cachewatch.config.subscriptions import Match, Silence
 from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.core.model import Document
@@ -22,7 +21,7 @@ from cachewatch.documents.parsing_and_diagnostics import parse
 from cachewatch.environments import open_environment
 from cachewatch.errors import DocumentError, UnknownRevision, UsageError
 from cachewatch.git.local_repository import Repository
-from cachewatch.git.revision_names_and_times import resolve
+from cachewatch.git.revision_names_and_times import Revision, resolve
 from cachewatch.git.tags_and_documents import read_package, tags_of
 from cachewatch.git.trees import folders
 from cachewatch.report.words import number
@@ -151,38 +150,35 @@ def _list(patterns: Iterable[str]) -> str:
     return f"[{', '.join(patterns)}]"
 
 
-def explain_package(context: Context, package: str) -> Iterator[SubscriptionAnswer]:
-    """Tell for each subscription whether it reports changes of `package`, in the newest revisions of all sources."""
-    return explain(context.config, package, tuple(_documents(context, package)), day=context.today())
+def explain_package(context: Context, package: str) -> tuple[list[SubscriptionAnswer], set[str]]:
+    """Tell for each subscription whether it reports changes of `package`, in the newest revisions of all sources.
 
-
-def packages_now(context: Context) -> set[str]:
-    """Return the names of all packages in the current revisions of the sources; empty before the first pass."""
+    Also return the names of all packages in these revisions; there are none before the first pass.
+    """
+    documents: list[Document | UnreadDocument] = []
     names: set[str] = set()
-    for source, repository, revision in _repositories(context):
-        trees = tags_of(repository, resolve(repository, revision)).ids
-        names.update(*(folders(repository, trees[tag]).ids for tag in filter(Globs(source.tags), trees)))
-    return names
-
-
-def _documents(context: Context, package: str) -> Iterator[Document | UnreadDocument]:
-    for source, repository, revision in _repositories(context):
-        for tag in filter(Globs(source.tags), tags_of(repository, resolve(repository, revision)).ids):
-            try:
-                found = read_package(repository, resolve(repository, f"{revision}:{tag}"), package)
-                # Documents of a new tag may still name the tag that they were copied from.
-                yield replace(parse(found.content, found.path, package=package), tag=tag)
-            except UnknownRevision:
-                continue  # the tag does not have the package
-            except DocumentError as error:
-                yield UnreadDocument(tag, str(error))
-
-
-def _repositories(context: Context) -> Iterator[tuple[Source, Repository, str]]:
-    """Yield the polled sources, each with its repository and newest revision."""
     for source in context.config.sources.values():
         with context.database.read() as connection:
-            revision = health.source(connection, source.name).revision
-        if revision is not None:
-            with closing(context.open_repository(source)) as repository:
-                yield source, repository, revision
+            newest = health.source(connection, source.name).revision
+        if newest is None:
+            continue
+        with closing(context.open_repository(source)) as repository:
+            revision = resolve(repository, newest)
+            trees = tags_of(repository, revision).ids
+            for tag in filter(Globs(source.tags), trees):
+                names |= folders(repository, trees[tag]).ids.keys()
+                documents += _document(repository, replace(revision, tag=tag), package)
+    return list(explain(context.config, package, documents, day=context.today())), names
+
+
+def _document(repository: Repository, revision: Revision, package: str) -> list[Document | UnreadDocument]:
+    """Return the document of a package in one tag of a revision; none if the tag does not have the package."""
+    tag = revision.tag or ""
+    try:
+        found = read_package(repository, revision, package)
+        # Documents of a new tag may still name the tag that they were copied from.
+        return [replace(parse(found.content, found.path, package=package), tag=tag)]
+    except UnknownRevision:
+        return []
+    except DocumentError as error:
+        return [UnreadDocument(tag, str(error))]
