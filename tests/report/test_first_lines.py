@@ -250,6 +250,13 @@ def test_a_subject_names_the_target_of_an_upgrade_that_usual_machines_do_not_get
     assert mail(digest_of(tag))[0].title == "zlib 1.0 -> 2.0"
 
 
+def test_a_subject_names_the_target_that_a_stack_no_longer_has(tmp_path: Path) -> None:
+    """The stack is not without the package: it builds it for another target."""
+    before, after = ({"zlib": [record(number, target=name)]} for number, name in ((1, "zen4"), (2, "zen5")))
+    rendered, _ = mail(digest_of(week(tmp_path, before | many(20, 12), after | many(20, 12))))
+    assert "zlib gone from e4s on zen4" in rendered.title
+
+
 def test_a_fall_is_called_a_mistake_wherever_it_is_named(tmp_path: Path) -> None:
     """In the subject and in the table; a smaller step back is only older."""
     for version, said in (("1.0.5", "may be a mistake"), ("5.7.0", "older")):

@@ -234,7 +234,10 @@ class Clause:
             return ", ".join(map(safe, systems)) if len(systems) <= 2 else number(len(systems), "system")
         stacks = {lost.place.stack for lost in losses} or {place.stack for one in statements for place in one.places}
         if len(stacks) == 1:
-            return stack_name(*stacks)[:_LONGEST_NAME]
+            # Whoever reads of other targets that the stack has now must not take it for a stack without the package.
+            targets = {lost.place.target if lost.moved_to else "" for lost in losses}
+            on = f" on {safe(*targets)}" if len(targets) == 1 and any(targets) else ""
+            return f"{stack_name(*stacks)[:_LONGEST_NAME]}{on}"
         return number(len(stacks), "stack")
 
     @property
