@@ -658,10 +658,6 @@ def _and_kept(specs: Specs, kept: Mapping[str, Signature]) -> Specs:
     return Specs.of({**specs, **kept}) if kept else specs
 
 
-# The facts of a package, in the order of reports and JSON.
-FACTS = ("versions", "stacks", "compilers", "oses", "platforms", "targets", "variants")
-
-
 class PackageCounts(Struct, frozen=True, kw_only=True):
     """The numbers of packages of a tag before and after, and of those added, removed and changed."""
 
@@ -690,28 +686,26 @@ class Event(Struct, frozen=True):
 # The values of a package by name of the fact, see FACTS.
 Facts = Mapping[str, frozenset[str]]
 
-# Return the values of a signature for each fact.
-VALUES: Mapping[str, Callable[[Signature], tuple[str, ...]]] = {
-    "versions": lambda s: s.versions,
-    "stacks": lambda s: s.stacks,
-    "compilers": lambda s: (s.compiler,),
-    "oses": lambda s: (s.os,),
-    "platforms": lambda s: (s.platform,),
-    "targets": lambda s: (s.target,),
-    "variants": lambda s: s.variants,
+
+class _Fact(NamedTuple):
+    values: Callable[[Signature], tuple[str, ...]]  # returns those of a signature
+    if_removed: Kind  # of a value
+    if_added: Kind
+
+
+_FACTS = {
+    "versions": _Fact(lambda s: s.versions, Kind.VERSION_REMOVED, Kind.VERSION_ADDED),
+    "stacks": _Fact(lambda s: s.stacks, Kind.STACK_REMOVED, Kind.STACK_ADDED),
+    "compilers": _Fact(lambda s: (s.compiler,), Kind.COMPILER, Kind.COMPILER),
+    "oses": _Fact(lambda s: (s.os,), Kind.OS, Kind.OS),
+    "platforms": _Fact(lambda s: (s.platform,), Kind.OS, Kind.OS),
+    "targets": _Fact(lambda s: (s.target,), Kind.TARGET, Kind.TARGET),
+    "variants": _Fact(lambda s: s.variants, Kind.VARIANT, Kind.VARIANT),
 }
 
-# The kinds of change if a value of each fact is removed, and if one is added.
-_KINDS_OF_FACTS = {
-    "versions": (Kind.VERSION_REMOVED, Kind.VERSION_ADDED),
-    "stacks": (Kind.STACK_REMOVED, Kind.STACK_ADDED),
-    "compilers": (Kind.COMPILER, Kind.COMPILER),
-    "oses": (Kind.OS, Kind.OS),
-    "platforms": (Kind.OS, Kind.OS),
-    "targets": (Kind.TARGET, Kind.TARGET),
-    "variants": (Kind.VARIANT, Kind.VARIANT),
-}
-
+# The facts of a package, in the order of reports and JSON, and what returns the values of a signature for each.
+FACTS = tuple(_FACTS)
+VALUES = {name: fact.values for name, fact in _FACTS.items()}
 NO_FACTS: Facts = dict.fromkeys(FACTS, frozenset())
 
 
@@ -740,4 +734,4 @@ def versions_by_stack(signatures: Iterable[Signature]) -> Mapping[str, Set[str]]
 
 def kind_of_fact(name: str, *, is_added: bool) -> Kind:
     """Return the kind of change if a value of this fact (versions, stacks, ...) is added or, otherwise, removed."""
-    return _KINDS_OF_FACTS[name][is_added]
+    return _FACTS[name].if_added if is_added else _FACTS[name].if_removed

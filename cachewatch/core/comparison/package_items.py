@@ -105,10 +105,8 @@ class _ItemsReader:
             self._add_match(match)
         for compilers, found in self._rebuilt.items():
             story = Story(kind=StatementKind.REBUILT, before=compilers[:1], after=compilers[1:])
-            stacks = set(filter(self._sees, found.stacks))
-            self._sums[Items(package=change.package, stories=(story,), is_again=True)] = _Sum(
-                found.counts, stacks, {Kind.REBUILT}
-            )
+            found.kinds.add(Kind.REBUILT)
+            self._sums[Items(package=change.package, stories=(story,), is_again=True)] = found
         for gone in change.gone:
             self._add_vanished(gone)
         for new in change.new:
@@ -116,9 +114,9 @@ class _ItemsReader:
         for kept in change.restacked:
             self._add_kept(kept)
         if not self._sums and change.status is not Status.CHANGED:  # a document without specs
-            is_added = change.status is Status.ADDED
-            story = Story(kind=StatementKind.PACKAGE_ADDED if is_added else StatementKind.PACKAGE_REMOVED)
-            self._sums[Items(package=change.package, stories=(story,))] = _Sum(kinds=set(change.kinds))
+            self._sums[Items(package=change.package, stories=tuple(self._stories(None, None)))] = _Sum(
+                kinds=set(change.kinds)
+            )
         made = [
             replace(key, stacks=frozenset(found.stacks), counts=found.counts, kinds=change.kinds & found.kinds)
             for key, found in self._sums.items()
@@ -142,7 +140,7 @@ class _ItemsReader:
             compilers = (before.compiler, after.compiler) if before.compiler != after.compiler else ()
             total = self._rebuilt[compilers]
             total.counts += counts
-            total.stacks.update(after.stacks)
+            total.stacks.update(filter(self._sees, after.stacks))
             return
         kinds = {Kind.COMPILER if match.kind is MatchKind.RECOMPILED else Kind(kind)}
         if kind is StatementKind.RECONFIGURED:
@@ -222,25 +220,22 @@ class _ItemsReader:
         target = old.target if old.target == new.target else None
         has = self._others(target, old.stacks, old.versions, is_before=True)
         had = self._others(target, new.stacks, old.versions, is_before=False)
-        pairs = [
-            (a, b, ((a,) if a in has[name] else ()) + ((b,) if b in had[name] else ()))
-            for a, b, name in (
-                (old.platform, new.platform, "platforms"),
-                (old.os, new.os, "oses"),
-                (old.target, new.target, "targets"),
-            )
-            if a and b and a != b
-        ]
-        if not pairs:
+        before, after, remaining = [], [], []
+        for attribute, fact in (("platform", "platforms"), ("os", "oses"), ("target", "targets")):
+            value, now = getattr(old, attribute), getattr(new, attribute)
+            if value and now and value != now:
+                before.append(value)
+                after.append(now)
+                remaining += [one for one, others in ((value, has), (now, had)) if one in others[fact]]
+        if not before:
             return None
-        before, after, remaining = zip(*pairs, strict=True)
         return Story(
             kind=StatementKind.RECONFIGURED,
-            before=before,
-            after=after,
+            before=tuple(before),
+            after=tuple(after),
             is_system=True,
             versions=old.versions,
-            remaining=tuple(name for names in remaining for name in names),
+            remaining=tuple(remaining),
         )
 
     def _add(
@@ -294,11 +289,12 @@ class _ItemsReader:
             own, others = (frozenset(filter(self._sees, side.stacks if side else ())) for side in (before, after))
             left, joined = own - others, others - own
             if before and after:
-                had, has = self._versions_in
                 versions = set(before.versions)
                 staying = frozenset(
-                    [s for s in left if versions <= has.get(s, set())]
-                    + [s for s in joined if versions <= had.get(s, set())]
+                    stack
+                    for stacks, others in zip((joined, left), self._versions_in, strict=True)
+                    for stack in stacks
+                    if versions <= others.get(stack, set())
                 )
         return Items(
             package=self._change.package,
@@ -438,7 +434,7 @@ class _ItemsReader:
         """Return the versions of an unreferenced spec that some stack still builds in another spec."""
         if signature.stacks:
             return ()
-        built = {version for one in self._change.specs_after.counts if one.stacks for version in one.versions}
+        built = set[str]().union(*self._versions_in[1].values())
         return tuple(version for version in signature.versions if version in built)
 
     @cached_property
@@ -450,8 +446,10 @@ class _ItemsReader:
     @cached_property
     def _versions_in(self) -> tuple[Mapping[str, Set[str]], Mapping[str, Set[str]]]:
         """The versions in each stack, before and after."""
-        change = self._change
-        return versions_by_stack(change.specs_before.counts), versions_by_stack(change.specs_after.counts)
+        before, after = (
+            versions_by_stack(side.counts) for side in (self._change.specs_before, self._change.specs_after)
+        )
+        return before, after
 
     def _places(self, signature: Signature | None) -> frozenset[Place]:
         if signature is None:
