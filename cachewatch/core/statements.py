@@ -67,7 +67,7 @@ class _Assignment:
     """Assigns items, losses and changed versions to the first statement that explains them."""
 
     def __init__(self, judgement: Judgement, tag: str) -> None:
-        self._judgement = judgement
+        self.judgement = judgement
         self._tag = tag
         self._lost, self._gained = frozenset(judgement.lost), frozenset(judgement.gained)
         self._ranks = {stack: rank for rank, stack in enumerate(dict.fromkeys((*judgement.lost, *judgement.gained)))}
@@ -78,7 +78,7 @@ class _Assignment:
 
     def of_items(self, items: Items) -> tuple[_Head, Story]:
         """Return the statement to which items belong, and the story with which it describes them."""
-        first, judgement = items.stories[0], self._judgement
+        first, judgement = items.stories[0], self.judgement
         if judgement.whole is not None:
             return _Head(judgement.whole, self._tag), first
         if head := self._of_stacks(items.left, items.joined):
@@ -91,9 +91,9 @@ class _Assignment:
 
     def _of_tag(self, items: Items, story: Story) -> _Head | None:
         """Return the statement about the whole tag, but not about a stack, that explains the items, or None."""
-        judgement = self._judgement
+        judgement = self.judgement
         if judgement.suspicion and story.kind in (StatementKind.PACKAGE_REMOVED, *LOSSES):
-            return self._suspicious
+            return self.suspicious
         changes = self._values[items.package] if story.kind not in BY_VERSION else ()
         for one in changes:
             if one.explains(items.package, items.stacks, items.gone_values, items.new_values):
@@ -104,13 +104,13 @@ class _Assignment:
 
     def of_loss(self, lost: OwnedLoss, *, is_removed: bool) -> _Head:
         """Return the statement for a lost place or machine; `is_removed` tells that the whole package was removed."""
-        judgement, place = self._judgement, lost.place
+        judgement, place = self.judgement, lost.place
         if judgement.whole is not None:
             return _Head(judgement.whole, self._tag)
         if place.stack in self._lost and (head := self._of_stacks(frozenset({place.stack}), frozenset())):
             return head
         if judgement.suspicion:
-            return self._suspicious
+            return self.suspicious
         for one in self._values[lost.package]:
             if place.stack in one.stacks and any(_is_of(value, lost) for value in one.before):
                 return _Head(one.kind, one.name, one)
@@ -124,21 +124,22 @@ class _Assignment:
         return tuple(value.text for one in found if not stacks.isdisjoint(one.stacks) for value in one.after)
 
     @property
-    def _suspicious(self) -> _Head:
-        return _Head(StatementKind.SUSPICIOUS, self._judgement.suspicion)
+    def suspicious(self) -> _Head:
+        """The statement that losses are suspicious."""
+        return _Head(StatementKind.SUSPICIOUS, self.judgement.suspicion)
 
     def _of_stacks(self, left: Set[str], joined: Set[str]) -> _Head | None:
         """Return the statement about a stack if stacks that left or joined the tag explain all changed places."""
         if not (left or joined) or not (left <= self._lost and joined <= self._gained):
             return None
         stack = min(left | joined, key=self._ranks.__getitem__)
-        if merge := self._judgement.merge_of(stack):
+        if merge := self.judgement.merge_of(stack):
             return _Head(StatementKind.STACK_MERGED, merge.name, merge=merge)
         return _Head(StatementKind.STACK_REMOVED if stack in self._lost else StatementKind.STACK_ADDED, stack)
 
     def also_about(self, items: Items, counted_in: _Head) -> Iterator[_Head]:
         """Yield statements about stacks that mention these items, although `counted_in` counts them."""
-        if self._judgement.whole is None:
+        if self.judgement.whole is None:
             for left, joined in ((items.left & self._lost, frozenset()), (frozenset(), items.joined & self._gained)):
                 for stack in left | joined:
                     head = self._of_stacks(left & {stack}, joined & {stack})
@@ -200,7 +201,7 @@ def statements_of(
         for row in member.regraded if judgement.whole is None else ():
             taken_by[_Head(row.kind, member.package)].rows[member.package] = row
     _count_in_each_place(items, taken_by)
-    made = [_statement(head, taken, assignment, judgement, takes) for head, taken in taken_by.items()]
+    made = [_statement(head, taken, assignment, takes) for head, taken in taken_by.items()]
     if part is not None:
         of = judgement.counts
         made = [
@@ -208,9 +209,7 @@ def statements_of(
             for one in made
         ]
     if judgement.suspicion and not any(one.kind is StatementKind.SUSPICIOUS for one in made):
-        made.append(
-            _statement(_Head(StatementKind.SUSPICIOUS, judgement.suspicion), _Taken(), assignment, judgement, takes)
-        )
+        made.append(_statement(assignment.suspicious, _Taken(), assignment, takes))
     return in_order(made)
 
 
@@ -237,18 +236,19 @@ def counted(items: Iterable[Items], judgement: Judgement, tag: str) -> Judgement
     return replace(judgement, counts=counts, pruned=pruned)
 
 
-def _statement(
-    head: _Head, taken: _Taken, assignment: _Assignment, judgement: Judgement, takes: Callable[[str, str], bool]
-) -> Statement:
+def _statement(head: _Head, taken: _Taken, assignment: _Assignment, takes: Callable[[str, str], bool]) -> Statement:
     lines = tuple(_lines(head, taken, assignment))
     places = {place for line in lines for place in line.story.places}
-    if head.kind in (*LOSSES, *_STACKS, StatementKind.SUSPICIOUS, *OF_VALUES):
-        places |= {lost.place for lost in taken.losses}
+    lost = {one.place for one in taken.losses}
     if head.kind in LOSSES:
-        places = {lost.place for lost in taken.losses} or places
-    exceptions = head.values.exceptions if head.values else ()
+        places = lost or places
+    elif head.kind in (*_STACKS, StatementKind.SUSPICIOUS, *OF_VALUES):
+        places |= lost
+    stacks = {place.stack for place in places}
+    if head.kind not in LOSSES:
+        stacks.update(*(items.stacks for items, _ in taken.items))
     before, after = _sides(head, lines)
-    stacks = {stack for items, _ in taken.items for stack in items.stacks} | {place.stack for place in places}
+    exceptions = head.values.exceptions if head.values else ()
     return Statement(
         kind=head.kind,
         name=head.name,
@@ -259,11 +259,11 @@ def _statement(
         ),
         elsewhere=taken.elsewhere.total(),
         places=tuple(sorted(places)),
-        stacks=tuple(sorted({place.stack for place in places} if head.kind in LOSSES else stacks)),
+        stacks=tuple(sorted(stacks)),
         counts=sum((line.counts for line in lines), start=Counts()),
         exceptions=tuple(dict.fromkeys(package for package, stack in exceptions if takes(package, stack))),
         effects=tuple(_effects(head, taken)),
-        of_packages=judgement.packages if head.kind.is_of_tag else 0,
+        of_packages=assignment.judgement.packages if head.kind.is_of_tag else 0,
         lines=lines,
         kinds=frozenset(_kinds(head, taken)),
         losses=tuple(sorted(taken.losses, key=lambda lost: lost.sort_key)),
@@ -286,10 +286,10 @@ def _kinds(head: _Head, taken: _Taken) -> Iterator[Kind]:
         yield from items.kinds
     for lost in taken.losses:
         yield from loss_kinds(lost.loss)
-    if head.kind in (StatementKind.STACK_ADDED, StatementKind.STACK_REMOVED):
+    if head.kind is StatementKind.STACK_ADDED:
         yield Kind.STACK_EVENT
     if head.kind is StatementKind.STACK_REMOVED:
-        yield Kind.STACK_LOST
+        yield from (Kind.STACK_EVENT, Kind.STACK_LOST)
     if head.values is not None:
         yield from (value.kind for value in (*head.values.before, *head.values.after))
     is_kind = head.kind not in (StatementKind.MIGRATION, StatementKind.REBUILD_WAVE)
@@ -314,7 +314,7 @@ def _effects(head: _Head, taken: _Taken) -> Iterator[Effect]:
 
 def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line]:
     """Yield the lines of a statement; all losses, or all versions, of a package share one line."""
-    groups: dict[tuple[object, ...], list[tuple[Items | None, Story]]] = {}
+    groups: defaultdict[tuple[object, ...], list[tuple[Items | None, Story]]] = defaultdict(list)
     for items, story in taken.items:
         if head.kind in (*LOSSES, *BY_VERSION):
             key: tuple[object, ...] = (items.package, head.kind)
@@ -325,13 +325,13 @@ def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line
             # Specs of a stack that no other stack builds.
             is_unbuilt = head.kind in _STACKS and bool(items.counts.unbuilt)
             key = (items.package, story.kind, story.before, story.after, beside, is_unbuilt, *moves)
-        groups.setdefault(key, []).append((items, story))
+        groups[key].append((items, story))
     for package, story in taken.rows.items():
-        groups.setdefault((package, head.kind), []).append((None, story))
+        groups[package, head.kind].append((None, story))
     if head.kind in LOSSES:
         for lost in taken.losses:
             story = Story(kind=head.kind, before=lost.versions, places=frozenset({lost.place}), machine=lost.machine)
-            groups.setdefault((lost.package, head.kind), []).insert(0, (None, story))
+            groups[lost.package, head.kind].insert(0, (None, story))
     lines = []
     for key, group in groups.items():
         line = _line(str(key[0]), group)

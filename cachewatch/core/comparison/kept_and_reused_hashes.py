@@ -35,7 +35,12 @@ def in_one_form(old: Specs, new: Specs, *, has_hashes: bool = True, is_compiler_
     """
     spellings = spellings_of(version for side in (old, new) for s in side.counts for version in s.versions)
     if spellings:
-        old, new = (_respelled(side, spellings) for side in (old, new))
+        respelled = {
+            s: replace(s, versions=tuple(dict.fromkeys(spellings.get(version, version) for version in s.versions)))
+            for side in (old, new)
+            for s in side.counts
+        }
+        old, new = (Specs.of({h: respelled[s] for h, s in side.items()}) for side in (old, new))
     if not has_hashes:
         old, new = old.by_record(), new.by_record()
     kept = old.hashes & new.hashes
@@ -46,7 +51,8 @@ def in_one_form(old: Specs, new: Specs, *, has_hashes: bool = True, is_compiler_
     if reused:
         kept -= reused
         differing = tuple([spec_hash for spec_hash in differing if spec_hash not in reused])
-    rewritten = _rewritten(old, new, differing)
+    # Those that the two sides write differently, with both records combined.
+    rewritten = {h: together(old[h], new[h]) for h in differing if replace(old[h], stacks=new[h].stacks) != new[h]}
     if rewritten:
         old, new = (
             Specs.of({**side, **{h: replace(s, stacks=side[h].stacks) for h, s in rewritten.items()}})
@@ -153,12 +159,12 @@ def describe_changes(before: Signature, after: Signature) -> str:
 def _difference(name: str, before: Signature, after: Signature) -> str:
     """Return the difference of two specs in one attribute as text."""
     old, new = ((found,) if isinstance(found := getattr(one, name), str) else found for one in (before, after))
-    gone, come = ([value for value in one if value not in other] for one, other in ((old, new), (new, old)))
-    had, has = (", ".join(map(safe_name, found)) for found in (gone, come))
+    had, has = (
+        ", ".join(safe_name(value) for value in one if value not in other) for one, other in ((old, new), (new, old))
+    )
     if not (any(old) and any(new)):
-        change = f"{had or 'not given'}, now {has or 'not given'}"
-    else:
-        change = f"{had}, now {has}" if had and has else f"{has} added" if has else f"{had} removed"
+        had, has = had or "not given", has or "not given"
+    change = f"{had}, now {has}" if had and has else f"{has} added" if has else f"{had} removed"
     return f"{_ATTRIBUTES[name]} {change}"
 
 
@@ -193,22 +199,3 @@ def spellings_of(versions: Iterable[str]) -> Mapping[str, str]:
         return {}
     chosen = {version: spelling_of[version_identity(version)] for version in distinct}
     return {version: spelling for version, spelling in chosen.items() if version != spelling}
-
-
-def _respelled(specs: Specs, spellings: Mapping[str, str]) -> Specs:
-    respelled = {
-        s: replace(s, versions=tuple(dict.fromkeys(spellings.get(version, version) for version in s.versions)))
-        for s in specs.counts
-        if not spellings.keys().isdisjoint(s.versions)
-    }
-    return Specs.of({spec_hash: respelled.get(s, s) for spec_hash, s in specs.items()})
-
-
-def _rewritten(old: Specs, new: Specs, kept: Iterable[str]) -> Mapping[str, Signature]:
-    """Return those `kept` specs that the two sides write differently, with both records combined."""
-    rewritten = {}
-    for spec_hash in kept:
-        before, after = old[spec_hash], new[spec_hash]
-        if any(getattr(before, name) != getattr(after, name) for name in _ATTRIBUTES):
-            rewritten[spec_hash] = together(before, after)
-    return rewritten

@@ -34,15 +34,7 @@ from cachewatch.core.model import (
     kind_of_fact,
     versions_by_stack,
 )
-from cachewatch.core.statement_kinds import (
-    STATEMENT_OF,
-    Counts,
-    Items,
-    OwnedLoss,
-    StatementKind,
-    Story,
-    name_of,
-)
+from cachewatch.core.statement_kinds import STATEMENT_OF, Counts, Items, OwnedLoss, StatementKind, Story, name_of
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, newest, runs, sorted_versions, version_key
 
 _PRUNABLE = (SpecClass.PRUNED, SpecClass.SURPLUS, SpecClass.RETIRED)

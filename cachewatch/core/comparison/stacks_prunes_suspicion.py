@@ -28,13 +28,7 @@ from cachewatch.core.model import (
     Verdict,
     places_of,
 )
-from cachewatch.core.statement_kinds import (
-    Items,
-    Statement,
-    StatementKind,
-    Turnover,
-    in_order,
-)
+from cachewatch.core.statement_kinds import Items, Statement, StatementKind, Turnover, in_order
 
 _PRUNED_SHARE = 0.05  # of the specs of the tag
 WAVE_SHARE = 0.2  # of the packages of the tag
