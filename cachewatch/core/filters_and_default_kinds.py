@@ -208,9 +208,7 @@ def every_kind(patterns: Iterable[str]) -> Iterator[str]:
         elif any(map(Globs([name]), Kind)):
             yield pattern
         else:
-            near = similar(name, [*GROUPS, *Kind], 2)
-            hint = f"did you mean {' or '.join(near)}?" if near else "see `cachewatch help kinds`"
-            raise UsageError(f"{pattern}: unknown kind of change; {hint}")
+            kinds_named(name)
 
 
 def every_compiler(patterns: Iterable[str]) -> Iterator[str]:

@@ -183,22 +183,27 @@ class Counts(Struct, frozen=True, gc=False):
         return max(self.vanished, self.new) + self.kept
 
 
-class Items(Struct, frozen=True, kw_only=True, gc=False):
-    """Items of one package with the same change."""
+class _Changed(Struct, frozen=True, kw_only=True):
+    """What items of one package, and a line about them, have in common."""
 
     package: str
-    stories: tuple[Story, ...]  # possible descriptions; the first that no other statement explains is used
     left: frozenset[str] = frozenset()  # stacks that they left
     joined: frozenset[str] = frozenset()  # stacks that they joined
     staying: frozenset[str] = frozenset()  # of these stacks, those that have the version before and after
     stacks: frozenset[str] = frozenset()  # all that have or had them
     machines: frozenset[str] = frozenset()  # names of those for which their places had no build before
+    counts: Counts = Counts()
+    kinds: frozenset[Kind] = frozenset()
+
+
+class Items(_Changed, frozen=True, kw_only=True, gc=False):
+    """Items of one package with the same change."""
+
+    stories: tuple[Story, ...]  # possible descriptions; the first that no other statement explains is used
     gone_values: frozenset[Attribute] = frozenset()  # of vanished specs, that their stacks no longer have
     new_values: frozenset[Attribute] = frozenset()  # of new specs, that their stacks did not have before
     is_again: bool = False  # the same build was added again, in place of the old one or beside it
     is_prunable: bool = False  # only copies, older versions, or specs that no stack built are removed
-    counts: Counts = Counts()
-    kinds: frozenset[Kind] = frozenset()
     # Only with the first items of a package: the losses of its places, and its up- and downgrades in others.
     losses: tuple["OwnedLoss", ...] = ()
     regraded: tuple[Story, ...] = ()
@@ -263,20 +268,12 @@ class Turnover(Struct, frozen=True):
         return self.rebuilt + self.pruned + self.others
 
 
-class Line(Struct, frozen=True, kw_only=True):
+class Line(_Changed, frozen=True, kw_only=True):
     """One line of a statement: a change of one package, with its items and kinds of change."""
 
-    package: str
     story: Story
-    left: frozenset[str] = frozenset()
-    joined: frozenset[str] = frozenset()
-    staying: frozenset[str] = frozenset()  # of these stacks, as in Items
     is_move: bool = False  # the same specs left stacks and joined others
-    stacks: frozenset[str] = frozenset()
-    machines: frozenset[str] = frozenset()  # as in Items
-    counts: Counts
     here: Counts = Counts()  # of a lost place or machine: all its lost specs, even if another line counts them
-    kinds: frozenset[Kind]
     values: tuple[str, ...] = ()  # compilers and the like to which its packages changed at the same time
     stay: Stay | None = None  # how long removed specs had been present, if the history is indexed
 
