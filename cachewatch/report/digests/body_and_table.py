@@ -303,10 +303,6 @@ def _losses(losses: Iterable[AssessedLoss], classes: Sequence[LossClass], digest
     )
 
 
-def _os(one: AssessedLoss) -> str:
-    return one.lost.machine.os if one.lost.machine else ", ".join(one.lost.systems)
-
-
 def _lost_where(
     group: Sequence[AssessedLoss], words: Words, digest: Digest, *, is_named: bool, has_targets: bool
 ) -> str:
@@ -319,7 +315,8 @@ def _lost_where(
         stacks = stacks_named({one.lost.place.stack for one in group}, _FEW_STACKS)
         text = words.say("sections", "with_stack", name=safe(first.statement.name)) if is_stack else stacks
         targets = sorted({one.lost.place.target for one in group})
-        oses = {_os(one) for one in group}
+        lost = [one.lost for one in group]
+        oses = {each.machine.os if each.machine else ", ".join(each.systems) for each in lost}
         machines = [] if is_named or "" in oses else sorted(oses)  # of some targets, all systems lost it
         machines += targets if has_targets and not is_named and len(targets) <= _FEW_MACHINES else []
         text += f" ({', '.join(map(safe, machines))})" if machines else ""

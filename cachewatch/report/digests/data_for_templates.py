@@ -29,7 +29,7 @@ from cachewatch.report.digests.commands import mirror_of, steps
 from cachewatch.report.digests.spack_commands import USUAL_PLATFORM, install_line, is_plain, on_platform
 from cachewatch.report.digests.todo import advice, still_open, todo
 from cachewatch.report.environment_words import Clean, Data, coverage_data
-from cachewatch.report.json_and_csv import MOST_CSV, CsvCollector, CsvPacker, csv_table, statement_values
+from cachewatch.report.json_and_csv import MOST_CSV, CsvCollector, CsvPacker, csv_table
 from cachewatch.report.rebuild_cause_words import Reason, reasons_of
 from cachewatch.report.words import reason_of
 from cachewatch.report.words_file import Words, words
@@ -122,15 +122,6 @@ def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, own: W
         "unsubscribe": web_address(digest.unsubscribe),
         "operator": clean(digest.operator),
     }
-
-
-def json_view(digest: Digest, own: Words | None = None) -> Data:
-    """Return the whole `digest` as data for programs, with all statements of each tag."""
-    shown = view(digest, own=own)
-    for tag, data in zip(digest.tags, shown["tags"], strict=True):
-        data["statements"] = list(map(statement_values, tag.statements))
-        data["hidden"] = list(map(statement_values, tag.rest))
-    return shown
 
 
 class _Maker:

@@ -24,10 +24,10 @@ from cachewatch.report.digest_and_message_values import (
 )
 from cachewatch.report.digests import subject as headline
 from cachewatch.report.digests.body_and_table import subtitle
-from cachewatch.report.digests.data_for_templates import DigestForm, cleaner, is_cut, json_view, moment, view
+from cachewatch.report.digests.data_for_templates import DigestForm, cleaner, is_cut, moment, view
 from cachewatch.report.digests.subject import as_subject, subject_prefix
 from cachewatch.report.digests.todo import advice
-from cachewatch.report.json_and_csv import COLUMNS, MOST_CSV, csv_rows, encode
+from cachewatch.report.json_and_csv import COLUMNS, MOST_CSV, csv_rows, encode, statement_values
 from cachewatch.report.template_rendering import Job, script_hash, source, templates_of
 from cachewatch.report.words_file import Words, words
 
@@ -207,7 +207,11 @@ class _Renderer:
         return text
 
     def _make_json(self) -> bytes:
-        shown = json_view(_uncut(self._digest) if self._is_archived else self._digest, self._words)
+        digest = _uncut(self._digest) if self._is_archived else self._digest
+        shown = view(digest, own=self._words)
+        for tag, data in zip(digest.tags, shown["tags"], strict=True):
+            data["statements"] = list(map(statement_values, tag.statements))
+            data["hidden"] = list(map(statement_values, tag.rest))
         return encode({**shown, **{name: self._head[name] for name in ("title", "sentence", "subtitle")}}) + b"\n"
 
     def _context(self, form: DigestForm, **more: Any) -> Context:
