@@ -42,25 +42,19 @@ class PackageValues(Struct, frozen=True):
     """The values (compilers, systems, targets, variants) of one package that changed, by stack."""
 
     had: Mapping[str, _Held] = {}  # in the earlier state
-    gone: Mapping[str, frozenset[Attribute]] = {}
-    new: Mapping[str, frozenset[Attribute]] = {}
+    gone: Mapping[str, frozenset[Attribute]] = {}  # that the stack no longer has
+    new: Mapping[str, frozenset[Attribute]] = {}  # that it did not have before
     kept: tuple[Signature, ...] = ()  # the earlier specs, if none of their values changed
 
-    def gone_with(self, signature: Signature) -> frozenset[Attribute]:
-        """Return the values of a removed spec that its stacks no longer have."""
-        return _with(signature, self.gone)
 
-    def new_with(self, signature: Signature) -> frozenset[Attribute]:
-        """Return the values of an added spec that its stacks did not have before."""
-        return _with(signature, self.new)
-
-
-def _with(signature: Signature, by_stack: Mapping[str, frozenset[Attribute]]) -> frozenset[Attribute]:
-    if not by_stack:
+def held_by(signature: Signature | None, by_stack: Mapping[str, frozenset[Attribute]]) -> frozenset[Attribute]:
+    """Return the values in `by_stack` that a spec has in its stacks."""
+    if signature is None or not by_stack:
         return frozenset()
-    own = ((signature.compiler,), (signature.os,), (signature.target,), signature.variants)
-    values = (Attribute(kind, text) for kind, texts in zip(_KINDS, own, strict=True) for text in texts)
-    return frozenset(value for value in values if any(value in by_stack.get(stack, ()) for stack in signature.stacks))
+    texts = ((signature.compiler,), (signature.os,), (signature.target,), signature.variants)
+    own = dict(zip(_KINDS, texts, strict=True))
+    values = (value for stack in signature.stacks for value in by_stack.get(stack, ()))
+    return frozenset(value for value in values if value.text in own[value.kind])
 
 
 def values_of(change: PackageChange) -> PackageValues:

@@ -11,7 +11,7 @@ from functools import cached_property
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cachewatch.core.comparison.compiler_and_target_migrations import PackageValues, values_of
+from cachewatch.core.comparison.compiler_and_target_migrations import PackageValues, held_by, values_of
 from cachewatch.core.filters_and_default_kinds import Selection
 from cachewatch.core.model import (
     REGRADED,
@@ -251,8 +251,8 @@ class _ItemsReader:
             stories=(otherwise,) if otherwise.is_system else (*items.stories, otherwise),
             stacks=frozenset(),
             kinds=frozenset(),
-            gone_values=self._values.gone_with(before) if before else frozenset(),
-            new_values=self._values.new_with(after) if after else frozenset(),
+            gone_values=held_by(before, self._values.gone),
+            new_values=held_by(after, self._values.new),
             is_again=is_again,
             is_prunable=is_prunable,
         )
