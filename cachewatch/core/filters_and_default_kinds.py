@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from cachewatch.core.graphs_and_attribution import LANGUAGES, Dependency, GraphNode
 from cachewatch.core.model import Kind, Signature
-from cachewatch.core.names_and_layouts import similar
+from cachewatch.core.names_and_layouts import did_you_mean, similar
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, Patterns, Versions, compiler, runs, variants
 from cachewatch.errors import UsageError
 
@@ -50,9 +50,8 @@ def kinds_named(word: str) -> frozenset[Kind]:
         return GROUPS[word]
     if word in tuple(Kind):
         return frozenset({Kind(word)})
-    close = similar(word, [*GROUPS, *Kind], 1)
-    hint = f"did you mean {close[0]}?" if close else "see `cachewatch help kinds`"
-    raise UsageError(f"{word!r} is not a kind of change; {hint}")
+    hint = did_you_mean(word, [*GROUPS, *Kind], 1) or "; see `cachewatch help kinds`"
+    raise UsageError(f"{word!r} is not a kind of change{hint}")
 
 
 def chosen_kinds(words: Iterable[str]) -> frozenset[Kind]:

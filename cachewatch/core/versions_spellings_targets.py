@@ -152,14 +152,12 @@ class Versions(Patterns):
 
 def _parse_range(part: str, text: str) -> VersionRange:
     low, colon, high = part.strip().partition(":")
-    exactly = low[1:] if low.startswith("=") and not colon else ""
+    exactly = "" if colon else low[1:] if low.startswith("=") else low if _is_git(low) else ""
     bounds = [exactly] if exactly else [bound for bound in (low, high) if bound] if colon else [low]
     if not all(_WRITTEN.fullmatch(bound) and _SEGMENT.search(bound) for bound in bounds):
         raise UsageError(f"{text!r} is not a version or range; write @1.2:, @:2, @1.2:1.4, @1.2.3 or @=1.2")
     if exactly:
         return VersionRange(exactly=exactly)
-    if not colon and _is_git(low):
-        return VersionRange(exactly=low)
     if any(version_key(bound)[0] for bound in bounds):
         raise UsageError(f"{text!r} is not a version or range: a git reference has no place in it without a number")
     version_range = VersionRange(low=low, high=high if colon else low)

@@ -32,8 +32,10 @@ from cachewatch.core.model import (
     SpecCounts,
     SpecMatch,
     StackChange,
+    StackVersions,
     Status,
     Verdict,
+    versions_by_stack,
 )
 from cachewatch.core.statement_kinds import STATEMENT_OF
 from cachewatch.core.versions_spellings_targets import (
@@ -301,6 +303,19 @@ def verdict_of(old: Set[str], new: Set[str], left: Contents = frozenset(), added
         if is_so:
             return verdict
     return Verdict.SAME
+
+
+def judge_versions(
+    stacks: set[str], before: Iterable[Signature], after: Iterable[Signature]
+) -> Iterator[StackVersions]:
+    """Yield the changed versions of each stack with a verdict; a package can rise in one stack and fall in another."""
+    if not stacks:
+        return
+    had, has = versions_by_stack(before), versions_by_stack(after)
+    for stack in sorted(stacks):
+        old, new = had.get(stack, frozenset()), has.get(stack, frozenset())
+        if old != new:
+            yield StackVersions(stack, tuple(sorted_versions(old)), tuple(sorted_versions(new)), verdict_of(old, new))
 
 
 def class_of(

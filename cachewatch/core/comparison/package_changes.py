@@ -24,10 +24,10 @@ from cachewatch.core.comparison.matching_and_verdicts import (
     class_of,
     count_specs,
     judge_places,
+    judge_versions,
     kinds_of,
     matched_across,
     place_changes,
-    verdict_of,
 )
 from cachewatch.core.filters_and_default_kinds import Selection
 from cachewatch.core.model import (
@@ -48,15 +48,13 @@ from cachewatch.core.model import (
     SpecMatch,
     Specs,
     StackChange,
-    StackVersions,
     Status,
     Verdict,
     facts_of,
     places_in,
     places_of,
-    versions_by_stack,
 )
-from cachewatch.core.versions_spellings_targets import NO_COMPILER, newest, sorted_versions
+from cachewatch.core.versions_spellings_targets import NO_COMPILER, newest
 
 # DeepDiff imports these where they are installed, which takes half a second; it needs them for their own types only.
 _FRAMES = [name for name in ("numpy", "pandas", "polars") if name not in sys.modules]
@@ -177,19 +175,6 @@ def _leaves(path: list[str], value: Any) -> Iterator[tuple[list[str], int]]:
             yield from _leaves([*path, key], inner)
     else:
         yield path, value
-
-
-def judge_versions(
-    stacks: set[str], before: Iterable[Signature], after: Iterable[Signature]
-) -> Iterator[StackVersions]:
-    """Yield the changed versions of each stack with a verdict; a package can rise in one stack and fall in another."""
-    if not stacks:
-        return
-    had, has = versions_by_stack(before), versions_by_stack(after)
-    for stack in sorted(stacks):
-        old, new = had.get(stack, frozenset()), has.get(stack, frozenset())
-        if old != new:
-            yield StackVersions(stack, tuple(sorted_versions(old)), tuple(sorted_versions(new)), verdict_of(old, new))
 
 
 class Pair(Struct, frozen=True):
