@@ -35,6 +35,7 @@ from cachewatch.core.model import (
     StackVersions,
     Status,
     Verdict,
+    kind_of_fact,
     versions_by_stack,
 )
 from cachewatch.core.statement_kinds import STATEMENT_OF
@@ -390,32 +391,24 @@ def kinds_of(change: PackageChange) -> frozenset[Kind]:
     An added or removed package has versions that are added or removed, but no other compilers, systems, targets or
     variants than before.
     """
-    status, facts, counts = change.status, change.facts, change.counts
     matched = {match.kind for match in change.matches}
+    kinds = {Kind.COMPILER if kind is MatchKind.RECOMPILED else Kind(kind) for kind in matched}
+    for name, delta in change.facts.items():
+        if change.status is Status.CHANGED or name in ("versions", "stacks"):
+            for is_added, values in ((False, delta.removed), (True, delta.added)):
+                kinds |= {kind_of_fact(name, is_added=is_added)} if values else set()
     # The specs that other stacks build now, each before and after.
     moves = [(match.before, match.after) for match in change.matches if match.kind is MatchKind.MOVED]
     moves += [(kept.before, kept.after) for kept in change.restacked]
-    has_both = status is Status.CHANGED
     claims = {
-        Kind.PACKAGE_ADDED: status is Status.ADDED,
-        Kind.PACKAGE_REMOVED: status is Status.REMOVED,
+        Kind.PACKAGE_ADDED: change.status is Status.ADDED,
+        Kind.PACKAGE_REMOVED: change.status is Status.REMOVED,
         Kind.UNREFERENCED: change.newly_unreferenced,
-        Kind.VERSION_ADDED: facts["versions"].added,
-        Kind.VERSION_REMOVED: facts["versions"].removed,
-        Kind.UPGRADED: MatchKind.UPGRADED in matched,
-        Kind.DOWNGRADED: MatchKind.DOWNGRADED in matched,
-        Kind.STACK_ADDED: facts["stacks"].added or any(set(a.stacks) - set(b.stacks) for b, a in moves),
-        Kind.STACK_REMOVED: facts["stacks"].removed or any(set(b.stacks) - set(a.stacks) for b, a in moves),
-        Kind.COMPILER: has_both and (MatchKind.RECOMPILED in matched or facts["compilers"]),
-        Kind.OS: has_both and (facts["oses"] or facts["platforms"]),
-        Kind.TARGET: has_both and facts["targets"],
-        Kind.VARIANT: has_both and facts["variants"],
-        Kind.RECONFIGURED: MatchKind.RECONFIGURED in matched,
-        Kind.MOVED: MatchKind.MOVED in matched,
-        Kind.SPEC_ADDED: counts.new,
-        Kind.SPEC_REMOVED: counts.gone,
-        Kind.REBUILT: MatchKind.REBUILT in matched,
+        Kind.STACK_ADDED: any(set(after.stacks) - set(before.stacks) for before, after in moves),
+        Kind.STACK_REMOVED: any(set(before.stacks) - set(after.stacks) for before, after in moves),
+        Kind.SPEC_ADDED: change.counts.new,
+        Kind.SPEC_REMOVED: change.counts.gone,
     }
-    kinds = {kind for kind, holds in claims.items() if holds}
+    kinds |= {kind for kind, holds in claims.items() if holds}
     of_machines = [loss_kinds(lost.loss) | {Kind.MACHINE_LOST} for lost in change.machines_lost]
     return frozenset(kinds.union(*(place.kinds for place in change.places), *of_machines))
