@@ -397,18 +397,22 @@ def kinds_of(change: PackageChange) -> frozenset[Kind]:
         if change.status is Status.CHANGED or name in ("versions", "stacks"):
             for is_added, values in ((False, delta.removed), (True, delta.added)):
                 kinds |= {kind_of_fact(name, is_added=is_added)} if values else set()
-    # The specs that other stacks build now, each before and after.
-    moves = [(match.before, match.after) for match in change.matches if match.kind is MatchKind.MOVED]
-    moves += [(kept.before, kept.after) for kept in change.restacked]
+    moves: list[SpecMatch | StackChange] = [match for match in change.matches if match.kind is MatchKind.MOVED]
+    for moved in (*moves, *change.restacked):
+        kinds |= kinds_of_stacks(moved.before, moved.after)
     claims = {
         Kind.PACKAGE_ADDED: change.status is Status.ADDED,
         Kind.PACKAGE_REMOVED: change.status is Status.REMOVED,
         Kind.UNREFERENCED: change.newly_unreferenced,
-        Kind.STACK_ADDED: any(set(after.stacks) - set(before.stacks) for before, after in moves),
-        Kind.STACK_REMOVED: any(set(before.stacks) - set(after.stacks) for before, after in moves),
         Kind.SPEC_ADDED: change.counts.new,
         Kind.SPEC_REMOVED: change.counts.gone,
     }
     kinds |= {kind for kind, holds in claims.items() if holds}
     of_machines = [loss_kinds(lost.loss) | {Kind.MACHINE_LOST} for lost in change.machines_lost]
     return frozenset(kinds.union(*(place.kinds for place in change.places), *of_machines))
+
+
+def kinds_of_stacks(before: Signature, after: Signature) -> set[Kind]:
+    """Return whether specs left stacks or joined some, as kinds of change."""
+    gained, lost = set(after.stacks).difference(before.stacks), set(before.stacks).difference(after.stacks)
+    return {kind for kind, stacks in ((Kind.STACK_ADDED, gained), (Kind.STACK_REMOVED, lost)) if stacks}

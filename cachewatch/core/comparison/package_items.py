@@ -12,6 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cachewatch.core.comparison.compiler_and_target_migrations import PackageValues, held_by, values_of
+from cachewatch.core.comparison.matching_and_verdicts import kinds_of_stacks
 from cachewatch.core.filters_and_default_kinds import Selection
 from cachewatch.core.model import (
     REGRADED,
@@ -142,7 +143,7 @@ class _ItemsReader:
             story = Story(kind=kind, before=old, after=_unlike(after, before), remaining=stays)
         elif kind is StatementKind.MOVED:
             story = Story(kind=kind, before=before.versions)
-            kinds |= _kinds_of_stacks(before, after)
+            kinds |= kinds_of_stacks(before, after)
         elif not (before.stacks or after.stacks):  # no stack has either version
             story = Story(kind=StatementKind.PRUNED, before=before.versions)
         else:
@@ -198,7 +199,7 @@ class _ItemsReader:
             kept.after,
             Counts(kept=1, entered=int(kept.entered), left=int(kept.left), unbuilt=int(is_unreferenced)),
             Story(kind=kind, before=kept.before.versions, remaining=self._still_built(kept.after)),
-            _kinds_of_stacks(kept.before, kept.after) | ({Kind.UNREFERENCED} if is_unreferenced else set()),
+            kinds_of_stacks(kept.before, kept.after) | ({Kind.UNREFERENCED} if is_unreferenced else set()),
             is_again=is_unreferenced and kept.before in self._change.added_hashes.counts,
         )
 
@@ -488,11 +489,6 @@ def _target_of(gained: PlaceChange, lost: PlaceChange) -> str:
     """Return the target of a gained place, with its systems if the lost one had none of these: `zen4 (rhel9)`."""
     systems = ", ".join(_systems_beside(gained, {machine.os for machine in lost.machines}))
     return f"{gained.target} ({systems})" if systems else gained.target
-
-
-def _kinds_of_stacks(before: Signature, after: Signature) -> set[Kind]:
-    gained, lost = set(after.stacks).difference(before.stacks), set(before.stacks).difference(after.stacks)
-    return {kind for kind, stacks in ((Kind.STACK_ADDED, gained), (Kind.STACK_REMOVED, lost)) if stacks}
 
 
 def _built_for(signature: Signature | None) -> Hashable:
