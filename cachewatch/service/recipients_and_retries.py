@@ -139,7 +139,8 @@ def is_given_up(connection: Connection, context: Context, delivery: Delivery) ->
     It needs several attempts over a day, or over its whole time if that is shorter.
     """
     now, lasting = context.clock(), retried_for(context.config, delivery.channel)
-    first = deliveries.first_deferral(connection, delivery.id)
+    history = deliveries.history(connection, delivery.id)
+    first = next((at for at, event, _ in history if event == DeliveryState.DEFERRED), None)
     if first is None or delivery.attempts < _LEAST_ATTEMPTS:
         return False
     # An end that is further ahead than possible was stored by a wrong clock.
@@ -158,8 +159,7 @@ def note_refusal(connection: Connection, context: Context, delivery: Delivery, r
     name, target, now = delivery.channel, delivery.target, context.clock()
     if deliveries.is_suppressed(connection, name, target):
         return True
-    accepted = deliveries.last_accepted(connection, name, target)
-    refusals = [at for at in deliveries.refusals(connection, name, target) if accepted is None or at > accepted]
+    refusals = deliveries.refusals(connection, name, target)
     is_lasting = len(refusals) >= _REFUSALS and now - min(refusals) >= _REFUSING_FOR
     if not is_lasting or is_operator(context.config, name, target):
         return False
@@ -192,9 +192,10 @@ def try_again(connection: Connection, context: Context) -> None:
         if is_operator(context.config, each.channel, each.target):
             restore(connection, context, each.channel, each.target)
             continue
-        kept = deliveries.find(connection, states=(DeliveryState.SUPPRESSED,), channel=each.channel, target=each.target)
-        last = deliveries.last_attempt(connection, each.channel, each.target) or each.since
-        is_under_way = deliveries.has_any(connection, each.channel, each.target)
+        all_of_it = deliveries.find(connection, channel=each.channel, target=each.target)
+        kept = [one for one in all_of_it if one.state is DeliveryState.SUPPRESSED]
+        is_under_way = any(one.state in deliveries.OPEN for one in all_of_it)
+        last = max((one.settled_at for one in all_of_it if one.settled_at is not None), default=each.since)
         if kept and not is_under_way and abs(now - last) >= _RETRIED_AFTER:
             _send(connection, context, kept[-1], "tried again after a week")
 

@@ -1,11 +1,10 @@
 """Deliveries: stored together with their digest, claimed one by one for sending, and settled with the result.
 
-Content that several messages share is stored once. A delivery stores a part of its own, its `payload`, and may refer to
-a row of `bodies` with the rest: for a mail, that is everything after the headers, for other messages all of it.
+Content that several messages share is stored once. A delivery stores a part of its own, its `payload`, and refers to a
+row of `bodies` with the rest: for a mail, that is everything after the headers, for other messages all of it.
 """
 
 import zlib
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -18,7 +17,6 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Row,
-    Select,
     bindparam,
     delete,
     exists,
@@ -54,54 +52,37 @@ def _checksum(message: Message) -> bytes:
     return checksum_of((*(part.encode(errors="surrogatepass") for part in parts), message.payload))
 
 
-def _columns(message: Message, own: bytes | None = None, body: bytes | None = None) -> Columns:
-    """Return the columns for a message: all its bytes, or its `own` bytes and the checksum `body` of the rest."""
-    return {
-        "content_type": message.content_type,
-        "message_id": message.message_id,
-        "payload": zlib.compress(message.payload if own is None else own),
-        "body": body,
-        "checksum": _checksum(message),
-    }
-
-
 def share(connection: Connection, messages: Sequence[Message]) -> list[Columns]:
-    """Store the content that several messages share; return the columns of the delivery for each message."""
-    # Where the content begins that others may share: in a mail after the headers.
-    places = [
-        max(message.payload.find(b"\n\n"), message.payload.find(b"\n\r\n")) if message.content_type == _MAIL else 0
-        for message in messages
-    ]
-    # Views: copies of all bodies would take as much memory as the messages themselves.
-    bodies_of = [memoryview(message.payload)[place:] for message, place in zip(messages, places, strict=True)]
-    checksums = [checksum_of([body]) for body in bodies_of]
-    counts = Counter(checksums)
-    shared = {
-        checksum: body for checksum, body in zip(checksums, bodies_of, strict=True) if counts[checksum] > 1 and body
-    }
-    for checksum, body in shared.items():
-        # A row that exists is overwritten, because it may be damaged.
-        put(connection, bodies, {"checksum": checksum}, {"content": zlib.compress(body)})
-    return [
-        _columns(message, message.payload[:place], checksum) if checksum in shared else _columns(message)
-        for message, place, checksum in zip(messages, places, checksums, strict=True)
-    ]
+    """Store the content of messages, once if they share it; return the columns of the delivery for each message."""
+    stored: set[bytes] = set()
+    columns = []
+    for message in messages:
+        # Where the content begins that others may share: in a mail after the headers.
+        is_mail, payload = message.content_type == _MAIL, message.payload
+        place = max(payload.find(b"\n\n"), payload.find(b"\n\r\n")) if is_mail else 0
+        # A view: copies of all bodies would take as much memory as the messages themselves.
+        body = memoryview(payload)[place:]
+        checksum = checksum_of([body])
+        if checksum not in stored:
+            stored.add(checksum)
+            # A row that exists is overwritten, because it may be damaged.
+            put(connection, bodies, {"checksum": checksum}, {"content": zlib.compress(body)})
+        own = {"payload": zlib.compress(payload[:place]), "body": checksum, "checksum": _checksum(message)}
+        columns.append({"content_type": message.content_type, "message_id": message.message_id, **own})
+    return columns
 
 
-def _whole_deliveries() -> Select[Any]:
-    """Return the query for deliveries together with their shared content."""
-    return select(deliveries, bodies.c.content).outerjoin(bodies, bodies.c.checksum == deliveries.c.body)
+# Deliveries together with their shared content.
+_WHOLE = select(deliveries, bodies.c.content).outerjoin(bodies, bodies.c.checksum == deliveries.c.body)
 
 
 def _message_of(row: Row[Any]) -> Message:
-    """Return the message in a row of `_whole_deliveries`; it is empty if its bytes were deleted.
+    """Return the message in a row of `_WHOLE`; it is empty if its bytes were deleted.
 
     Raises DamagedRow if the bytes do not have the stored checksum.
     """
     try:
-        payload = zlib.decompress(row.payload) if row.payload else b""
-        if row.payload and row.body is not None:
-            payload += zlib.decompress(row.content or b"")
+        payload = zlib.decompress(row.payload) + zlib.decompress(row.content or b"") if row.payload else b""
     except (zlib.error, TypeError) as error:
         raise DamagedRow(f"delivery {row.id}: its stored bytes are damaged ({error})") from error
     message = Message(
@@ -208,18 +189,13 @@ def claim(connection: Connection, channel: str, now: datetime, owner: str) -> De
     Deliveries to one target are sent in the order of their digests: one that waits delays those after it.
     """
     is_next = is_open(), deliveries.c.state != DeliveryState.SENDING, _is_due(now), ~_waits_behind_another()
-    query = (
-        select(deliveries.c.id, deliveries.c.attempts)
-        .where(deliveries.c.channel == channel, *is_next)
-        .order_by(deliveries.c.id)
-        .limit(1)
-    )
-    row = connection.execute(query).one_or_none()
-    if row is None:
+    query = select(deliveries.c.id).where(deliveries.c.channel == channel, *is_next).order_by(deliveries.c.id).limit(1)
+    number = connection.execute(query).scalar()
+    if number is None:
         return None
-    values = {"state": DeliveryState.SENDING, "attempts": row.attempts + 1, "claimed_by": owner, "due": now}
-    connection.execute(update(deliveries).filter_by(id=row.id).values(**values))
-    return delivery(connection, row.id)
+    values = {"attempts": deliveries.c.attempts + 1, "claimed_by": owner, "due": now}
+    connection.execute(update(deliveries).filter_by(id=number).values(state=DeliveryState.SENDING, **values))
+    return delivery(connection, number)
 
 
 def settle(
@@ -290,11 +266,6 @@ def requeue(connection: Connection, number: int, due: datetime, now: datetime) -
     note(connection, number, "interrupted", "it may have arrived: the sender ended before the reply", now)
 
 
-def all_open(connection: Connection) -> list[Delivery]:
-    """Return all unfinished deliveries."""
-    return [_delivery(row) for row in connection.execute(select(*_ABOUT).where(is_open()))]
-
-
 def is_open() -> ColumnElement[bool]:
     """Return the SQL condition that a delivery is unfinished, in the form that the partial index needs."""
     return deliveries.c.state.in_(_OPEN)
@@ -333,20 +304,14 @@ def delivery(connection: Connection, number: int) -> Delivery | None:
 
 def message(connection: Connection, number: int) -> Message:
     """Return the message of a delivery; empty if its bytes were deleted. Raises DamagedRow for damaged ones."""
-    query = _whole_deliveries().where(deliveries.c.id == number)
-    return _message_of(connection.execute(query).one())
+    return _message_of(connection.execute(_WHOLE.where(deliveries.c.id == number)).one())
 
 
 def sent_history(connection: Connection, channel: str, target: str, most: int) -> Sequence[Message]:
     """Return up to `most` messages that were sent to `target`, newest first, without damaged ones."""
-    query = (
-        _whole_deliveries()
-        .where(deliveries.c.channel == channel, deliveries.c.target == target, deliveries.c.state == DeliveryState.SENT)
-        .order_by(deliveries.c.id.desc())
-        .limit(most)
-    )
+    was_sent_there = deliveries.c.channel == channel, deliveries.c.target == target, deliveries.c.state == "sent"
     messages = []
-    for row in connection.execute(query).all():
+    for row in connection.execute(_WHOLE.where(*was_sent_there).order_by(deliveries.c.id.desc()).limit(most)).all():
         with suppress(DamagedRow):
             messages.append(_message_of(row))
     return messages
@@ -360,7 +325,8 @@ def history(connection: Connection, number: int) -> list[tuple[datetime, str, st
 
 def replace_message(connection: Connection, number: int, new: Message) -> None:
     """Replace the bytes of a message, which was refused as too large."""
-    connection.execute(update(deliveries).filter_by(id=number).values(**_columns(new)))
+    (columns,) = share(connection, [new])
+    connection.execute(update(deliveries).filter_by(id=number).values(**columns))
 
 
 def delete_payloads(connection: Connection, before: datetime, *, kept_channels: Collection[str]) -> int:
@@ -399,18 +365,6 @@ def oldest_open(connection: Connection) -> dict[str, datetime]:
     """Return the creation time of the oldest unfinished delivery of each channel."""
     query = select(deliveries.c.channel, func.min(deliveries.c.created)).where(is_open()).group_by(deliveries.c.channel)
     return dict(connection.execute(query).all())
-
-
-def has_any(connection: Connection, channel: str, target: str, states: Collection[DeliveryState] = OPEN) -> bool:
-    """Tell whether there is a delivery to a target in one of these states; by default, an unfinished one."""
-    query = select(deliveries.c.id).filter_by(channel=channel, target=target).where(deliveries.c.state.in_(states))
-    return connection.execute(query.limit(1)).first() is not None
-
-
-def first_deferral(connection: Connection, number: int) -> datetime | None:
-    """Return when a delivery was first deferred by a working channel; None if it never was."""
-    query = select(func.min(attempts.c.at)).filter_by(delivery=number, event=DeliveryState.DEFERRED)
-    return connection.execute(query).scalar()
 
 
 def _is_due(now: datetime) -> ColumnElement[bool]:
@@ -452,7 +406,7 @@ def is_suppressed(connection: Connection, channel: str, target: str) -> bool:
 def all_suppressed(connection: Connection) -> list[Suppressed]:
     """Return all suppressed addresses."""
     rows = connection.execute(select(suppressed).order_by(suppressed.c.channel, suppressed.c.target))
-    return [Suppressed(row.channel, row.target, row.since, row.said) for row in rows]
+    return [read_row(Suppressed, row) for row in rows]
 
 
 def suppress_address(connection: Connection, channel: str, target: str, said: str, now: datetime) -> None:
@@ -472,28 +426,15 @@ def count_suppressed(connection: Connection, since: datetime) -> int:
     return int(connection.execute(query).scalar_one())
 
 
-def last_accepted(connection: Connection, channel: str, target: str) -> datetime | None:
-    """Return when an address last accepted a digest; None if it never did."""
-    query = select(func.max(deliveries.c.settled_at)).filter_by(channel=channel, target=target, state="sent")
-    return connection.execute(query).scalar()
-
-
 def refusals(connection: Connection, channel: str, target: str) -> list[datetime]:
-    """Return the times at which an address refused digests; for each digest the last."""
+    """Return when an address refused digests since it last accepted one; for each digest the last time."""
+    of_target = deliveries.c.channel == channel, deliveries.c.target == target
+    accepted = select(func.max(deliveries.c.settled_at)).where(*of_target, deliveries.c.state == DeliveryState.SENT)
+    last_accepted = connection.execute(accepted).scalar()
     query = (
         select(func.max(attempts.c.at))
         .join(deliveries, deliveries.c.id == attempts.c.delivery)
-        .where(deliveries.c.channel == channel, deliveries.c.target == target, attempts.c.event == REFUSED)
+        .where(*of_target, attempts.c.event == REFUSED)
         .group_by(deliveries.c.digest)
     )
-    return list(connection.execute(query).scalars())
-
-
-def last_attempt(connection: Connection, channel: str, target: str) -> datetime | None:
-    """Return the time of the last event in the deliveries to an address; None if there is none."""
-    query = (
-        select(func.max(attempts.c.at))
-        .join(deliveries, deliveries.c.id == attempts.c.delivery)
-        .where(deliveries.c.channel == channel, deliveries.c.target == target)
-    )
-    return connection.execute(query).scalar()
+    return [at for at in connection.execute(query).scalars() if last_accepted is None or at > last_accepted]
