@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import (
     Batch,
@@ -53,14 +51,13 @@ from cachewatch.documents.parsing_and_diagnostics import (
     Problems,
     Read,
     about_content,
-    about_pair,
     is_readable,
     parse_pair,
     parse_side,
     read,
 )
 from cachewatch.documents.records import KnownRecords
-from cachewatch.errors import OutOfTime, WorkerEnded, WorkFailed
+from cachewatch.errors import WorkFailed
 from cachewatch.runtime.worker import INLINE, Isolation, in_processes
 
 # Below this many bytes a second process costs more than it gains.
@@ -71,10 +68,6 @@ _BATCH_BYTES = 4 * 2**20
 Progress = Callable[[int], None]
 
 
-# The results of a run of documents: batches, or the failure for a package that no process could compare.
-Compared = Iterable[tuple[Sequence[Read], Batch | WorkFailed]]
-
-
 def changesets(
     comparison: Comparison,
     selection: Selection,
@@ -82,52 +75,39 @@ def changesets(
     *,
     jobs: int = 1,
     progress: Progress = lambda _: None,
-    isolation: Isolation | None = None,
 ) -> Iterator[Changeset]:
     """Compare all pairs of tags in `comparison`, one after the other, and yield a changeset for each.
 
     `make_collector` creates a collector of the output format; `progress` is called with the number of compared bytes.
-    With `isolation`, everything is compared there, and all arguments must be picklable.
     """
     for pair in comparison.pairs:
         others = frozenset(other.package for other in pair.difference.others)
         work = partial(_compare_batch, selection, make_collector, tag_names.is_mutable(pair.after.tag), others)
         enough = jobs if pair.difference.size >= _WORTH_TWO_PROCESSES else 1
-        make_work = partial(_make_work, work, comparison.readers, isolation, is_forked=enough > 1)
-        refuse = partial(refused, partial(work, ()), others, isolation or INLINE)
+        make_work = partial(_make_work, work, comparison.readers, is_forked=enough > 1)
         yield Changeset(
             pair.before,
             pair.after,
-            _batches(pair.difference.all_documents, make_work, enough, progress, refuse),
-            partial(conclude, ComparedPair(comparison, pair, isolation or INLINE, selection)),
+            _batches(pair.difference.all_documents, make_work, enough, progress),
+            partial(conclude, ComparedPair(comparison, pair, INLINE, selection)),
         )
 
 
 def _make_work(
-    work: Callable[[Iterable[Read]], Batch], readers: Readers, isolation: Isolation | None, *, is_forked: bool
-) -> Callable[[Documents], Compared]:
-    """Return a function that reads documents in this process, and compares them here or in isolation.
-
-    If it `is_forked`, the source is opened anew.
-    """
-    if isolation is not None:
-        return lambda documents: isolation.each(work, read(documents, readers), about_pair)
+    work: Callable[[Iterable[Read]], Batch], readers: Readers, *, is_forked: bool
+) -> Callable[[Documents], Batch]:
+    """Return a function that reads and compares documents; if it `is_forked`, it opens the source anew."""
     own = readers.reopened() if is_forked else readers
-    return lambda documents: (((), work(read(documents, own))),)
+    return lambda documents: work(read(documents, own))
 
 
 def _batches(
-    documents: Documents,
-    make_work: Callable[[], Callable[[Documents], Compared]],
-    jobs: int,
-    progress: Progress,
-    refuse: Callable[[Read, WorkFailed], Batch],
+    documents: Documents, make_work: Callable[[], Callable[[Documents], Batch]], jobs: int, progress: Progress
 ) -> Iterator[Batch]:
     runs = list(_runs(documents))
-    for run, compared in zip(runs, in_processes(make_work, runs, jobs), strict=True):
+    for run, batch in zip(runs, in_processes(make_work, runs, jobs), strict=True):
         progress(sum(document.size for document in run))
-        for pairs, found in compared:
-            yield refuse(pairs[0], found) if isinstance(found, WorkFailed) else found
+        yield batch
 
 
 def _compare_batch(
@@ -216,46 +196,6 @@ def count_chosen(
     if selection.wants(part.kinds):
         tally.add(part)
         collector.add(part)
-
-
-def refused(
-    nothing: Callable[[], Batch], others: frozenset[str], isolation: Isolation, contents: Read, failure: WorkFailed
-) -> Batch:
-    """Return `nothing` with the faults of a package that no process could compare.
-
-    Each of its documents is read alone, to find out which of them are unreadable.
-    """
-    pair, old_content, new_content = contents
-    before = after = None
-    if not isinstance(failure, OutOfTime):
-        before = _examined(pair.before, old_content, isolation)
-        after = _examined(pair.after, new_content, isolation)
-    is_by_later = isinstance(failure, WorkerEnded) and not isinstance(before, Diagnostic)
-    if not isinstance(before, Diagnostic) and not isinstance(after, Diagnostic):
-        # Each can be read, but they cannot be compared, or not now.
-        later = pair.after or pair.before
-        assert later is not None
-        diagnostic = Diagnostic(later.path, DiagnosticKind.UNREADABLE, str(failure))
-        before, after = (before, diagnostic) if pair.after else (diagnostic, None)
-    problems = Problems(others)
-    problems.note(pair.package, before, after)
-    blob = pair.after.name if pair.after and (is_by_later or pair.after.name in isolation.refused) else None
-    unreadable = tuple(replace(each, blob=blob) for each in problems.unreadable)
-    batch = nothing()
-    batch.tally.seen.half_read |= problems.half_read
-    return replace(batch, diagnostics=problems.diagnostics, unreadable=unreadable)
-
-
-def _examined(blob: Blob | None, content: Content | None, isolation: Isolation) -> Document | Diagnostic | None:
-    if blob is None:
-        return None
-    ((_, found),) = isolation.each(_parse_alone, [(blob, content)], about_content)
-    return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, str(found)) if isinstance(found, WorkFailed) else found
-
-
-def _parse_alone(sides: Sequence[tuple[Blob, Content | None]]) -> Document | Diagnostic | None:
-    ((blob, content),) = sides
-    return parse_side(blob, content, KnownRecords())
 
 
 def _runs(documents: Documents) -> Iterator[Documents]:

@@ -54,8 +54,7 @@ def compared(folder: Path, selection: Selection) -> Comparison:
     )
 
 
-def digest_of(changeset: Changeset | None) -> TagDigest:
-    assert changeset is not None
+def digest_of(changeset: Changeset) -> TagDigest:
     return read_tag_digest(changeset, wants=everything)
 
 

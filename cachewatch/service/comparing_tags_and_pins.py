@@ -6,7 +6,7 @@ change, and whether the pinned snapshot will soon be deleted.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import closing, nullcontext
 from functools import partial
 from itertools import count
@@ -30,7 +30,7 @@ from cachewatch.core.advice.environment_coverage import (
 from cachewatch.core.advice.urgency_and_levels import CAN_BE_URGENT
 from cachewatch.core.advice.verbs_and_reasons import Alternative, Because, Home, Pinned
 from cachewatch.core.advice.waits_and_reminders import Fact, SeenPin
-from cachewatch.core.changesets import Changeset, Comparison, TagPair
+from cachewatch.core.changesets import Comparison, TagPair
 from cachewatch.core.filters_and_default_kinds import ALWAYS_REPORTED, Globs, Selection
 from cachewatch.core.model import Kind
 from cachewatch.core.statement_kinds import Statement, StatementKind
@@ -46,7 +46,7 @@ from cachewatch.report.digest_and_message_values import TagDigest
 from cachewatch.report.digests.data_for_templates import DigestCollector, read_tag_digest
 from cachewatch.report.json_and_csv import MOST_CSV
 from cachewatch.runtime.worker import Isolation
-from cachewatch.service.comparison_cache import Comparisons, what_is_asked
+from cachewatch.service.comparison_cache import Comparisons
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.missing_and_returned import Steps, all_statements, tag_added, with_statements
 from cachewatch.service.streams_and_silences import PendingRanges, Silencing, Stream, StreamState, selection_of
@@ -126,14 +126,13 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         channels = (self.context.config.channels[name] for name in self.stream.channels)
         has_table = any(isinstance(channel, MailConfig) and channel.attach is not None for channel in channels)
         room = MOST_CSV if has_table else None
-        # Compared with other versions of some documents, the result cannot be shared with other streams.
-        compare = self.comparisons.compared_alone if bases or restored else self.comparisons.changeset
         pairs = tuple(replace(pair, is_new_tag=pair.is_new_tag or is_new) for pair in comparison.pairs)
         for pair in pairs:
             single = replace(comparison, pairs=(pair,))
             if steps is not None and pair.before.tag == pair.after.tag:
                 single = self._judged_by_steps(single, steps)
-            news.append(self._tag_news(single, selection, room, compare))
+            based_on = frozenset(bases.get(pair.after.tag or "", {}).items())
+            news.append(self._tag_news(single, selection, room, based_on))
             table = news[-1].tag.table
             # If a table was too large, the others are left out, too: all are sent, or none.
             room = room - len(table.content) if room is not None and table.is_complete else None
@@ -161,9 +160,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
                 trees=self.comparisons.trees(self.source.name),
             )
             make_collector = partial(DigestCollector, _wants_nothing, has_table=False)
-            changeset = self.comparisons.changeset(
-                self.source.name, comparison, Selection(), make_collector, self.context.go_on
-            )
+            changeset = self.comparisons.compared(self.source.name).changeset(comparison, Selection(), make_collector)
             list(changeset.collected())
         except SourceError:
             return False  # the revisions between are not in this clone
@@ -196,33 +193,38 @@ class OpenSource(Struct, frozen=True, kw_only=True):
                 for each, pair in zip(news, pairs, strict=True)
             )
 
-    def _tag_news(
-        self, comparison: Comparison, selection: Selection, room: int | None, compare: Callable[..., Changeset]
-    ) -> TagNews:
-        """Compare one tag without silenced changes; `room` limits the table of changes in bytes, None omits it."""
-        find = partial(self._news, comparison, selection, room, compare)
-        if room is None and compare == self.comparisons.changeset:
-            day = self.context.today()
-            name = self.source.name, day, what_is_asked(comparison, selection)
-            news: TagNews = self.comparisons.remembered.recall(name, find)
-        else:
-            news = find()
+    def _tag_news(self, comparison: Comparison, selection: Selection, room: int | None, based_on: Hashable) -> TagNews:
+        """Compare one tag without silenced changes; `room` limits the table of changes in bytes, None omits it.
+
+        `based_on` are the revisions of earlier documents that are not those of the earlier tag.
+        """
+        (pair,) = comparison.pairs
+        find = partial(self._news, comparison, selection, room, based_on)
+        # The packages that patterns chose, not the patterns, so that subscriptions can share the news.
+        asked = room is None and (
+            (self.source.name, self.context.today(), based_on, pair.before, pair.after),
+            (comparison.revisions_between, comparison.diagnostics),
+            tuple([document.package for document in pair.difference.documents]),
+            (len(pair.difference.others), pair.difference.count_unchanged()),
+            (pair.difference.diagnostics, pair.difference.unreadable),
+            (selection.of_specs, selection.kinds.patterns),
+        )
+        news: TagNews = self.comparisons.remembered.recall(asked, find) if asked else find()
         # Events of whole tags concern the stream, whichever packages they happen to.
         is_open = selection.packages.is_open and selection.takes_all_specs and self.environment is None
         if news.suspicion or is_open or self.stream.changes <= _OF_WHOLE_TAGS:
             return news
         return replace(news, tag=without_suspicion(news.tag))
 
-    def _news(
-        self, comparison: Comparison, selection: Selection, room: int | None, compare: Callable[..., Changeset]
-    ) -> TagNews:
+    def _news(self, comparison: Comparison, selection: Selection, room: int | None, based_on: Hashable) -> TagNews:
         hidden = Counter[str]()
         (pair,) = comparison.pairs
         name = pair.after.tag or pair.before.tag or ""
         silencing = self.silencing(name)
         # Each batch has a collector of its own.
         make_collector = partial(silencing.body, partial(DigestCollector, has_table=room is not None))
-        changeset = compare(self.source.name, comparison, selection, make_collector, self.context.go_on)
+        tags = self.comparisons.compared(self.source.name)
+        changeset = tags.changeset(comparison, selection, make_collector, based_on)
         reported = silencing.reported(changeset, hidden)
         tag = read_tag_digest(
             reported, source=self.source.name, wants=silencing.wants, wants_line=silencing.wants_line, room=room

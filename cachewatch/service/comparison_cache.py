@@ -11,38 +11,38 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from secrets import token_hex
 from shutil import rmtree
+from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.comparison_flow import (
-    ComparedPair,
-    changesets,
-    choose_specs,
-    compare_contents,
-    conclude,
-    count_chosen,
-    judge_tag,
-    refused,
-)
+from cachewatch.comparison_flow import ComparedPair, choose_specs, compare_contents, conclude, count_chosen, judge_tag
 from cachewatch.core import names_and_layouts as tag_names
-from cachewatch.core.changesets import Batch, Changeset, Collector, Comparison, DocumentPair, TagPair, Tally
+from cachewatch.core.changesets import (
+    Batch,
+    Blob,
+    Changeset,
+    Collector,
+    Comparison,
+    Content,
+    DocumentPair,
+    TagPair,
+    Tally,
+)
 from cachewatch.core.comparison.stacks_prunes_suspicion import Judgement, Observation
 from cachewatch.core.filters_and_default_kinds import Selection
-from cachewatch.core.model import Diagnostic, DiagnosticKind, PackageChange, Side, Unreadable
+from cachewatch.core.model import Diagnostic, DiagnosticKind, Document, PackageChange, Unreadable
 from cachewatch.core.statement_kinds import Items
-from cachewatch.documents.parsing_and_diagnostics import Problems, Read, about_pair, read
-from cachewatch.errors import WorkerEnded, WorkFailed
+from cachewatch.documents.parsing_and_diagnostics import Problems, Read, about_content, about_pair, parse_side, read
+from cachewatch.documents.records import KnownRecords
+from cachewatch.errors import OutOfTime, SourceError, WorkerEnded, WorkFailed
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.tags_and_documents import CompareTrees
 from cachewatch.git.trees import compare_trees
 from cachewatch.runtime.worker import INLINE, Isolation, Piece
 
-# In bytes; a tag that does not fit into the file is compared again for each stream.
-MOST_ON_DISK = 512 * 2**20
 # Bytes of the file that are also kept decoded in memory, where they take about four times as much.
 _MOST_IN_MEMORY = 8 * 2**20
 # For as many packages, the results of comparing trees are kept, a hundred bytes each.
@@ -66,7 +66,6 @@ class KeptBatch(Struct, frozen=True):
     seen: Observation
     diagnostics: tuple[tuple[str, Diagnostic], ...]  # with the packages that they are about
     unreadable: tuple[Unreadable, ...]
-    is_complete: bool = True  # whether there was room in the file for all packages
 
 
 def about_kept(kept: KeptPackage) -> Piece:
@@ -79,7 +78,7 @@ def about_kept(kept: KeptPackage) -> Piece:
 def compare_and_keep(file: Path, is_pruned: bool, contents: Sequence[Read]) -> KeptBatch:
     """Compare the documents of some packages, and append each result to `file`.
 
-    `is_pruned` means that specs which no stack builds are pruned from the tag.
+    `is_pruned` means that specs which no stack builds are pruned from the tag. Raises SourceError on a full disk.
     """
     tally, problems = Tally(), Problems(frozenset())
     pairs = {pair.package: pair for pair, *_ in contents}
@@ -87,10 +86,9 @@ def compare_and_keep(file: Path, is_pruned: bool, contents: Sequence[Read]) -> K
     try:
         with file.open("ab") as end:
             packages = tuple(_keep(end, file, pairs[change.package], (change, items)) for change, items in changes)
-            is_complete = end.tell() <= MOST_ON_DISK
-    except OSError:
-        packages, is_complete = (), False  # a full disk: slower, and nothing is lost
-    return KeptBatch(packages, tally.seen, tuple(problems.by_package), tuple(problems.unreadable), is_complete)
+    except OSError as error:
+        raise SourceError(f"{file}: {error.strerror}; what is compared is written there until the pass ends") from error
+    return KeptBatch(packages, tally.seen, tuple(problems.by_package), tuple(problems.unreadable))
 
 
 def select_kept(
@@ -179,58 +177,75 @@ class Memory:
 _MEMORY = Memory(_MOST_IN_MEMORY, _MOST_IN_MEMORY)
 
 
-GoOn = Callable[[], None]
-
-
 class ComparedTags:
     """The tags of one source that this pass has compared."""
 
-    def __init__(self, file: Path, isolation: Isolation) -> None:
-        """Write results to `file`; `isolation` reads and compares the documents."""
+    def __init__(self, file: Path, isolation: Isolation, go_on: Callable[[], None] = lambda: None) -> None:
+        """Write results to `file`; `isolation` reads and compares documents, `go_on` is called after each batch."""
         self._file = file
         self._isolation = isolation
-        self._compared: dict[tuple[Side, Side], tuple[Judgement, list[KeptBatch]] | None] = {}
+        self._go_on = go_on
+        self._compared: dict[Hashable, tuple[Judgement, list[KeptBatch]]] = {}
 
     def changeset(
-        self, comparison: Comparison, selection: Selection, make_collector: Callable[[], Collector], go_on: GoOn
-    ) -> Changeset | None:
-        """Return the selected part of the only pair of `comparison`; None if the results are too large to keep."""
+        self,
+        comparison: Comparison,
+        selection: Selection,
+        make_collector: Callable[[], Collector],
+        bases: Hashable = None,
+    ) -> Changeset:
+        """Return the selected part of the only pair of `comparison`, which is compared once.
+
+        `bases` differ where earlier documents were taken from other revisions.
+        """
         (pair,) = comparison.pairs
-        name = pair.before, pair.after
+        name = pair.before, pair.after, bases
         if name not in self._compared:
-            self._compared[name] = self._compare(comparison, pair, go_on)
-        compared = self._compared[name]
-        if compared is None:
-            return None
-        judgement, batches = compared
+            self._compared[name] = self._compare(comparison, pair)
+        judgement, batches = self._compared[name]
         of_pair = ComparedPair(comparison, pair, self._isolation, selection, judgement)
         selected = self._selected(batches, pair, selection, make_collector)
         return Changeset(pair.before, pair.after, selected, partial(conclude, of_pair))
 
-    def _compare(self, comparison: Comparison, pair: TagPair, go_on: GoOn) -> tuple[Judgement, list[KeptBatch]] | None:
-        """Compare all packages of a tag; return None if there is no room for the results."""
+    def _compare(self, comparison: Comparison, pair: TagPair) -> tuple[Judgement, list[KeptBatch]]:
+        """Compare all packages of a tag."""
         work = partial(compare_and_keep, self._file, tag_names.is_mutable(pair.after.tag))
-        batches: list[KeptBatch] = []
+        batches, tally = list[KeptBatch](), Tally()
         contents = read(pair.difference.all_documents, comparison.readers)
         for pairs, kept in self._isolation.each(work, contents, about_pair):
-            go_on()
-            if isinstance(kept, WorkFailed):
-                batches.append(self._refused(pairs[0], kept))
-            elif kept.is_complete:
-                batches.append(kept)
-            else:
-                return None
-        tally = Tally()
-        for batch in batches:
-            tally.seen.join(batch.seen)
+            self._go_on()
+            batches.append(self._refused(pairs[0], kept) if isinstance(kept, WorkFailed) else kept)
+            tally.seen.join(batches[-1].seen)
         of_pair = ComparedPair(comparison, pair, self._isolation, Selection())
         return judge_tag(of_pair, tally, is_counted=True), batches
 
     def _refused(self, contents: Read, failure: WorkFailed) -> KeptBatch:
-        """Return the result for a package whose comparison failed; its documents are marked as unreadable."""
-        batch = refused(lambda: Batch(Tally(), (), None), frozenset(), self._isolation, contents, failure)
-        package = contents[0].package
-        return KeptBatch((), batch.tally.seen, tuple((package, each) for each in batch.diagnostics), batch.unreadable)
+        """Return the result for a package that no process could compare.
+
+        Each of its documents is read alone, to find out which of them are unreadable.
+        """
+        pair, *sides = contents
+        before = after = None
+        if not isinstance(failure, OutOfTime):
+            before, after = map(self._read_alone, (pair.before, pair.after), sides)
+        is_by_later = isinstance(failure, WorkerEnded) and not isinstance(before, Diagnostic)
+        if not isinstance(before, Diagnostic) and not isinstance(after, Diagnostic):
+            # Each can be read, but they cannot be compared, or not now.
+            later = pair.after or pair.before
+            assert later is not None
+            diagnostic = Diagnostic(later.path, DiagnosticKind.UNREADABLE, str(failure))
+            before, after = (before, diagnostic) if pair.after else (diagnostic, None)
+        problems = Problems(frozenset())
+        problems.note(pair.package, before, after)
+        blob = pair.after.name if pair.after and (is_by_later or pair.after.name in self._isolation.refused) else None
+        unreadable = tuple(replace(each, blob=blob) for each in problems.unreadable)
+        return KeptBatch((), Observation(half_read=problems.half_read), tuple(problems.by_package), unreadable)
+
+    def _read_alone(self, blob: Blob | None, content: Content | None) -> Document | Diagnostic | None:
+        if blob is None:
+            return None
+        ((_, found),) = self._isolation.each(_parse_alone, [(blob, content)], about_content)
+        return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, str(found)) if isinstance(found, WorkFailed) else found
 
     def _selected(
         self, batches: list[KeptBatch], pair: TagPair, selection: Selection, make_collector: Callable[[], Collector]
@@ -249,6 +264,11 @@ class ComparedTags:
             yield _with_fault(work(()), kept[0].documents, found) if isinstance(found, WorkFailed) else found
 
 
+def _parse_alone(sides: Sequence[tuple[Blob, Content | None]]) -> Document | Diagnostic | None:
+    ((blob, content),) = sides
+    return parse_side(blob, content, KnownRecords())
+
+
 def _with_fault(nothing: Batch, documents: DocumentPair, failure: WorkFailed) -> Batch:
     """Return `nothing` with a fault for a package whose result no worker could read and select."""
     later = documents.after or documents.before
@@ -265,90 +285,50 @@ def _with_fault(nothing: Batch, documents: DocumentPair, failure: WorkFailed) ->
     return replace(nothing, diagnostics=(diagnostic,), unreadable=(unreadable,))
 
 
+_PREFIX = "compared-"
 # Limits of remembered news, counted in lines, versions and names of packages.
 _MOST = 50_000
 _LARGEST = _MOST // 10
 
 
-def what_is_asked(comparison: Comparison, selection: Selection) -> Hashable:
-    """Return a key that is equal for equal news of the only tag of `comparison`.
-
-    It has the packages that patterns chose, not the patterns, so that subscriptions can share the news.
-    """
-    (pair,) = comparison.pairs
-    chosen = pair.difference
-    return (
-        pair.before,
-        pair.after,
-        comparison.revisions_between,
-        comparison.diagnostics,
-        tuple([document.package for document in chosen.documents]),
-        len(chosen.others),
-        chosen.count_unchanged(),
-        chosen.diagnostics,
-        chosen.unreadable,
-        selection.of_specs,
-        selection.kinds.patterns,
-    )
-
-
 Fact = TypeVar("Fact")
-_NAME_BYTES = 8
 
 
 class Comparisons:
     """The comparisons of one pass, and the open repositories that they read."""
 
-    def __init__(self, isolate: Callable[[str], Isolation] = lambda _: INLINE, kept: Path | None = None) -> None:
+    def __init__(
+        self,
+        isolate: Callable[[str], Isolation] = lambda _: INLINE,
+        folder: Path | None = None,
+        go_on: Callable[[], None] = lambda: None,
+    ) -> None:
         """Prepare the comparisons; `isolate` returns the isolation in which a source's documents are read.
 
-        Streams share results through files in the folder `kept`; None if there is only one stream.
+        Results are written to files in `folder`, by default that for temporary files, until `close`.
         """
+        for left_over in folder.glob(f"{_PREFIX}*") if folder else ():
+            rmtree(left_over, ignore_errors=True)
         self.isolation = isolate
-        self._kept = kept
+        self._place = folder
+        self._go_on = go_on
+        self._folder: TemporaryDirectory[str] | None = None
         self._compared: dict[str, ComparedTags] = {}
         self._repositories: dict[str, Repository] = {}
         self._trees: dict[str, Memory] = {}
         self._facts: dict[Hashable, Any] = {}
-        self.remembered = Memory(_MOST, _LARGEST)  # the news of tags, by `what_is_asked`
+        self.remembered = Memory(_MOST, _LARGEST)  # the news of tags
         # The content of the urgent digests of this pass, and their channels and targets, by subscription.
         self.urgent: dict[str, tuple[frozenset[Hashable], frozenset[tuple[str, str]]]] = {}
 
-    def changeset(
-        self,
-        source: str,
-        comparison: Comparison,
-        selection: Selection,
-        make_collector: Callable[[], Collector],
-        go_on: Callable[[], None],
-    ) -> Changeset:
-        """Return the selected part of the only pair of `comparison`, which is about a tag of `source`."""
-        if self._kept is not None:
-            if source not in self._compared:
-                file = self._kept / f"{len(self._compared)}"
-                self._compared[source] = ComparedTags(file, self.isolation(source))
-            found = self._compared[source].changeset(comparison, selection, make_collector, go_on)
-            if found is not None:
-                return found
-        return self.compared_alone(source, comparison, selection, make_collector, go_on)
-
-    def compared_alone(
-        self,
-        source: str,
-        comparison: Comparison,
-        selection: Selection,
-        make_collector: Callable[[], Collector],
-        go_on: Callable[[], None],
-    ) -> Changeset:
-        """Compare like `changeset`, but only for this selection and without sharing the result."""
-        (changeset,) = changesets(
-            comparison,
-            selection,
-            make_collector,
-            progress=lambda _: go_on(),
-            isolation=self.isolation(source),
-        )
-        return changeset
+    def compared(self, source: str) -> ComparedTags:
+        """Return the tags of `source` that this pass has compared."""
+        if source not in self._compared:
+            # Another folder each time: a process may remember what it read under the last name.
+            self._folder = self._folder or TemporaryDirectory(prefix=_PREFIX, dir=self._place)
+            file = Path(self._folder.name, str(len(self._compared)))
+            self._compared[source] = ComparedTags(file, self.isolation(source), self._go_on)
+        return self._compared[source]
 
     def trees(self, source: str) -> CompareTrees:
         """Return a function that compares trees in the repository of a source, and caches the results."""
@@ -368,7 +348,9 @@ class Comparisons:
             raise
 
     def close(self) -> None:
-        """Close all repositories."""
+        """Close all repositories, and delete the results."""
+        if self._folder is not None:
+            self._folder.cleanup()
         self._trees.clear()
         while self._repositories:
             self._repositories.popitem()[1].close()
@@ -379,25 +361,3 @@ class Comparisons:
             self._facts[key] = find()
         found: Fact = self._facts[key]
         return found
-
-
-@contextmanager
-def kept_comparisons(state: Path, streams: Sequence[object]) -> Iterator[Path | None]:
-    """Yield a folder for the comparisons of a pass; None if there is one stream, or if the disk is full.
-
-    The folders of earlier passes, and in the end also this one, are deleted.
-    """
-    folder = state / "compared"
-    rmtree(folder, ignore_errors=True)
-    # Another name each time: a process may remember what it read under the last one.
-    kept: Path | None = folder / token_hex(_NAME_BYTES) if len(streams) > 1 else None
-    try:
-        if kept:
-            folder.mkdir(mode=0o700)
-            kept.mkdir(mode=0o700)
-    except OSError:
-        kept = None
-    try:
-        yield kept
-    finally:
-        rmtree(folder, ignore_errors=True)

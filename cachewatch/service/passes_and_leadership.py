@@ -27,7 +27,7 @@ from cachewatch.runtime.files_and_locks import shared_kind
 from cachewatch.runtime.log import Log
 from cachewatch.runtime.worker import Isolation, Worker
 from cachewatch.service.alerts_and_staleness import DAEMON, OperatorNotice, contained, notify_within
-from cachewatch.service.comparison_cache import Comparisons, kept_comparisons
+from cachewatch.service.comparison_cache import Comparisons
 from cachewatch.service.context_and_source_copies import Context, EndingError
 from cachewatch.service.deciding_and_storing import create_digest, take_over_renamed
 from cachewatch.service.poll import Polls, follow_poll
@@ -198,11 +198,7 @@ def _create_digests(
                 isolated[name] = Isolation(worker, cursors.blobs_not_to_read(connection, name))
         return isolated[name]
 
-    with (
-        kept_comparisons(context.folder, ready) as kept,
-        closing(Comparisons(isolate, kept)) as comparisons,
-        suppress(EndingError),
-    ):
+    with closing(Comparisons(isolate, context.folder, context.go_on)) as comparisons, suppress(EndingError):
         # First the urgent ones: the regular digest then omits recipients who get the same from the urgent one.
         for stream in sorted(ready, key=lambda stream: not stream.is_urgent):
             context.go_on()
