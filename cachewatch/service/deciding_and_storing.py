@@ -105,10 +105,7 @@ def store(
     now = context.clock()
     for key in held_before:
         digests.settle(connection, key, DigestState.SUPERSEDED, "a newer digest covers it", now)
-    if draft.hold:
-        digests.store_holds(connection, stream.subscription.name, stream.name, draft.holds, now)
-    else:
-        digests.delete_holds(connection, stream.subscription.name, stream.name)
+    digests.store_holds(connection, stream.subscription.name, stream.name, draft.holds, now)
     if not (packed and draft.hold):
         cursors.advance(connection, _without_doubtful_tags(draft), now)
     _report_reused_hashes(connection, context, draft)

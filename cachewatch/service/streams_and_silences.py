@@ -39,7 +39,7 @@ from cachewatch.store import cursors_and_remembered as cursors
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.cursors_and_remembered import Advance, Cursor, Position, Unread
-from cachewatch.store.digests_and_holds import DigestSummary, Hold, Slot
+from cachewatch.store.digests_and_holds import DigestState, DigestSummary, Hold, Slot
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind, SourceHealth
 from cachewatch.store.transactions_and_upgrades import Connection
 
@@ -125,7 +125,9 @@ class StreamState(Struct, frozen=True, kw_only=True):
     @property
     def periods(self) -> frozenset[str]:
         """The periods of all digests of the subscription that were sent."""
-        return frozenset(each.period for each in self.digests if each.has_gone_out)
+        return frozenset(
+            each.period for each in self.digests if each.state in (DigestState.READY, DigestState.RELEASED)
+        )
 
     def begun_with(self, advances: Iterable[Advance]) -> "StreamState":
         """Return the state with the positions at which the stream begins in new sources."""
@@ -154,7 +156,7 @@ def read_stream(connection: Connection, stream: Stream) -> StreamState:
     """Read the stored state of a stream."""
     of = stream.subscription.name, stream.name
     known = digests.known(connection, of[0])
-    held = tuple(each.key for each in known if each.stream == stream.name and each.is_held)
+    held = tuple(each.key for each in known if each.stream == stream.name and each.state is DigestState.HELD)
     held_advances: frozenset[Advance] = frozenset()
     with suppress(DamagedRow):  # a digest made anew then takes its place
         held_advances = frozenset(advance for key in held for advance in digests.advances(connection, key))
@@ -186,8 +188,7 @@ def streams_to_look_at(connection: Connection, streams: Iterable[Stream], now: d
     newest, compared = health.newest_revisions(connection), cursors.compared_revisions(connection)
     slots = digests.all_pending(connection)
     open_matters = {(each.key.name, each.key.part) for each in health.all_open(connection)}
-    open_matters |= {(subscription, stream) for subscription, stream, _ in digests.all_holds(connection)}
-    open_matters |= {(each.subscription, each.stream) for each in digests.all_held(connection)}
+    open_matters |= digests.streams_held(connection)
 
     def is_to_look_at(stream: Stream) -> bool:
         name = stream.subscription.name, stream.name

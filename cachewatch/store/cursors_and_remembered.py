@@ -23,21 +23,6 @@ def remembered_by(connection: Connection, subscription: str) -> Remembered:
     return Remembered(tuple(facts))
 
 
-def _remember(connection: Connection, advance: "Advance", now: datetime) -> None:
-    """Store the new facts of `advance`, merged with those that other streams of the subscription have stored."""
-    if not advance.learned and not advance.forgotten:
-        return
-    known = {one.key: one for one in remembered_by(connection, advance.subscription).facts}
-    for fact in advance.learned:
-        whole = merged(known.get(fact.key), fact)
-        place = {"subscription": advance.subscription, "key": fact.key}
-        content = msgspec.msgpack.encode(whole)
-        values = {"source": advance.source, "revision": whole.revision, "content": content, "noted_at": now}
-        put(connection, remembered, place, values)
-    for key in advance.forgotten:
-        connection.execute(delete(remembered).filter_by(subscription=advance.subscription, key=key))
-
-
 class Unread(Struct, frozen=True, kw_only=True):
     """A document that could not be read, and the earlier version to compare it with later."""
 
@@ -134,7 +119,14 @@ def advance(connection: Connection, advances: Iterable[Advance], now: datetime) 
                 # The rows are kept in case the tag returns; until then nobody has to repair its documents.
                 gone = update(unread).filter_by(**where, tag=step.tag, readable_at=None)
                 connection.execute(gone.values(readable_at=now))
-        _remember(connection, move, now)
+        known = {one.key: one for one in remembered_by(connection, move.subscription).facts} if move.learned else {}
+        for fact in move.learned:
+            whole = merged(known.get(fact.key), fact)  # with what other streams of the subscription have stored
+            place, content = {"subscription": move.subscription, "key": fact.key}, msgspec.msgpack.encode(whole)
+            values = {"source": move.source, "revision": whole.revision, "content": content, "noted_at": now}
+            put(connection, remembered, place, values)
+        for key in move.forgotten:
+            connection.execute(delete(remembered).filter_by(subscription=move.subscription, key=key))
 
 
 def _note_unread(connection: Connection, where: Mapping[str, str], found: tuple[Unread, ...], now: datetime) -> None:

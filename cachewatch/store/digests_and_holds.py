@@ -6,12 +6,12 @@ from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
-from sqlalchemy import Connection, Row, delete, exists, func, literal, select, update
+from sqlalchemy import Connection, Row, delete, exists, func, literal, select, union, update
 
 from cachewatch.errors import DamagedRow, StateError
 from cachewatch.report.digest_and_message_values import RenderedDigest
@@ -29,6 +29,8 @@ from cachewatch.store.schema import (
     slots,
     suppressed,
 )
+
+_Value = TypeVar("_Value")
 
 
 class DigestState(StrEnum):
@@ -62,16 +64,6 @@ class DigestSummary(Struct, frozen=True, kw_only=True):
     created: datetime
     reason: str
 
-    @property
-    def is_held(self) -> bool:
-        """Whether the digest waits for an operator."""
-        return self.state is DigestState.HELD
-
-    @property
-    def has_gone_out(self) -> bool:
-        """Whether the digest was passed to its channels, and neither held nor dropped."""
-        return self.state in (DigestState.READY, DigestState.RELEASED)
-
 
 class DigestRecord(DigestSummary, frozen=True, kw_only=True):
     """A stored digest with its content."""
@@ -83,8 +75,6 @@ class DigestRecord(DigestSummary, frozen=True, kw_only=True):
 
 # The forms of a digest repeat each other, in large ones at a distance beyond what zlib sees. A dictionary that is larger than the content finds nothing more, and it takes longer to get its memory than to compress.
 _DICTIONARY = 2**12, 2**21
-# A bit that flipped may make another type of a value.
-_NOT_AS_STORED = (lzma.LZMAError, EOFError, msgspec.DecodeError, TypeError, AttributeError)
 # The columns of a DigestSummary.
 _ABOUT = tuple(digests.c[name] for name in DigestSummary.__struct_fields__)
 
@@ -105,21 +95,16 @@ def known(connection: Connection, subscription: str) -> tuple[DigestSummary, ...
 
 def find(connection: Connection, key: str) -> DigestSummary | None:
     """Return the digest with this key, or the only one whose key begins with it; None if there is none or several."""
-    row = connection.execute(select(*_ABOUT).where(digests.c.key == key)).one_or_none()
-    if row is not None:
-        return _summary(row)
     # Not LIKE, for which SQLite would read all rows.
     begins_so = digests.c.key.between(key, f"{key}\U0010ffff")
-    rows = connection.execute(select(*_ABOUT).where(begins_so).limit(2)).all()
-    return _summary(rows[0]) if len(rows) == 1 else None
+    rows = connection.execute(select(*_ABOUT).where(begins_so).order_by(digests.c.key).limit(2)).all()
+    return _summary(rows[0]) if len(rows) == 1 or (rows and rows[0].key == key) else None
 
 
 def get(connection: Connection, key: str) -> DigestRecord | None:
     """Return the digest of `find` with its content. Raises DamagedRow if it is damaged."""
     summary = find(connection, key)
-    if summary is None:
-        return None
-    return _stored(connection.execute(select(digests).where(digests.c.key == summary.key)).one())
+    return summary and _stored(connection.execute(select(digests).where(digests.c.key == summary.key)).one())
 
 
 def advances(connection: Connection, key: str) -> tuple[Advance, ...]:
@@ -141,12 +126,11 @@ def has_any(connection: Connection, subscription: str, stream: str) -> bool:
 
 def revisions_held(connection: Connection, source: str) -> frozenset[str]:
     """Return the revisions of `source` that cursors will need if a held digest is released."""
-    revisions: set[str] = set()
+    moves: list[Advance] = []
     for record in all_held(connection):
         with suppress(DamagedRow):  # it is marked as damaged later, and made again
-            those = (each for each in advances(connection, record.key) if each.source == source)
-            revisions.update(revision for each in those for revision in each.revisions)
-    return frozenset(revisions)
+            moves += advances(connection, record.key)
+    return frozenset(revision for each in moves if each.source == source for revision in each.revisions)
 
 
 def settle(connection: Connection, key: str, state: DigestState, reason: str, now: datetime) -> None:
@@ -198,18 +182,28 @@ def _summary(row: Row[Any]) -> DigestSummary:
 
 
 def _stored(row: Row[Any]) -> DigestRecord:
-    steps = _advances(row)
-    rendered, short = _rendered(row)
-    return read_row(DigestRecord, row, state=DigestState(row.state), advances=steps, rendered=rendered, short=short)
+    rendered, short = _decoded(row, "content has", row.rendered, slice(BYTES, None), _unpacked)
+    read = {"state": DigestState(row.state), "advances": _advances(row), "rendered": rendered, "short": short}
+    return read_row(DigestRecord, row, **read)
 
 
 def _advances(row: Row[Any]) -> tuple[Advance, ...]:
+    return _decoded(row, "cursors have", row.moves, slice(BYTES), msgspec.msgpack.Decoder(tuple[Advance, ...]).decode)
+
+
+def _decoded(row: Row[Any], what: str, stored: bytes, part: slice, decode: Callable[[bytes], _Value]) -> _Value:
+    """Return the decoded value of a column; `part` of the row's checksum is of it. Raises DamagedRow."""
     try:
-        if row.checksum[:BYTES] != checksum_of([row.moves]):
-            raise _damaged(row, "its cursors have another checksum")
-        return msgspec.msgpack.decode(row.moves, type=tuple[Advance, ...])
-    except _NOT_AS_STORED as error:
-        raise _damaged(row, error) from error
+        if row.checksum[part] == checksum_of([stored]):
+            return decode(stored)
+        problem = f"its {what} another checksum"
+    except (lzma.LZMAError, EOFError, msgspec.DecodeError, TypeError, AttributeError) as error:
+        problem = str(error)  # a bit that flipped may make another type of a value
+    raise DamagedRow(f"digest {str(row.key)[:12]}: it is damaged ({problem})")
+
+
+def _unpacked(stored: bytes) -> tuple[RenderedDigest, RenderedDigest]:
+    return msgspec.msgpack.decode(lzma.decompress(stored), type=tuple[RenderedDigest, RenderedDigest])
 
 
 def _packed(rendered: tuple[RenderedDigest, RenderedDigest]) -> bytes:
@@ -218,19 +212,6 @@ def _packed(rendered: tuple[RenderedDigest, RenderedDigest]) -> bytes:
     dictionary = max(least, min(1 << len(content).bit_length(), most))
     filters = [{"id": lzma.FILTER_LZMA2, "preset": 1, "dict_size": dictionary}]
     return lzma.compress(content, format=lzma.FORMAT_XZ, check=lzma.CHECK_NONE, filters=filters)
-
-
-def _rendered(row: Row[Any]) -> tuple[RenderedDigest, RenderedDigest]:
-    try:
-        if row.checksum[BYTES:] != checksum_of([row.rendered]):
-            raise _damaged(row, "its content has another checksum")
-        return msgspec.msgpack.decode(lzma.decompress(row.rendered), type=tuple[RenderedDigest, RenderedDigest])
-    except _NOT_AS_STORED as error:
-        raise _damaged(row, error) from error
-
-
-def _damaged(row: Row[Any], how: object) -> DamagedRow:
-    return DamagedRow(f"digest {str(row.key)[:12]}: it is damaged ({how})")
 
 
 class HoldKind(StrEnum):
@@ -268,19 +249,13 @@ class HeldDigest(DigestSummary, frozen=True, kw_only=True):
 
 
 def store_holds(connection: Connection, subscription: str, stream: str, new: Iterable[Hold], now: datetime) -> None:
-    """Store the events for which the digest of a stream is held; stored events keep their times."""
-    known = holds_of(connection, subscription, stream)
-    delete_holds(connection, subscription, stream)
+    """Store the events for which the digest of a stream is held, and no others; stored events keep their times."""
+    known, where = holds_of(connection, subscription, stream), {"subscription": subscription, "stream": stream}
+    connection.execute(delete(holds).filter_by(**where))
     for hold in new:
-        values = {
-            "subscription": subscription,
-            "stream": stream,
-            **asdict(hold.event),
-            "said": hold.said,
-            "content": "\n".join(hold.content),
-            "counted_from": first_held(known, hold.event) or hold.counted_from or now,
-        }
-        insert_new(connection, holds, values)
+        since = first_held(known, hold.event) or hold.counted_from or now
+        values = {"said": hold.said, "content": "\n".join(hold.content), "counted_from": since}
+        insert_new(connection, holds, {**where, **asdict(hold.event), **values})
 
 
 def first_held(known: Iterable[Hold], event: HoldEvent) -> datetime | None:
@@ -289,20 +264,17 @@ def first_held(known: Iterable[Hold], event: HoldEvent) -> datetime | None:
     return min((time for time in times if time is not None), default=None)
 
 
-def delete_holds(connection: Connection, subscription: str, stream: str) -> None:
-    """Delete the events for which the digest of a stream was held."""
-    connection.execute(delete(holds).filter_by(subscription=subscription, stream=stream))
-
-
 def holds_of(connection: Connection, subscription: str, stream: str) -> tuple[Hold, ...]:
     """Return the events for which the digest of a stream is held."""
     query = select(holds).filter_by(subscription=subscription, stream=stream)
     return tuple(map(_hold, connection.execute(query.order_by(holds.c.source, holds.c.tag, holds.c.kind))))
 
 
-def all_holds(connection: Connection) -> list[tuple[str, str, Hold]]:
-    """Return all events for which digests are held, each with subscription and stream."""
-    return [(row.subscription, row.stream, _hold(row)) for row in connection.execute(select(holds))]
+def streams_held(connection: Connection) -> set[tuple[str, str]]:
+    """Return the streams, as (subscription, stream), with a held digest or with events for which one is held."""
+    of_holds = select(holds.c.subscription, holds.c.stream)
+    of_digests = select(digests.c.subscription, digests.c.stream).where(IS_HELD)
+    return {(row.subscription, row.stream) for row in connection.execute(union(of_holds, of_digests))}
 
 
 def all_held(connection: Connection) -> list[HeldDigest]:

@@ -151,8 +151,8 @@ def put_alert(connection: Connection, key: AlertKey, title: str, detail: str, no
         connection.execute(update(alerts).filter_by(**asdict(key)).values(title=title, detail=detail))
         return False
     remove(connection, key)
-    values = {"kind": key.kind, "name": key.name, "part": key.part, "title": title, "detail": detail}
-    connection.execute(insert(alerts).values(**values, opened_at=now, notified_at=now))
+    values = {"title": title, "detail": detail, "opened_at": now, "notified_at": now}
+    connection.execute(insert(alerts).values(**asdict(key), **values))
     return True
 
 
