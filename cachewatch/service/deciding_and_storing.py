@@ -7,10 +7,11 @@ the position of its old name.
 """
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Collection, Iterable, Iterator, Set
+from contextlib import closing
 from datetime import datetime
 from functools import partial
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,7 +24,7 @@ from cachewatch.core.model import DiagnosticKind
 from cachewatch.errors import DamagedRow, StateError
 from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.git.tags_and_documents import tags_of
-from cachewatch.runtime.log import error_message, traceback_of
+from cachewatch.runtime.log import Log, error_message, traceback_of
 from cachewatch.service import alerts_and_staleness as alerts
 from cachewatch.service.alerts_and_staleness import OPERATORS, Alert, OperatorNotice, notify_within
 from cachewatch.service.comparison_cache import Comparisons
@@ -50,6 +51,8 @@ from cachewatch.store.deliveries import DeliveryState
 from cachewatch.store.digests_and_holds import DigestRecord, DigestState, Slot, first_held
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind, Counter
 from cachewatch.store.transactions_and_upgrades import Connection
+
+_Value = TypeVar("_Value")
 
 
 def take_over_renamed(context: Context) -> None:
@@ -125,21 +128,17 @@ def _without_doubtful_tags(draft: PendingDigest) -> tuple[Advance, ...]:
     Nothing is reported of those tags now; if their cursors moved, missing packages would be reported as new once they
     are back.
     """
-    doubtful = {(hold.event.source, hold.event.tag) for hold in draft.holds}
-    places = {(source, series_or_tag(tag)) for source, tag in doubtful}
+    tags = {(hold.event.source, hold.event.tag) for hold in draft.holds}
+    series = {(source, series_or_tag(tag)) for source, tag in tags}
+
+    def without_doubt(advance: Advance, values: Iterable[_Value], doubtful: Set[tuple[str, str]]) -> tuple[_Value, ...]:
+        source = advance.source
+        places = ((each, {(source, getattr(each, "tag", "")), (source, "")}) for each in values)
+        return tuple(each for each, its_places in places if its_places.isdisjoint(doubtful))
+
     return tuple(
-        replace(
-            advance,
-            tags=tuple(
-                tag for tag in advance.tags if doubtful.isdisjoint({(advance.source, tag.tag), (advance.source, "")})
-            ),
-            learned=tuple(
-                fact
-                for fact in advance.learned
-                if {(advance.source, ""), (advance.source, getattr(fact, "tag", ""))}.isdisjoint(places)
-            ),
-        )
-        for advance in draft.advances
+        replace(each, tags=without_doubt(each, each.tags, tags), learned=without_doubt(each, each.learned, series))
+        for each in draft.advances
     )
 
 
@@ -213,27 +212,38 @@ class StreamDecision(Struct, frozen=True, kw_only=True):
         """All moves of cursors in this decision; their revisions must be pinned before it is written."""
         return (*self.begun, *(advance for draft, _ in self.drafts for advance in draft.advances))
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to write."""
-        return self == StreamDecision()
-
 
 def create_digest(context: Context, stream: Stream, comparisons: Comparisons) -> None:
-    """Read the state of `stream`, decide, and write its digest if it is due; operators are notified of a failure."""
-    with _failures(context, stream):
+    """Read the state of `stream`, decide, and write its digest if it is due.
+
+    Operators are notified of a failure, and other streams continue.
+    """
+    name = stream.subscription.name
+    log = context.log.bind(subscription=name, stream=stream.name)
+    try:
         with context.database.read() as connection:
             state = read_stream(connection, stream)
         decision = decide(context, stream, state, comparisons)
-        if decision.is_empty and not state.is_failing:
+        if decision == StreamDecision() and not state.is_failing:
             return
         context.pin(decision.advances)
         with context.database.write() as connection:
             is_written = write_decision(connection, context, stream, state, decision)
         if is_written:
-            _log(context, stream, decision)
+            _log(log, decision)
         if decision.failure is not None:
             raise decision.failure
+    except EndingError:
+        raise
+    except Exception as error:
+        if isinstance(error, StateError) and not isinstance(error, DamagedRow):
+            raise  # the digest is not to blame
+        context.go_on()
+        key = AlertKey(AlertKind.DIGEST_FAILED, name, stream.name)
+        title = f"digests cannot be created for {name}/{stream.name}"
+        alerts.open_now(context, Alert(key=key, title=title, lines=(error_message(error),)))
+        # Only after the alert is stored: if that fails, the digest is not to blame.
+        log.error("digest.failed", error=error_message(error), traceback=traceback_of(error))
 
 
 def decide(context: Context, stream: Stream, state: StreamState, comparisons: Comparisons) -> StreamDecision:
@@ -402,28 +412,7 @@ def _plan(connection: Connection, stream: Stream, now: datetime) -> None:
     digests.plan(connection, stream.subscription.name, stream.name, stream.schedule_text, next_one)
 
 
-@contextmanager
-def _failures(context: Context, stream: Stream) -> Iterator[None]:
-    """Open an alert that digests of `stream` cannot be created if the block raises; other streams continue."""
-    name = f"{stream.subscription.name}/{stream.name}"
-    try:
-        yield
-    except EndingError:
-        raise
-    except Exception as error:
-        if isinstance(error, StateError) and not isinstance(error, DamagedRow):
-            raise  # the digest is not to blame
-        context.go_on()
-        key = AlertKey(AlertKind.DIGEST_FAILED, stream.subscription.name, stream.name)
-        title = f"digests cannot be created for {name}"
-        alerts.open_now(context, Alert(key=key, title=title, lines=(error_message(error),)))
-        # Only after the alert is stored: if that fails, the digest is not to blame.
-        log = context.log.bind(subscription=stream.subscription.name, stream=stream.name)
-        log.error("digest.failed", error=error_message(error), traceback=traceback_of(error))
-
-
-def _log(context: Context, stream: Stream, decision: StreamDecision) -> None:
-    log = context.log.bind(subscription=stream.subscription.name, stream=stream.name)
+def _log(log: Log, decision: StreamDecision) -> None:
     for each in decision.begun:
         log.info("stream.begun", source=each.source, revision=each.revision)
     for draft, packed in decision.drafts:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from contextlib import closing, nullcontext, suppress
 from datetime import datetime, timedelta
 from functools import partial, reduce
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -127,6 +128,7 @@ def _assembled(
     learned = [fact for each in advances for fact in each.learned]
     over = {key for each in advances for key in each.forgotten}
     pins = tuple(part.pinned for part in parts if part.pinned)
+    others = [part.alternative for part in parts if part.alternative]
     period = period_of(parts, now, is_urgent=stream.is_urgent)
     known = state.remembered.learned(learned).of_lock(stream.name, _lock_of(environment))
     # Readers do not wait for packages that are back.
@@ -147,14 +149,7 @@ def _assembled(
             kept={need: tag for part in parts for need, tag in part.kept.items()},
         ),
         environment=environment,
-        alternative=next(
-            (
-                part.alternative
-                for part in parts
-                if part.alternative and environment and part.alternative.has > environment.after.met
-            ),
-            None,
-        ),
+        alternative=next((each for each in others if environment and each.has > environment.after.met), None),
         # The pinned tag counts as gone only if no source has it.
         pinned=tuple(pin for pin in pins if not pin.is_gone) or pins,
         silenced=tuple(
@@ -261,12 +256,9 @@ def _key(stream: Stream, state: StreamState, parts: list[SourceDiff], occasion: 
     """Return the digest's key, which depends on its tags and revisions; it differs from the keys of stored digests."""
     steps = sorted(step for part in parts for step in part.steps)
     made_of: list[object] = [_FORM, stream.subscription.name, stream.name, steps or occasion]
-    key = hashlib.sha256(json.dumps(made_of).encode()).hexdigest()
-    for time in count(2):
-        if key not in state.keys:
-            break
-        key = hashlib.sha256(json.dumps([*made_of, time]).encode()).hexdigest()
-    return key
+    made_of_each = chain([made_of], ([*made_of, time] for time in count(2)))
+    keys = (hashlib.sha256(json.dumps(each).encode()).hexdigest() for each in made_of_each)
+    return next(key for key in keys if key not in state.keys)
 
 
 def period_of(parts: Sequence[SourceDiff], now: datetime, *, is_urgent: bool) -> str:
@@ -342,17 +334,6 @@ class ChannelMessages(Struct, frozen=True, kw_only=True):
     problem: str = ""  # why the site's own templates could not be used
 
 
-class _Look(Struct, frozen=True):
-    """The rendering options in which channels can differ."""
-
-    max_html: int = MAX_HTML
-    unsubscribe: str | None = None
-    archive_url: str | None = None
-    attach: bool = False
-    is_archived: bool = False
-    forms: frozenset[Form] = frozenset(Form)
-
-
 def build_messages(
     config: Config,
     stream: Stream,
@@ -364,22 +345,31 @@ def build_messages(
 
     `forms` are the forms to render; by default only those that the channels need.
     """
-    channels = [config.channels[name] for name in stream.channels]
+    channels, rendered = [config.channels[name] for name in stream.channels], {}
     if forms is None:  # those of the channels, and of the site if the subscription is published
         of_channels = (of for kind, of in _FORMS.items() if any(isinstance(each, kind) for each in channels))
         forms = frozenset().union({Form.PAGE} if stream.subscription.publish else (), *of_channels)
     archive = next((channel.archive for channel in channels if channel.archive), None)
-    looks = [replace(_look(channel, digest, channel.archive or archive), forms=forms) for channel in channels]
-    forms_of = {look: _render_both(config, stream, digest, look) for look in dict.fromkeys(looks)}
     packed = []
-    for channel, look in zip(channels, looks, strict=True):
-        rendered, short, problem = forms_of[look]
+    for channel in channels:
+        url = channel.archive or archive
+        url = url and url.format(subscription=digest.subscription, period=digest.period, key=digest.key)
+        is_file = isinstance(channel, FileConfig)
+        options: dict[str, Any] = {"is_archived": is_file, "max_html": MAX_HTML, "attach": False, "unsubscribe": None}
+        if isinstance(channel, MailConfig):
+            has_table = channel.attach is not None
+            options |= {"max_html": channel.max_html, "attach": has_table, "unsubscribe": channel.unsubscribe}
+        look = url, *options.values()
+        if look not in rendered:
+            of_channel = replace(digest, unsubscribe=options.pop("unsubscribe"), archive_url=url)
+            rendered[look] = _render_both(config, stream, of_channel, to=stream.to, forms=forms, **options)
+        whole, short, problem = rendered[look]
         packed.append(
             ChannelMessages(
                 channel=channel.name,
-                rendered=rendered,
+                rendered=whole,
                 short=short,
-                messages=tuple(open_channel(channel).build_messages(rendered)),
+                messages=tuple(open_channel(channel).build_messages(whole)),
                 lasting=channel.retry.lasting,
                 problem=problem,
             )
@@ -387,31 +377,14 @@ def build_messages(
     return tuple(packed)
 
 
-def _look(config: ChannelConfig, digest: Digest, archive: str | None) -> _Look:
-    url = archive and archive.format(subscription=digest.subscription, period=digest.period, key=digest.key)
-    if isinstance(config, MailConfig):
-        return _Look(config.max_html, config.unsubscribe, url, config.attach is not None)
-    return _Look(archive_url=url, is_archived=isinstance(config, FileConfig))
-
-
 def _render_both(
-    config: Config, stream: Stream, digest: Digest, look: _Look
+    config: Config, stream: Stream, digest: Digest, **options: Any
 ) -> tuple[RenderedDigest, RenderedDigest, str]:
     """Return the whole and the short digest, rendered with the site's own templates, and a problem or "".
 
     If these templates fail, the built-in ones are used, and the problem is returned.
     """
-    digest = replace(digest, unsubscribe=look.unsubscribe, archive_url=look.archive_url)
-    render = partial(
-        render_lengths,
-        digest,
-        (0, 2),
-        to=stream.to,
-        max_html=look.max_html,
-        attach=look.attach,
-        is_archived=look.is_archived,
-        forms=look.forms,
-    )
+    render = partial(render_lengths, digest, (0, 2), **options)
     try:
         rendered, short = render(templates_dir=config.templates_dir, template=stream.subscription.template)
         return rendered, short, ""
@@ -436,10 +409,11 @@ def _open_lock(folders: Sequence[Path], paths: Sequence[Path]) -> Environment:
 
 def _about_file(path: Path) -> Piece:
     """Describe a file for the worker by inode, size and time, so that a changed file counts as another one."""
+    versions: tuple[str, ...] = ()
     with suppress(OSError):
         found = file_of(path).stat()
-        return Piece(str(path), (f"{found.st_ino} {found.st_size} {found.st_mtime_ns}",), 0)
-    return Piece(str(path), (), 0)
+        versions = (f"{found.st_ino} {found.st_size} {found.st_mtime_ns}",)
+    return Piece(str(path), versions, 0)
 
 
 def _joined(parts: Iterable[tuple[Coverage, Coverage]]) -> CoverageChange | None:

@@ -189,14 +189,11 @@ def _create_digests(
     with context.database.read() as connection:
         ready = [stream for stream in streams if not stream.depends_on(behind)]
         ready = streams_to_look_at(connection, ready, context.clock())
-        names = {source.name for stream in ready for source in stream.sources}
-        isolated = {name: Isolation(worker, cursors.blobs_not_to_read(connection, name)) for name in names}
+        not_to_read = cursors.blobs_not_to_read(connection)
+    isolated: dict[str, Isolation] = {}  # by the name of a source or an environment
 
     def isolate(name: str) -> Isolation:
-        if name not in isolated:  # the name of an environment
-            with context.database.read() as connection:
-                isolated[name] = Isolation(worker, cursors.blobs_not_to_read(connection, name))
-        return isolated[name]
+        return isolated.setdefault(name, Isolation(worker, not_to_read.get(name, {})))
 
     with closing(Comparisons(isolate, context.folder, context.go_on)) as comparisons, suppress(EndingError):
         # First the urgent ones: the regular digest then omits recipients who get the same from the urgent one.

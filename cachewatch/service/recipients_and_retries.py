@@ -26,8 +26,6 @@ from cachewatch.store.deliveries import Delivery, DeliveryState
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind
 from cachewatch.store.transactions_and_upgrades import Connection
 
-Way = tuple[tuple[str, ...], tuple[str, ...]]  # channels, and the addresses to which those for mail send
-
 
 def why_not(config: Config, subscription: str, channel: str, target: str) -> str:
     """Return why a digest of `subscription` must not be sent to `target` any more; "" if it may be sent.
@@ -37,24 +35,24 @@ def why_not(config: Config, subscription: str, channel: str, target: str) -> str
     """
     if channel not in config.channels:
         return ""
-    ways = [way for way in _ways_of(config, subscription) if channel in way[0]]
-    if not ways:
+    known = (subscription,) if subscription in (*config.subscriptions, OPERATORS) else config.subscriptions
+    if not is_used(config, channel, known):
         return f"{subscription} no longer uses {channel}"
-    if not _reaches(config, ways, channel, target):
+    if not is_recipient(config, channel, target, known):
         return f"{target} is no longer a recipient of {subscription}"
     return ""
 
 
-def is_recipient(config: Config, channel: str, target: str) -> bool:
-    """Tell whether the configuration sends anything to `target` through `channel`."""
-    ways = _ways_through(config, channel)
-    return bool(ways) and _reaches(config, ways, channel, target)
+def is_recipient(config: Config, channel: str, target: str, names: Iterable[str] | None = None) -> bool:
+    """Tell whether `target` gets anything through `channel`, of the subscriptions `names`, or of any and of operators."""
+    ways = _ways_through(config, channel, names)
+    addresses = {address_of(to).lower() for recipients in ways for to in recipients}
+    return bool(ways) and (not _has_addresses(config, channel) or target.lower() in addresses)
 
 
 def is_operator(config: Config, channel: str, target: str) -> bool:
     """Tell whether notices to operators are sent to `target` through `channel`."""
-    is_theirs = channel in config.channels and channel in config.operators.channels
-    return is_theirs and _reaches(config, _ways_of(config, OPERATORS), channel, target)
+    return is_recipient(config, channel, target, (OPERATORS,))
 
 
 def last_addresses(config: Config, suppressed: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
@@ -73,31 +71,27 @@ def last_addresses(config: Config, suppressed: Collection[tuple[str, str]]) -> d
     return last
 
 
-def is_used(config: Config, channel: str) -> bool:
-    """Tell whether the configuration sends anything through `channel`."""
-    return bool(_ways_through(config, channel))
+def is_used(config: Config, channel: str, names: Iterable[str] | None = None) -> bool:
+    """Tell whether anything is sent through `channel`, of the subscriptions `names`, or of any and of operators."""
+    return bool(_ways_through(config, channel, names))
 
 
-def _ways_through(config: Config, channel: str) -> list[Way]:
-    names = (*config.subscriptions, OPERATORS) if channel in config.channels else ()
-    return [way for name in names for way in _ways_of(config, name) if channel in way[0]]
+def _ways_through(config: Config, channel: str, names: Iterable[str] | None) -> list[tuple[str, ...]]:
+    """Return the addresses of each way through a channel; none if the channel is not configured."""
+    names = (*config.subscriptions, OPERATORS) if names is None else names
+    ways = (way for name in names if channel in config.channels for way in _ways_of(config, name))
+    return [recipients for channels, recipients in ways if channel in channels]
 
 
-def _ways_of(config: Config, subscription: str) -> Iterator[Way]:
-    """Yield the channels and addresses of a subscription, or of operators; of all subscriptions if it is unknown."""
-    if subscription == OPERATORS:
+def _ways_of(config: Config, name: str) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Yield the channels of a subscription or of operators, each time with the addresses for those that send mail."""
+    if name == OPERATORS:
         yield config.operators.channels, config.operators.to
         return
-    known = config.subscriptions.get(subscription)
-    for own in [known] if known else config.subscriptions.values():
-        yield own.channels, own.to
-        if own.urgent is not None:
-            yield own.urgent.channels, own.urgent.to or own.to
-
-
-def _reaches(config: Config, ways: Iterable[Way], channel: str, target: str) -> bool:
-    addresses = {address_of(to).lower() for _, recipients in ways for to in recipients}
-    return not _has_addresses(config, channel) or target.lower() in addresses
+    own = config.subscriptions[name]
+    yield own.channels, own.to
+    if own.urgent is not None:
+        yield own.urgent.channels, own.urgent.to or own.to
 
 
 def _has_addresses(config: Config, channel: str) -> bool:

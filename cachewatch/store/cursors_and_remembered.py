@@ -153,11 +153,12 @@ def unreadable(connection: Connection) -> Mapping[tuple[str, str], Mapping[str, 
     return reasons
 
 
-def blobs_not_to_read(connection: Connection, source: str) -> Mapping[str, str]:
-    """Return the documents of `source` that ended a worker, by object id, with the reasons."""
-    ended = unread.c.blob.is_not(None)
-    query = select(unread.c.blob, unread.c.reason).where(unread.c.source == source, ended)
-    return {row.blob: row.reason for row in connection.execute(query)}
+def blobs_not_to_read(connection: Connection) -> Mapping[str, Mapping[str, str]]:
+    """Return the documents that ended a worker: by source the reasons, by object id."""
+    reasons: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for row in connection.execute(select(unread).where(unread.c.blob.is_not(None))):
+        reasons[row.source][row.blob] = row.reason
+    return reasons
 
 
 def revisions_in_use(connection: Connection, source: str) -> frozenset[str]:
