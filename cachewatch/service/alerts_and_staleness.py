@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from itertools import islice, pairwise
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from cachewatch.channels import open_channel
 from cachewatch.config.schedules_and_dates import minute
@@ -28,7 +29,7 @@ from cachewatch.store import deliveries
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.deliveries import DeliveryState
-from cachewatch.store.digests_and_holds import DigestRecord, DigestState
+from cachewatch.store.digests_and_holds import DigestRecord
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind, SourceHealth
 from cachewatch.store.schema import to_text
 from cachewatch.store.transactions_and_upgrades import Connection
@@ -58,9 +59,7 @@ class Alert(OperatorNotice, frozen=True, kw_only=True):
 
 def notify_within(connection: Connection, context: Context, notice: OperatorNotice) -> None:
     """Queue a notice to operators within the open transaction of `connection`, and log it."""
-    event = "operators.notified"
-    if not queue_within(connection, context, notice):
-        event = "operators.unnotified"
+    event = "operators.notified" if queue_within(connection, context, notice) else "operators.unnotified"
     context.log_within(connection).warning(event, topic=notice.topic, title=notice.title)
 
 
@@ -69,7 +68,7 @@ def queue_within(connection: Connection, context: Context, notice: OperatorNotic
     context.notices += 1
     now, config = context.clock(), context.config  # one of them, though a reload may bring another
     topic = _topic(notice.key) if isinstance(notice, Alert) else notice.topic
-    whom, is_stored = config.operators, False
+    whom, packed = config.operators, []
     message = Notice(
         key=hashlib.sha256(f"{topic}\n{notice.title}\n{to_text(now)}".encode()).hexdigest(),
         created=now,
@@ -89,29 +88,15 @@ def queue_within(connection: Connection, context: Context, notice: OperatorNotic
     for name in [name for name in whom.channels if name not in notice.avoid] or whom.channels:
         channel = config.channels[name]
         try:
-            messages = open_channel(channel).build_messages(rendered)
+            packed.append((channel, open_channel(channel).build_messages(rendered)))
         except Exception as error:  # noqa: BLE001  a channel that cannot pack a notice must not silence the others
             log = context.log_within(connection).bind(channel=name)
             log.error("operators.unreachable", error=error_message(error), traceback=traceback_of(error))
-            continue
-        if not is_stored:
-            record = DigestRecord(
-                key=rendered.key,
-                subscription=OPERATORS,
-                stream=topic,
-                state=DigestState.READY,
-                title=rendered.title,
-                period=rendered.period,
-                created=rendered.created,
-                reason="",
-                advances=(),
-                rendered=rendered,
-                short=rendered,
-            )
-            digests.add(connection, record)
-            is_stored = True
-        deliveries.add(connection, name, messages, state=DeliveryState.QUEUED, lasting=channel.retry.lasting)
-    return is_stored
+    if packed:
+        digests.add(connection, DigestRecord.ready(rendered, rendered, subscription=OPERATORS, stream=topic))
+    for channel, messages in packed:
+        deliveries.add(connection, channel.name, messages, state=DeliveryState.QUEUED, lasting=channel.retry.lasting)
+    return bool(packed)
 
 
 # Used in place of a source's name in alerts about the daemon itself.
@@ -129,7 +114,7 @@ def open_within(connection: Connection, context: Context, alert: Alert) -> None:
     now, detail = context.clock(), alert.lines[0] if alert.lines else ""
     if health.put_alert(connection, alert.key, alert.title, detail, now):
         queue_within(connection, context, alert)
-        context.log_within(connection).warning("alert.opened", **_fields(alert.key, alert.title))
+        context.log_within(connection).warning("alert.opened", **asdict(alert.key), title=alert.title)
 
 
 def resolve_now(context: Context, key: AlertKey, title: str) -> None:
@@ -164,6 +149,14 @@ def contained(context: Context, name: str, part: str, *, may_be_open: bool = Tru
             resolve_now(context, key, f"{part} of {name} works again")
 
 
+def settle_within(connection: Connection, context: Context, alert: Alert, end: str, *, is_open: bool) -> None:
+    """Open an alert or, unless it `is_open`, resolve it, with the title `end`."""
+    if is_open:
+        open_within(connection, context, alert)
+    else:
+        resolve_within(connection, context, alert.key, end)
+
+
 def resolve_within(connection: Connection, context: Context, key: AlertKey, title: str) -> datetime | None:
     """Resolve an alert; return when it was opened, or None if it was not open.
 
@@ -175,12 +168,8 @@ def resolve_within(connection: Connection, context: Context, key: AlertKey, titl
     if title:
         lines = (f"It began at {minute(alert.opened_at, context.config.timezone)}.",)
         queue_within(connection, context, OperatorNotice(topic=_topic(key), title=title, lines=lines, is_good=True))
-    context.log_within(connection).info("alert.resolved", **_fields(key, title or alert.title))
+    context.log_within(connection).info("alert.resolved", **asdict(key), title=title or alert.title)
     return alert.opened_at
-
-
-def _fields(key: AlertKey, title: str) -> dict[str, str]:
-    return {"kind": key.kind, "name": key.name, "part": key.part, "title": title}
 
 
 def _topic(key: AlertKey) -> str:
@@ -195,16 +184,15 @@ def review(connection: Connection, context: Context, source: Source, source_heal
     """
     key, now = AlertKey(AlertKind.SOURCE_STALE, source.name), context.clock()
     is_watched = source_health.changed_at is not None and now - source_health.changed_at > source.stale_after
-    if not (is_watched and is_stale(source, source_health, now)):
-        resolve_within(connection, context, key, f"the source {source.name} has news again")
-        return
     age = staleness(source_health, now, context.config.timezone).said(words())
     why = "It answers, but upstream may have stopped publishing."
     lines = (
         f"{age[:1].upper()}{age[1:]}; `stale_after` is {days(source.stale_after)}.",
         "It cannot be read either." if source_health.failures else why,
     )
-    open_within(connection, context, Alert(key=key, title=f"the source {source.name} has no news", lines=lines))
+    alert = Alert(key=key, title=f"the source {source.name} has no news", lines=lines)
+    is_open, end = is_watched and is_stale(source, source_health, now), f"the source {source.name} has news again"
+    settle_within(connection, context, alert, end, is_open=is_open)
 
 
 def is_stale(source: Source, source_health: SourceHealth, now: datetime) -> bool:

@@ -145,25 +145,16 @@ def _without_doubtful_tags(draft: PendingDigest) -> tuple[Advance, ...]:
 def _store_digest(
     connection: Connection, stream: Stream, draft: PendingDigest, packed: tuple[ChannelMessages, ...], now: datetime
 ) -> None:
-    stored = DigestRecord(
-        key=draft.digest.key,
-        subscription=stream.subscription.name,
-        stream=stream.name,
-        state=DigestState.HELD if draft.hold else DigestState.READY,
-        title=packed[0].rendered.title,
-        period=draft.digest.period,
-        created=now,
-        reason=draft.reason,
-        advances=draft.advances if draft.hold else (),
-        rendered=packed[0].rendered,
-        short=packed[0].short,
-    )
+    name, first = stream.subscription.name, packed[0]
+    stored = DigestRecord.ready(first.rendered, first.short, subscription=name, stream=stream.name)
+    stored = replace(stored, created=now, reason=draft.reason)
+    if draft.hold:
+        stored = replace(stored, state=DigestState.HELD, advances=draft.advances)
     digests.add(connection, stored)
     state = DeliveryState.HELD if draft.hold else DeliveryState.QUEUED
     for each in packed:
         deliveries.add(connection, each.channel, each.messages, state=state, lasting=each.lasting)
-    counter = Counter.of("digests_total", subscription=stream.subscription.name, result=stored.state)
-    health.count(connection, counter)
+    health.count(connection, Counter.of("digests_total", subscription=name, result=stored.state))
 
 
 def _report_reused_hashes(connection: Connection, context: Context, draft: PendingDigest) -> None:
@@ -185,17 +176,14 @@ def _report_reused_hashes(connection: Connection, context: Context, draft: Pendi
 
 def _report_templates(connection: Connection, context: Context, stream: Stream, problem: str) -> None:
     name = stream.subscription.name
-    key = AlertKey(AlertKind.TEMPLATE_FAILED, name)
-    if not problem:
-        alerts.resolve_within(connection, context, key, f"the templates for {name} work again")
-        return
     alert = Alert(
-        key=key,
+        key=AlertKey(AlertKind.TEMPLATE_FAILED, name),
         title=f"a template for {name} is wrong",
         lines=(problem, "Its digests are created with the built-in templates until this is fixed."),
         commands=("cachewatch config check",),
     )
-    alerts.open_within(connection, context, alert)
+    end = f"the templates for {name} work again"
+    alerts.settle_within(connection, context, alert, end, is_open=bool(problem))
 
 
 class StreamDecision(Struct, frozen=True, kw_only=True):

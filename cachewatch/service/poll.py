@@ -102,10 +102,8 @@ def _succeeded(context: Context, source: Source, news: News) -> None:
             if reason:
                 event = f"source.{kind.removeprefix('source-')}"
                 context.log_within(connection).warning(event, source=name, said=reason)
-                alert = Alert(key=AlertKey(kind, name), title=title, lines=(reason,))
-                alerts.open_within(connection, context, alert)
-            else:
-                alerts.resolve_within(connection, context, AlertKey(kind, name), f"the source {name} {solved}")
+            alert = Alert(key=AlertKey(kind, name), title=title, lines=(reason,))
+            alerts.settle_within(connection, context, alert, f"the source {name} {solved}", is_open=bool(reason))
         alerts.review(connection, context, source, after)
     context.log.info("source.polled", source=name, revision=news.revision[:12], is_new=is_new)
 

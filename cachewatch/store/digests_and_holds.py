@@ -6,7 +6,7 @@ from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -71,6 +71,13 @@ class DigestRecord(DigestSummary, frozen=True, kw_only=True):
     advances: tuple[Advance, ...]  # new positions, stored when a held digest is released or dropped
     rendered: RenderedDigest
     short: RenderedDigest  # the short form, for recipients whose server refused the other as too large
+
+    @classmethod
+    def ready(cls, rendered: RenderedDigest, short: RenderedDigest, *, subscription: str, stream: str) -> Self:
+        """Return the record of a digest that is to be sent."""
+        about = {name: getattr(rendered, name) for name in ("key", "title", "period", "created")}
+        of = {"subscription": subscription, "stream": stream, "state": DigestState.READY, "reason": ""}
+        return cls(**about, **of, advances=(), rendered=rendered, short=short)
 
 
 # The forms of a digest repeat each other, in large ones at a distance beyond what zlib sees. A dictionary that is larger than the content finds nothing more, and it takes longer to get its memory than to compress.
