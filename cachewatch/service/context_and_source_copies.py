@@ -7,13 +7,13 @@ import os
 import shutil
 import socket
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Collection
 from contextlib import closing, suppress
 from datetime import date, datetime
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
-from typing import Protocol
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct, field
@@ -51,26 +51,29 @@ class News(Struct, frozen=True, kw_only=True):
     no_documents: str = ""  # if the source has no documents: what was looked for, and what was found instead
 
 
-class Watched(Protocol):
+class Watched(ABC):
     """The local copy of a source, in a folder of the state."""
 
+    @abstractmethod
     def update(self) -> News:
         """Fetch the newest revision. Raises SourceError if that fails; the copy is then as it was before."""
 
+    @abstractmethod
     def open(self) -> Repository:
         """Open the copy to read it."""
 
-    def pin(self, revisions: Collection[str]) -> None:
-        """Protect these revisions and their contents from deletion, even if the source removes them."""
-
+    @abstractmethod
     def lacking(self, revisions: Collection[str]) -> frozenset[str]:
         """Return which of these revisions the copy does not have."""
 
-    def tidy(self, used: Collection[str]) -> None:
+    def pin(self, revisions: Collection[str]) -> None:  # noqa: B027  a recorded history never loses a revision
+        """Protect these revisions and their contents from deletion, even if the source removes them."""
+
+    def tidy(self, used: Collection[str]) -> None:  # noqa: B027  it is packed when it is written
         """Remove all pins except those of revisions in `used`, and keep the copy small."""
 
 
-class RecordedSource:
+class RecordedSource(Watched):
     """The history that cachewatch records, in a git repository, for a source that has none."""
 
     def __init__(self, folder: Path, address: str, layout: Layout = ANYWHERE) -> None:
@@ -83,25 +86,19 @@ class RecordedSource:
             raise SourceError(f"{self._address}: nothing was recorded yet")
         return Repository(self._folder, self._layout)
 
-    def pin(self, revisions: Collection[str]) -> None:
-        """Do nothing: a recorded history never loses a revision."""
-
     def lacking(self, revisions: Collection[str]) -> frozenset[str]:
         """Return which of these revisions the recorded history does not have."""
         if not is_made(self._folder):
             return frozenset(revisions)
-        with closing(Repository(self._folder)) as repository:
+        with closing(self.open()) as repository:
             return frozenset(revision for revision in revisions if not is_there(repository, revision))
-
-    def tidy(self, used: Collection[str]) -> None:
-        """Do nothing: each revision is packed when it is written."""
 
 
 _ADDRESS_FILE = "cachewatch-address"
 _MOST_FAULTS = 5
 
 
-class WatchedClone:
+class WatchedClone(Watched):
     """A clone of a git repository, which keeps pinned revisions even if upstream deletes them."""
 
     def __init__(self, source: GitSource, folder: Path) -> None:

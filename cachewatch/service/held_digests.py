@@ -37,18 +37,16 @@ _NAMED_PACKAGES = 10
 
 def holds_of(parts: list[SourceDiff], limit: int) -> Iterator[Hold]:
     """Yield the reasons to ask operators first: the suspicious losses or, if there are none, large changes."""
-    suspicious = [hold for part in parts for hold in _suspicions(part)]
+    suspicious = []
+    for part in parts:
+        if part.vanished and part.advance is not None:
+            said = f"all watched tags are gone ({', '.join(part.vanished)})"
+            suspicious.append(Hold(event=HoldEvent(part.advance.source, "", HoldKind.SUSPICIOUS), said=said))
+        for news in part.news:
+            if news.suspicion:
+                event = HoldEvent(news.tag.source, news.name, HoldKind.SUSPICIOUS)
+                suspicious.append(Hold(event=event, said=news.suspicion, content=tuple(_content(news))))
     yield from suspicious or _large(parts, limit)
-
-
-def _suspicions(part: SourceDiff) -> Iterator[Hold]:
-    if part.vanished and part.advance is not None:
-        said = f"all watched tags are gone ({', '.join(part.vanished)})"
-        yield Hold(event=HoldEvent(part.advance.source, "", HoldKind.SUSPICIOUS), said=said)
-    for news in part.news:
-        if news.suspicion:
-            event = HoldEvent(news.tag.source, news.name, HoldKind.SUSPICIOUS)
-            yield Hold(event=event, said=news.suspicion, content=tuple(_content(news)))
 
 
 def _large(parts: list[SourceDiff], limit: int) -> Iterator[Hold]:
@@ -92,14 +90,16 @@ def held_for(config: Config, subscription: str, stream: str) -> timedelta | None
 
 def goes_out_at(config: Config, digest: HeldDigest) -> datetime | None:
     """Return when the first part of a held digest is sent if no operator answers; None if never, or if unknown."""
-    times = [_hold_ends_at(config, digest, hold) for hold in digest.holds]
-    known = [time for time in times if time is not None]
-    return min(known) if known and len(known) == len(times) else None
+    ends = list(_ends(config, [(digest, hold) for hold in digest.holds]))
+    return min(ends) if ends and len(ends) == len(digest.holds) else None
 
 
-def _hold_ends_at(config: Config, digest: HeldDigest, hold: Hold) -> datetime | None:
-    lasting = held_for(config, digest.subscription, digest.stream)
-    return None if lasting is None or hold.counted_from is None else hold.counted_from + lasting
+def _ends(config: Config, held: Iterable[Held]) -> Iterator[datetime]:
+    """Yield when each hold ends if no operator answers, unless it has no end or an unknown one."""
+    for digest, hold in held:
+        lasting = held_for(config, digest.subscription, digest.stream)
+        if lasting is not None and hold.counted_from is not None:
+            yield hold.counted_from + lasting
 
 
 def over(config: Config, stream: Stream, holds: Iterable[Hold], known: Sequence[Hold], now: datetime) -> list[Hold]:
@@ -118,10 +118,10 @@ def alert_key(event: HoldEvent) -> AlertKey:
 
 def questions(config: Config, digests: Sequence[HeldDigest]) -> Iterator[Alert]:
     """Yield one alert for each event for which digests are held; several digests may wait for the same event."""
-    held: defaultdict[AlertKey, list[Held]] = defaultdict(list)
+    held: defaultdict[HoldEvent, list[Held]] = defaultdict(list)
     for digest, hold in ((each, hold) for each in digests for hold in each.holds):
-        held[alert_key(hold.event)].append((digest, hold))
-    yield from (_question(config, key, found) for key, found in held.items())
+        held[hold.event].append((digest, hold))
+    yield from (_question(config, event, found) for event, found in held.items())
 
 
 def place(source: str, tag: str) -> str:
@@ -129,42 +129,32 @@ def place(source: str, tag: str) -> str:
     return f"{tag} of {source}" if tag else source
 
 
-def _question(config: Config, key: AlertKey, held: list[Held]) -> Alert:
-    digests, first = [digest for digest, _ in held], held[0][1]
+def _question(config: Config, event: HoldEvent, held: list[Held]) -> Alert:
+    digests = [digest for digest, _ in held]
     reason = ", ".join(dict.fromkeys(hold.said for _, hold in held))
-    names = ", ".join(_name(config, digest) for digest in digests[:_NAMED])
+    names = [_name(config, digest) for digest in digests[:_NAMED]]
     others = f" and {len(digests) - _NAMED} more, which `cachewatch status` lists" if len(digests) > _NAMED else ""
     advice = "Check whether upstream published everything, then release or drop what is held."
+    when = [minute(end, config.timezone) for end in sorted(_ends(config, held))]
+    until = when and (when[0] if when[0] == when[-1] else f"{when[0]} to {when[-1]}")
+    deadline = f"What nobody drops is sent at {until}, marked as not confirmed by the operators."
+    commands = []
+    if digests[0].subscription in config.subscriptions:
+        commands = [f"cachewatch preview {digests[0].subscription}{' --urgent' if digests[0].stream == URGENT else ''}"]
+    for start in range(0, len(names), _NAMED_AT_ONCE):
+        some = " ".join(names[start : start + _NAMED_AT_ONCE])
+        commands += [f"cachewatch deliveries release {some}", f"cachewatch deliveries drop {some} --reason '...'"]
     return Alert(
-        key=key,
-        title=f"{_TITLES[first.event.kind]} in {place(first.event.source, first.event.tag)}",
+        key=alert_key(event),
+        title=f"{_TITLES[event.kind]} in {place(event.source, event.tag)}",
         lines=(
-            f"{reason}; held for {names}{others}.",
+            f"{reason}; held for {', '.join(names)}{others}.",
             *max((hold.content for _, hold in held), key=lambda content: sum(map(len, content))),
             f"{advice} {_ADVICE}",
-            _deadline(config, held),
+            deadline if when else "Nothing is sent until somebody releases or drops it.",
         ),
-        commands=tuple(_commands(config, digests[:_NAMED])),
+        commands=tuple(commands),
     )
-
-
-def _deadline(config: Config, found: list[Held]) -> str:
-    times = [time for digest, hold in found if (time := _hold_ends_at(config, digest, hold)) is not None]
-    if not times:
-        return "Nothing is sent until somebody releases or drops it."
-    first, last = minute(min(times), config.timezone), minute(max(times), config.timezone)
-    when = first if first == last else f"{first} to {last}"
-    return f"What nobody drops is sent at {when}, marked as not confirmed by the operators."
-
-
-def _commands(config: Config, digests: list[HeldDigest]) -> Iterator[str]:
-    first = digests[0]
-    if first.subscription in config.subscriptions:
-        yield f"cachewatch preview {first.subscription}{' --urgent' if first.stream == URGENT else ''}"
-    for start in range(0, len(digests), _NAMED_AT_ONCE):
-        names = " ".join(_name(config, digest) for digest in digests[start : start + _NAMED_AT_ONCE])
-        yield f"cachewatch deliveries release {names}"
-        yield f"cachewatch deliveries drop {names} --reason '...'"
 
 
 def _name(config: Config, digest: HeldDigest) -> str:

@@ -30,7 +30,7 @@ from cachewatch.service.streams_and_silences import PendingRanges, streams_of
 from cachewatch.store.cursors_and_remembered import Unread
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind
 
-# How many reasons an alert lists; `cachewatch diff` shows all of them.
+# How many documents an alert or a note names; `cachewatch diff` shows all of them.
 _MOST_NAMED = 20
 _MOST_IN_TITLE = 3
 
@@ -69,17 +69,15 @@ class UnreadDocuments:
 
         `bases` are the revisions that documents were compared with.
         """
-        digests = {each.tag.report.after.tag or "": each.tag for each in news}
-        return {
-            tag: found
-            for tag, digest in digests.items()
-            if (found := dict(self._last_readable(digest, bases.get(tag, {}))))
-        }
+        tags = ((each.tag.report.after.tag or "", each.tag) for each in news)
+        return {tag: found for tag, of in tags if (found := dict(self._last_readable(of, bases.get(tag, {}))))}
 
     def _last_readable(self, digest: TagDigest, bases: Mapping[str, Revision]) -> Iterator[tuple[str, Revision]]:
+        side = digest.report.before
+        reported = replace(resolve(self._repository, side.revision), tag=side.tag) if side.revision else None
         for package in (each.package for each in digest.unreadable if each.before):
             # No later version than this: digests reported no later ones.
-            revision = bases.get(package) or self._reported(digest)
+            revision = bases.get(package) or reported
             if revision is None:
                 continue
             try:
@@ -89,10 +87,6 @@ class UnreadDocuments:
                 continue  # the history is not in this clone
             if base is not None:
                 yield package, base
-
-    def _reported(self, digest: TagDigest) -> Revision | None:
-        side = digest.report.before
-        return replace(resolve(self._repository, side.revision), tag=side.tag) if side.revision else None
 
     def after(self, gaps: PendingRanges, news: Iterable[TagNews], bases: Bases, earlier: Bases) -> UnreadAfter:
         """Return which documents are unread after the ranges in `gaps` were compared.
@@ -112,15 +106,12 @@ class UnreadDocuments:
             unreadable = seen[tag].unreadable if tag in seen else ()
             if lacking := tuple(each.package for each in unreadable if each.before and not each.after):
                 unknown[tag] = lacking
-            done = known.keys() - now.keys() - set(lacking)
             begun = {
                 package: Unread(package=package, base=base.commit, base_tag=base.tag or "", since=begun_at, reason="")
                 for package, base in earlier.get(tag, {}).items()
-                if package not in now
             }
-            resolved[tag] = tuple(
-                {**begun, **{package: known[package] for package in known if package in done}}.values()
-            )
+            done = begun | {package: entry for package, entry in known.items() if package not in lacking}
+            resolved[tag] = tuple(entry for package, entry in done.items() if package not in now)
         return UnreadAfter(left, resolved, unknown)
 
     def _unread(
@@ -137,10 +128,7 @@ class UnreadDocuments:
                     since=after.revision or "",
                     reason=each.reason,
                 )
-                yield (
-                    each.package,
-                    replace(known.get(each.package, new), reason=each.reason, blob=each.blob),
-                )
+                yield each.package, replace(known.get(each.package, new), reason=each.reason, blob=each.blob)
 
 
 def tags_to_read(tags: Collection[str]) -> Collection[str]:
@@ -182,12 +170,12 @@ def unread_at_begin(
 ) -> Iterator[Unread]:
     """Yield the entries to store about documents unreadable in `newest`, for a stream that begins at `first`."""
     for document in found:
-        base = None
+        base = first
         with suppress(SourceError):  # the history may not be in this clone
-            base = last_readable(repository, first, document.package, newest.commit, isolation)
+            base = last_readable(repository, first, document.package, newest.commit, isolation) or first
         yield Unread(
             package=document.package,
-            base=(base or first).commit,
+            base=base.commit,
             base_tag=first.tag or "",
             since=newest.commit,
             reason=document.reason,
@@ -198,8 +186,7 @@ def unread_at_begin(
 def unreadable(source: str, tag: str, reasons: Mapping[str, str]) -> Alert:
     """Return the alert about unreadable documents of a tag; `reasons` maps packages to reasons."""
     named = [f"{package}: {reason}." for package, reason in sorted(reasons.items())[:_MOST_NAMED]]
-    more, others = len(reasons) - len(named), len(reasons) - _MOST_IN_TITLE
-    names = f"{', '.join(sorted(reasons)[:_MOST_IN_TITLE])}{f' and {others:,} more' if others > 0 else ''}"
+    more, names = len(reasons) - len(named), _listed(sorted(reasons), _MOST_IN_TITLE)
     return Alert(
         key=AlertKey(AlertKind.DOCUMENTS_UNREADABLE, source, tag),
         title=f"{number(len(reasons), 'document')} of {tag} in {source} cannot be read: {names}",
@@ -240,13 +227,10 @@ def source_unreadable(source: str) -> Alert:
     )
 
 
-_MOST_NAMES = 20
-
-
 def unknown(packages: Mapping[str, Collection[str]]) -> Iterator[Note]:
     """Yield a note for each tag about documents without any readable earlier version."""
     for tag, names in sorted(packages.items()):
-        yield Note("unknown", {"tag": tag, "names": _listed(sorted(names))})
+        yield Note("unknown", {"tag": tag, "names": _listed(sorted(names), _MOST_NAMED)})
 
 
 def by_tag(key: str, entries: Mapping[str, Collection[Unread]], revision_of: Callable[[Unread], str]) -> Iterator[Note]:
@@ -256,9 +240,9 @@ def by_tag(key: str, entries: Mapping[str, Collection[Unread]], revision_of: Cal
         for entry in those:
             packages[tag, revision_of(entry)].append(entry.package)
     for (tag, revision), names in sorted(packages.items()):
-        yield Note(key, {"tag": tag, "revision": revision[:10], "names": _listed(sorted(names))})
+        yield Note(key, {"tag": tag, "revision": revision[:10], "names": _listed(sorted(names), _MOST_NAMED)})
 
 
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(names[:_MOST_NAMES]) + more
+def _listed(names: list[str], most: int) -> str:
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
