@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from cachewatch.comparison_flow import changesets
 from cachewatch.core import changesets as streams
@@ -61,14 +62,7 @@ class BuildCache(Struct, frozen=True, kw_only=True):
     def _holdings(self, environment: Environment, revision: str | None) -> CacheContents:
         if revision is not None:
             raise UsageError(f"{self.address}: a live build cache has no revisions")
-        return published(
-            self.address,
-            environment.packages,
-            tag=self.tag,
-            view=self.view,
-            token_file=self.token_file,
-            login_file=self.login_file,
-        )
+        return published(packages=environment.packages, **asdict(self))
 
 
 class Summary(Struct, frozen=True, kw_only=True):
@@ -96,14 +90,7 @@ class Summary(Struct, frozen=True, kw_only=True):
 
     def _repr_html_(self) -> str:
         """Return the statements as an HTML table for notebooks."""
-        rows = [
-            (
-                statement.kind.value,
-                ", ".join(statement.packages[:_MOST_SHOWN]),
-                signed(statement.counts),
-            )
-            for statement in self.statements
-        ]
+        rows = [(one.kind.value, ", ".join(one.packages[:_MOST_SHOWN]), signed(one.counts)) for one in self.statements]
         cells = ("".join(f"<td>{escape(safe(cell))}</td>" for cell in row) for row in rows)
         body = "".join(f"<tr>{row}</tr>" for row in cells)
         title = f"{self.after.tag or self.after.name}: {number(self.packages.after, 'package')}"
@@ -265,17 +252,12 @@ class OpenCatalogue:
         """
         self._check_open()
         with _own_errors():
-            selection = select(
-                tags=_listed("tags", tags),
-                packages=_listed("packages", packages),
-                stacks=_listed("stacks", stacks),
-                targets=_listed("targets", targets),
-                oses=_listed("oses", oses),
-                compilers=_listed("compilers", compilers),
-                versions=_listed("versions", versions),
-                kinds=_listed("kinds", kinds),
-            )
-            comparison = self._compare(_text(before, "a state"), self._latest(after), selection)
+            filters = {"tags": tags, "packages": packages, "stacks": stacks, "targets": targets, "oses": oses}
+            filters |= {"compilers": compilers, "versions": versions, "kinds": kinds}
+            selection = select(**{name: _listed(name, patterns) for name, patterns in filters.items()})
+            if after is None:
+                after = self.address if self._repository is None else "HEAD"
+            comparison = self._compare(_text(before, "a state"), _text(after, "a state"), selection)
             found = changesets(comparison, selection, _Kept)
             return _guarded(
                 TagChangeset(each, comparison.revisions_between, self._check_open, selection.wants) for each in found
@@ -284,11 +266,6 @@ class OpenCatalogue:
     def _check_open(self) -> None:
         if not self._is_open:
             raise UsageError(f"{self.address}: this catalogue is closed; read everything before the end of `with`")
-
-    def _latest(self, after: Address | None) -> str:
-        if after is None:
-            return self.address if self._repository is None else "HEAD"
-        return _text(after, "a state")
 
     def _compare(self, before: str, after: str, selection: Selection) -> Comparison:
         if self._repository is None and needs_git(before, after):
@@ -342,10 +319,9 @@ def parse_document(data: bytes | Address, name: str = "") -> Document:
 
     `name` is its name in `diagnostics`; if omitted, it is the path.
     """
-    if isinstance(data, bytes):
-        return parse(data, name or "document")
-    if isinstance(data, str) and data.startswith("---"):
-        return parse(data.encode(), name or "document")
+    content = data.encode() if isinstance(data, str) and data.startswith("---") else data
+    if isinstance(content, bytes):
+        return parse(content, name or "document")
     if not data:
         raise UsageError("the document is empty; pass its text, its bytes or its path")
     if not isinstance(data, str | os.PathLike):

@@ -125,13 +125,8 @@ class Extensions:
                 package = import_it()
                 self._manager.register(SimpleNamespace(**{**vars(package), **_implemented[package.__name__]}), name)
                 self._manager.check_pending()
-                for declared in (
-                    self.hook.commands,
-                    self.hook.source_kinds,
-                    self.hook.channel_kinds,
-                    self.hook.settings,
-                ):
-                    declared()
+                for declared in ("commands", "source_kinds", "channel_kinds", "settings"):
+                    getattr(self.hook, declared)()
                 self.loaded[name] = package.__name__
             except Exception as error:  # noqa: BLE001  whatever is wrong with one, the others work
                 self.failed[name] = f"{type(error).__name__}: {error}"
@@ -188,9 +183,9 @@ def load(reference: str) -> Any:
 
 def _found() -> Mapping[str, Callable[[], Any]]:
     folder = Path(__file__).with_name("extensions")
-    own = [each.name for each in pkgutil.iter_modules([str(folder)])]
     others = {each.name: each.load for each in entry_points(group="cachewatch.extensions")}
-    loaders: dict[str, Callable[[], Any]] = {
-        name: partial(import_module, f"cachewatch.extensions.{name}") for name in own
+    own = {
+        each.name: partial(import_module, f"cachewatch.extensions.{each.name}")
+        for each in pkgutil.iter_modules([str(folder)])
     }
-    return loaders | {name: each for name, each in others.items() if name not in loaders}
+    return own | {name: each for name, each in others.items() if name not in own}

@@ -7,10 +7,11 @@ change, and whether the pinned snapshot will soon be deleted.
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import closing, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from functools import partial
 from itertools import count
 from types import MappingProxyType
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -143,9 +144,8 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         if comparison.revisions_between == 1:
             return comparison
         tag = comparison.pairs[0].after.tag or ""
-        is_broken = partial(self._is_broken, tag)
         # Where history was rewritten there are no steps between the two.
-        is_judged = len(steps.chain) <= 2 or steps.suspicious(tag, is_broken)
+        is_judged = len(steps.chain) <= 2 or steps.suspicious(tag, partial(self._is_broken, tag))
         return replace(comparison, revisions_between=None) if is_judged else comparison
 
     def _is_broken(self, tag: str, earlier: Revision, later: Revision) -> bool:
@@ -170,28 +170,32 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         """Add how long removed versions had been there, if there is a history index; to the first lines only."""
         if not any(statement.kind in _REMOVED for each in news for statement in each.tag.statements):
             return tuple(news)
-        log = self.context.log.bind(source=self.source.name)
-        past = extensions().hook.past(repository=self.repository, log=log)
-        if past is None:
-            return tuple(news)
         left = count(_MOST_STAYS, -1)
 
         def with_stays(one: Statement, pair: TagPair) -> Statement:
             before, after = pair.before, pair.after
-            if one.kind not in _REMOVED or before.tag != after.tag:
+            if past is None or one.kind not in _REMOVED or before.tag != after.tag:
                 return one
             lines = (
                 replace(line, stay=past.stay(line, before, after)) if next(left) > 0 else line for line in one.lines
             )
             return replace(one, lines=tuple(lines))
 
-        with closing(past):
-            return tuple(
-                replace(
-                    each, tag=replace(each.tag, statements=tuple(with_stays(one, pair) for one in each.tag.statements))
-                )
+        with self._past() as past:
+            found = [
+                tuple(with_stays(one, pair) for one in each.tag.statements)
                 for each, pair in zip(news, pairs, strict=True)
-            )
+            ]
+        return tuple(
+            replace(each, tag=replace(each.tag, statements=those)) for each, those in zip(news, found, strict=True)
+        )
+
+    @contextmanager
+    def _past(self) -> Iterator[Any]:
+        """Yield the recorded history of the source, or None if there is no history index."""
+        past = extensions().hook.past(repository=self.repository, log=self.context.log.bind(source=self.source.name))
+        with nullcontext() if past is None else closing(past):
+            yield past
 
     def _tag_news(self, comparison: Comparison, selection: Selection, room: int | None, based_on: Hashable) -> TagNews:
         """Compare one tag without silenced changes; `room` limits the table of changes in bytes, None omits it.
@@ -294,25 +298,18 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             restored=restored,
             isolation=self.isolation,
         )
-        return had, self._explained(has)
-
-    def _explained(self, has: Coverage) -> Coverage:
-        """Return `has` with the causes of changed hashes, if the source records dependency graphs."""
-        lock = self.stream.subscription.match.environment
-        tags = tuple((self.newest.commit, tag) for tag in self.ranges.places)
+        lock, log = self.stream.subscription.match.environment, self.context.log.bind(source=self.source.name)
         causes = extensions().hook.causes(repository=self.repository)
-        if lock is None or not tags or causes is None:
-            return has
-        log = self.context.log.bind(source=self.source.name)
-        explained: Coverage = causes.of_environment(
-            has,
-            lock,
-            folders=self.context.config.environment_folders,
-            tags=tags,
-            isolation=self.isolation,
-            warn=lambda said: log.warning("causes.unknown", environment=lock, error=said),
-        )
-        return explained
+        if causes is not None and after:  # with the causes of changed hashes, if the source records dependency graphs
+            has = causes.of_environment(
+                has,
+                lock,
+                folders=self.context.config.environment_folders,
+                tags=tuple((self.newest.commit, tag) for tag in self.ranges.places),
+                isolation=self.isolation,
+                warn=lambda said: log.warning("causes.unknown", environment=lock, error=said),
+            )
+        return had, has
 
     def left(self, bases: Bases) -> Iterator[tuple[tuple[str, str, Need], Resolution]]:
         """Yield the present state of the builds in open actions, by source, tag and build."""
@@ -369,8 +366,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         """Return the snapshot with most binaries of the environment, or None if the source has no history index."""
         if self.environment is None or self.stream.is_urgent:
             return None
-        past = extensions().hook.past(repository=self.repository, log=self.context.log.bind(source=self.source.name))
-        with nullcontext() if past is None else closing(past):
+        with self._past() as past:
             found: Alternative | None = past and past.alternative(self.environment.hashes)
         return found
 
@@ -442,8 +438,16 @@ def _find_pin(
     `place` is its source and tag, `bases` are the last reported revisions, `seen` is the remembered fact.
     """
     source, tag = place
-    now = _series(repository, newest, tag)
-    snapshots = {base.commit: _series(repository, base, tag) for base in bases}
+    own = tag_names.series(tag)
+
+    def series(revision: Revision) -> list[str]:
+        """Return the snapshots in the series of the tag, oldest first; only itself if it has no series."""
+        names = tags_of(repository, revision).ids
+        return sorted(
+            (n for n in names if n == tag or (own is not None and tag_names.series(n) == own)), key=version_key
+        )
+
+    now, snapshots = series(newest), {base.commit: series(base) for base in bases}
     last = now[-1] if now else ""
     if tag not in now:
         had = next((commit for commit, names in snapshots.items() if tag in names), None)
@@ -464,10 +468,3 @@ def _placed(source: str, tag: str, series: Sequence[str]) -> Pinned:
     newer = len(series) - at - 1
     # Where old snapshots are deleted, the two oldest are next, if several are newer.
     return Pinned(tag=tag, source=source, newest=newest, newer=newer, older=at, is_ending=newer > 1 and at <= 1)
-
-
-def _series(repository: Repository, revision: Revision, tag: str) -> list[str]:
-    """Return the snapshots in the series of `tag`, oldest first; only `tag` itself if it has no series."""
-    own = tag_names.series(tag)
-    names = tags_of(repository, revision).ids
-    return sorted((n for n in names if n == tag or (own is not None and tag_names.series(n) == own)), key=version_key)

@@ -313,15 +313,11 @@ def why(stream: Stream, lock_since: str = "") -> tuple[str, ...]:
     it.
     """
     match = stream.subscription.match
-    lines = [f"{key} {', '.join(patterns)}" for key, patterns in _patterns(match)]
-    if match.packages and match.stacks:
-        lines = [f"only in {one}" if one.startswith("stacks ") else one for one in lines]
+    name_of = {"stacks": "only in stacks"} if match.packages else {}
+    lines = [f"{name_of.get(key, key)} {', '.join(patterns)}" for key, patterns in _patterns(match)]
     if match.environment is not None:
-        known = (
-            f" (unchanged since {day_of(lock_since)}; give cachewatch the new one when you have it)"
-            if lock_since
-            else ""
-        )
+        day = lock_since and day_of(lock_since)
+        known = f" (unchanged since {day}; give cachewatch the new one when you have it)" if day else ""
         lines.append(f"environment {match.environment.name}{known}")
     if match.pinned is not None:
         lines.append(f"pinned {match.pinned}")
@@ -434,14 +430,10 @@ class Silencing:
 
     def body(self, make_collector: Callable[[Wants], Collector]) -> Collector:
         """Return a collector that gets no silenced changes; read its results through `reported`."""
-        if not self._silences:
-            return make_collector(self._wants)
         return _SilencedCollector(self._silences, self._wants, make_collector)
 
     def reported(self, changeset: Changeset, hidden: Counter[str]) -> Changeset:
         """Return `changeset` with the results of collectors made by `body`; count the hidden packages in `hidden`."""
-        if not self._silences:
-            return changeset
 
         def open_body(taken: tuple[object, Counter[str], Mapping[str, frozenset[Kind]]]) -> object:
             inner, counts, kinds = taken

@@ -75,8 +75,8 @@ class DigestRecord(DigestSummary, frozen=True, kw_only=True):
     @classmethod
     def ready(cls, rendered: RenderedDigest, short: RenderedDigest, *, subscription: str, stream: str) -> Self:
         """Return the record of a digest that is to be sent."""
-        about = {name: getattr(rendered, name) for name in ("key", "title", "period", "created")}
-        of = {"subscription": subscription, "stream": stream, "state": DigestState.READY, "reason": ""}
+        about: dict[str, Any] = {name: getattr(rendered, name) for name in ("key", "title", "period", "created")}
+        of: dict[str, Any] = {"subscription": subscription, "stream": stream, "state": DigestState.READY, "reason": ""}
         return cls(**about, **of, advances=(), rendered=rendered, short=short)
 
 
@@ -111,7 +111,9 @@ def find(connection: Connection, key: str) -> DigestSummary | None:
 def get(connection: Connection, key: str) -> DigestRecord | None:
     """Return the digest of `find` with its content. Raises DamagedRow if it is damaged."""
     summary = find(connection, key)
-    return summary and _stored(connection.execute(select(digests).where(digests.c.key == summary.key)).one())
+    if summary is None:
+        return None
+    return _stored(connection.execute(select(digests).where(digests.c.key == summary.key)).one())
 
 
 def advances(connection: Connection, key: str) -> tuple[Advance, ...]:

@@ -34,7 +34,6 @@ from sqlalchemy import (
 )
 from sqlalchemy import Text as AnyText
 from sqlalchemy.schema import CreateIndex, CreateTable
-from sqlalchemy.types import TypeEngine
 
 RowType = TypeVar("RowType", bound=Struct)
 Clock = Callable[[], datetime]
@@ -62,27 +61,19 @@ def to_datetime(text: str) -> datetime:
         return UNKNOWN
 
 
-_POSTGRESQL = "postgresql"
-_NUL, _INSTEAD = "\0", "\ufffd"
-
-
-class Moment(TypeDecorator[datetime]):
-    """A column type for times: `timestamptz` in PostgreSQL, in SQLite UTC text of fixed width."""
+class _TextMoment(TypeDecorator[datetime]):
+    """A column type for times as UTC text of fixed width."""
 
     impl = AnyText
     cache_ok = True
 
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        """Return the column type of the database."""
-        return dialect.type_descriptor(TIMESTAMP(timezone=True) if dialect.name == _POSTGRESQL else AnyText())
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> str | None:  # noqa: ARG002  the contract
         """Convert a time for storing."""
-        return value if value is None or dialect.name == _POSTGRESQL else to_text(value)
+        return None if value is None else to_text(value)
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:  # noqa: ARG002  the contract
         """Convert a stored time; a damaged one becomes the year 1970."""
-        return value if value is None or dialect.name == _POSTGRESQL else to_datetime(value)
+        return None if value is None else to_datetime(value)
 
 
 class _PostgresText(TypeDecorator[str]):
@@ -93,11 +84,13 @@ class _PostgresText(TypeDecorator[str]):
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002  the contract
         """Replace NUL in a text before it is stored."""
-        return None if value is None else str(value).replace(_NUL, _INSTEAD)
+        return None if value is None else str(value).replace("\0", "\ufffd")
 
 
+# A column type for times: in SQLite text, in PostgreSQL `timestamptz`.
+Moment = _TextMoment().with_variant(TIMESTAMP(timezone=True), "postgresql")
 # A column type for text that sorts by its bytes in every database, whatever the locale of the server.
-Text = AnyText().with_variant(_PostgresText(collation="C"), _POSTGRESQL)
+Text = AnyText().with_variant(_PostgresText(collation="C"), "postgresql")
 
 
 # The version of the tables; every migration step increases it.

@@ -41,23 +41,6 @@ _ADVICE = {
 }
 
 
-def advise(error: DatabaseError) -> str:
-    """Return the server's message in one line, with advice."""
-    text, code = str(error.orig or error), getattr(error.orig, "sqlstate", None) or ""
-    message = (text.strip().splitlines() or [type(error).__name__])[0]
-    advice = next((_ADVICE[code[:length]] for length in (5, 3, 2) if code[:length] in _ADVICE), "")
-    if not advice:  # the driver has no code for a connection that was not made
-        if "certificate" in text:
-            advice = _CERTIFICATE
-        elif "password" in text or "authentication" in text:
-            advice = _CREDENTIALS
-        elif 'database "' in text and "does not exist" in text:
-            advice = _ADVICE["3D"]
-        elif error.connection_invalidated or "connection" in text:
-            advice = _UNREACHABLE
-    return f"{message}; {advice}" if advice else message
-
-
 # The keys of the two advisory locks: of the session that leads, two numbers; of a transaction that writes, one.
 _LEADER = int.from_bytes(b"cach"), int.from_bytes(b"lead")
 _WRITER = int.from_bytes(b"cachewat")
@@ -104,13 +87,7 @@ class PostgresDatabase(Database):
 
     is_shared = True
 
-    def __init__(
-        self,
-        address: PostgresAddress,
-        *,
-        must_exist: bool = False,
-        may_write: bool = True,
-    ) -> None:
+    def __init__(self, address: PostgresAddress, *, must_exist: bool = False, may_write: bool = True) -> None:
         """Connect to the database. With `may_write`, tables are upgraded, or created unless they `must_exist`.
 
         Raises StateError if it cannot be used.
@@ -120,8 +97,8 @@ class PostgresDatabase(Database):
         self._times_taken = 0  # how often this process took the lock of the leader
         self._job = local()
         # The only connection for writing, for which writers wait: the lock of the leader is lost with it.
-        self._writers = _make_engine(address, self.place, pool_size=1, max_overflow=0, pool_timeout=_TURN_SECONDS)
-        super().__init__(_make_engine(address, self.place, pool_size=4, max_overflow=32))
+        self._writers = _make_engine(address, pool_size=1, max_overflow=0, pool_timeout=_TURN_SECONDS)
+        super().__init__(_make_engine(address, pool_size=4, max_overflow=32))
         try:
             with self._explained():
                 form = _form_in(self._engine)
@@ -214,7 +191,20 @@ class PostgresDatabase(Database):
         """Do nothing: the server maintains its files itself."""
 
     def _advise(self, error: DatabaseError) -> str:
-        return advise(error)
+        """Return the server's message in one line, with advice."""
+        text, code = str(error.orig or error), getattr(error.orig, "sqlstate", None) or ""
+        message = (text.strip().splitlines() or [type(error).__name__])[0]
+        advice = next((_ADVICE[code[:length]] for length in (5, 3, 2) if code[:length] in _ADVICE), "")
+        if not advice:  # the driver has no code for a connection that was not made
+            if "certificate" in text:
+                advice = _CERTIFICATE
+            elif "password" in text or "authentication" in text:
+                advice = _CREDENTIALS
+            elif 'database "' in text and "does not exist" in text:
+                advice = _ADVICE["3D"]
+            elif error.connection_invalidated or "connection" in text:
+                advice = _UNREACHABLE
+        return f"{message}; {advice}" if advice else message
 
 
 class ServerState:
@@ -233,7 +223,7 @@ class ServerState:
 
     def exists(self) -> bool:
         """Tell whether there is a state; also True if that is unknown."""
-        engine = _make_engine(self._address, self._address.url)
+        engine = _make_engine(self._address)
         try:
             return _form_in(engine) is not None
         except DatabaseError:
@@ -242,7 +232,7 @@ class ServerState:
             engine.dispose()
 
 
-def _make_engine(address: PostgresAddress, place: str, **pool: Any) -> Engine:
+def _make_engine(address: PostgresAddress, **pool: Any) -> Engine:
     url = make_url(address.url).set(drivername="postgresql+psycopg")
     url = url.update_query_dict({name: str(value) for name, value in _CONNECTION.items() if name not in url.query})
     try:
@@ -252,7 +242,7 @@ def _make_engine(address: PostgresAddress, place: str, **pool: Any) -> Engine:
     except ConfigError as error:
         raise StateError(f"state_password: {error}") from error
     except ModuleNotFoundError as error:
-        raise StateError(f"{place}: requires psycopg; install cachewatch[postgresql]") from error
+        raise StateError(f"{address.url}: requires psycopg; install cachewatch[postgresql]") from error
     event.listen(engine, "connect", _prepare)
     event.listen(engine, "begin", _begin)
     return engine

@@ -100,7 +100,7 @@ def test_a_pooler_that_gives_another_session_is_noticed(here: PostgresDatabase) 
     """The lock is of one session; nothing is stored by any other."""
     here.lead(OWNER)
     leading = here._writers
-    here._writers = postgresql._make_engine(PostgresAddress(here.place), here.place)
+    here._writers = postgresql._make_engine(PostgresAddress(here.place))
     with pytest.raises(StateError, match="a pooler of connections must keep sessions"):
         write(here)
     leading.dispose()
