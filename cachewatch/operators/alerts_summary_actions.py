@@ -120,8 +120,9 @@ def _may_last(connection: Connection, config: Config, key: AlertKey) -> bool:
             lasts = is_used(config, key.name) or key.name in deliveries.oldest_open(connection)
         case AlertKind.DELIVERY_FAILED:
             # And was not dropped.
-            where = {"channel": key.name, "target": key.part, "states": (DeliveryState.DEAD, *OPEN), "limit": 1}
-            lasts = bool(deliveries.find(connection, **where)) and is_recipient(config, key.name, key.part)
+            states = (DeliveryState.DEAD, *OPEN)
+            failed = deliveries.find(connection, states=states, channel=key.name, target=key.part, limit=1)
+            lasts = bool(failed) and is_recipient(config, key.name, key.part)
         case AlertKind.ADDRESS_SUPPRESSED:
             is_left_out = deliveries.is_suppressed(connection, key.name, key.part)
             lasts = is_left_out and is_recipient(config, key.name, key.part)

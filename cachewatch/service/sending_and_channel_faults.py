@@ -148,17 +148,19 @@ def _deliver_each(context: Context, name: str, transport: Transport, *, is_last:
     claimed = _next(context, name)
     while claimed is not None:
         delivery, message = claimed
-        if message is None:
-            reason = "its stored bytes are damaged; `cachewatch state check` looks for more, and a backup has what was stored"
-            with context.database.write() as connection:
-                if deliveries.settle(connection, delivery, DeliveryState.DEAD, now=context.clock(), said=reason):
-                    damaged = DeliveryResult(DeliveryOutcome.DEAD, reason)
-                    _note_target(connection, context, delivery, _Outcome(DeliveryState.DEAD, reason), damaged)
-            context.log_of(delivery).error("delivery.dead", said=reason)
-            dead += 1
-            claimed = _next(context, name)
-        else:
+        if message is not None:
             claimed = run.take(delivery, _attempt(transport, message))
+            continue
+        reason = (
+            "its stored bytes are damaged; `cachewatch state check` looks for more, and a backup has what was stored"
+        )
+        with context.database.write() as connection:
+            if deliveries.settle(connection, delivery, DeliveryState.DEAD, now=context.clock(), said=reason):
+                damaged = DeliveryResult(DeliveryOutcome.DEAD, reason)
+                _note_target(connection, context, delivery, _Outcome(DeliveryState.DEAD, reason), damaged)
+            claimed = _claim(connection, context, name)
+        context.log_of(delivery).error("delivery.dead", said=reason)
+        dead += 1
     return dead + run.end()
 
 
@@ -178,10 +180,11 @@ class _Run:
 
     def take(self, delivery: Delivery, answer: DeliveryResult) -> _Claimed | None:
         """Store a delivery's result, now or when the run ends; return the next delivery, claimed in one transaction."""
-        if answer.outcome is DeliveryOutcome.BLOCKED or answer.is_channel:
+        is_blocked = answer.outcome is DeliveryOutcome.BLOCKED
+        if is_blocked or answer.is_channel:
             self.end(is_away=True)
             self._settle(delivery, answer)
-            if answer.outcome is DeliveryOutcome.BLOCKED:
+            if is_blocked:
                 _block(self._context, self._name, answer.detail)
             return None
         is_refused = answer.outcome in (DeliveryOutcome.DEAD, DeliveryOutcome.RAISED) and not self._has_worked
@@ -298,7 +301,7 @@ def _attempt(transport: Transport, message: Message) -> DeliveryResult:
 def _settle_unwritten(context: Context, name: str) -> int:
     """Store results of a channel that could not be stored before; return how many deliveries failed permanently."""
     kept = [found for found in list(context.unwritten.values()) if found[0].channel == name]
-    return sum(_settle(context, delivery, answer)[0] is DeliveryState.DEAD for delivery, answer in kept)
+    return sum(_settle(context, *found)[0] is DeliveryState.DEAD for found in kept)
 
 
 def _settle(
@@ -363,12 +366,13 @@ def _note_channel_works(connection: Connection, context: Context, delivery: Deli
     since = alerts.resolve_within(connection, context, key, f"the channel {name} works again")
     if since is None:
         return delivery
-    now = context.clock()
+    now, give_up = context.clock(), delivery.give_up
     for each in deliveries.find(connection, states=OPEN, channel=name):
-        lost = now - max(since, each.created)
-        deliveries.prolong(connection, each.id, min(each.give_up + lost, now + retried_for(context.config, name)))
-    prolonged = deliveries.delivery(connection, delivery.id)
-    return delivery if prolonged is None else replace(delivery, give_up=prolonged.give_up)
+        prolonged = each.give_up + (now - max(since, each.created))
+        prolonged = min(prolonged, now + retried_for(context.config, name))
+        deliveries.prolong(connection, each.id, prolonged)
+        give_up = prolonged if each.id == delivery.id else give_up
+    return replace(delivery, give_up=give_up)
 
 
 def _judge(connection: Connection, context: Context, delivery: Delivery, answer: DeliveryResult) -> _Outcome:
@@ -382,8 +386,8 @@ def _judge(connection: Connection, context: Context, delivery: Delivery, answer:
         return _Outcome(DeliveryState.SUPPRESSED if is_kept else DeliveryState.DEAD, answer.detail)
     if answer.outcome is DeliveryOutcome.TOO_LARGE:
         return _shortened(connection, context, delivery, answer)
-    if answer.outcome is DeliveryOutcome.BLOCKED or answer.is_channel:
-        is_blocked = answer.outcome is DeliveryOutcome.BLOCKED
+    is_blocked = answer.outcome is DeliveryOutcome.BLOCKED
+    if is_blocked or answer.is_channel:
         rest = BLOCKED if is_blocked else pause(1, answer.retry_after)
         return _Outcome(DeliveryState.QUEUED if is_blocked else DeliveryState.DEFERRED, answer.detail, due=now + rest)
     if is_given_up(connection, context, delivery):
@@ -411,19 +415,18 @@ def _shortened(connection: Connection, context: Context, delivery: Delivery, ans
 def _note_channel(
     connection: Connection, context: Context, delivery: Delivery, answer: DeliveryResult, reason: str
 ) -> None:
-    now, channel_health = context.clock(), health.channel(connection, delivery.channel)
-    if answer.outcome is DeliveryOutcome.SENT:
-        channel_health = replace(channel_health, blocked_until=None, failures=0, sent_at=now)
-    elif not (answer.is_channel or answer.is_lost):
-        channel_health = replace(channel_health, blocked_until=None, failures=0, error=reason, error_at=now)
-    elif not channel_health.is_blocked(now):  # or it is noted already
-        failures = channel_health.failures + 1
-        # If the server cannot be reached, the other deliveries wait too, and use up no attempts.
-        rest = now + pause(failures, answer.retry_after) if answer.is_channel else None
-        channel_health = replace(channel_health, blocked_until=rest, failures=failures, error=reason, error_at=now)
-        if failures >= _AWAY:
-            alerts.open_within(connection, context, _channel_alert(delivery.channel, reason))
-    health.put_health(connection, channel_health)
+    now, before = context.clock(), health.channel(connection, delivery.channel)
+    is_away = answer.is_channel or answer.is_lost
+    if is_away and before.is_blocked(now):
+        return  # it is noted already
+    failures = before.failures + 1 if is_away else 0
+    # If the server cannot be reached, the other deliveries wait too, and use up no attempts.
+    rest = now + pause(failures, answer.retry_after) if answer.is_channel else None
+    is_sent = answer.outcome is DeliveryOutcome.SENT
+    news = {"sent_at": now} if is_sent else {"error": reason, "error_at": now}
+    health.put_health(connection, replace(before, blocked_until=rest, failures=failures, **news))
+    if failures >= _AWAY:
+        alerts.open_within(connection, context, _channel_alert(delivery.channel, reason))
 
 
 def _note_target(
@@ -450,26 +453,27 @@ def _block(context: Context, name: str, reason: str, traceback: str | None = Non
     """Pause a whole channel; the waiting deliveries lose no attempts."""
     now = context.clock()
     with context.database.write() as connection:
-        before, rest = health.channel(connection, name), now + BLOCKED
-        after = replace(before, blocked_until=rest, failures=before.failures + 1, error=reason, error_at=now)
-        health.put_health(connection, after)
+        before = health.channel(connection, name)
+        news = {"failures": before.failures + 1, "error": reason, "error_at": now}
+        health.put_health(connection, replace(before, blocked_until=now + BLOCKED, **news))
         alerts.open_within(connection, context, _channel_alert(name, reason))
     context.log.error("channel.blocked", channel=name, error=reason, traceback=traceback)
 
 
 def _channel_alert(name: str, reason: str = "") -> Alert:
     """Return the alert that a channel does not work; without `reason`, that it is no longer configured."""
-    kept = "Waiting deliveries are kept and tried again later, or at once after a reload or a restart."
-    unknown = "Deliveries wait for it: configure it again to send them, or drop them."
-    commands = (
-        f"cachewatch deliveries list --open --channel {name}",
-        "cachewatch deliveries drop NUMBER --reason '...'",
-    )
+    key = AlertKey(AlertKind.CHANNEL_DOWN, name)
+    if reason:
+        kept = "Waiting deliveries are kept and tried again later, or at once after a reload or a restart."
+        return Alert(key=key, title=f"the channel {name} does not work", lines=(reason, kept), avoid=(name,))
     return Alert(
-        key=AlertKey(AlertKind.CHANNEL_DOWN, name),
-        title=f"the channel {name} {'does not work' if reason else 'is no longer configured'}",
-        lines=(reason, kept) if reason else (unknown,),
-        commands=() if reason else commands,
+        key=key,
+        title=f"the channel {name} is no longer configured",
+        lines=("Deliveries wait for it: configure it again to send them, or drop them.",),
+        commands=(
+            f"cachewatch deliveries list --open --channel {name}",
+            "cachewatch deliveries drop NUMBER --reason '...'",
+        ),
         avoid=(name,),
     )
 

@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DatabaseError
@@ -212,23 +212,14 @@ def _flush(path: Path) -> None:
 
 def _identity(path: Path) -> tuple[int, int] | None:
     """Return device and inode, which identify the file; None if it is missing."""
-    try:
+    with suppress(FileNotFoundError, NotADirectoryError):
         about = path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return about.st_dev, about.st_ino
-
-
-def has_file(folder: Path) -> bool:
-    """Tell whether there is a database in `folder`; also True if the folder is unreadable."""
-    try:
-        return (folder / NAME).exists()
-    except OSError:
-        return True
+        return about.st_dev, about.st_ino
+    return None
 
 
 def _check_exists(path: Path) -> None:
-    if not has_file(path.parent):
+    if not has_state(path.parent):
         raise StateError(f"{path}: {_advice_for_missing(path.parent, 'there is no state yet')}")
 
 
@@ -268,23 +259,22 @@ def open_database(state: StatePlace, *, must_exist: bool = False, is_checked: bo
     """Open the state for writing; it is made if missing, unless it `must_exist`. `is_checked` looks for damage."""
     if isinstance(state, Path):
         return SqliteDatabase(state, must_exist=must_exist, is_checked=is_checked)
-    database: Database = _in_database(state).open(must_exist=must_exist)
-    return database
+    return cast("Database", _in_database(state).open(must_exist=must_exist))
 
 
 def open_to_read(state: StatePlace) -> Database:
     """Open the state for reading only, without making or upgrading it."""
-    if isinstance(state, Path):
-        return SqliteToRead(state)
-    database: Database = _in_database(state).open_to_read()
-    return database
+    return SqliteToRead(state) if isinstance(state, Path) else cast("Database", _in_database(state).open_to_read())
 
 
 def has_state(state: StatePlace) -> bool:
     """Tell whether there is a state; also True if that is unknown."""
-    if isinstance(state, Path):
-        return has_file(state)
-    return bool(_in_database(state).exists())
+    if not isinstance(state, Path):
+        return bool(_in_database(state).exists())
+    try:
+        return (state / NAME).exists()
+    except OSError:
+        return True
 
 
 def _in_database(address: PostgresAddress) -> Any:
