@@ -37,7 +37,7 @@ from cachewatch.errors import TemplateError, UsageError, WorkFailed
 from cachewatch.report.digest_and_message_values import MAX_HTML, Digest, Form, Message, Note, RenderedDigest, Silenced
 from cachewatch.report.digests.rendering_and_sizes import render_lengths
 from cachewatch.runtime.log import Log
-from cachewatch.runtime.worker import Isolation, Piece
+from cachewatch.runtime.worker import Piece
 from cachewatch.service.changes_since_last_digest import SourceDiff, open_source
 from cachewatch.service.comparison_cache import Comparisons
 from cachewatch.service.context_and_source_copies import Context
@@ -102,11 +102,15 @@ def compose(
     lock = stream.subscription.match.environment
     parts: list[SourceDiff] = []
     with closing(Comparisons()) if comparisons is None else nullcontext(comparisons) as shared:
-        environment = (
-            None
-            if lock is None
-            else _read_environment(lock, context.config.environment_folders, shared.isolation(f"environment {lock}"))
-        )
+        environment: Environment | WorkFailed | None = None
+        if lock is not None:
+            isolation, read = (
+                shared.isolation(f"environment {lock}"),
+                partial(_read, context.config.environment_folders),
+            )
+            ((_, environment),) = isolation.each(read, [lock], _about_file)
+            if isinstance(environment, WorkFailed):
+                raise UsageError(f"{lock}: {environment}")
         for source in stream.sources:
             with open_source(
                 context, stream, source, state, since=since, environment=environment, comparisons=shared, takes=takes
@@ -306,10 +310,8 @@ def unconfirmed(draft: PendingDigest) -> PendingDigest:
     # The digest names suspicious losses anyway.
     large = [hold.said for hold in draft.holds if hold.event.kind is HoldKind.LARGE]
     note = Note("unconfirmed-large", {"what": large[0]}) if large else Note("unconfirmed")
-    spans = tuple(
-        replace(span, notes=(note, *span.notes) if number == 0 else span.notes)
-        for number, span in enumerate(draft.digest.spans)
-    )
+    first, *others = draft.digest.spans
+    spans = replace(first, notes=(note, *first.notes)), *others
     digest = replace(draft.digest, unconfirmed=draft.hold, spans=spans)
     return replace(draft, digest=digest, holds=())
 
@@ -394,15 +396,7 @@ def _render_both(
         return rendered, short, str(error)
 
 
-def _read_environment(path: Path, folders: Sequence[Path], isolation: Isolation) -> Environment:
-    """Read the environment at `path` in isolation, as `open_environment` does. Raises UsageError if it is unusable."""
-    ((_, environment),) = isolation.each(partial(_open_lock, folders), [path], _about_file)
-    if isinstance(environment, WorkFailed):
-        raise UsageError(f"{path}: {environment}")
-    return environment
-
-
-def _open_lock(folders: Sequence[Path], paths: Sequence[Path]) -> Environment:
+def _read(folders: Sequence[Path], paths: Sequence[Path]) -> Environment:
     (path,) = paths
     return open_environment(path, folders)
 
