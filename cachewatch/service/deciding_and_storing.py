@@ -118,7 +118,15 @@ def store(
         lines = (f"Correct `pinned:` of {name} in {context.config.path}; its digests go out without it.",)
         notify_within(connection, context, OperatorNotice(topic=f"pin {name} {pin}", title=title, lines=lines))
     if packed:
-        _report_templates(connection, context, stream, next((each.problem for each in packed if each.problem), ""))
+        problem = next((each.problem for each in packed if each.problem), "")
+        alert = Alert(
+            key=AlertKey(AlertKind.TEMPLATE_FAILED, name),
+            title=f"a template for {name} is wrong",
+            lines=(problem, "Its digests are created with the built-in templates until this is fixed."),
+            commands=("cachewatch config check",),
+        )
+        end = f"the templates for {name} work again"
+        alerts.settle_within(connection, context, alert, end, is_open=bool(problem))
         _store_digest(connection, stream, draft, packed, now)
 
 
@@ -172,18 +180,6 @@ def _report_reused_hashes(connection: Connection, context: Context, draft: Pendi
         title = f"published hashes of {name} in {tag.source} now name other specs"
         if reused and not digests.has_any(connection, OPERATORS, topic):
             notify_within(connection, context, OperatorNotice(topic=topic, title=title, lines=tuple(lines)))
-
-
-def _report_templates(connection: Connection, context: Context, stream: Stream, problem: str) -> None:
-    name = stream.subscription.name
-    alert = Alert(
-        key=AlertKey(AlertKind.TEMPLATE_FAILED, name),
-        title=f"a template for {name} is wrong",
-        lines=(problem, "Its digests are created with the built-in templates until this is fixed."),
-        commands=("cachewatch config check",),
-    )
-    end = f"the templates for {name} work again"
-    alerts.settle_within(connection, context, alert, end, is_open=bool(problem))
 
 
 class StreamDecision(Struct, frozen=True, kw_only=True):
@@ -299,20 +295,23 @@ def _decide_digest(
         return decision  # held, and merged into the first digest afterwards
     is_due = not decision.plans_slot and state.slot is not None and state.slot.due <= now
     slot = state.slot if is_due else None
-    has_waited = bool(state.held and over(context.config, stream, state.holds, state.holds, now))
+    has_waited = bool(state.held and over(context.config, stream, state.holds, now))
     if slot is None and not has_waited and not (stream.is_each_revision and state.has_news):
         return decision
     draft = compose(context, stream, state, occasion=slot.due.isoformat() if slot else "", comparisons=comparisons)
     if draft.hold and not has_waited and state.held_advances == frozenset(draft.advances):
         # Operators were asked about this very step, and have not answered yet.
         return replace(decision, finished=slot)
-    made = _drafts_to_store(context, stream, state, draft, comparisons)
-    drafts = [
-        (each, () if is_left_out(stream, state, each, now) else _packed(context, stream, each, comparisons))
-        for each in made
-    ]
-    kept = tuple((with_actions(draft, stream, state, is_sent=bool(packed)), packed) for draft, packed in drafts)
-    return replace(decision, finished=slot, drafts=kept)
+    holds = [replace(hold, counted_from=first_held(state.holds, hold.event)) for hold in draft.holds]
+    due = over(context.config, stream, holds, now)
+    made: tuple[PendingDigest, ...] = (unconfirmed(draft) if due else draft,)
+    if 0 < len(due) < len(holds):  # one to send, and one to hold
+        made = split(context, stream, state, holds, due, comparisons=comparisons)
+    drafts = []
+    for each in made:
+        packed = () if is_left_out(stream, state, each, now) else _packed(context, stream, each, comparisons)
+        drafts.append((with_actions(each, stream, state, is_sent=bool(packed)), packed))
+    return replace(decision, finished=slot, drafts=tuple(drafts))
 
 
 def _packed(
@@ -335,21 +334,6 @@ def _packed(
         for each in packed
     )
     return tuple(each for each in left if each.messages)
-
-
-def _drafts_to_store(
-    context: Context, stream: Stream, state: StreamState, draft: PendingDigest, comparisons: Comparisons
-) -> tuple[PendingDigest, ...]:
-    """Return the digest to store; if some holds are over, it is split into one to send and one to hold."""
-    holds = [replace(hold, counted_from=first_held(state.holds, hold.event)) for hold in draft.holds]
-    due = over(context.config, stream, holds, holds, context.clock())
-    if not due:
-        return (draft,)
-    return (
-        (unconfirmed(draft),)
-        if len(due) == len(holds)
-        else split(context, stream, state, holds, due, comparisons=comparisons)
-    )
 
 
 def is_left_out(stream: Stream, state: StreamState, draft: PendingDigest, now: datetime) -> bool:

@@ -18,7 +18,7 @@ from cachewatch.service.alerts_and_staleness import Alert
 from cachewatch.service.changes_since_last_digest import SourceDiff
 from cachewatch.service.comparing_tags_and_pins import TagNews
 from cachewatch.service.streams_and_silences import URGENT, Stream
-from cachewatch.store.digests_and_holds import HeldDigest, Hold, HoldEvent, HoldKind, first_held
+from cachewatch.store.digests_and_holds import HeldDigest, Hold, HoldEvent, HoldKind
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind
 
 # The longest time for which urgent digests are held.
@@ -102,13 +102,13 @@ def _ends(config: Config, held: Iterable[Held]) -> Iterator[datetime]:
             yield hold.counted_from + lasting
 
 
-def over(config: Config, stream: Stream, holds: Iterable[Hold], known: Sequence[Hold], now: datetime) -> list[Hold]:
-    """Return the `holds` whose time is over; it begins with the stored (`known`) hold of the same event."""
+def over(config: Config, stream: Stream, holds: Iterable[Hold], now: datetime) -> list[Hold]:
+    """Return the `holds` whose time is over."""
     lasting = held_for(config, stream.subscription.name, stream.name)
     if lasting is None:
         return []
     # A beginning that is far ahead was stored by a wrong clock.
-    return [hold for hold in holds if abs(now - (first_held(known, hold.event) or now)) >= lasting]
+    return [hold for hold in holds if abs(now - (hold.counted_from or now)) >= lasting]
 
 
 def alert_key(event: HoldEvent) -> AlertKey:

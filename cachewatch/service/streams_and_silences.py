@@ -24,7 +24,7 @@ from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.advice.waits_and_reminders import Remembered
 from cachewatch.core.changesets import Changeset, Collector
 from cachewatch.core.filters_and_default_kinds import GROUPS, Globs, Selection, every_compiler
-from cachewatch.core.model import Kind, PackageChange, Signature
+from cachewatch.core.model import Kind, PackageChange
 from cachewatch.core.statement_kinds import Line
 from cachewatch.core.statements import Wants
 from cachewatch.core.versions_spellings_targets import Versions
@@ -401,10 +401,14 @@ class _CompiledSilence(Struct, frozen=True):
         if not self.selection.packages(change.package):
             return False
         in_any_stack, silenced = replace(self.selection, stacks=Globs()), self.selection.stacks
+        # Each changed signature, with the stacks whose subscriptions report it.
+        concerned = [(each, each.stacks) for match in change.matches for each in (match.before, match.after)]
+        concerned += ((alike.signature, alike.signature.stacks) for alike in (*change.gone, *change.new))
+        concerned += ((kept.after, (*kept.gained, *kept.lost)) for kept in change.restacked)
         # A spec in several stacks is hidden only if all of them are silenced.
         return self.selection.takes_all_specs or all(
             (silenced.is_open or (bool(stacks) and all(map(silenced, stacks)))) and in_any_stack.chooses(signature)
-            for signature, stacks in _concerned(change)
+            for signature, stacks in concerned
         )
 
 
@@ -492,12 +496,3 @@ def _is_wanted(wants: Wants, kinds: Set[Kind], hidden: Set[Kind]) -> bool:
     """Tell whether a change is reported: `wants` must accept the kinds of it that are not hidden."""
     left = kinds - hidden
     return wants(kinds) and (left == kinds or (bool(left) and wants(left)))
-
-
-def _concerned(change: PackageChange) -> Iterator[tuple[Signature, Set[str]]]:
-    """Yield each changed signature, with the stacks whose subscriptions report it."""
-    pairs = [signature for match in change.matches for signature in (match.before, match.after)]
-    for signature in (*pairs, *(alike.signature for alike in (*change.gone, *change.new))):
-        yield signature, frozenset(signature.stacks)
-    for kept in change.restacked:
-        yield kept.after, frozenset((*kept.gained, *kept.lost))
