@@ -82,13 +82,18 @@ def compare_and_keep(file: Path, is_pruned: bool, contents: Sequence[Read]) -> K
     """
     tally, problems = Tally(), Problems(frozenset())
     pairs = {pair.package: pair for pair, *_ in contents}
-    changes = list(compare_contents(contents, tally, problems, is_pruned=is_pruned))
+    packages = []
     try:
         with file.open("ab") as end:
-            packages = tuple(_keep(end, file, pairs[change.package], (change, items)) for change, items in changes)
+            for found in compare_contents(contents, tally, problems, is_pruned=is_pruned):
+                content = pickle.dumps(found, pickle.HIGHEST_PROTOCOL)
+                kept = KeptPackage(pairs[found[0].package], end.tell(), len(content))
+                end.write(content)
+                _MEMORY.keep((file, kept.position), kept.length, found)
+                packages.append(kept)
     except OSError as error:
         raise SourceError(f"{file}: {error.strerror}; what is compared is written there until the pass ends") from error
-    return KeptBatch(packages, tally.seen, tuple(problems.by_package), tuple(problems.unreadable))
+    return KeptBatch(tuple(packages), tally.seen, tuple(problems.by_package), tuple(problems.unreadable))
 
 
 def select_kept(
@@ -109,14 +114,6 @@ def select_kept(
             tally.seen.items += items
         count_chosen(change, items, selection, tally, collector)
     return Batch(tally, (), collector.take())
-
-
-def _keep(end: BinaryIO, file: Path, documents: DocumentPair, change: Found) -> KeptPackage:
-    content = pickle.dumps(change, pickle.HIGHEST_PROTOCOL)
-    kept = KeptPackage(documents, end.tell(), len(content))
-    end.write(content)
-    _MEMORY.keep((file, kept.position), kept.length, change)
-    return kept
 
 
 def _chosen(file: Path, packages: Sequence[KeptPackage], selection: Selection) -> Iterator[Found]:

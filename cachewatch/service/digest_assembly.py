@@ -102,15 +102,16 @@ def compose(
     lock = stream.subscription.match.environment
     parts: list[SourceDiff] = []
     with closing(Comparisons()) if comparisons is None else nullcontext(comparisons) as shared:
-        environment: Environment | WorkFailed | None = None
+        environment: Environment | None = None
         if lock is not None:
             isolation, read = (
                 shared.isolation(f"environment {lock}"),
                 partial(_read, context.config.environment_folders),
             )
-            ((_, environment),) = isolation.each(read, [lock], _about_file)
-            if isinstance(environment, WorkFailed):
-                raise UsageError(f"{lock}: {environment}")
+            ((_, found),) = isolation.each(read, [lock], _about_file)
+            if isinstance(found, WorkFailed):
+                raise UsageError(f"{lock}: {found}")
+            environment = found
         for source in stream.sources:
             with open_source(
                 context, stream, source, state, since=since, environment=environment, comparisons=shared, takes=takes
