@@ -6,6 +6,7 @@ select different packages select the same of the few that changed.
 """
 
 import pickle
+import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -43,8 +44,8 @@ from cachewatch.git.tags_and_documents import CompareTrees
 from cachewatch.git.trees import compare_trees
 from cachewatch.runtime.worker import INLINE, Isolation, Piece
 
-# Bytes of the file that are also kept decoded in memory, where they take about four times as much.
-_MOST_IN_MEMORY = 8 * 2**20
+# Bytes of the file that are also kept decoded in memory, where they take about eight times as much.
+_MOST_IN_MEMORY = 4 * 2**20
 # For as many packages, the results of comparing trees are kept, a hundred bytes each.
 _MOST_PACKAGES = 150_000
 
@@ -86,7 +87,7 @@ def compare_and_keep(file: Path, is_pruned: bool, contents: Sequence[Read]) -> K
     try:
         with file.open("ab") as end:
             for found in compare_contents(contents, tally, problems, is_pruned=is_pruned):
-                content = pickle.dumps(found, pickle.HIGHEST_PROTOCOL)
+                content = zlib.compress(pickle.dumps(found, pickle.HIGHEST_PROTOCOL), 1)
                 kept = KeptPackage(pairs[found[0].package], end.tell(), len(content))
                 end.write(content)
                 _MEMORY.keep((file, kept.position), kept.length, found)
@@ -138,7 +139,7 @@ def _choose(recall: Callable[[], Found], selection: Selection) -> Found | None:
 
 def _read(content: BinaryIO, kept: KeptPackage) -> Found:
     content.seek(kept.position)
-    found: Found = pickle.loads(content.read(kept.length))  # noqa: S301  we wrote it, and nobody else can
+    found: Found = pickle.loads(zlib.decompress(content.read(kept.length)))  # noqa: S301  we wrote it, nobody else can
     return found
 
 
