@@ -6,8 +6,8 @@ A source that hangs thus delays only the digests that depend on it.
 import time
 from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future, as_completed, wait
 from contextlib import suppress
-from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Self
 
@@ -121,16 +121,16 @@ class Polls:
     """The polls of one pass, which run in threads; if the `with` block raises, unfinished polls are ended."""
 
     def __init__(self, context: Context) -> None:
-        self.failed = 0
+        self.failed = 0  # how many sources could not be read, when all have answered
         self._context = context
-        # How each poll ended: the source's name, whether it answered, and the error if the result could not be stored.
-        self._ended: SimpleQueue[tuple[str, bool, BaseException | None]] = SimpleQueue()
+        self._polls: dict[Future[bool], str] = {}
         self._threads: list[Thread] = []
 
     def __enter__(self) -> Self:
-        sources = self._context.config.sources.values()
         # Those that answered last time come first, and wait for none that hangs.
-        waiting = deque(sorted(sources, key=lambda source: not has_answered(self._context, source)))
+        sources = sorted(self._context.config.sources.values(), key=lambda each: not has_answered(self._context, each))
+        waiting = deque((Future[bool](), source) for source in sources)
+        self._polls = {future: source.name for future, source in waiting}
         # As daemons: a hanging thread must not keep the process alive.
         self._threads = [
             Thread(target=self._work, args=(waiting,), name="poll", daemon=True)
@@ -155,30 +155,18 @@ class Polls:
 
         In the end, raises the first error that kept the result of a poll from being stored.
         """
-        pending, errors = set(self._context.config.sources), list[BaseException]()
+        _, late = wait(self._polls, _GRACE_SECONDS)
+        yield frozenset(self._polls[each] for each in late)
+        for future in as_completed(late):
+            late.discard(future)
+            yield frozenset(self._polls[each] for each in late)
+        self.failed = sum(not future.result() for future in self._polls)
 
-        def wait(seconds: float | None = None) -> None:
-            name, is_answered, error = self._ended.get(timeout=seconds)
-            pending.remove(name)
-            self.failed += not is_answered
-            errors.extend([error] if error else [])
-
-        deadline = time.monotonic() + _GRACE_SECONDS
-        with suppress(Empty):
-            while pending:
-                wait(max(0.0, deadline - time.monotonic()))
-        yield frozenset(pending)
-        while pending:
-            wait()
-            yield frozenset(pending)
-        if errors:
-            raise errors[0]
-
-    def _work(self, waiting: deque[Source]) -> None:
+    def _work(self, waiting: deque[tuple[Future[bool], Source]]) -> None:
         while waiting and not self._context.is_ending.is_set():
             with suppress(IndexError):
-                source = waiting.popleft()
+                future, source = waiting.popleft()
                 try:
-                    self._ended.put((source.name, poll(self._context, source), None))
+                    future.set_result(poll(self._context, source))
                 except BaseException as error:  # noqa: BLE001  raised again when the others are done
-                    self._ended.put((source.name, False, error))
+                    future.set_exception(error)

@@ -97,10 +97,9 @@ class Database(ABC):
     def _explained(self) -> Iterator[None]:
         try:
             yield
-        except DatabaseError as error:
-            raise StateError(f"{self.place}: {self._advise(error)}") from error
         except SQLAlchemyError as error:
-            raise StateError(f"{self.place}: {error}") from error
+            reason = self._advise(error) if isinstance(error, DatabaseError) else error
+            raise StateError(f"{self.place}: {reason}") from error
 
 
 def after_commit(connection: Connection, act: Callable[[], None]) -> None:
