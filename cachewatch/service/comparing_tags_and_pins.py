@@ -127,12 +127,12 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         channels = (self.context.config.channels[name] for name in self.stream.channels)
         has_table = any(isinstance(channel, MailConfig) and channel.attach is not None for channel in channels)
         room = MOST_CSV if has_table else None
+        based_on = frozenset((tag, *each) for tag, of_tag in bases.items() for each in of_tag.items())
         pairs = tuple(replace(pair, is_new_tag=pair.is_new_tag or is_new) for pair in comparison.pairs)
         for pair in pairs:
             single = replace(comparison, pairs=(pair,))
             if steps is not None and pair.before.tag == pair.after.tag:
                 single = self._judged_by_steps(single, steps)
-            based_on = frozenset(bases.get(pair.after.tag or "", {}).items())
             news.append(self._tag_news(single, selection, room, based_on))
             table = news[-1].tag.table
             # If a table was too large, the others are left out, too: all are sent, or none.
