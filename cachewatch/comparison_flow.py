@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import (
     Batch,

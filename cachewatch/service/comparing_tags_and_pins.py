@@ -127,7 +127,8 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         channels = (self.context.config.channels[name] for name in self.stream.channels)
         has_table = any(isinstance(channel, MailConfig) and channel.attach is not None for channel in channels)
         room = MOST_CSV if has_table else None
-        based_on = frozenset((tag, *each) for tag, of_tag in bases.items() for each in of_tag.items())
+        other = (*bases.items(), *restored.items())
+        based_on = frozenset((tag, *each) for tag, of_tag in other for each in of_tag.items())
         pairs = tuple(replace(pair, is_new_tag=pair.is_new_tag or is_new) for pair in comparison.pairs)
         for pair in pairs:
             single = replace(comparison, pairs=(pair,))
@@ -200,7 +201,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     def _tag_news(self, comparison: Comparison, selection: Selection, room: int | None, based_on: Hashable) -> TagNews:
         """Compare one tag without silenced changes; `room` limits the table of changes in bytes, None omits it.
 
-        `based_on` are the revisions of earlier documents that are not those of the earlier tag.
+        `based_on` are the earlier documents that are not those of the earlier tag.
         """
         (pair,) = comparison.pairs
         find = partial(self._news, comparison, selection, room, based_on)
