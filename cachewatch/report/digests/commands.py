@@ -148,7 +148,7 @@ def _if_lock(settled: Sequence[Action], digest: Digest, words: Words) -> str:
     cases = [
         words.say(
             "todo",
-            f"unless_{one.because}",
+            "unless_lock-files",
             day=day_of(one.name),
             tag=safe(one.tag),
             or_with=or_with_old(one, digest, words, MOST_NAMES),

@@ -341,6 +341,8 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str = "") -> s
         return words.say("todo", "snapshot-gone", base=safe(lacking.base), tag=safe(action.tag), names=names)
     if action.because is Because.GONE and action.is_everywhere:
         key = "gone-removed"
+    elif action.because in LOCK_FILES and prefix:
+        key = "lock-files"
     newer = {line.package for line, tag in lines_of(digest, StatementKind.UPGRADED) if tag.report.tag == action.tag}
     if action.because is Because.PIN_GONE and action.names:
         key = "pin-gone-best" if any(pin.best == action.tag for pin in digest.pinned) else "pin-gone-lacks"
