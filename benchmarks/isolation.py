@@ -40,7 +40,7 @@ from cachewatch.service import passes_and_leadership as passes
 main()
 """
 _CHANGED = """\
-passes.Isolated = lambda worker, refused: INLINE
+passes.Isolation = lambda worker, refused: INLINE
 passes.Worker.start = lambda self: None
 """
 _WAYS = {"inline": _PASS.format(changed=_CHANGED), "isolated": _PASS.format(changed="")}

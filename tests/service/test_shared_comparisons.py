@@ -117,8 +117,8 @@ SELECTIONS = (
 )
 
 
-def shared(folder: Path, tags: ComparedTags, selection: Selection) -> Changeset | None:
-    return tags.changeset(compared(folder, selection), selection, collector, lambda: None)
+def shared(folder: Path, tags: ComparedTags, selection: Selection) -> Changeset:
+    return tags.changeset(compared(folder, selection), selection, collector)
 
 
 @pytest.mark.parametrize("seed", range(4))
