@@ -214,8 +214,8 @@ def open_as_fetched(repo: str | None) -> Repository | None:
     source = _Default(repo, "") if repo is not None else _default()
     if not is_url(source.address):
         return _open(source)
-    folder = clone_folder(source.address)
-    return open_clone(folder, layout_asked_for() or source.layout) if folder.exists() else None
+    is_here = clone_folder(source.address).exists()
+    return open_clone(source.address, layout_asked_for() or source.layout) if is_here else None
 
 
 def is_folder(address: str) -> bool:

@@ -126,7 +126,7 @@ MEMORY = 2**30
 
 Report = Callable[[str], None]
 
-_running: set["Process"] = set()
+_running: dict["Process", int] = {}  # each with the thread that started it
 _handed_on: ContextVar[tuple[int, ...]] = ContextVar("handed_on", default=())
 
 
@@ -142,31 +142,24 @@ class Process(git.Git.AutoInterrupt):
     """A running git process; it is ended when nothing refers to it any more, if not before."""
 
     proc: Any  # a subprocess.Popen whose pipes are there, which its own type does not say
-
-    def __init__(self, process: Any, arguments: Any) -> None:
-        super().__init__(process, arguments)
-        self.thread = get_ident()
-        # Only Linux can; where the limit was lower before, it stays. What starts git as its child has set it already.
-        with suppress(AttributeError, OSError, ValueError):
-            resource.prlimit(process.pid, resource.RLIMIT_DATA, (MEMORY, MEMORY))
+    seconds: float  # that it may take
 
     def listen(
-        self, seconds: float, *, silence: float | None = None, most: int = _LARGEST_OUTPUT, report: Report | None = None
+        self, *, silence: float = float("inf"), most: int = _LARGEST_OUTPUT, report: Report | None = None
     ) -> GitResult:
         """Wait for the end of git; return what it printed, and its exit code.
 
-        Git is ended after `seconds`, if it prints no message for `silence` seconds, or if it prints more than `most`
+        Git is ended after its time, if it prints no message for `silence` seconds, or if it prints more than `most`
         bytes. `report` is called with each line of its messages.
         """
         output, messages, last_message, tell = bytearray(), b"", monotonic(), report or (lambda _: None)
-        deadline = last_message + seconds
+        deadline = last_message + self.seconds
         try:
             with selectors.DefaultSelector() as waiting:
                 for pipe in (self.stdout, self.stderr):
                     waiting.register(pipe, selectors.EVENT_READ)
                 while waiting.get_map() and len(output) <= most:
-                    until = deadline if silence is None else min(deadline, last_message + silence)
-                    ready = waiting.select(max(0.0, until - monotonic()))
+                    ready = waiting.select(max(0.0, min(deadline, last_message + silence) - monotonic()))
                     if not ready:
                         break
                     for key, _ in ready:
@@ -189,7 +182,7 @@ class Process(git.Git.AutoInterrupt):
 
     def end(self) -> int:
         """End git and the processes that it started, if they still run; close its pipes and return its exit code."""
-        _running.discard(self)
+        _running.pop(self, None)
         process, self.proc = self.proc, None
         if process is not None:
             if process.poll() is None:
@@ -258,21 +251,18 @@ class Git(git.Git):
         self.settings, self.seconds = tuple(settings), seconds
         self.largest_file, self.is_guarded = largest_file, guarded
 
-    def execute(  # type: ignore[override]
+    def execute(
         self,
         command: Sequence[str],
         istream: Any = None,
         *,
         as_process: bool = False,
-        with_extended_output: bool = False,
-        with_exceptions: bool = True,
-        stdout_as_string: bool = True,
         universal_newlines: bool = False,
-        **limits: Any,
+        **_: Any,
     ) -> Any:
-        """Start git, and return what GitPython's own method returns; `limits` are arguments of `Process.listen`.
+        """Start git; return the process or, without `as_process`, the text that it prints.
 
-        Raises SourceError if git fails, unless `with_exceptions` is False; BrokenSource if git is missing or too old.
+        Raises SourceError if git fails; BrokenSource if git is missing or too old.
         """
         arguments = list(command)[1:]  # the first is what GitPython calls git
         if arguments != ["version"]:
@@ -291,42 +281,41 @@ class Git(git.Git):
             process = cast("Process", super().execute(line, istream, as_process=True, **popen))
         except (git.GitCommandNotFound, PermissionError) as error:
             raise BrokenSource(_NO_GIT) from error
+        # Only Linux can; where the limit was lower before, it stays. What starts git as its child has set it already.
+        with suppress(AttributeError, OSError, ValueError):
+            resource.prlimit(process.pid, resource.RLIMIT_DATA, (MEMORY, MEMORY))
+        process.seconds = seconds
         if istream is not subprocess.PIPE:
-            _running.add(process)
+            _running[process] = get_ident()
         if universal_newlines:
             with process.proc.stderr as pipe:
                 process.proc.stderr = io.TextIOWrapper(
                     io.BufferedReader(_Messages(os.dup(pipe.fileno()))), errors="replace"
                 )
-        if as_process:
-            return process
-        result = process.listen(seconds, **limits)
-        if result.code and with_exceptions:
-            raise self._failed(result)
-        output = result.output.decode().removesuffix("\n") if stdout_as_string else result.output
-        return (result.code, output, result.error) if with_extended_output else output
+        return process if as_process else self._output(process.listen()).decode().removesuffix("\n")
 
-    def open(self, arguments: Iterable[str]) -> Process:
-        """Start a git command whose input is a pipe, without a time limit."""
-        return cast("Process", self.execute(["git", *arguments], subprocess.PIPE, as_process=True))
+    def start(self, arguments: Iterable[str], stdin: Any = subprocess.PIPE) -> Process:
+        """Start a git command that reads `stdin`, by default a pipe; one with a pipe has no time limit."""
+        return cast("Process", self.execute(["git", *arguments], stdin, as_process=True))
 
     def ask(self, arguments: Iterable[str], lines: Iterable[str] = (), **limits: Any) -> GitResult:
-        """Run a git command with `lines` as its input; return its result, even if it failed."""
+        """Run a git command with `lines` as its input; return its result, even if it failed.
+
+        `limits` are arguments of `Process.listen`.
+        """
         with tempfile.TemporaryFile() as stdin:  # so that git can never wait for us while we wait for it
             stdin.write(lines_of(lines))
             stdin.seek(0)
-            how = {"with_extended_output": True, "with_exceptions": False, "stdout_as_string": False}
-            return GitResult(*self.execute(["git", *arguments], stdin, **how, **limits))
+            return self.start(arguments, stdin).listen(**limits)
 
     def run(self, arguments: Iterable[str], lines: Iterable[str] = (), **limits: Any) -> bytes:
         """Run a git command with `lines` as its input and return what it prints; raise SourceError if it fails."""
-        result = self.ask(arguments, lines, **limits)
-        if result.code:
-            raise self._failed(result)
-        return result.output
+        return self._output(self.ask(arguments, lines, **limits))
 
-    def _failed(self, result: GitResult) -> SourceError:
-        return SourceError(f"{self.what}: {explain(result.error)}")
+    def _output(self, result: GitResult) -> bytes:
+        if result.code:
+            raise SourceError(f"{self.what}: {explain(result.error)}")
+        return result.output
 
 
 def _environment(settings: Iterable[tuple[str, str]], *, fetches: bool) -> dict[str, str]:
@@ -451,23 +440,6 @@ class Repo(git.Repo):
 _VARIABLES = ("GIT_DIR", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_WORK_TREE")
 
 
-def find_repository(path: Path, *, is_inside: bool) -> Repo:
-    """Open the repository at `path` or, with `is_inside`, above it. Raises SourceError if there is none."""
-    try:
-        with _without_variables():
-            return Repo(os.path.realpath(path), search_parent_directories=is_inside, expand_vars=False)
-    except (GitError, OSError, ValueError) as error:
-        raise SourceError(
-            f"{path}: not a git repository, or a damaged one; a catalogue is a git repository or a folder with documents"
-        ) from error
-
-
-def init_repository(folder: Path, *, branch: str, form: str = "sha1") -> None:
-    """Make an empty bare repository at `folder`, or complete a half-made one. `form` is sha1 or sha256."""
-    with _without_variables():
-        Repo.init(folder, expand_vars=False, bare=True, quiet=True, initial_branch=branch, object_format=form)
-
-
 @contextmanager
 def _without_variables() -> Iterator[None]:
     """Remove git's environment variables inside the `with`: a shell or hook may have set them for another repository."""
@@ -476,6 +448,23 @@ def _without_variables() -> Iterator[None]:
         yield
     finally:
         os.environ.update(hidden)
+
+
+@_without_variables()
+def find_repository(path: Path, *, is_inside: bool) -> Repo:
+    """Open the repository at `path` or, with `is_inside`, above it. Raises SourceError if there is none."""
+    try:
+        return Repo(os.path.realpath(path), search_parent_directories=is_inside, expand_vars=False)
+    except (GitError, OSError, ValueError) as error:
+        raise SourceError(
+            f"{path}: not a git repository, or a damaged one; a catalogue is a git repository or a folder with documents"
+        ) from error
+
+
+@_without_variables()
+def init_repository(folder: Path, *, branch: str, form: str = "sha1") -> None:
+    """Make an empty bare repository at `folder`, or complete a half-made one. `form` is sha1 or sha256."""
+    Repo.init(folder, expand_vars=False, bare=True, quiet=True, initial_branch=branch, object_format=form)
 
 
 class _Progress(git.RemoteProgress):
@@ -495,6 +484,7 @@ class _Progress(git.RemoteProgress):
         del self.other_lines[:-100]
 
 
+@_without_variables()
 def clone(url: str, folder: Path, report: Report | None) -> None:
     """Make a bare clone of `url` at `folder`, without the contents of documents; `report` gets git's progress lines.
 
@@ -503,12 +493,11 @@ def clone(url: str, folder: Path, report: Report | None) -> None:
     check_version()
     progress: Any = _Progress(report)
     try:
-        with _without_variables():
-            Repo.clone_from(url, folder, progress=progress, bare=True, filter="blob:none")
+        Repo.clone_from(url, folder, progress=progress, bare=True, filter="blob:none")
     except GitError as error:
         messages = "\n".join(progress.error_lines or progress.other_lines)
         raise SourceError(f"{url}: {explain(messages)}") from error
     finally:  # with Ctrl-C it has not ended yet
         for process in tuple(_running):
-            if process.thread == get_ident():
+            if _running.get(process) == get_ident():
                 process.end()

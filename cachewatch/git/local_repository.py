@@ -198,7 +198,7 @@ class ObjectPipe:
 
     def __init__(self, git: Git, path: Path) -> None:
         self._path = path
-        self._process: Process = git.open(["cat-file", "--batch"])
+        self._process: Process = git.start(["cat-file", "--batch"])
         # A larger pipe lets git read ahead while we work; only Linux can set its size.
         with suppress(AttributeError, OSError):
             fcntl.fcntl(self._process.stdout, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
@@ -318,7 +318,8 @@ class ObjectPipe:
         if self._process.proc is not None:
             with suppress(OSError):  # buffered input cannot be flushed to an ended process
                 self._requests.close()
-            self._said.messages += self._process.listen(_ENDING_SECONDS).error
+            self._process.seconds = _ENDING_SECONDS
+            self._said.messages += self._process.listen().error
         return explain(self._said.messages)
 
 

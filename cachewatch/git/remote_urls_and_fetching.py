@@ -11,7 +11,10 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -97,8 +100,10 @@ def _secrets(address: str) -> list[str]:
 # The name of the remote in git's configuration, which is passed to git and never written to a file.
 NAME = "up"
 _ID = r"[0-9a-f]{40}|[0-9a-f]{64}"
-_BRANCHES, _TAGS = "refs/heads/", "refs/tags/"
+_BRANCHES = "refs/heads/"
 _LIST_SECONDS = 120.0
+# How many objects are fetched at a time; a fetch that is interrupted loses no more than these.
+_MOST = 20_000
 _LARGEST_LIST = 16 * 2**20  # of 200,000 branches
 # A name that is valid in a refspec: git's own rules, and no glob.
 _BRANCH = re.compile(r"(?![/.@-])(?!.*(?:\.\.|//|@\{|\.lock$|[/.]$))[^\x00-\x20\x7f~^:?*\[\\]{1,200}")
@@ -155,19 +160,20 @@ class Remote:
         *,
         seconds: float = 600.0,
         silence: float | None = None,
+        report: Report | None = None,
     ) -> None:
         """Set the `address` to fetch from, and time limits in seconds.
 
         Each git command may take `seconds`, and so may all of them together after `begin`. With `silence`, a fetch ends
-        if nothing arrives for so long. Raises RefusedAddress if git could be made to run a command or to reveal a
-        password.
+        if nothing arrives for so long. `report` gets git's progress lines. Raises RefusedAddress if git could be made to
+        run a command or to reveal a password.
         """
         self.is_path = not is_url(address)
         if not self.is_path:
             check_url(address)
         self.name = redact(address, address)
         self.seconds = seconds
-        self._silence = silence
+        self._silence, self._report = silence, report
         self._deadline = float("inf")
         self._address = str(Path(address).absolute()) if self.is_path else address
         self._access = access or Access()
@@ -178,85 +184,100 @@ class Remote:
 
     def tip(self, branch: str | None) -> Tip:
         """Return the newest commit of `branch`, by default of the branch that the remote HEAD names."""
-        if branch is not None and not _BRANCH.fullmatch(branch):
+        if branch is None:
+            listed = self._list("--symref", NAME, "HEAD")
+            named = re.search(rf"^ref: {_BRANCHES}(\S+)\tHEAD$", listed, re.MULTILINE)
+            match = re.search(rf"^({_ID})\tHEAD$", listed, re.MULTILINE)
+            if named and match and _BRANCH.fullmatch(named[1]):
+                return Tip(named[1], match[1])
+            raise BrokenSource(f"{self.name}: it has no default branch; configure the branch to watch")
+        if not _BRANCH.fullmatch(branch):
             raise BrokenSource(f"{self.name}: {redact(repr(branch))} cannot be the name of a branch")
-        if branch is not None:
-            listed = self._list([NAME, f"{_BRANCHES}{branch}"])
-            match = re.search(rf"^({_ID})\t{re.escape(_BRANCHES + branch)}$", listed, re.MULTILINE)
-            if match is None:
-                raise self._no_branch(branch)
+        ref = f"{_BRANCHES}{branch}"
+        if match := re.search(rf"^({_ID})\t{re.escape(ref)}$", self._list(NAME, ref), re.MULTILINE):
             return Tip(branch, match[1])
-        listed = self._list(["--symref", NAME, "HEAD"])
-        named = re.search(rf"^ref: {_BRANCHES}(\S+)\tHEAD$", listed, re.MULTILINE)
-        match = re.search(rf"^({_ID})\tHEAD$", listed, re.MULTILINE)
-        if named and match and _BRANCH.fullmatch(named[1]):
-            return Tip(named[1], match[1])
-        raise BrokenSource(f"{self.name}: it has no default branch; configure the branch to watch")
-
-    def fetch(self, folder: Path, tip: Tip, *, is_partial: bool = False) -> None:
-        """Fetch the branch of `tip` into the repository at `folder`; `is_partial` leaves out the contents of documents."""
-        # With a + and full names: otherwise git may update nothing, for ever, and still report success.
-        refspec = f"+{_BRANCHES}{tip.branch}:{_BRANCHES}{tip.branch}"
-        self._fetch(folder, ["--atomic", "--update-shallow", NAME, refspec], is_partial=is_partial)
+        branches = re.findall(rf"\t{_BRANCHES}(\S+)$", self._list("--heads", NAME), re.MULTILINE)
+        if not branches:
+            raise SourceError(f"{self.name}: the repository has no commits yet")
+        near = similar(branch, branches) or sorted(branches)[:3]
+        others = f"{', '.join(near)}{', ...' if len(branches) > len(near) else ''}"
+        raise BrokenSource(
+            f"{self.name}: the branch {branch!r} is not there (any more); there are {redact(others)}. "
+            f"Nothing is reported until it is back or another branch is named"
+        )
 
     def has_tag(self, name: str) -> bool:
         """Tell whether the remote repository has a git tag of this name."""
-        return _BRANCH.fullmatch(name) is not None and self._list([NAME, f"{_TAGS}{name}"]) != ""
+        return _BRANCH.fullmatch(name) is not None and self._list(NAME, f"refs/tags/{name}") != ""
 
-    def fetch_also(self, folder: Path, what: str, *, is_partial: bool = False) -> None:
-        """Fetch `what`, a ref or the id of a commit of any branch, with its history."""
-        self._fetch(folder, ["--update-shallow", NAME, what], is_partial=is_partial)
+    def fetch(self, folder: Path, *what: str, ids: Sequence[str] = (), is_partial: bool = False) -> None:
+        """Fetch into the repository at `folder`: refspecs or ids of commits, with their history, or the objects `ids`.
 
-    def fetch_objects(self, folder: Path, ids: Iterable[str]) -> None:
-        """Fetch the objects `ids` into the repository at `folder`, as git itself fetches those that a filter left out."""
-        config = [("fetch.negotiationAlgorithm", "noop")]
-        self._fetch(folder, ["--stdin", NAME], is_partial=True, lines=ids, config=config)
+        `is_partial` leaves out the contents of documents.
+        """
+        options = ["--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--no-auto-maintenance"]
+        options += [
+            "--progress" if self._silence or self._report else "--quiet",
+            "--atomic",
+            "--update-shallow",
+        ]
+        options += ["--prune", *(["--filter=blob:none"] if is_partial or ids else []), *(["--stdin"] if ids else [])]
+        settings = [("core.fsync", "committed,reference")]
+        # As git itself fetches objects that a filter left out.
+        settings += [("fetch.negotiationAlgorithm", "noop")] if ids else []
+        self._ask(["fetch", *options, NAME, *what], ids, folder=folder, settings=settings)
 
-    def _fetch(
+    def fetch_absent(
         self,
         folder: Path,
-        arguments: list[str],
+        ids: Iterable[str],
+        tell: Callable[[int], None] = lambda _: None,
         *,
-        is_partial: bool,
-        lines: Iterable[str] = (),
-        config: Iterable[tuple[str, str]] = (),
+        hold: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> None:
-        progress = "--quiet" if self._silence is None else "--progress"
-        quiet = [progress, "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--no-auto-maintenance"]
-        config = [*config, ("core.fsync", "committed,reference")]
-        command = ["fetch", *quiet, *(["--filter=blob:none"] if is_partial else []), *arguments]
-        self._ask(command, lines, folder=folder, config=config, seconds=self.seconds, silence=self._silence)
+        """Fetch those objects `ids` that a partial clone lacks, in large groups; `tell` is called with their number before.
 
-    def _list(self, arguments: list[str]) -> str:
-        command = ["ls-remote", *arguments]
-        return self._ask(command, seconds=min(self.seconds, _LIST_SECONDS)).output.decode("utf-8", "replace")
+        Each group is fetched inside `hold`, and each id once, in order, since versions of one document compress well
+        together.
+        """
+        wanted = dict.fromkeys(ids) if upkeep.is_partial(folder) else {}
+        listing = ["cat-file", "--batch-all-objects", "--batch-check=%(objectname)", "--unordered"]
+        here = set(upkeep.read(folder, listing).output.decode().split()) if wanted else set()
+        absent = [each for each in wanted if each not in here]
+        if absent:
+            tell(len(absent))
+        for start in range(0, len(absent), _MOST):
+            with hold():
+                self.fetch(folder, ids=absent[start : start + _MOST])
+
+    def _list(self, *arguments: str) -> str:
+        return self._ask(["ls-remote", *arguments]).output.decode("utf-8", "replace")
 
     def _ask(
         self,
-        arguments: list[str],
+        arguments: Iterable[str],
         lines: Iterable[str] = (),
         *,
         folder: Path | None = None,
-        config: Iterable[tuple[str, str]] = (),
-        seconds: float,
-        silence: float | None = None,
+        settings: Iterable[tuple[str, str]] = (),
     ) -> GitResult:
-        left = self._deadline - time.monotonic()
+        seconds, left = min(self.seconds, _LIST_SECONDS if folder is None else inf), self._deadline - time.monotonic()
         if left <= 0:
             raise self._no_answer(self.seconds)
-        settings = [(f"remote.{NAME}.url", self._address), *self._access.settings, *config]
+        git = Git(
+            # A listing needs no repository; in the root folder, no repository's configuration applies.
+            "/" if folder is None else None,
+            git_dir=folder or "",
+            settings=[(f"remote.{NAME}.url", self._address), *self._access.settings, *settings],
+            seconds=min(seconds, left),
+            largest_file=None if folder is None else upkeep.usable_bytes(folder),
+        )
         # The repository of another user may configure helpers; they may not use any other protocol.
         only = {"GIT_ALLOW_PROTOCOL": "file"} if self.is_path else {}
-        # This needs no repository; in the root folder, no repository's configuration applies.
-        seconds_left = min(seconds, left)
-        if folder is None:
-            git = Git("/", settings=settings, seconds=seconds_left)
-        else:
-            git = Git(git_dir=folder, settings=settings, seconds=seconds_left, largest_file=upkeep.usable_bytes(folder))
         git.update_environment(**self._access.environment(), **only)
-        answer = git.ask(arguments, lines, silence=silence, most=_LARGEST_LIST)
+        answer = git.ask(arguments, lines, silence=self._silence or inf, most=_LARGEST_LIST, report=self._report)
         if answer.code:
-            raise self._failure(answer, silence or (seconds if seconds < left else self.seconds))
+            raise self._failure(answer, self._silence or (seconds if seconds < left else self.seconds))
         return answer
 
     def _failure(self, answer: GitResult, seconds: float) -> SourceError:
@@ -272,17 +293,6 @@ class Remote:
 
     def _no_answer(self, seconds: float) -> SourceError:
         return Unreachable(f"{self.name}: no answer within {seconds:,.0f} s, or git was ended; tried again later")
-
-    def _no_branch(self, branch: str) -> SourceError:
-        branches = re.findall(rf"\t{_BRANCHES}(\S+)$", self._list(["--heads", NAME]), re.MULTILINE)
-        if not branches:
-            return SourceError(f"{self.name}: the repository has no commits yet")
-        near = similar(branch, branches) or sorted(branches)[:3]
-        others = f"{', '.join(near)}{', ...' if len(branches) > len(near) else ''}"
-        return BrokenSource(
-            f"{self.name}: the branch {branch!r} is not there (any more); there are {redact(others)}. "
-            f"Nothing is reported until it is back or another branch is named"
-        )
 
 
 class Unreachable(SourceError):
@@ -304,45 +314,16 @@ def clone_folder(url: str) -> Path:
     return cache_path("clones", url, ".git")
 
 
-# How many objects are fetched at a time; a fetch that is interrupted loses no more than these.
-_MOST = 20_000
-
-
-LIST_OBJECTS = ("cat-file", "--batch-all-objects", "--batch-check=%(objectname)", "--unordered")
-
-
-def absent_of(ids: Iterable[str], listed: bytes, tell: Callable[[int], None]) -> Iterator[Sequence[str]]:
-    """Yield the `ids` that are not in `listed` (output of LIST_OBJECTS), in groups to be fetched together.
-
-    `tell` is called with their number before. Each id is yielded once, in order, since versions of one document
-    compress well together.
-    """
-    here = set(listed.decode().split())
-    absent = [each for each in dict.fromkeys(ids) if each not in here]
-    if absent:
-        tell(len(absent))
-    for start in range(0, len(absent), _MOST):
-        yield absent[start : start + _MOST]
-
-
 _SCHEMES = ("https", "http", "ssh", "git", "file")
 _SECRET = re.compile(r"token|passw|secret|key|auth|sig", re.IGNORECASE)
-_FETCH = ["fetch", "--no-recurse-submodules", "--no-write-fetch-head", "--no-auto-maintenance"]
+_COMMAND_SECONDS = 3600.0
 _REFSPECS = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"]
 
 
-def open_clone(folder: Path, layout: Layout = ANYWHERE, report: Report | None = None) -> Repository:
-    """Open the clone of a command; missing contents of documents are fetched in large groups when they are read."""
-    # As git itself fetches objects that a filter left out.
-    git = Git(git_dir=folder, what=str(folder), settings=[("fetch.negotiationAlgorithm", "noop")])
-    options = ["--no-tags", "--filter=blob:none", "--stdin"]
-
-    def obtain(ids: Iterable[str], tell: Callable[[int], None]) -> None:
-        if upkeep.is_partial(folder):
-            for some in absent_of(ids, git.run(LIST_OBJECTS), tell):
-                git.run([*_FETCH, *options, *_progress(report), "origin"], some, report=report)
-
-    return Repository(folder, layout, is_ours=True, obtain=obtain)
+def open_clone(address: str, layout: Layout = ANYWHERE, report: Report | None = None) -> Repository:
+    """Open the clone that commands have of `address`; missing contents of documents are fetched when they are read."""
+    remote, folder = Remote(address, seconds=_COMMAND_SECONDS, report=report), clone_folder(address)
+    return Repository(folder, layout, is_ours=True, obtain=partial(remote.fetch_absent, folder))
 
 
 def open_repository(address: str, *, report: Report | None = None, layout: Layout = ANYWHERE) -> Repository:
@@ -353,17 +334,15 @@ def open_repository(address: str, *, report: Report | None = None, layout: Layou
     """
     if not is_url(address):
         return Repository(Path(address), layout)
-    check_url(address)
-    folder = clone_folder(address)
+    remote, folder = Remote(address, seconds=_COMMAND_SECONDS, report=report), clone_folder(address)
     with upkeep.locked(folder, advice="set XDG_CACHE_HOME to a folder that can be written"):
         if folder.exists():
-            fetch = [*_FETCH, "--prune", *_progress(report), "origin", *_REFSPECS]
-            Git(git_dir=folder, what=address).run(fetch, report=report)
+            remote.fetch(folder, *_REFSPECS, is_partial=upkeep.is_partial(folder))
         else:
             with TemporaryDirectory(dir=folder.parent, prefix="new-") as new:
                 clone(address, Path(new, "clone"), report)
                 Path(new, "clone").rename(folder)
-    return open_clone(folder, layout, report)
+    return open_clone(address, layout, report)
 
 
 def check_url(url: str) -> None:
@@ -389,7 +368,3 @@ def check_url(url: str) -> None:
         raise RefusedAddress(f"{parts.scheme}://{host}{parts.path}?...: remove secrets from the address")
     if host.startswith("-") or (not host and parts.scheme != "file"):
         raise RefusedAddress(f"{url}: there is not a host in this address")
-
-
-def _progress(report: Report | None) -> list[str]:
-    return ["--progress"] if report else ["--quiet"]

@@ -27,7 +27,7 @@ from cachewatch.git.clone_locks_and_upkeep import RECORDING_LOCK
 from cachewatch.git.git_processes import init_repository
 from cachewatch.git.layouts import stored_catalogue
 from cachewatch.git.local_repository import Repository
-from cachewatch.git.remote_urls_and_fetching import LIST_OBJECTS, Access, Remote, Tip, Unreachable, absent_of, redact
+from cachewatch.git.remote_urls_and_fetching import Access, Remote, Tip, Unreachable, redact
 from cachewatch.git.trees import folder_of, folders
 
 logger = logging.getLogger(__name__)
@@ -76,9 +76,8 @@ class ServiceClone:
         password.
         """
         self.folder = folder.absolute()
-        self._address, self._branch = address, branch
-        self._access = access
-        self._remote = self._reached(timeout)
+        self._address, self._branch, self._access = address, branch, access
+        self._remote = Remote(address, access, seconds=timeout)
         self._partial = not self._remote.is_path if partial is None else partial
         self.layout, self._wanted_tag = layout, wanted_tag
         self._whole: str | None = None  # the last revision that was seen to be complete
@@ -144,7 +143,7 @@ class ServiceClone:
             if not self._remote.has_tag(name):
                 return False
             ref = f"refs/tags/{name}"
-            self._remote.fetch_also(self.folder, f"+{ref}:{ref}", is_partial=upkeep.is_partial(self.folder))
+            self._remote.fetch(self.folder, f"+{ref}:{ref}", is_partial=upkeep.is_partial(self.folder))
         return True
 
     def unpin(self, commit: str) -> None:
@@ -157,23 +156,13 @@ class ServiceClone:
 
     def obtain(self, ids: Iterable[str], tell: Callable[[int], None] = lambda _: None) -> None:
         """Fetch the objects `ids` that the clone lacks, in large groups; `tell` is called with their number before."""
-        if not upkeep.is_partial(self.folder):
-            return
-        wanted = list(ids)
-        if not wanted:
-            return
-        for some in absent_of(wanted, upkeep.read(self.folder, LIST_OBJECTS).output, tell):
-            with self._updating():
-                self._remote.fetch_objects(self.folder, some)
+        self._remote.fetch_absent(self.folder, ids, tell, hold=self._updating)
 
     def is_rewritten(self, before: str, after: str) -> bool:
         """Tell whether `after` does not contain `before`, both commits; False if our clone is shallow."""
         if before == after or (self.folder / "shallow").exists():
             return False
         return upkeep.read(self.folder, ["merge-base", "--is-ancestor", before, after]).code == 1
-
-    def _reached(self, seconds: float, silence: float | None = None) -> Remote:
-        return Remote(self._address, self._access, seconds=seconds, silence=silence)
 
     @contextmanager
     def _updating(self) -> Iterator[int]:
@@ -224,13 +213,14 @@ class ServiceClone:
         """Fetch until the local branch equals the remote one, point HEAD at it, and return its newest commit."""
         is_partial = self._partial or upkeep.is_partial(folder)
         for _ in range(_ATTEMPTS + 1):
-            if _commit_of(folder, f"refs/heads/{tip.branch}") == tip.commit:
-                ref = f"refs/heads/{tip.branch}"
+            ref = f"refs/heads/{tip.branch}"
+            if _commit_of(folder, ref) == tip.commit:
                 if (folder / "HEAD").read_text("utf-8", "replace").strip() != f"ref: {ref}":
                     upkeep.read(folder, ["symbolic-ref", "HEAD", ref])
                 return tip
-            remote.fetch(folder, tip, is_partial=is_partial)
-            if _commit_of(folder, f"refs/heads/{tip.branch}") != tip.commit:
+            # With a + and full names: otherwise git may update nothing, for ever, and still report success.
+            remote.fetch(folder, f"+{ref}:{ref}", is_partial=is_partial)
+            if _commit_of(folder, ref) != tip.commit:
                 tip = remote.tip(self._branch)
         raise SourceError(f"{remote.name}: the branch {tip.branch!r} moves on faster than it can be fetched")
 
@@ -241,7 +231,7 @@ class ServiceClone:
         if _commit_of(folder, commit) is None:
             raise UnknownRevision(f"{folder}: the revision {commit} is not here")
         if absent := self._absent(folder, commit):
-            remote.fetch_objects(folder, absent)
+            remote.fetch(folder, ids=absent)
             if left := self._absent(folder, commit):
                 raise SourceError(f"{self._remote.name}: it does not send {len(left):,} documents of {commit}")
 
@@ -266,7 +256,8 @@ class ServiceClone:
             tip, lost = self._clone_into(new, tip)
             before = _commit_of(self.folder, "HEAD")
             with upkeep.exclusive(lock, upkeep.PATIENCE_SECONDS):
-                lost += self._carry_over(self._reached(self._remote.seconds), self.folder, new, but=lost)
+                self._remote.begin()
+                lost += self._carry_over(self._remote, self.folder, new, but=lost)
                 kept = upkeep.set_aside(self.folder) if self.folder.exists() else None
                 new.rename(self.folder)
         except BaseException:
@@ -282,7 +273,7 @@ class ServiceClone:
 
     def _clone_into(self, new: Path, tip: Tip) -> tuple[Tip, tuple[str, ...]]:
         init_repository(new, branch=tip.branch, form="sha256" if len(tip.commit) == 64 else "sha1")
-        patient = self._reached(_CLONING_SECONDS, silence=self._remote.seconds)
+        patient = Remote(self._address, self._access, seconds=_CLONING_SECONDS, silence=self._remote.seconds)
         tip = self._follow(patient, new, tip)
         self._make_whole(patient, new, tip.commit)
         old = self.folder if self.folder.exists() else next(reversed(upkeep.damaged_ones(self.folder)), None)
@@ -298,9 +289,9 @@ class ServiceClone:
             try:
                 if _commit_of(new, commit) is None:
                     try:
-                        remote.fetch_also(new, commit, is_partial=upkeep.is_partial(new))
+                        remote.fetch(new, commit, is_partial=upkeep.is_partial(new))
                     except SourceError:
-                        Remote(str(old)).fetch_also(new, commit)
+                        Remote(str(old)).fetch(new, commit)
                 self._make_whole(remote, new, commit)
             except (SourceError, UnknownRevision):
                 lost.append(commit)
