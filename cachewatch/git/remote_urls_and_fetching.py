@@ -215,13 +215,10 @@ class Remote:
 
         `is_partial` leaves out the contents of documents.
         """
-        options = ["--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--no-auto-maintenance"]
-        options += [
-            "--progress" if self._silence or self._report else "--quiet",
-            "--atomic",
-            "--update-shallow",
-        ]
-        options += ["--prune", *(["--filter=blob:none"] if is_partial or ids else []), *(["--stdin"] if ids else [])]
+        options = ["--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--no-auto-maintenance", "--prune"]
+        options += ["--atomic", "--update-shallow", "--progress" if self._silence or self._report else "--quiet"]
+        options += ["--filter=blob:none"] if is_partial or ids else []
+        options += ["--stdin"] if ids else []
         settings = [("core.fsync", "committed,reference")]
         # As git itself fetches objects that a filter left out.
         settings += [("fetch.negotiationAlgorithm", "noop")] if ids else []
