@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import contextmanager
 from html import escape
+from itertools import islice
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -30,7 +31,7 @@ from cachewatch.environments import CacheContents, listed, open_environment, pub
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.remote_urls_and_fetching import open_repository
-from cachewatch.git.revision_names_and_times import Revision, newest, resolve
+from cachewatch.git.revision_names_and_times import Revision, back_from, resolve
 from cachewatch.git.tags_and_documents import tags_of
 from cachewatch.report.dates_and_totals import signed
 from cachewatch.report.diff_formats import write_json
@@ -227,7 +228,7 @@ class OpenCatalogue:
         if self._repository is None:
             return ()
         with _own_errors():
-            return tuple(newest(self._repository, resolve(self._repository, until), max(0, limit)))
+            return tuple(islice(back_from(self._repository, resolve(self._repository, until).commit), max(0, limit)))
 
     def diff(
         self,

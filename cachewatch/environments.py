@@ -110,7 +110,22 @@ def file_of(path: Path) -> Path:
 def read_lock(data: bytes, name: str) -> Environment:
     """Return the environment in the bytes of a lock file; `name` names it in errors."""
     nodes, roots = _parts(data, name)
-    needs = [_need(spec_hash, nodes, roots) for spec_hash, node in nodes.items() if node.external is None]
+    needs = []
+    for spec_hash, node in nodes.items():
+        if node.external is None:
+            arch = node.arch or Arch("", "", "")
+            need = Need(
+                package=node.name,
+                version=node.version,
+                hash=spec_hash,
+                platform=arch.platform,
+                os=arch.platform_os,
+                target=arch.target_name,
+                compiler=spack.compiler(compiler_of(node, _lookup(nodes), dependencies_of(node))),
+                variants=spack.variants(variants_of(node)) if node.has_parameters else None,
+                is_root=spec_hash in roots,
+            )
+            needs.append(need)
     return Environment(name=name, needs=_sorted(needs), externals=len(nodes) - len(needs))
 
 
@@ -159,22 +174,6 @@ def _parts(data: bytes, name: str) -> tuple[dict[str, Node], set[str]]:
     return nodes, roots
 
 
-def _need(spec_hash: str, nodes: Mapping[str, Node], roots: set[str]) -> Need:
-    node = nodes[spec_hash]
-    arch = node.arch or Arch("", "", "")
-    return Need(
-        package=node.name,
-        version=node.version,
-        hash=spec_hash,
-        platform=arch.platform,
-        os=arch.platform_os,
-        target=arch.target_name,
-        compiler=spack.compiler(compiler_of(node, _lookup(nodes), dependencies_of(node))),
-        variants=spack.variants(variants_of(node)) if node.has_parameters else None,
-        is_root=spec_hash in roots,
-    )
-
-
 def _lookup(nodes: Mapping[str, Node]) -> Lookup:
     def lookup(dependency: str) -> tuple[str, str] | None:
         found = nodes.get(dependency)
@@ -192,22 +191,26 @@ def read_manifest(data: bytes, name: str) -> Environment:
     spack = manifest.get("spack", manifest.get("env")) if isinstance(manifest, dict) else None
     if not isinstance(spack, dict):
         raise UsageError(f"{name}: is not a Spack manifest: it has no `spack:`")
-    specs = _Expansion(_definitions(spack.get("definitions") or []), name).specs(spack.get("specs") or [])
-    needs = {_abstract(spec, name) for spec in specs}
+    definitions: dict[str, list[Any]] = {}
+    listed = spack.get("definitions")
+    for entry in listed if isinstance(listed, list) else []:
+        for key, values in entry.items() if isinstance(entry, dict) else ():
+            if key != "when" and isinstance(values, list):
+                definitions.setdefault(key, []).extend(values)
+    needs = set()
+    for spec in _Expansion(definitions, name).specs(spack.get("specs")):
+        match = _SPEC.match(spec.strip())
+        if match is None:
+            raise UsageError(f"{name}: {spec[:60]!r} names no package")
+        versions = match["versions"] or ""
+        if versions:
+            parse_ranges(versions)
+        needs.add(Need(package=match["name"], version=versions, is_root=True))
     return Environment(name=name, needs=_sorted(needs))
 
 
 def _sorted(needs: Iterable[Need]) -> tuple[Need, ...]:
     return tuple(sorted(needs, key=lambda need: need.sort_key))
-
-
-def _definitions(listed: Any) -> Mapping[str, list[Any]]:
-    lists: dict[str, list[Any]] = {}
-    for entry in listed if isinstance(listed, list) else []:
-        for name, values in entry.items() if isinstance(entry, dict) else ():
-            if name != "when" and isinstance(values, list):
-                lists.setdefault(name, []).extend(values)
-    return lists
 
 
 class _Expansion:
@@ -240,16 +243,6 @@ class _Expansion:
             raise UsageError(f"{self._name}: its definitions and matrices expand to more than {_MOST_STEPS:,} entries")
         if self._text > _MOST_TEXT:
             raise UsageError(f"{self._name}: its matrices expand to more than {_MOST_TEXT:,} characters")
-
-
-def _abstract(spec: str, name: str) -> Need:
-    match = _SPEC.match(spec.strip())
-    if match is None:
-        raise UsageError(f"{name}: {spec[:60]!r} names no package")
-    versions = match["versions"] or ""
-    if versions:
-        parse_ranges(versions)
-    return Need(package=match["name"], version=versions, is_root=True)
 
 
 class CacheContents(Struct, frozen=True):

@@ -5,7 +5,7 @@ The path comes from a template such as /srv/www/{subscription}/{period}.{ext}.
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from errno import EACCES, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, EPERM, EROFS
 from hashlib import sha256
@@ -78,11 +78,12 @@ def of_error(error: OSError, path: Path) -> DeliveryResult:
     return DeliveryResult(DeliveryOutcome.DEFERRED, message)
 
 
-_TYPES = {
-    "md": "text/markdown; charset=utf-8",
-    "html": "text/html; charset=utf-8",
-    "json": "application/json",
-    "txt": "text/plain; charset=utf-8",
+# The type and the content of a file, by its ending.
+_FORMS: Mapping[str, tuple[str, Callable[[RenderedDigest], bytes]]] = {
+    "md": ("text/markdown; charset=utf-8", lambda rendered: markup(rendered.markdown).encode()),
+    "html": ("text/html; charset=utf-8", lambda rendered: markup(rendered.page or rendered.html).encode()),
+    "json": ("application/json", lambda rendered: rendered.json),
+    "txt": ("text/plain; charset=utf-8", lambda rendered: plain_lines(rendered.text).encode()),
 }
 
 
@@ -112,11 +113,12 @@ class FileChannel(PublishedChannel):
             Message(
                 key=rendered.key,
                 target=str(self._place.path(ext=ext, **values)),
-                payload=_content(rendered, ext),
-                content_type=_TYPES[ext],
+                payload=content(rendered),
+                content_type=content_type,
                 created=rendered.created,
             )
             for ext in self._config.formats
+            for content_type, content in [_FORMS[ext]]
         ]
 
     @contextmanager
@@ -136,33 +138,17 @@ class FileChannel(PublishedChannel):
         path, content = Path(message.target), message.payload
         try:
             if read(path) != content and not self._is_outdated(message):
-                path = self._free(path, message)
+                # In an archive, no other digest of the same period is overwritten.
+                if {"period", "key"} & self._place.fields == {"period"} and read(path) is not None:
+                    digits = sha256(message.key.encode()).hexdigest()[:8]
+                    path = path.with_name(f"{path.stem}-{digits}{path.suffix}")
                 publish(path, content, base=self._place.base_of(path), mode=self._config.mode)
         except OSError as error:
             return of_error(error, path)
         return SENT
-
-    def _free(self, path: Path, message: Message) -> Path:
-        """Return the path to write to; in an archive, one that has no other digest of the same period."""
-        is_archive = "period" in self._place.fields and "key" not in self._place.fields
-        if not is_archive or read(path) is None:
-            return path
-        return path.with_name(f"{path.stem}-{sha256(message.key.encode()).hexdigest()[:8]}{path.suffix}")
 
     def _is_outdated(self, message: Message) -> bool:
         """Tell whether the file holds only the latest digest, and a later one was already written."""
         if self._place.fields & {"period", "key"}:
             return False
         return any(sent.created > message.created for sent in self._sent_history(message.target, 1))
-
-
-def _content(rendered: RenderedDigest, ext: str) -> bytes:
-    match ext:
-        case "json":
-            return rendered.json
-        case "html":
-            return markup(rendered.page or rendered.html).encode()
-        case "md":
-            return markup(rendered.markdown).encode()
-        case _:
-            return plain_lines(rendered.text).encode()

@@ -226,27 +226,21 @@ class MailPolicy(EmailPolicy):
             raise ValueError(f"{name}: a header is one line of text")
         return name, text
 
-    def fold(self, name: str, value: Any) -> str:
-        """Return the header as text, folded, with its line ends."""
-        return super().fold(name, value) if name.lower() in _THEIRS else self._folded(name, str(value))
-
     def fold_binary(self, name: str, value: Any) -> bytes:
         """Return the header as bytes, folded, with its line ends."""
+        text = str(value)
         if name.lower() in _THEIRS:
             return super().fold_binary(name, value)
-        return self._folded(name, str(value)).encode("ascii")
-
-    def _folded(self, name: str, text: str) -> str:
         if name.lower() == "subject" and (not text.isascii() or "=?" in text):
-            encoded = Header(text, "utf-8", maxlinelen=_WIDTH, header_name=name).encode(linesep="\n")
-            return f"{name}: {encoded}".replace("\n", self.linesep) + self.linesep
-        lines = [f"{name}:"]
-        for word in text.encode("ascii", "backslashreplace").decode().split():
-            if len(lines[-1]) + 1 + len(word) <= _WIDTH or lines[-1] == f"{name}:":
-                lines[-1] += f" {word}"
-            else:
-                lines.append(f" {word}")
-        return self.linesep.join(lines) + self.linesep
+            lines = f"{name}: {Header(text, 'utf-8', maxlinelen=_WIDTH, header_name=name).encode()}".split("\n")
+        else:
+            lines = [f"{name}:"]
+            for word in text.encode("ascii", "backslashreplace").decode().split():
+                if len(lines[-1]) + 1 + len(word) <= _WIDTH or lines[-1] == f"{name}:":
+                    lines[-1] += f" {word}"
+                else:
+                    lines.append(f" {word}")
+        return f"{self.linesep.join(lines)}{self.linesep}".encode("ascii")
 
 
 # For SMTP; and for Maildirs and local programs.

@@ -45,8 +45,9 @@ _SIZE = re.compile(r"5\.(2\.3|3\.4)\b")
 _OTHER_THAN_SIZE = re.compile(r"5\.[67]\.\d")
 
 
-def _of_reply(step: str, code: int, words: str) -> DeliveryResult:
+def _of_reply(step: str, code: int, said: bytes | str) -> DeliveryResult:
     """Return the result of a delivery in which the server refused the command `step` with a code and words."""
+    words = said if isinstance(said, str) else said.decode("utf-8", "replace")
     reply, is_opening = one_line(f"{step}: {code} {words}", 300), step in _OPENING
     if not 400 <= code < 600:  # no server of mail speaks like this
         return DeliveryResult(DeliveryOutcome.DEFERRED, reply, is_channel=True, may_have_arrived=step == _END)
@@ -223,30 +224,22 @@ def _own_name(connection: socket.socket) -> str:
 
 
 class EmailChannel(MailChannel):
-    """Sends mail through an SMTP server."""
+    """Sends mail through an SMTP server, all messages of a run in one session."""
 
     def __init__(self, config: EmailConfig) -> None:
         super().__init__(config)
         self._smtp = config.smtp
-
-    @contextmanager
-    def open(self, sent_history: SentHistory) -> Iterator[Transport]:  # noqa: ARG002  the contract of a channel
-        """Begin a run of deliveries; the first message opens the connection."""
-        transport = _SmtpTransport(self._smtp, self.envelope_sender)
-        try:
-            yield transport
-        finally:
-            transport.close()
-
-
-class _SmtpTransport:
-    """Sends messages through one SMTP session."""
-
-    def __init__(self, config: Smtp, sender: str) -> None:
-        self._config = config
-        self._sender = sender
         self._session: Session | None = None
         self._failure: DeliveryResult | None = None
+
+    @contextmanager
+    def open(self, sent_history: SentHistory) -> Iterator[Transport]:
+        """Begin a run of deliveries; the first message opens the connection, which is closed at the end."""
+        try:
+            with super().open(sent_history) as transport:
+                yield transport
+        finally:
+            self._close()
 
     def deliver(self, message: Message) -> DeliveryResult:
         """Send one message; if the server itself failed before, all further messages of the run fail at once."""
@@ -262,37 +255,34 @@ class _SmtpTransport:
             self._failure = answer
         return answer
 
-    def close(self) -> None:
-        """End the session."""
+    def _close(self) -> None:
         if self._session is not None:
             self._session.end()
             self._session = None
 
     def _attempt(self, message: Message) -> DeliveryResult:
-        is_new, session = self._session is None, self._session or Session(self._config)
+        is_new, session = self._session is None, self._session or Session(self._smtp)
         self._session = session
         try:
-            with session.within(ATTEMPT * self._config.timeout.total_seconds()):
+            with session.within(ATTEMPT * self._smtp.timeout.total_seconds()):
                 if is_new:
                     session.begin()
-                session.sendmail(self._sender, message.target, message.payload)
+                session.sendmail(self.envelope_sender, message.target, message.payload)
             return SENT
         except smtplib.SMTPRecipientsRefused as error:
-            code, words = error.recipients[message.target]
-            answer = _of_reply(session.step, code, words.decode("utf-8", "replace"))
+            answer = _of_reply(session.step, *error.recipients[message.target])
         except smtplib.SMTPResponseException as error:
-            words = error.smtp_error if isinstance(error.smtp_error, bytes) else error.smtp_error.encode()
-            answer = _of_reply(session.step, error.smtp_code, words.decode("utf-8", "replace"))
+            answer = _of_reply(session.step, error.smtp_code, error.smtp_error)
         except OSError as error:
             answer = _of_failure(session.step, error)
         if answer.is_channel or answer.is_lost or not self._is_ready(session):
-            self.close()
+            self._close()
         # Without the password, should a server ever repeat it.
-        secret = self._config.password.reveal() if self._config.password else ""
+        secret = self._smtp.password.reveal() if self._smtp.password else ""
         return replace(answer, detail=answer.detail.replace(secret, "***")) if secret else answer
 
     def _is_ready(self, session: Session) -> bool:
         """Reset a session after a refused message; return whether it can take the next one."""
-        with suppress(OSError), session.within(self._config.timeout.total_seconds()):
+        with suppress(OSError), session.within(self._smtp.timeout.total_seconds()):
             return session.rset()[0] == 250
         return False

@@ -71,8 +71,17 @@ def disagreements(meta: Any, records: Records, facts: Facts) -> Iterator[str]:
     listed = len(records.specs)
     if read_meta.num_specs is not None and read_meta.num_specs != listed:
         yield f"meta says {read_meta.num_specs} specs, there are {listed}; the specs are used"
-    for name, values, found in _pairs(read_meta, records.compiler_form, facts):
-        if values is not None and (differing := (values ^ found) - {""}):
+    without = {"", spack.NO_COMPILER} if records.compiler_form is CompilerForm.MISSING else {""}
+    compilers = None if read_meta.compilers is None else set(map(spack.compiler, read_meta.compilers))
+    for name, values, found, ignored in (
+        ("versions", read_meta.versions, facts["versions"], {""}),
+        ("compilers", compilers, facts["compilers"], without),
+        ("operating systems", read_meta.oss, facts["oses"], {""}),
+        ("platforms", read_meta.platforms, facts["platforms"], {""}),
+        ("targets", read_meta.targets, facts["targets"], {""}),
+        ("stacks", read_meta.stacks, facts["stacks"], {"", spack.UNION_STACK}),
+    ):
+        if values is not None and (differing := (values ^ found) - ignored):
             more = f" and {len(differing) - 5} more" if len(differing) > 5 else ""
             yield f"meta and the specs name different {name} ({', '.join(sorted(differing)[:5])}{more}); the specs are used"
 
@@ -85,17 +94,6 @@ def _read(meta: Any) -> _Meta:
     except msgspec.MsgspecError:
         # A version without quotes is the text that it was written as.
         return msgspec.convert(json.loads(meta, parse_float=str), _Meta, strict=False)
-
-
-def _pairs(meta: _Meta, form: CompilerForm, facts: Facts) -> Iterator[tuple[str, set[str] | None, frozenset[str]]]:
-    yield "versions", meta.versions, facts["versions"]
-    unnamed = {spack.NO_COMPILER} if form is CompilerForm.MISSING else set()
-    compilers = None if meta.compilers is None else set(map(spack.compiler, meta.compilers)) - unnamed
-    yield "compilers", compilers, facts["compilers"] - unnamed
-    yield "operating systems", meta.oss, facts["oses"]
-    yield "platforms", meta.platforms, facts["platforms"]
-    yield "targets", meta.targets, facts["targets"]
-    yield "stacks", None if meta.stacks is None else meta.stacks - {spack.UNION_STACK}, facts["stacks"]
 
 
 TOO_LARGE = f"larger than {MAX_BYTES // 2**20} MiB, which no document is"
@@ -136,30 +134,22 @@ def _parse(data: bytes, path: str, known: KnownRecords, package: str) -> Documen
         facts=facts,
         compiler_form=records.compiler_form,
         has_hashes=not records.unnamed,
-        diagnostics=(*_renamed(path, front.title, package), *_diagnostics(path, front, records, facts)),
+        diagnostics=tuple(_diagnostics(path, package, front, records, facts)),
     )
 
 
-def _renamed(path: str, title: str, package: str) -> Iterator[Diagnostic]:
-    if package and title and title != package:
-        message = brief(f"its title is {safe_name(title)}; by its path it counts as the package {safe_name(package)}")
-        yield Diagnostic(path, DiagnosticKind.INCONSISTENT, message, is_loss=False)
+def _diagnostics(path: str, package: str, front: FrontMatter, records: Records, facts: Facts) -> Iterator[Diagnostic]:
+    def note(message: str, *, is_loss: bool = False) -> Diagnostic:
+        return Diagnostic(path, DiagnosticKind.INCONSISTENT, brief(message), is_loss=is_loss)
 
-
-def _diagnostics(path: str, front: FrontMatter, records: Records, facts: Facts) -> list[Diagnostic]:
-    diagnostics = [
-        Diagnostic(path, DiagnosticKind.INCONSISTENT, f"hash {spec_hash} is listed {count} times; the first is used")
-        for spec_hash, count in sorted(records.repeated.items())
-    ]
-    diagnostics += [
-        Diagnostic(path, DiagnosticKind.INCONSISTENT, brief(message), is_loss=False) for message in _oddities(records)
-    ]
-    diagnostics += [
+    if package and front.title not in ("", package):
+        yield note(f"its title is {safe_name(front.title)}; by its path it counts as the package {safe_name(package)}")
+    for spec_hash, count in sorted(records.repeated.items()):
+        yield note(f"hash {spec_hash} is listed {count} times; the first is used", is_loss=True)
+    yield from map(note, _oddities(records))
+    for message in disagreements(front.meta, records, facts):
         # That all specs were removed is believed only if `meta` of the document agrees.
-        Diagnostic(path, DiagnosticKind.INCONSISTENT, brief(message), is_loss=not records.specs)
-        for message in disagreements(front.meta, records, facts)
-    ]
-    return diagnostics
+        yield note(message, is_loss=not records.specs)
 
 
 # The values that every spec has, each with its function. Documents of another form may lack others in all specs.
@@ -216,16 +206,13 @@ def parse_side(
     """
     if blob is None:
         return None
-    if content is None:
-        return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, TOO_LARGE)
-    if isinstance(content, str):
-        return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, content)
+    if not isinstance(content, bytes):
+        return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, content or TOO_LARGE)
     try:
         return parse(content, blob.path, known, package=package or blob.package)
-    except NotComparableDocument as error:
-        return Diagnostic(blob.path, DiagnosticKind.NOT_COMPARABLE, str(error))
     except DocumentError as error:
-        return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, str(error))
+        is_old = isinstance(error, NotComparableDocument)
+        return Diagnostic(blob.path, DiagnosticKind.NOT_COMPARABLE if is_old else DiagnosticKind.UNREADABLE, str(error))
 
 
 def about_pair(pair: Read) -> Piece:

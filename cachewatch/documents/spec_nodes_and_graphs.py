@@ -26,7 +26,6 @@ from msgspec import Struct
 from cachewatch.core import versions_spellings_targets as spack
 from cachewatch.core.graphs_and_attribution import (
     LANGUAGES,
-    NAME_LETTERS,
     Dependency,
     GraphNode,
     Ingredients,
@@ -158,18 +157,14 @@ def _texts(listed: Any) -> tuple[str, ...]:
 
 def variants_of(node: Node) -> tuple[str, ...]:
     """Return the variants in the spelling of cache.spack.io, sorted by name."""
-    return _parameters(bytes(node.parameters), node.patches, node.propagate)[0]
-
-
-def flags_of(node: Node) -> tuple[str, ...]:
-    """Return the compiler flags that are set, such as `cflags=-O2`, sorted by name."""
-    return _parameters(bytes(node.parameters), node.patches, node.propagate)[1]
+    return _variants_and_flags(bytes(node.parameters), node.patches, node.propagate)[0]
 
 
 @lru_cache(maxsize=65536)
-def _parameters(
+def _variants_and_flags(
     parameters: bytes, patches: tuple[str, ...], propagated: tuple[str, ...]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the variants, and the compiler flags that are set, such as `cflags=-O2`, both sorted by name."""
     values: Mapping[str, Any] = _decode_parameters(parameters)
     if patches and "patches" not in values:
         values = {**values, "patches": list(patches)}
@@ -228,7 +223,7 @@ def ingredients_of(node: Node, dependencies: Iterable[Dependency]) -> MadeOf:
         recipe=_text(node.package_hash),
         namespace=_text(node.namespace),
         external=_external(node.external),
-        flags=flags_of(node),
+        flags=_variants_and_flags(bytes(node.parameters), node.patches, node.propagate)[1],
         spliced=_text(_member(node.build_spec, "hash")),
         uses=tuple([edge.use for edge in edges]),
     )
@@ -275,10 +270,7 @@ _decode_tag = msgspec.json.Decoder(dict[str, GraphNode]).decode
 def encode_ingredients(made_of: MadeOf, shared: frozenset[str] = frozenset()) -> EncodedIngredients:
     """Encode ingredients for `write_package_graph`; hashes that begin with one of `shared` are not shortened."""
     ingredients, below = made_of
-    names = [spec_hash[:NAME_LETTERS] for spec_hash in below]
-    if not shared.isdisjoint(names):
-        names = [name_of(spec_hash, shared) for spec_hash in below]
-    return EncodedIngredients(to_json(ingredients), to_json(names))
+    return EncodedIngredients(to_json(ingredients), to_json([name_of(spec_hash, shared) for spec_hash in below]))
 
 
 def write_package_graph(specs: Mapping[str, EncodedIngredients]) -> bytes:

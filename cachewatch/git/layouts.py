@@ -52,12 +52,8 @@ class Located(Struct, frozen=True):
         return recognition.no_documents((path, self.files[path] in EMPTY_FILES) for path in self.others - replaced)
 
 
-class _FolderContents(Struct, frozen=True):
-    """The subfolders of a folder, and its files that may be documents, with their ids."""
-
-    entries: int = 0
-    folders: tuple[tuple[str, str], ...] = ()
-    files: tuple[tuple[str, str], ...] = ()
+# How many entries a folder has; name and id of each file in it that may be a document; and the trees of its folders.
+_Folder = tuple[int, frozenset[tuple[str, str]], dict[str, str]]
 
 
 class _KnownDocuments(Struct):
@@ -67,7 +63,7 @@ class _KnownDocuments(Struct):
     filled: dict[str, bool] = {}  # whether such a tree, or one in it, contains a document
     located: dict[str, Located] = {}  # by commit
     claims: dict[str, Claim | None] = {}  # by id of the file
-    folders: dict[str, _FolderContents] = {}  # by id of the tree
+    folders: dict[str, _Folder] = {}  # by id of the tree
     kept: int = 0  # the entries in `located` and `folders`
 
 
@@ -153,16 +149,14 @@ def unread_documents(repository: Repository, tag: str, tree: str) -> dict[str, D
 
     It is known of empty files, of what lies where a document belongs and is none, and of several files for one package.
     """
-    empty: dict[str, MadeTree] = {
-        made: made for key in EMPTY_FILES if len(key) == len(tree) for made in [_package(FILES[0], key, ())]
-    }
+    empty = {made: made for key in EMPTY_FILES if len(key) == len(tree) for made in [_package(FILES[0], key, ())]}
     claims, unread = memory_of(repository.layout).claims, {}
     for package, key in trees.folders(repository, tree).ids.items():
         if (made := key if isinstance(key, MadeTree) else empty.get(key)) is not None:
             entry = made.entries[DOCUMENT.encode()]
             none = recognition.NO_DOCUMENT if claims.get(entry[1], Claim()) is None else ""
-            reason = trees.problem_of(entry) or (EMPTY if entry[1] in EMPTY_FILES else none)
             blob = trees.blob_of(trees.folder_of(repository, tag), package, entry)
+            reason = trees.problem_of(entry) or (EMPTY if entry[1] in EMPTY_FILES else none)
             if reason and blob:
                 unread[package] = Diagnostic(blob.path, DiagnosticKind.UNREADABLE, reason)
     return unread
@@ -183,26 +177,23 @@ def _locate(repository: Repository, commits: Sequence[str]) -> list[Located]:
     known |= zip(unread, map(recognition.claim_of, beginnings), strict=True)
     for commit, files in new.items():
         claims = {path: known[files[path]] if every else Claim() for path in sorted(files)}
-        located[commit] = _located(repository, commit, files, claims)
+        recognized = recognition.recognize(layout, claims)
+        if not recognized.documents and not layout.pattern and _odd_at(repository, commit, CATALOGUE):
+            raise BrokenSource(
+                f"{repository.path}: in revision {commit[:10]}, {CATALOGUE} is a link or a module, and what it leads to"
+                " is not read; it has to be a folder"
+            )
+        places = {place: _package(FILES[0], files[path], (path,)) for place, path in recognized.replaced.items()}
+        for place, paths in recognized.documents.items():
+            if len(paths) == 1:
+                places[place] = _package(FILES[0], files[paths[0]], tuple(paths))
+            else:  # an id of the contents, too, so that an edit of one of them is a difference
+                names = "\0".join(f"{path}\0{files[path]}" for path in paths).encode("utf-8", "surrogateescape")
+                places[place] = _package(CONTESTED, sha256(names).hexdigest()[: len(commit)], tuple(paths))
+        others = frozenset(path for path, claim in claims.items() if claim is None)
+        made = _as_trees(places, commit)
+        located[commit] = Located(places, files, others, made, tuple(recognized.diagnostics))
     return [located[commit] for commit in commits]
-
-
-def _located(repository: Repository, commit: str, files: dict[str, str], claims: dict[str, Claim | None]) -> Located:
-    recognized = recognition.recognize(repository.layout, claims)
-    if not recognized.documents and not repository.layout.pattern and _odd_at(repository, commit, CATALOGUE):
-        raise BrokenSource(
-            f"{repository.path}: in revision {commit[:10]}, {CATALOGUE} is a link or a module, and what it leads to"
-            " is not read; it has to be a folder"
-        )
-    places = {place: _package(FILES[0], files[path], (path,)) for place, path in recognized.replaced.items()}
-    for place, paths in recognized.documents.items():
-        if len(paths) == 1:
-            places[place] = _package(FILES[0], files[paths[0]], tuple(paths))
-        else:  # an id of the contents, too, so that an edit of one of them is a difference
-            names = "\0".join(f"{path}\0{files[path]}" for path in paths).encode("utf-8", "surrogateescape")
-            places[place] = _package(CONTESTED, sha256(names).hexdigest()[: len(commit)], tuple(paths))
-    others = frozenset(path for path, claim in claims.items() if claim is None)
-    return Located(places, files, others, _as_trees(places, commit), tuple(recognized.diagnostics))
 
 
 @lru_cache(_MOST_KEPT)
@@ -246,15 +237,14 @@ def _differing(repository: Repository, start: str, before: str | None, after: st
     waiting, entries = [(start, before, after)], 0
     while waiting:
         place, *pair = waiting.pop()
-        had, has = (_folder(repository, tree) if tree else _FolderContents() for tree in pair)
-        entries += had.entries + has.entries
+        (count, had, were), (more, has, are) = (_folder(repository, tree) for tree in pair)
+        entries += count + more
         if entries > trees.MAX_ENTRIES:
             raise BrokenSource(
                 f"{repository.path}: has more than {trees.MAX_ENTRIES:,} files, so documents are not looked for; say"
                 " where they are with --documents, or `documents:` of the source"
             )
-        yield from ((place + name, key) for name, key in {*had.files} ^ {*has.files})
-        were, are = dict(had.folders), dict(has.folders)
+        yield from ((place + name, key) for name, key in had ^ has)
         waiting += [
             (f"{place}{name}/", were.get(name), are.get(name))
             for name in sorted(were.keys() | are.keys())
@@ -262,18 +252,18 @@ def _differing(repository: Repository, start: str, before: str | None, after: st
         ]
 
 
-def _folder(repository: Repository, tree: str) -> _FolderContents:
+def _folder(repository: Repository, tree: str | None) -> _Folder:
     memory = memory_of(repository.layout)
+    if tree is None:
+        return 0, frozenset(), {}
     if tree not in memory.folders:
         items = [
             (mode, name.decode("utf-8", "surrogateescape"), key)
             for name, (mode, key, _) in listing(repository, tree, is_limited=False).items()
         ]
-        memory.folders[tree] = _FolderContents(
-            len(items),
-            tuple((name, key) for mode, name, key in items if mode == FOLDER),
-            tuple((name, key) for mode, name, key in items if mode in FILES and repository.layout.may_be_called(name)),
-        )
+        may_be = repository.layout.may_be_called
+        files = frozenset((name, key) for mode, name, key in items if mode in FILES and may_be(name))
+        memory.folders[tree] = len(items), files, {name: key for mode, name, key in items if mode == FOLDER}
         memory.kept += len(items)
     return memory.folders[tree]
 

@@ -17,7 +17,7 @@ from copy import copy
 from itertools import islice
 from pathlib import Path
 from threading import Thread
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec import Struct
 
@@ -52,13 +52,12 @@ _PATH = re.compile(r"path\s*=\s*(.*)", re.IGNORECASE)
 
 def check_repository(path: Path, version: tuple[int, ...]) -> None:
     """Raise BrokenSource if it is unsafe for git of this `version` to open the repository at or above `path`."""
+    # A git of this version may fetch missing objects of a partial clone by itself.
+    is_lazy = not version or (version < (2, 45) and version[2] < _NOT_LAZY.get(version[1], 1000))
     try:
-        git_dir = _git_dir(path)
-        for folder in _folders(git_dir) if git_dir else ():
+        for folder in _git_folders(path):
             _check_files(str(folder))
             texts = list(_configuration(folder))
-            # A git of this version may fetch missing objects of a partial clone by itself.
-            is_lazy = not version or (version < (2, 45) and version[2] < _NOT_LAZY.get(version[1], 1000))
             if is_lazy and any(map(_PROMISE.search, texts)):
                 raise BrokenSource(f"{path}: is a partial clone, {_TOO_OLD}")
     except RefusedFile as error:
@@ -82,15 +81,18 @@ def check_no_hooks(folder: Path) -> None:
 def is_in_repository(path: Path) -> bool:
     """Tell, without starting git, whether `path` is a repository or lies in one."""
     try:
-        return _git_dir(path) is not None
+        return _git_folders(path) != []
     except RefusedFile:
         return True  # which opening it will explain
     except PermissionError as error:
         raise SourceError(f"{Path(error.filename).parent}: the folder cannot be read: {error.strerror}") from error
 
 
-def _git_dir(path: Path) -> Path | None:
-    """Return the git folder of the repository at or above `path`, found as git does, without opening pipes."""
+def _git_folders(path: Path) -> list[Path]:
+    """Return the git folder of the repository at or above `path`, found as git does, without opening pipes.
+
+    If it belongs to a linked work tree, the shared git folder follows. The list is empty if there is no repository.
+    """
     # Without links and `..`: where git would be if it were started there. `resolve` fails where links go in circles.
     path = Path(os.path.realpath(path))
     for folder in (path, *path.parents):
@@ -99,22 +101,18 @@ def _git_dir(path: Path) -> Path | None:
             for name in _LOOKED_FOR:
                 check_regular(place / name)
         if dot_git.is_file():
-            return folder / _word(dot_git).removeprefix("gitdir: ")
-        if dot_git.is_dir():
-            return dot_git
+            found = folder / _word(dot_git).removeprefix("gitdir: ")
+        elif dot_git.is_dir():
+            found = dot_git
         # The git folder of a linked work tree has no objects; it lies in that of the main one, which has another HEAD.
-        if (folder / "HEAD").is_file() and ((folder / "objects").is_dir() or (folder / "commondir").is_file()):
-            return folder
-    return None
-
-
-def _folders(git_dir: Path) -> Iterator[Path]:
-    """Yield the git folder and, if it belongs to a linked work tree, the shared git folder after it."""
-    yield git_dir
-    shared = git_dir / "commondir"
-    check_regular(shared)
-    if shared.is_file():
-        yield git_dir / _word(shared)
+        elif (folder / "HEAD").is_file() and ((folder / "objects").is_dir() or (folder / "commondir").is_file()):
+            found = folder
+        else:
+            continue
+        shared = found / "commondir"
+        check_regular(shared)
+        return [found, found / _word(shared)] if shared.is_file() else [found]
+    return []
 
 
 def _word(path: Path) -> str:
@@ -178,8 +176,6 @@ _FOREVER = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})(?=[~^:]|$)")
 _REMEMBERED = 256
 _REMEMBERED_BYTES = 16384
 
-_Content = TypeVar("_Content")
-
 
 class Object(Struct, frozen=True):
     """One git object: a blob, tree or commit."""
@@ -187,10 +183,6 @@ class Object(Struct, frozen=True):
     id: str
     type: str
     content: bytes
-
-
-# The id, type and size in bytes, which git prints before the content of an object.
-_Header = tuple[str, str, int]
 
 
 class ObjectPipe:
@@ -224,7 +216,7 @@ class ObjectPipe:
             return None
         object_id, kind, size = header
         content = self._content(size, most)
-        if content is None:
+        if len(content) < size:
             raise SourceError(f"{self._path}: object {object_id} has {size:,} bytes; that is no catalogue")
         named = Object(object_id, kind, content)
         whole = _FOREVER.match(name)
@@ -236,20 +228,21 @@ class ObjectPipe:
 
     def stream(self, ids: Iterable[str], *, kind: str) -> Iterator[bytes]:
         """Yield the contents of the objects `ids` of type `kind`, in order. Raises SourceError if one is missing."""
-        for content in self.readable(ids, kind=kind, most=_LARGEST):
-            if content is None:
+        for size, content in self._read(ids, kind, _LARGEST):
+            if len(content) < size:
                 raise SourceError(f"{self._path}: a {kind} has more than {_LARGEST:,} bytes; that is no catalogue")
             yield content
 
     def readable(self, ids: Iterable[str], *, kind: str, most: int) -> Iterator[bytes | None]:
         """Yield contents like `stream`, but None for an object of more than `most` bytes."""
-        return self._read(ids, kind, lambda size: self._content(size, most))
+        return (content if len(content) == size else None for size, content in self._read(ids, kind, most))
 
     def beginnings(self, ids: Iterable[str], *, most: int) -> Iterator[bytes]:
         """Yield the first `most` bytes of each of the blobs `ids`."""
-        return self._read(ids, "blob", lambda size: self._beginning(size, most))
+        return (content for _, content in self._read(ids, "blob", most))
 
-    def _read(self, ids: Iterable[str], kind: str, content_of: Callable[[int], _Content]) -> Iterator[_Content]:
+    def _read(self, ids: Iterable[str], kind: str, most: int) -> Iterator[tuple[int, bytes]]:
+        """Yield the size of each object, and its first `most` bytes. Raises SourceError if one is missing."""
         wanted = list(ids)
         lines = lines_of(wanted)
         writer = Thread(target=self._write, args=(lines,), daemon=True)
@@ -264,7 +257,7 @@ class ObjectPipe:
                     f"{self._path}: {kind} {object_id} is missing; the repository is damaged or incomplete; "
                     "fetch what it lacks, or give --repo the URL"
                 )
-            yield content_of(header[2])
+            yield header[2], self._content(header[2], most)
         if writer.is_alive():
             writer.join()
 
@@ -288,8 +281,8 @@ class ObjectPipe:
         except (BrokenPipeError, ValueError):
             pass  # git ended; reading its output raises the error
 
-    def _header(self) -> _Header | None:
-        """Read the line that git prints before an object; None if there is no such object."""
+    def _header(self) -> tuple[str, str, int] | None:
+        """Read id, type and size of an object, which git prints before it; None if there is no such object."""
         line = self._answers.readline()
         if not line:
             raise SourceError(f"{self._path}: {self._last_words()}")
@@ -298,19 +291,13 @@ class ObjectPipe:
         object_id, object_type, size = line.decode().split()
         return object_id, object_type, int(size)
 
-    def _content(self, size: int, most: int) -> bytes | None:
-        """Read the content of `size` bytes; if it has more than `most`, skip it and return None."""
-        content = self._beginning(size, most if size <= most else 0)
-        return content if size <= most else None
-
-    def _beginning(self, size: int, most: int) -> bytes:
+    def _content(self, size: int, most: int) -> bytes:
         """Read the first `most` bytes of a content of `size` bytes, and skip the rest."""
-        answers = self._answers
-        content: bytes = answers.read(min(size, most))
+        content: bytes = self._answers.read(min(size, most))
         left = size - len(content)
-        while left > 0 and (passed := answers.read(min(left, _PIPE_BYTES))):
+        while left > 0 and (passed := self._answers.read(min(left, _PIPE_BYTES))):
             left -= len(passed)
-        if answers.read(1) != b"\n":
+        if self._answers.read(1) != b"\n":
             raise SourceError(f"{self._path}: {self._last_words()}")
         return content
 
@@ -355,10 +342,6 @@ class _Answers(io.RawIOBase):
         raise SourceError(f"{self._path}: git did not answer within {_ANSWER_SECONDS:.0f} seconds")
 
 
-# Fetches those of some objects that a clone of ours lacks; it reports their number before.
-Obtain = Callable[[Iterable[str], Callable[[int], None]], None]
-
-
 class Repository:
     """A local repository, read through git's plumbing commands."""
 
@@ -369,13 +352,14 @@ class Repository:
         *,
         is_ours: bool = False,
         folder: Path | None = None,
-        obtain: Obtain = lambda *_: None,
+        obtain: Callable[..., None] = lambda *_: None,
         fetch_tag: Callable[[str], bool] = lambda _: False,
     ) -> None:
         """Open the repository at or above `path`, bare or shallow; `is_ours` means that only cachewatch writes it.
 
         If it is the record of a `folder`, its single revision is never shown, and messages name the folder. `obtain`
-        and `fetch_tag` fetch what a clone of ours lacks. Raises SourceError if there is no repository, if git must not
+        fetches those of some objects that a clone of ours lacks, and calls its second argument with their number before;
+        `fetch_tag` fetches a git tag and tells whether there is one. Raises SourceError if there is no repository, if git must not
         open it, or if git is too old.
         """
         if not path.exists():
@@ -385,7 +369,7 @@ class Repository:
             check_repository(path, version)
         self.path, self.is_folder = folder or path, folder is not None
         self.layout = layout  # where its documents are
-        self._obtain, self._fetch_tag = obtain, fetch_tag
+        self.obtain, self.fetch_tag = obtain, fetch_tag
         found = find_repository(path, is_inside=not is_ours)
         self.git_dir = os.path.realpath(found.git_dir)
         self.shared_git_dir = Path(found.common_dir).resolve()  # of all work trees
@@ -414,14 +398,6 @@ class Repository:
         twin = copy(self)
         twin._objects = None  # noqa: SLF001  it is one of us
         return twin
-
-    def obtain(self, ids: Iterable[str], tell: Callable[[int], None] = lambda _: None) -> None:
-        """Fetch missing objects among `ids`, if this is a clone of ours; `tell` is called with their number before."""
-        self._obtain(ids, tell)
-
-    def fetch_tag(self, name: str) -> bool:
-        """Fetch a git tag that a clone of one branch lacks; return whether it was fetched."""
-        return self._fetch_tag(name)
 
     def close(self) -> None:
         """End the git process, if one is running."""

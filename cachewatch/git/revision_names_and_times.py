@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -149,11 +149,6 @@ def back_from(repository: Repository, commit: str) -> Iterator[Revision]:
         commit = parent[1].decode()
 
 
-def newest(repository: Repository, until: Revision, limit: int) -> list[Revision]:
-    """Return the revision `until` and those before it, newest first, at most `limit` of them."""
-    return list(islice(back_from(repository, until.commit), limit))
-
-
 def lacks(repository: Repository, newer: Revision, older: Revision) -> bool:
     """Tell whether `older` has commits that `newer` does not contain, for example because the branch was rewritten."""
     try:
@@ -251,7 +246,7 @@ def _complaints(repository: Repository, name: str) -> Iterator[str]:
     if moment is not None and moment > now + _SOON:
         yield f"{where} is in the future"
     if moment is not None:
-        yield f"{where}: there is no revision that old{_oldest(repository, 'HEAD', _line(repository, 'HEAD'))}"
+        yield f"{where}: there is no revision that old{_oldest(repository, 'HEAD')[1]}"
     head = repository.objects().get("HEAD^{commit}")
     refs = repository.run(["for-each-ref", "--format=%(refname:short)"]).decode("utf-8", "replace").split()
     if head is None and not refs:
@@ -260,11 +255,10 @@ def _complaints(repository: Repository, name: str) -> Iterator[str]:
     tags = folders(repository, tree).ids if tree else {}
     if name in tags:
         yield f"{where} is a tag, not a revision; write HEAD:{name}"
-    if (steps_back := _STEPS.fullmatch(name)) and (commits := _line(repository, steps_back[1])):
-        steps = len(commits) - 1
-        there = f"there {'is' if steps == 1 else 'are'} {steps:,} revision{'s' * (steps != 1)}"
-        there = there if steps else "there is no revision"
-        yield f"{where}: {there} before {steps_back[1]}{_oldest(repository, steps_back[1], commits)}"
+    if (steps_back := _STEPS.fullmatch(name)) and (found := _oldest(repository, steps_back[1]))[1]:
+        steps, oldest = found
+        there = f"are {steps:,} revisions" if steps > 1 else "is 1 revision" if steps else "is no revision"
+        yield f"{where}: there {there} before {steps_back[1]}{oldest}"
     if path and revision and _ask(repository, f"{revision}^{{commit}}") is not None:
         yield _no_file(repository, revision, path)
     if os.path.exists(revision):  # noqa: PTH110  a name that is too long for a file is no error
@@ -287,19 +281,16 @@ def _no_file(repository: Repository, revision: str, path: str) -> str:
     return f"{where}{revision} has no file {path}{hint}"
 
 
-def _line(repository: Repository, start: str) -> list[str]:
-    """Return the ids of `start` and its first parents, newest first; empty if `start` is no revision."""
+def _oldest(repository: Repository, start: str) -> tuple[int, str]:
+    """Return the number of first parents of `start`, and the end of a sentence that names the oldest of them.
+
+    The text is empty if `start` is no revision.
+    """
     try:
-        return repository.run(["rev-list", "--first-parent", "--end-of-options", start]).decode().split()
+        commits = repository.run(["rev-list", "--first-parent", "--end-of-options", start]).decode().split()
     except SourceError:
-        return []
-
-
-def _oldest(repository: Repository, start: str, commits: Sequence[str]) -> str:
-    """Return the end of a sentence that names the oldest commit, the last of `commits`, counted back from `start`."""
-    if not commits:
-        return ""
+        return 0, ""
+    steps = len(commits) - 1
     time = _time(repository, commits[-1])
     day = f" of {time:%Y-%m-%d %H:%M} UTC" if time else ""
-    name = f"{start}~{len(commits) - 1}" if len(commits) > 1 else start
-    return f"; the oldest is {name}{day}"
+    return steps, f"; the oldest is {f'{start}~{steps}' if steps else start}{day}"

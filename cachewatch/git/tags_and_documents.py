@@ -15,11 +15,12 @@ from msgspec.structs import replace
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import Blob, Comparison, Content, Difference, DocumentPair, Listing, Readers, TagPair
 from cachewatch.core.filters_and_default_kinds import Globs
-from cachewatch.core.model import Diagnostic, DiagnosticKind, Document, Side, Unreadable
+from cachewatch.core.model import Diagnostic, Document, Side, Unreadable
 from cachewatch.core.names_and_layouts import DEFAULT_TAG, DOCUMENT, TAGS_FILE, Wanted, did_you_mean
 from cachewatch.documents.front_matter_and_limits import MAX_BYTES, read_tags_file
-from cachewatch.documents.parsing_and_diagnostics import TOO_LARGE, parse
-from cachewatch.errors import DocumentError, SourceError, UnknownRevision, UnreadableDocument, UsageError
+from cachewatch.documents.parsing_and_diagnostics import TOO_LARGE, parse_side
+from cachewatch.documents.records import KnownRecords
+from cachewatch.errors import SourceError, UnknownRevision, UnreadableDocument, UsageError
 from cachewatch.git.layouts import catalogue_of, ignored_documents_note, locate, nothing_found
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, count_between, resolve
@@ -27,7 +28,6 @@ from cachewatch.git.trees import (
     Folders,
     TreeDifference,
     blobs_of,
-    compare_trees,
     document_of,
     folder_of,
     folders,
@@ -49,7 +49,7 @@ class RestoredDocument(Struct, frozen=True):
 # By tag and package, like `Bases`.
 Restored = Mapping[str, Mapping[str, RestoredDocument]]
 
-# A function that compares two trees of packages, as `compare_trees` does.
+# A function that compares two trees of packages, as `TreeDifference` does.
 CompareTrees = Callable[[Repository, tuple[str, str], str | None, str | None], TreeDifference]
 
 # Real ones have 50 kB.
@@ -100,7 +100,7 @@ def compare_revisions(
     wanted_package: Wanted,
     bases: Bases = MappingProxyType({}),
     restored: Restored = MappingProxyType({}),
-    trees: CompareTrees = compare_trees,
+    trees: CompareTrees = TreeDifference,
 ) -> Comparison:
     """Find the documents that differ between two revisions, in the tag that a revision names or in each wanted tag.
 
@@ -177,7 +177,7 @@ def list_revision(
 
 def list_tree(repository: Repository, revision: Revision, tag: str, tree: str, wanted_package: Wanted) -> Listing:
     """List the documents of `tag` in `revision`, given the id of its tree of packages."""
-    found = compare_trees(repository, (tag, tag), None, tree).chosen(wanted_package)
+    found = TreeDifference(repository, (tag, tag), None, tree).chosen(wanted_package)
     blobs = {pair.package: pair.after for pair in found.documents if pair.after is not None}
     of_tree = (replace(each, side="") for each in found.diagnostics)  # it is only one side
     diagnostics = (*of_tree, *locate(repository, revision.commit).diagnostics)
@@ -369,17 +369,14 @@ def read_documents(
     `progress` gets the size of each document in bytes. A document whose bytes `may_have` rejects is skipped unparsed.
     """
     yield from listing.diagnostics
-    blobs = listing.blobs.values()
-    for (package, blob), content in zip(listing.blobs.items(), listing.reader.read(blobs), strict=True):
+    for (package, blob), content in zip(
+        listing.blobs.items(), listing.reader.read(listing.blobs.values()), strict=True
+    ):
         progress(blob.size)
-        if isinstance(content, bytes) and not may_have(content):
-            continue
-        try:
-            if isinstance(content, str):
-                raise UnreadableDocument(content)
-            yield parse(content, blob.path, package=package)
-        except DocumentError as error:
-            yield Diagnostic(blob.path, DiagnosticKind.UNREADABLE, str(error))
+        if isinstance(content, str) or may_have(content):
+            document = parse_side(blob, content, KnownRecords(), package)
+            if document is not None:
+                yield document
 
 
 # Upstream repairs a document after a few revisions, or never.
@@ -419,14 +416,10 @@ def _is_usable(repository: Repository, revision: Revision, package: str, later: 
     if not isinstance(document, Blob) or content is None:
         return document is None
     about = Piece(package, (document.name,), len(content.content))
-    ((_, is_readable),) = isolation.each(_is_readable, [(document.path, content.content)], lambda _: about)
+    ((_, is_readable),) = isolation.each(_is_readable, [(document, content.content)], lambda _: about)
     return is_readable is True
 
 
-def _is_readable(documents: Sequence[tuple[str, bytes]]) -> bool:
-    ((path, content),) = documents
-    try:
-        parse(content, path)
-    except DocumentError:
-        return False
-    return True
+def _is_readable(documents: Sequence[tuple[Blob, bytes]]) -> bool:
+    ((blob, content),) = documents
+    return isinstance(parse_side(blob, content, KnownRecords()), Document)

@@ -91,8 +91,9 @@ def folders(repository: Repository, name: str) -> Folders:
 class TreeDifference:
     """The differences between two trees of packages, before a selection of packages."""
 
-    def __init__(self, repository: Repository, tags: tuple[str, str], old: Listing, new: Listing) -> None:
-        """Compare the entries of a tag on both sides."""
+    def __init__(self, repository: Repository, tags: tuple[str, str], before: str | None, after: str | None) -> None:
+        """Compare the trees of packages of two tags, given by their ids; None is an empty tree."""
+        old, new = (listing(repository, tree) if tree else {} for tree in (before, after))
         differing = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
         self._repository = repository
         self._had_folder, self._folder = (folder_of(repository, tag) for tag in tags)
@@ -165,14 +166,6 @@ class TreeDifference:
             elif after is not None:
                 same.append(name)
         return frozenset(same)
-
-
-def compare_trees(
-    repository: Repository, tags: tuple[str, str], before: str | None, after: str | None
-) -> TreeDifference:
-    """Compare the trees of packages of two tags, given by their ids; None is an empty tree."""
-    old, new = (listing(repository, tree) if tree else {} for tree in (before, after))
-    return TreeDifference(repository, tags, old, new)
 
 
 def blobs_of(repository: Repository, folder: str, trees: Sequence[tuple[bytes, str | None]]) -> list[Blob]:

@@ -41,7 +41,7 @@ from cachewatch.documents.records import KnownRecords
 from cachewatch.errors import OutOfTime, SourceError, WorkerEnded, WorkFailed
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.tags_and_documents import CompareTrees
-from cachewatch.git.trees import compare_trees
+from cachewatch.git.trees import TreeDifference
 from cachewatch.runtime.worker import INLINE, Isolation, Piece
 
 # Bytes of the file that are also kept decoded in memory, where they take about eight times as much.
@@ -331,7 +331,7 @@ class Comparisons:
     def trees(self, source: str) -> CompareTrees:
         """Return a function that compares trees in the repository of a source, and caches the results."""
         memory = self._trees.setdefault(source, Memory(_MOST_PACKAGES, _MOST_PACKAGES))
-        return lambda repository, *trees: memory.recall(trees, partial(compare_trees, repository, *trees))
+        return lambda repository, *trees: memory.recall(trees, partial(TreeDifference, repository, *trees))
 
     @contextmanager
     def opened(self, source: str, open_repository: Callable[[], Repository]) -> Iterator[Repository]:

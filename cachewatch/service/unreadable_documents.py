@@ -19,7 +19,7 @@ from cachewatch.errors import CachewatchError, OutOfTime, SourceError, UnknownRe
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, resolve
 from cachewatch.git.tags_and_documents import Bases, GitReader, last_readable, tags_of
-from cachewatch.git.trees import compare_trees, folders
+from cachewatch.git.trees import TreeDifference, folders
 from cachewatch.report.digest_and_message_values import Note, TagDigest
 from cachewatch.report.words import number
 from cachewatch.runtime.worker import INLINE, Isolation
@@ -140,7 +140,7 @@ def find_unreadable(repository: Repository, revision: Revision, isolation: Isola
     """Return the unreadable documents of the tag of `revision`, by package."""
     tag = revision.tag or ""
     tree = tags_of(repository, revision).ids.get(tag)
-    there = compare_trees(repository, (tag, tag), None, tree).chosen(lambda _: True)
+    there = TreeDifference(repository, (tag, tag), None, tree).chosen(lambda _: True)
     reader = GitReader(repository)
     faults = {each.package: each for each in there.unreadable}
     for pairs, done in isolation.each(_unread_among, read(there.documents, Readers(reader, reader)), about_pair):

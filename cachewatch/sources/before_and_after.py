@@ -17,10 +17,10 @@ from cachewatch.core.model import Diagnostic, DiagnosticKind, Side
 from cachewatch.core.names_and_layouts import ANYWHERE, DEFAULT_TAG, DOCUMENT, ENDINGS, Layout, Wanted
 from cachewatch.documents.front_matter_and_limits import MAX_BYTES
 from cachewatch.documents.recognizing_documents import claim_of
-from cachewatch.errors import SourceError, UnknownRevision, UsageError
+from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.remote_urls_and_fetching import open_repository
-from cachewatch.git.revision_names_and_times import Revision, file_of, resolve
+from cachewatch.git.revision_names_and_times import file_of, resolve
 from cachewatch.git.tags_and_documents import GitReader, compare_revisions, list_revision, no_tag_matches, tags_of
 from cachewatch.runtime.untrusted_files import read_beginning
 from cachewatch.sources import folders_and_unreadable_files as folders
@@ -77,25 +77,14 @@ def open_comparison(
         else:
             yield compare_revisions(
                 opened,
-                *_resolved(opened, before, after),
+                resolve(opened, before),
+                resolve(opened, after),
                 wanted_tag=wanted_tag,
                 wanted_package=wanted_package,
             )
     finally:
         if opened is not repository:
             opened.close()
-
-
-def _resolved(repository: Repository, before: str, after: str) -> tuple[Revision, Revision]:
-    """Return both revisions; if both names are tags of the newest revision, the error message says so."""
-    try:
-        return resolve(repository, before), resolve(repository, after)
-    except UnknownRevision:
-        if before != after and {before, after} <= tags_of(repository, resolve(repository, "HEAD")).ids.keys():
-            raise UnknownRevision(
-                f"{before} and {after} are tags, not revisions; write HEAD:{before} HEAD:{after}"
-            ) from None
-        raise
 
 
 def uncommitted(repository: Repository) -> Path | None:

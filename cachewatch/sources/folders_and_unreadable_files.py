@@ -86,16 +86,10 @@ def check_path(name: str) -> None:
     """Raise UsageError if `name` is empty, or looks like a path and does not exist."""
     if not name.strip():
         raise UsageError("a name is empty; write a revision, a date or a path, such as `cachewatch diff HEAD~1 HEAD`")
-    looks_like_path = name.startswith(("/", "./", "../", "~/")) or (
-        name.endswith((*ENDINGS, ".lock")) and ":" not in name
-    )
-    if looks_like_path and name != STDIN and not os.path.lexists(name):
-        hint = (
-            f"; if it is a hash, `cachewatch show {name}` shows that spec, and `diff` takes two"
-            if _HASH.fullmatch(name)
-            else ""
-        )
-        raise UsageError(f"{name}: there is no such file or folder{hint}")
+    has_ending = name.endswith((*ENDINGS, ".lock")) and ":" not in name
+    if (has_ending or name.startswith(("/", "./", "../", "~/"))) and not os.path.lexists(name):
+        hint = f"; if it is a hash, `cachewatch show {name}` shows that spec, and `diff` takes two"
+        raise UsageError(f"{name}: there is no such file or folder{hint if _HASH.fullmatch(name) else ''}")
 
 
 def holds_document(file: Path) -> bool:
@@ -185,49 +179,33 @@ def _list_catalogue(name: str) -> list[Listing]:
     listings = [_list_tag(name, tag.path, tag.name) for tag in tags]
     listings = [listing for listing in listings if listing.blobs]
     if listings:
-        ignored = tuple(_ignored(name, {name, root, *(tag.path for tag in tags)}))
-        listings[0] = replace(listings[0], diagnostics=(*listings[0].diagnostics, *ignored))
+        folders = sorted({name, root, *(tag.path for tag in tags)})
+        files = (Path(entry.path) for folder in folders for entry in _entries(folder) if not entry.is_dir())
+        if ignored := list(map(str, filter(holds_document, files))):
+            message = not_compared(f"{_counted(ignored)} ")
+            note = Diagnostic(name, DiagnosticKind.INCONSISTENT, message, is_loss=False)
+            listings[0] = replace(listings[0], diagnostics=(*listings[0].diagnostics, note))
     return listings
 
 
 def _list_tag(name: str, folder: str, tag: str, *, is_one_tag: bool = False) -> Listing:
-    blobs, refused = {}, []
-    for package in _entries(folder):
-        file = f"{package.path}/{DOCUMENT}"
-        if not _may_have_document(package, file):
-            continue
-        if is_name(os.fsencode(package.name)):
-            blobs[package.name] = Blob(file, _size(file))
-        else:
-            refused.append(os.fsencode(package.name))
+    entries = [(entry.name, file) for entry in _entries(folder) if (file := _document_in(entry))]
+    blobs = {package: Blob(file, _size(file)) for package, file in entries if is_name(os.fsencode(package))}
+    refused = [os.fsencode(package) for package, _ in entries if package not in blobs]
     diagnostics = tuple(ignored_entries_note(folder, refused))
     return Listing(Side(name=name, tag=tag), blobs, FileReader(), diagnostics, is_one_tag=is_one_tag)
-
-
-def _ignored(name: str, folders: Iterable[str]) -> Iterator[Diagnostic]:
-    """Yield a note if documents in these folders are ignored because `_cache/` exists."""
-    files = (entry.path for folder in sorted(folders) for entry in _entries(folder) if not entry.is_dir())
-    found = [path for path in files if path.endswith(ENDINGS) and not isinstance(_claim(path), str | None)]
-    if found:
-        yield Diagnostic(name, DiagnosticKind.INCONSISTENT, not_compared(f"{_counted(found)} "), is_loss=False)
 
 
 def _list_anywhere(name: str, layout: Layout) -> list[Listing]:
     """List all documents below `name`. Raises an error that names the files there instead, if there are none."""
     root = f"{name.rstrip('/')}/"
     unread: dict[str, str] = {}
-    other_files: list[str] = []  # that could be documents and are none
-
     entries = sorted(_walk(root, unread))
-    claims: dict[str, Claim | None] = {}
-    for path in filter(layout.may_be, entries):
-        claim = _claim(root + path) if layout.reads_contents else Claim()
-        if claim is None:
-            other_files.append(path)
-        elif isinstance(claim, str):
-            unread[path] = claim
-        claims[path] = None if isinstance(claim, str) else claim
-    known = recognize(layout, claims)
+    reads = layout.reads_contents
+    claims = {path: _claim(root + path) if reads else Claim() for path in filter(layout.may_be, entries)}
+    unread |= {path: claim for path, claim in claims.items() if isinstance(claim, str)}
+    other_files = [path for path, claim in claims.items() if claim is None]  # that could be documents and are none
+    known = recognize(layout, {path: None if isinstance(claim, str) else claim for path, claim in claims.items()})
     contested = [paths for paths in known.documents.values() if len(paths) > 1]
     refused = {root + paths[0]: why_contested(paths, root) for paths in contested}
     blobs: dict[str, dict[str, Blob]] = {}
@@ -336,14 +314,9 @@ def _renamed(name: str, documents: Mapping[str, str]) -> Iterator[Diagnostic]:
         *folders, file = path.split("/")
         if package not in (file, file.rpartition(".")[0], *folders[-1:]):
             odd.append((path, package))
-    if 2 * len(odd) > len(documents):
-        return  # here, names of files are not meant as names of packages
-    for path, package in odd[:1]:
-        more = (
-            f"; {len(odd) - 1:,} more {'file is' if len(odd) == 2 else 'files are'} not called so"
-            if len(odd) > 1
-            else ""
-        )
+    if odd and 2 * len(odd) <= len(documents):  # if most differ, names of files are not meant as names of packages
+        path, package = odd[0]
+        more = f"; {len(odd) - 1:,} more {'file is' if len(odd) == 2 else 'files are'} not called so" if odd[1:] else ""
         message = f"{path} is of the package {package}, as its title says{more}"
         yield Diagnostic(name, DiagnosticKind.INCONSISTENT, message, is_loss=False)
 
@@ -372,11 +345,13 @@ def _walk(root: str, unread: dict[str, str]) -> Iterator[str]:
         if entries > MAX_ENTRIES:
             raise _too_many(root)
         for entry in listed:
-            if entry.name == ".git":
-                continue
-            if _is_folder(entry):
+            try:
+                is_folder = entry.is_dir()
+            except OSError:  # a link to something unreadable may be one
+                is_folder = True
+            if is_folder and entry.name != ".git":
                 waiting.append(f"{inside}{entry.name}/")
-            else:
+            elif entry.name != ".git":
                 yield inside + entry.name
 
 
@@ -395,25 +370,19 @@ def _too_many(folder: str) -> UsageError:
     )
 
 
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """Tell whether an entry is a folder, or a link to something unreadable, which may be one."""
+def _document_in(package: os.DirEntry[str]) -> str:
+    """Return the path of the document that a package folder has, or may have but is unreadable; "" if it has none."""
+    file = f"{package.path}/{DOCUMENT}"
     try:
-        return entry.is_dir()
-    except OSError:
-        return True
-
-
-def _may_have_document(package: os.DirEntry[str], file: str) -> bool:
-    """Tell whether the package folder `package` has the document `file`, or may have it but is unreadable."""
-    try:
-        if not package.is_dir():
-            return package.is_symlink() and not os.path.exists(package.path)  # noqa: PTH110
-        os.lstat(file)
+        if package.is_dir():
+            os.lstat(file)
+            return file
+        is_broken_link = package.is_symlink() and not os.path.exists(package.path)  # noqa: PTH110
     except FileNotFoundError:
-        return False
+        return ""
     except OSError:
-        return True
-    return True
+        return file
+    return file if is_broken_link else ""
 
 
 def _size(file: str) -> int:

@@ -251,13 +251,13 @@ def test_what_is_no_revision(demo_repository: Path, run: Run, name: str, said: s
 
 @pytest.mark.usefixtures("nowhere")
 def test_two_names_that_are_no_revisions(demo_repository: Path, run: Run) -> None:
-    """Two tags are named together, and hashes take no revision."""
+    """The first of two tags is named, and hashes take no revision."""
     old, new = "develop-2025-05-25", "develop-2025-06-01"
 
     tags = run("diff", old, new, "--repo", demo_repository)
     hashes = run("diff", "HEAD~1:/kfazpaq", "HEAD:/pfqg2xi", "--repo", demo_repository)
 
-    assert tags.error == f"cachewatch: {old} and {new} are tags, not revisions; write HEAD:{old} HEAD:{new}\n"
+    assert tags.error == f"cachewatch: {old!r} is a tag, not a revision; write HEAD:{old}\n"
     assert "hashes take no revision; `cachewatch diff /kfazpaq /pfqg2xi` also reads" in hashes.error
     assert (tags.exit_code, hashes.exit_code) == (2, 2)
 
