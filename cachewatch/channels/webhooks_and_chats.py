@@ -131,12 +131,10 @@ def place(url: Secret) -> str:
 def _key(secret: Secret) -> bytes:
     """Return the signing key as bytes: decoded from base64 if it begins with `whsec_`, else as it is."""
     text = secret.reveal()
-    if text.startswith("whsec_"):
-        try:
-            return base64.b64decode(text.removeprefix("whsec_"), validate=True)
-        except binascii.Error:
-            pass
-    return text.encode()
+    try:
+        return base64.b64decode(text.removeprefix("whsec_"), validate=True) if text[:6] == "whsec_" else text.encode()
+    except binascii.Error:
+        return text.encode()
 
 
 _NAME = "cachewatch"

@@ -121,11 +121,17 @@ def split(data: bytes) -> FrontMatter:
         if key in values:
             raise UnreadableDocument(f"the key {key!r} stands twice")
         values[key] = line[end + 2 :].strip(" ")  # one line is nearly all of the document: it is copied once
+    text = values.get("title", "")
+    title = _PLAIN_TITLE.fullmatch(text)
+    tag = _PLAIN_CATEGORIES.fullmatch(values.get("categories", "[]"))
+    is_json = values.get("spec_details", "[").startswith("[") and values.get("meta", "{").startswith("{")
+    if (text and title is None) or tag is None or not is_json:
+        raise NotPlain
     return FrontMatter(
-        title=_title(values.get("title", "")),
-        tag=_tag(values.get("categories", "[]")),
-        details=_json(values.get("spec_details"), "["),
-        meta=_json(values.get("meta"), "{"),
+        title=(text if title is None or title[1] is None else title[1]).strip(),
+        tag=tag[1].split(",")[1].strip() if "," in tag[1] else "",
+        details=values.get("spec_details"),
+        meta=values.get("meta"),
     )
 
 
@@ -155,26 +161,6 @@ def front_lines(data: bytes) -> list[str]:
         if line.startswith("---") and line.rstrip() == "---":
             return lines[1:number]
     raise UnreadableDocument("ends before the line --- that closes it; it was cut off")
-
-
-def _title(value: str) -> str:
-    match = _PLAIN_TITLE.fullmatch(value)
-    if value and match is None:
-        raise NotPlain
-    return (match[1] if match and match[1] is not None else value).strip()
-
-
-def _tag(value: str) -> str:
-    match = _PLAIN_CATEGORIES.fullmatch(value)
-    if match is None:
-        raise NotPlain
-    return match[1].split(",")[1].strip() if "," in match[1] else ""
-
-
-def _json(value: str | None, opening: str) -> str | None:
-    if value is not None and not value.startswith(opening):
-        raise NotPlain
-    return value
 
 
 class _TextLoader(yaml.CSafeLoader):

@@ -249,8 +249,8 @@ class Problems:
                 self.half_read.update(one.facts["stacks"])
         if package in self._others:
             return
-        bad = [(side, name) for side, name in ((after, "after"), (before, "before")) if isinstance(side, Diagnostic)]
-        faults = [msgspec.structs.replace(side, side=name) for side, name in reversed(bad)]
+        bad = {name: side for name, side in (("before", before), ("after", after)) if isinstance(side, Diagnostic)}
+        faults = [msgspec.structs.replace(side, side=name) for name, side in bad.items()]
         # A problem of two files is reported for both; that both are of 2022, once.
         is_alike = len(faults) == 2 and faults[0].message == faults[1].message
         if is_alike and (faults[0].path == faults[1].path or faults[0].kind is DiagnosticKind.NOT_COMPARABLE):
@@ -261,11 +261,12 @@ class Problems:
         self.by_package += ((package, diagnostic) for diagnostic in faults)
         # It must be compared later, unless its documents were and are in the old form without hashes.
         was_comparable = isinstance(before, Document)
-        unread = {name for side, name in bad if side.kind is DiagnosticKind.UNREADABLE}
+        unread = {name for name, side in bad.items() if side.kind is DiagnosticKind.UNREADABLE}
         if unread or (bad and was_comparable):
-            is_after = isinstance(after, Diagnostic) and (was_comparable or "after" in unread)
+            reason = (bad.get("after") or bad["before"]).message
+            is_after = "after" in unread or ("after" in bad and was_comparable)
             self.unreadable.append(
-                Unreadable(package=package, reason=bad[0][0].message, before="before" in unread, after=is_after)
+                Unreadable(package=package, reason=reason, before="before" in unread, after=is_after)
             )
 
     def remark(self, documents: DocumentPair, kind: DiagnosticKind, message: str) -> None:

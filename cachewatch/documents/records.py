@@ -136,7 +136,7 @@ def read_records(details: str, known: KnownRecords) -> Records | None:
 
 
 def _learn(text: str, known: KnownRecords) -> tuple[Signature, CompilerForm] | None:
-    """Decode `text`, a record without its hash, and cache what is known of it; None if its keys are not the usual ones."""
+    """Decode `text`, a record without its hash, and cache its signature; None if its keys are not the usual ones."""
     record = _decode_record(f"{{{text}}}")
     # msgspec lets a repeated key win over the one before. All other keys are required here and
     # no others allowed, so one too many shows in their number.

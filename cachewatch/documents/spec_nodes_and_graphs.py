@@ -107,13 +107,19 @@ def read_node(data: bytes | msgspec.Raw) -> Node:
 
 
 def compiler_of(node: Node, lookup: Lookup, dependencies: Sequence[Dependency]) -> str:
-    """Return the compiler of `node`: from its own key, its dependencies (found by `lookup`) or annotations, or `none`."""
-    return (
-        _spelled(node.compiler)
-        or _compiler_edge(dependencies, lookup)
-        or _spelled(_member(node.annotations, "compiler"))
-        or NO_COMPILER
-    )
+    """Return the compiler of `node`: from its own key, its dependencies (found by `lookup`) or annotations, or `none`.
+
+    Of its dependencies, that for C counts or, without one, that for C++, then Fortran.
+    """
+    if own := _spelled(node.compiler):
+        return own
+    provided = [edge for edge in reversed(dependencies) if edge.virtuals]
+    for language in LANGUAGES:
+        for edge in provided:
+            if language in edge.virtuals:
+                found = lookup(edge.hash)
+                return f"{found[0]}@{found[1]}" if found else edge.name
+    return _spelled(_member(node.annotations, "compiler")) or NO_COMPILER
 
 
 def _spelled(compiler: Any) -> str:
@@ -123,17 +129,6 @@ def _spelled(compiler: Any) -> str:
         return ""
     version = compiler.get("version")
     return f"{compiler['name']}@{version.removeprefix('=')}" if isinstance(version, str) else compiler["name"]
-
-
-def _compiler_edge(dependencies: Sequence[Dependency], lookup: Lookup) -> str:
-    """Return the compiler among `dependencies`: for C or, without one, for C++, then Fortran; "" without any."""
-    provided = [edge for edge in reversed(dependencies) if edge.virtuals]
-    for language in LANGUAGES:
-        for edge in provided:
-            if language in edge.virtuals:
-                found = lookup(edge.hash)
-                return f"{found[0]}@{found[1]}" if found else edge.name
-    return ""
 
 
 def dependencies_of(node: Node) -> list[Dependency]:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git.git_processes import ENDED, Git, GitResult, handing_on
-from cachewatch.runtime.files_and_locks import open_lock, user_name
+from cachewatch.runtime.files_and_locks import open_lock
 
 logger = logging.getLogger(__name__)
 
@@ -145,16 +145,6 @@ def read(folder: Path, arguments: Iterable[str], lines: Iterable[str] = ()) -> G
     if answer.code < 0 or answer.code in ENDED:  # for want of memory, say; that is no answer
         raise SourceError(f"{folder}: git was ended ({answer.code}); tried again later")
     return answer
-
-
-def check_owner(folder: Path) -> None:
-    """Raise BrokenSource unless the clone at `folder` belongs to our user: git refuses any other."""
-    owner, we = folder.stat().st_uid, os.geteuid()
-    if owner != we:
-        raise BrokenSource(
-            f"{folder}: belongs to user {user_name(owner)}, but cachewatch runs as {user_name(we)}; "
-            f"run it as the owner, or hand the folder over: chown -R {user_name(we)} {folder}"
-        )
 
 
 def usable_bytes(folder: Path) -> int:

@@ -228,7 +228,7 @@ def _signal(process: Any, number: int) -> None:
 class Git(git.Git):
     """Starts git processes for GitPython's objects and for ours."""
 
-    AutoInterrupt = Process  # type: ignore[assignment]
+    AutoInterrupt = Process
 
     def __init__(
         self,
@@ -251,7 +251,7 @@ class Git(git.Git):
         self.settings, self.seconds = tuple(settings), seconds
         self.largest_file, self.is_guarded = largest_file, guarded
 
-    def execute(
+    def execute(  # type: ignore[override]
         self,
         command: Sequence[str],
         istream: Any = None,

@@ -359,8 +359,8 @@ class Repository:
 
         If it is the record of a `folder`, its single revision is never shown, and messages name the folder. `obtain`
         fetches those of some objects that a clone of ours lacks, and calls its second argument with their number before;
-        `fetch_tag` fetches a git tag and tells whether there is one. Raises SourceError if there is no repository, if git must not
-        open it, or if git is too old.
+        `fetch_tag` fetches a git tag and tells whether there is one. Raises SourceError if there is no repository, if
+        git must not open it, or if git is too old.
         """
         if not path.exists():
             raise SourceError(f"{path}: there is no such folder")

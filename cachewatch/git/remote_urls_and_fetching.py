@@ -12,7 +12,7 @@ import re
 import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -79,22 +79,15 @@ class Access(Struct, frozen=True, kw_only=True):
 
 def redact(text: str, address: str = "") -> str:
     """Replace the user, password and query of every URL in `text` by "..."; `address` is a URL that may have them."""
-    for secret in _secrets(address):
-        text = text.replace(secret, _HIDDEN)
-    text = _QUERY.sub(rf"\1{_HIDDEN}", _USERINFO.sub(rf"\1{_HIDDEN}@", text))
-    return safe(text)
-
-
-def _secrets(address: str) -> list[str]:
-    try:
+    words: list[str] = []
+    with suppress(ValueError):
         parts = urlsplit(address)
-        words = [parts.password or "", *(value for _, _, value in (i.partition("=") for i in parts.query.split("&")))]
-        if parts.scheme.startswith("http"):
-            words.append(parts.username or "")
-    except ValueError:
-        return []
-    secrets = {form for value in words for form in (value, unquote(value)) if len(form) > 2}
-    return sorted(secrets, key=len, reverse=True)
+        words = [parts.password or "", *(item.partition("=")[2] for item in parts.query.split("&"))]
+        words += [parts.username or ""] if parts.scheme.startswith("http") else []
+    secrets = {form for word in words for form in (word, unquote(word)) if len(form) > 2}
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, _HIDDEN)
+    return safe(_QUERY.sub(rf"\1{_HIDDEN}", _USERINFO.sub(rf"\1{_HIDDEN}@", text)))
 
 
 # The name of the remote in git's configuration, which is passed to git and never written to a file.

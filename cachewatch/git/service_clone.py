@@ -10,6 +10,7 @@ replaced by a new one that is cloned beside it, so nothing important may exist o
 """
 
 import logging
+import os
 import re
 import shutil
 import tempfile
@@ -29,6 +30,7 @@ from cachewatch.git.layouts import stored_catalogue
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.remote_urls_and_fetching import Access, Remote, Tip, Unreachable, redact
 from cachewatch.git.trees import folder_of, folders
+from cachewatch.runtime.files_and_locks import user_name
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +95,12 @@ class ServiceClone:
             tip = self._remote.tip(self._branch)
             if not self.folder.exists():
                 return self._clone(lock, tip)
-            upkeep.check_owner(self.folder)
+            owner, we = self.folder.stat().st_uid, os.geteuid()
+            if owner != we:  # git refuses it
+                raise BrokenSource(
+                    f"{self.folder}: belongs to user {user_name(owner)}, but cachewatch runs as {user_name(we)}; "
+                    f"run it as the owner, or hand the folder over: chown -R {user_name(we)} {self.folder}"
+                )
             try:
                 done = self._fetch(tip)
             except upkeep.DamagedClone as error:

@@ -257,7 +257,7 @@ def test_two_names_that_are_no_revisions(demo_repository: Path, run: Run) -> Non
     tags = run("diff", old, new, "--repo", demo_repository)
     hashes = run("diff", "HEAD~1:/kfazpaq", "HEAD:/pfqg2xi", "--repo", demo_repository)
 
-    assert tags.error == f"cachewatch: {old!r} is a tag, not a revision; write HEAD:{old}\n"
+    assert tags.error == f"cachewatch: {demo_repository}: {old!r} is a tag, not a revision; write HEAD:{old}\n"
     assert "hashes take no revision; `cachewatch diff /kfazpaq /pfqg2xi` also reads" in hashes.error
     assert (tags.exit_code, hashes.exit_code) == (2, 2)
 
