@@ -198,7 +198,7 @@ def read_manifest(data: bytes, name: str) -> Environment:
             if key != "when" and isinstance(values, list):
                 definitions.setdefault(key, []).extend(values)
     needs = set()
-    for spec in _Expansion(definitions, name).specs(spack.get("specs")):
+    for spec in _expanded(spack.get("specs"), definitions, name):
         match = _SPEC.match(spec.strip())
         if match is None:
             raise UsageError(f"{name}: {spec[:60]!r} names no package")
@@ -213,36 +213,34 @@ def _sorted(needs: Iterable[Need]) -> tuple[Need, ...]:
     return tuple(sorted(needs, key=lambda need: need.sort_key))
 
 
-class _Expansion:
-    """Expands the lists of specs in a manifest: references to other lists, and matrices."""
+def _expanded(listed: Any, definitions: Mapping[str, list[Any]], name: str) -> Iterator[str]:
+    """Yield the specs of a list in the manifest `name`, with its references to other lists and its matrices expanded.
 
-    def __init__(self, definitions: Mapping[str, list[Any]], name: str) -> None:
-        self._definitions = definitions
-        self._name = name
-        self._steps = 0
-        self._text = 0
+    Raises UsageError if it expands to more than any environment has.
+    """
+    steps = text = 0
 
-    def specs(self, listed: Any, depth: int = 0) -> Iterator[str]:
-        """Yield the specs of a list. Raises UsageError if it expands to more than any environment has."""
+    def count(more: int = 0) -> None:
+        nonlocal steps, text
+        steps, text = steps + 1, text + more
+        if steps > _MOST_STEPS:
+            raise UsageError(f"{name}: its definitions and matrices expand to more than {_MOST_STEPS:,} entries")
+        if text > _MOST_TEXT:
+            raise UsageError(f"{name}: its matrices expand to more than {_MOST_TEXT:,} characters")
+
+    def specs(listed: Any, depth: int = 0) -> Iterator[str]:
         for entry in listed if isinstance(listed, list) and depth < _DEEPEST else []:
-            self._count()
+            count()
             if isinstance(entry, dict) and isinstance(entry.get("matrix"), list):
-                rows = [list(self.specs(row, depth + 1)) for row in entry["matrix"]]
-                for combination in itertools.product(*rows):
-                    self._count(sum(map(len, combination)) + len(combination))
+                for combination in itertools.product(*(list(specs(row, depth + 1)) for row in entry["matrix"])):
+                    count(sum(map(len, combination)) + len(combination))
                     yield " ".join(combination)
             elif isinstance(entry, str) and entry[:1] == "$":
-                yield from self.specs(self._definitions.get(entry.lstrip("$^%"), []), depth + 1)
+                yield from specs(definitions.get(entry.lstrip("$^%"), []), depth + 1)
             elif isinstance(entry, str):
                 yield entry
 
-    def _count(self, text: int = 0) -> None:
-        self._steps += 1
-        self._text += text
-        if self._steps > _MOST_STEPS:
-            raise UsageError(f"{self._name}: its definitions and matrices expand to more than {_MOST_STEPS:,} entries")
-        if self._text > _MOST_TEXT:
-            raise UsageError(f"{self._name}: its matrices expand to more than {_MOST_TEXT:,} characters")
+    return specs(listed)
 
 
 class CacheContents(Struct, frozen=True):

@@ -107,23 +107,27 @@ def is_there(repository: Repository, name: str) -> bool:
 
 def count_between(repository: Repository, before: Revision, after: Revision) -> int | None:
     """Return the number of commits between two revisions; None if neither contains the other or git cannot tell."""
-    try:
-        printed = repository.run(["rev-list", "--count", "--left-right", f"{before.commit}...{after.commit}"])
-    except SourceError:
-        return None  # the history in between is not here
-    left, right = map(int, printed.split())
+    counted = _listed(repository, "--count", "--left-right", f"{before.commit}...{after.commit}")
+    left, right = map(int, counted[0].split()) if counted else (1, 1)
     return max(left, right) if not (left and right) else None
 
 
 def times_between(repository: Repository, before: Revision, after: Revision) -> list[datetime]:
     """Return the times of the commits from `before` to `after`, newest first; none if their history is missing."""
-    try:
-        asked = ["--first-parent", "--timestamp", f"--max-count={_MOST_TIMES}", f"{before.commit}..{after.commit}"]
-        printed = repository.run(["rev-list", *asked])
-    except SourceError:
-        return []  # the history in between is not here
-    times = [time for line in printed.splitlines() if (time := commit_time(line.split()[0])) != LATEST]
+    asked = ["--first-parent", "--timestamp", f"--max-count={_MOST_TIMES}", f"{before.commit}..{after.commit}"]
+    lines = _listed(repository, *asked)
+    if lines is None:
+        return []
+    times = [time for line in lines if (time := commit_time(line.split()[0])) != LATEST]
     return [*times, before.time] if before.time and len(times) < _MOST_TIMES else times
+
+
+def _listed(repository: Repository, *asked: str) -> list[str] | None:
+    """Return the lines that `git rev-list` prints; None if it fails, since the history is not here."""
+    try:
+        return repository.run(["rev-list", *asked]).decode().splitlines()
+    except SourceError:
+        return None
 
 
 def chain_between(repository: Repository, before: Revision, after: Revision) -> tuple[Revision, ...]:
@@ -151,10 +155,7 @@ def back_from(repository: Repository, commit: str) -> Iterator[Revision]:
 
 def lacks(repository: Repository, newer: Revision, older: Revision) -> bool:
     """Tell whether `older` has commits that `newer` does not contain, for example because the branch was rewritten."""
-    try:
-        return repository.run(["rev-list", "-1", f"{newer.commit}..{older.commit}"]) != b""
-    except SourceError:
-        return False  # the history is not here
+    return bool(_listed(repository, "-1", f"{newer.commit}..{older.commit}"))
 
 
 def _commit(repository: Repository, name: str, now: datetime) -> str | None:
@@ -286,9 +287,8 @@ def _oldest(repository: Repository, start: str) -> tuple[int, str]:
 
     The text is empty if `start` is no revision.
     """
-    try:
-        commits = repository.run(["rev-list", "--first-parent", "--end-of-options", start]).decode().split()
-    except SourceError:
+    commits = _listed(repository, "--first-parent", "--end-of-options", start)
+    if not commits:
         return 0, ""
     steps = len(commits) - 1
     time = _time(repository, commits[-1])

@@ -263,8 +263,8 @@ class ServiceClone:
             tip, lost = self._clone_into(new, tip)
             before = _commit_of(self.folder, "HEAD")
             with upkeep.exclusive(lock, upkeep.PATIENCE_SECONDS):
-                self._remote.begin()
-                lost += self._carry_over(self._remote, self.folder, new, but=lost)
+                remote = Remote(self._address, self._access, seconds=self._remote.seconds)  # with its whole time
+                lost += self._carry_over(remote, self.folder, new, but=lost)
                 kept = upkeep.set_aside(self.folder) if self.folder.exists() else None
                 new.rename(self.folder)
         except BaseException:
