@@ -53,7 +53,6 @@ from cachewatch.documents.parsing_and_diagnostics import (
     Problems,
     Read,
     about_content,
-    is_readable,
     parse_pair,
     parse_side,
     read,
@@ -295,7 +294,7 @@ def judge_tag(compared: ComparedPair, tally: Tally, *, is_counted: bool) -> Judg
 
 def _survey(readers: Readers, difference: Difference, isolation: Isolation) -> Mapping[str, Mapping[Signature, int]]:
     """Return the number of specs by signature in the unchanged documents, by package."""
-    blobs = [blob for blob in difference.unchanged() if is_readable(blob)]
+    blobs = list(difference.unchanged())
     contents = zip(blobs, readers.after.read(blobs), strict=True)
     counts: dict[str, Mapping[Signature, int]] = {}
     for _, part in isolation.each(_surveyed, contents, about_content):

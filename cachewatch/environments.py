@@ -26,7 +26,7 @@ from cachewatch.core.graphs_and_attribution import GraphNode, shared_names
 from cachewatch.core.model import Diagnostic, Document, Signature
 from cachewatch.core.versions_spellings_targets import parse_ranges
 from cachewatch.documents.front_matter_and_limits import load_yaml
-from cachewatch.documents.parsing_and_diagnostics import about_content, is_readable, parse_side
+from cachewatch.documents.parsing_and_diagnostics import about_content, parse_side
 from cachewatch.documents.records import KnownRecords
 from cachewatch.documents.spec_nodes_and_graphs import (
     Arch,
@@ -40,7 +40,15 @@ from cachewatch.documents.spec_nodes_and_graphs import (
 from cachewatch.errors import UnknownRevision, UnreadableDocument, UsageError, WorkFailed
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, resolve
-from cachewatch.git.tags_and_documents import Bases, GitReader, Restored, list_revision, list_tree, tags_of
+from cachewatch.git.tags_and_documents import (
+    Bases,
+    GitReader,
+    Restored,
+    list_revision,
+    list_tree,
+    read_documents,
+    tags_of,
+)
 from cachewatch.hooks import extensions, lacking, load
 from cachewatch.runtime.untrusted_files import folder_around, read_inside
 from cachewatch.runtime.worker import INLINE, Isolation
@@ -274,16 +282,14 @@ def published(address: str, packages: Collection[str], **options: Any) -> CacheC
 
 def listed(listing: Listing, name: str) -> CacheContents:
     """Return the specs in the documents of one tag; messages call the catalogue `name`."""
-    known, diagnostics = KnownRecords(), list(listing.diagnostics)
     holdings: dict[str, Mapping[str, Signature]] = {}
-    blobs = [blob for blob in listing.blobs.items() if is_readable(blob[1])]
-    for (package, blob), content in zip(blobs, listing.reader.read(blob for _, blob in blobs), strict=True):
-        document = parse_side(blob, content, known)
-        if isinstance(document, Document):
-            holdings[package] = document.specs
-            diagnostics += document.diagnostics
-        elif document is not None:
-            diagnostics.append(document)
+    diagnostics: list[Diagnostic] = []
+    for found in read_documents(listing):
+        if isinstance(found, Document):
+            holdings[found.package] = found.specs
+            diagnostics += found.diagnostics
+        else:
+            diagnostics.append(found)
     side = listing.side
     where = " ".join(filter(None, (name, side.tag, side.revision and f"at {side.revision[:10]}")))
     is_pruned = tag_names.is_mutable(side.tag)

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from operator import attrgetter
-from typing import Any, TypeGuard
+from typing import Any
 
 import msgspec
 
@@ -174,27 +174,22 @@ def _oddities(records: Records) -> Iterator[str]:
 
 
 Documents = Sequence[DocumentPair]
-# A pair of documents with the contents of both; a content is None if there is no document or it is too large.
+# A pair of documents with the contents of both; a content is None if there is no document.
 Read = tuple[DocumentPair, Content | None, Content | None]
 
 
 def read(documents: Documents, readers: Readers) -> Iterator[Read]:
-    """Yield each pair of documents with both contents; None if there is no document, or if it is too large."""
+    """Yield each pair of documents with both contents; None if there is no document."""
     if readers.before is readers.after:
-        blobs = [blob for pair in documents for blob in (pair.before, pair.after) if is_readable(blob)]
+        blobs = [blob for pair in documents for blob in (pair.before, pair.after) if blob]
         old_contents = new_contents = readers.before.read(blobs)
     else:
-        old_contents = readers.before.read([pair.before for pair in documents if is_readable(pair.before)])
-        new_contents = readers.after.read([pair.after for pair in documents if is_readable(pair.after)])
+        old_contents = readers.before.read([pair.before for pair in documents if pair.before])
+        new_contents = readers.after.read([pair.after for pair in documents if pair.after])
     for pair in documents:
-        before = next(old_contents) if is_readable(pair.before) else None
-        after = next(new_contents) if is_readable(pair.after) else None
+        before = next(old_contents) if pair.before else None
+        after = next(new_contents) if pair.after else None
         yield pair, before, after
-
-
-def is_readable(blob: Blob | None) -> TypeGuard[Blob]:
-    """Tell whether there is a document and it is not too large."""
-    return blob is not None and blob.size <= MAX_BYTES
 
 
 def parse_side(
@@ -204,10 +199,10 @@ def parse_side(
 
     `package` is the package to which its path belongs.
     """
-    if blob is None:
+    if blob is None or content is None:
         return None
-    if not isinstance(content, bytes):
-        return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, content or TOO_LARGE)
+    if isinstance(content, str):
+        return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, content)
     try:
         return parse(content, blob.path, known, package=package or blob.package)
     except DocumentError as error:

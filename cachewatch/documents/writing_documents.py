@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Collection
 
 from msgspec import Struct
-from msgspec.structs import astuple
 
 from cachewatch.core.versions_spellings_targets import UNION_STACK
 
@@ -16,9 +15,6 @@ categories: [package, {tag}]
 meta: {meta}
 spec_details: {details}
 ---"""
-
-# The text of an unknown size.
-NO_SIZE = "-"
 
 
 class Binary(Struct, frozen=True):
@@ -43,32 +39,23 @@ class ListedSpec(Struct, frozen=True):
 
 def write_document(package: str, tag: str, specs: Collection[ListedSpec]) -> bytes:
     """Return the text of the document of `package`: specs are sorted by hash, and all get the union stack, too."""
-    known: dict[tuple[object, ...], tuple[str, str]] = {}  # of specs that differ only in their hash
-    records = []
-    for spec in sorted(specs, key=lambda spec: spec.binary.hash):
-        _, spec_hash, *rest = astuple(spec.binary)
-        kind = (*rest, spec.stacks)
-        if kind not in known:
-            known[kind] = _parts(spec)
-        before, after = known[kind]
-        records.append(f"{before}{json.dumps(spec_hash)}{after}")
-    text = _TEMPLATE.format(package=package, tag=tag, meta=json.dumps(_meta(specs)), details=f"[{', '.join(records)}]")
-    return text.encode()
-
-
-def _parts(spec: ListedSpec) -> tuple[str, str]:
-    """Return the text of a spec's record before and after the hash."""
-    binary = spec.binary
-    after = {
-        "os": binary.os,
-        "platform": binary.platform,
-        "size": NO_SIZE,
-        "stacks": sorted({*spec.stacks, UNION_STACK}),
-        "target": binary.target,
-        "variants": list(binary.variants),
-        "versions": [binary.version],
-    }
-    return f'{{"compiler": {json.dumps(binary.compiler)}, "hash": ', f", {json.dumps(after)[1:]}"
+    records = [
+        {
+            "compiler": binary.compiler,
+            "hash": binary.hash,
+            "os": binary.os,
+            "platform": binary.platform,
+            "size": "-",  # unknown
+            "stacks": sorted({*spec.stacks, UNION_STACK}),
+            "target": binary.target,
+            "variants": binary.variants,
+            "versions": [binary.version],
+        }
+        for spec in sorted(specs, key=lambda spec: spec.binary.hash)
+        for binary in [spec.binary]
+    ]
+    meta = json.dumps(_meta(specs))
+    return _TEMPLATE.format(package=package, tag=tag, meta=meta, details=json.dumps(records)).encode()
 
 
 def _meta(specs: Collection[ListedSpec]) -> dict[str, object]:

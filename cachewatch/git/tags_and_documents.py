@@ -362,19 +362,19 @@ Progress = Callable[[int], None]
 
 
 def read_documents(
-    listing: Listing, *, progress: Progress, may_have: Callable[[bytes], bool] = lambda _: True
+    listing: Listing, *, progress: Progress = lambda _: None, may_have: Callable[[bytes], bool] = lambda _: True
 ) -> Iterator[Document | Diagnostic]:
     """Yield each document of `listing`, or a diagnostic if it cannot be read.
 
     `progress` gets the size of each document in bytes. A document whose bytes `may_have` rejects is skipped unparsed.
     """
     yield from listing.diagnostics
-    for (package, blob), content in zip(
-        listing.blobs.items(), listing.reader.read(listing.blobs.values()), strict=True
-    ):
+    known, blobs = KnownRecords(), listing.blobs.values()
+    for (package, blob), content in zip(listing.blobs.items(), listing.reader.read(blobs), strict=True):
         progress(blob.size)
+        known.forget_many()
         if isinstance(content, str) or may_have(content):
-            document = parse_side(blob, content, KnownRecords(), package)
+            document = parse_side(blob, content, known, package)
             if document is not None:
                 yield document
 
