@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cachewatch.errors import BrokenSource, SourceError
-from cachewatch.git.git_processes import ENDED, Git, GitResult, handing_on
+from cachewatch.git.git_processes import ENDED, Git, GitResult, explain, handing_on
 from cachewatch.runtime.files_and_locks import open_lock
 
 logger = logging.getLogger(__name__)
@@ -164,18 +164,15 @@ def damage(folder: Path, *, thoroughly: bool) -> str:
         return "its configuration is gone"
     refs = read(folder, ["for-each-ref", "--format=%(objecttype)"])
     if refs.code or refs.error.strip():
-        return _first(refs)
-    head = read(folder, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])
-    if head.code:
-        return _first(head) or "its branch is empty"
-    if thoroughly:
-        checked = read(folder, ["fsck", "--no-dangling", "--no-progress"])
-        return (_first(checked) or "git finds faults in it") if checked.code else ""
+        return explain(refs.error)
     try:
         absent = missing(folder, ["HEAD"])
     except DamagedClone as error:
         return str(error)
-    return f"{len(absent)} objects are missing" if absent and not is_partial(folder) else ""
+    if absent and not is_partial(folder):
+        return f"{len(absent)} objects are missing"
+    checked = read(folder, ["fsck", "--no-dangling", "--no-progress"]) if thoroughly else refs
+    return explain(checked.error) if checked.code else ""
 
 
 def missing(folder: Path, commits: Iterable[str], paths: Iterable[str] = ()) -> list[str]:
@@ -183,17 +180,12 @@ def missing(folder: Path, commits: Iterable[str], paths: Iterable[str] = ()) -> 
     options = ["--objects", "--no-object-names", "--missing=print", "--no-walk", "--stdin"]
     result = read(folder, ["rev-list", *options], [*commits, *(["--", *paths] if paths else [])])
     if result.code or "error:" in result.error:
-        raise DamagedClone(_first(result) or "git cannot walk it")
+        raise DamagedClone(explain(result.error))
     return re.findall(r"^\?([0-9a-f]+)$", result.output.decode(), re.MULTILINE)
 
 
 class DamagedClone(SourceError):
     """A clone of ours is damaged; the message says how."""
-
-
-def _first(answer: GitResult) -> str:
-    lines = [line.strip() for line in answer.error.splitlines() if line.strip()]
-    return lines[0] if lines else ""
 
 
 def is_partial(folder: Path) -> bool:
@@ -241,4 +233,4 @@ def pack(folder: Path) -> None:
     ):
         done = read(folder, step)
         if done.code:
-            raise SourceError(f"{folder}: {step[0]}: {_first(done) or f'git ended with code {done.code}'}")
+            raise SourceError(f"{folder}: {step[0]}: {explain(done.error)}")

@@ -335,28 +335,20 @@ def _environment(settings: Iterable[tuple[str, str]], *, fetches: bool) -> dict[
 
 def _guards(seconds: float, largest_file: int | None) -> list[str]:
     """Return the command that runs before git: it ends git with this process or after `seconds`, and limits memory."""
-    tools = _tools()
-    guards = [*tools["setpriv"], "--"] if "setpriv" in tools else []
-    if "prlimit" in tools:
-        file_size = [] if largest_file is None else [f"--fsize={largest_file}"]
-        guards += [*tools["prlimit"], f"--data={MEMORY}", *file_size, "--"]
-    if "timeout" in tools:
-        guards += [*tools["timeout"], f"--kill-after={_CLEANING_SECONDS}", f"{seconds:.3f}"]
-    return guards
-
-
-@cache
-def _tools() -> dict[str, list[str]]:
-    tools = {name: [path] for name in ("setpriv", "prlimit", "timeout") if (path := which(name))}
-    if "setpriv" in tools:
-        tools["setpriv"] += ["--pdeathsig", "TERM"]
+    guards: list[str] = []
+    if setpriv := which("setpriv"):
+        ends_with_us = [setpriv, "--pdeathsig", "TERM", "--"]
         # It sets capabilities, even unchanged ones, which the sandbox of a service may forbid.
         with suppress(OSError, subprocess.TimeoutExpired):
             how: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "timeout": _VERSION_SECONDS}
-            if subprocess.run([*tools["setpriv"], "--", "true"], check=False, **how).returncode == 0:  # noqa: S603
-                return tools
-        del tools["setpriv"]
-    return tools
+            if subprocess.run([*ends_with_us, "true"], check=False, **how).returncode == 0:  # noqa: S603
+                guards = ends_with_us
+    if prlimit := which("prlimit"):
+        file_size = [] if largest_file is None else [f"--fsize={largest_file}"]
+        guards += [prlimit, f"--data={MEMORY}", *file_size, "--"]
+    if timeout := which("timeout"):
+        guards += [timeout, f"--kill-after={_CLEANING_SECONDS}", f"{seconds:.3f}"]
+    return guards
 
 
 @cache

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from cachewatch.errors import BrokenSource, SourceError
-from cachewatch.git import git_processes
 from cachewatch.git.git_processes import Git as GitCommand
 from cachewatch.git.git_processes import git_version
 from cachewatch.git.local_repository import Repository
@@ -130,11 +129,7 @@ def test_a_setpriv_that_a_sandbox_forbids_is_left_out(demo_repository: Path, git
         "#!/bin/sh\necho setpriv: activate capabilities: Operation not permitted >&2\nexit 127\n"
     )
     (tmp_path / "bin/setpriv").chmod(0o755)
-    git_processes._tools.cache_clear()
-    try:
-        assert ServiceClone(tmp_path / "mirror.git", str(demo_repository), timeout=60).update().before is None
-    finally:
-        git_processes._tools.cache_clear()
+    assert ServiceClone(tmp_path / "mirror.git", str(demo_repository), timeout=60).update().before is None
 
 
 def test_what_git_may_speak(git_of: Git, tmp_path: Path) -> None:
