@@ -309,11 +309,8 @@ def _counted(paths: Sequence[str]) -> str:
 
 def _renamed(name: str, documents: Mapping[str, str]) -> Iterator[Diagnostic]:
     """Yield a note if a few documents have file names that differ from the packages in their titles."""
-    odd = []
-    for path, package in sorted(documents.items()):
-        *folders, file = path.split("/")
-        if package not in (file, file.rpartition(".")[0], *folders[-1:]):
-            odd.append((path, package))
+    places = [(Path(path), package) for path, package in sorted(documents.items())]
+    odd = [(path, package) for path, package in places if package not in (path.name, path.stem, path.parent.name)]
     if odd and 2 * len(odd) <= len(documents):  # if most differ, names of files are not meant as names of packages
         path, package = odd[0]
         more = f"; {len(odd) - 1:,} more {'file is' if len(odd) == 2 else 'files are'} not called so" if odd[1:] else ""
