@@ -285,6 +285,7 @@ def _is_document(repository: Repository, key: str) -> bool:
         try:
             blob = repository.objects().get(key)
         except SourceError:
+            repository.close()  # a git that misses a content ends
             blob = None
         if blob is None:
             return False

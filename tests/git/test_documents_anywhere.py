@@ -427,6 +427,20 @@ def test_documents_beside_the_usual_place_are_named(run: Run, tmp_path: Path) ->
     assert run("diff", "HEAD~1", "HEAD", "--repo", repository).error == ""
 
 
+def test_a_clone_that_lacks_what_is_not_compared(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command's clone has no contents but those of what is compared; a document beside `_cache/` does not end it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    states = (
+        _state("_cache/{tag}/{package}/specs.md", state) | {"x.md": document(records([n]), package="x")}
+        for n, state in enumerate(TWO_STATES)
+    )
+    upstream = history(tmp_path / "up.git", *states)
+    git(upstream, "config", "uploadpack.allowFilter", "true")
+    result = run("diff", "HEAD~1", "HEAD", "--repo", upstream.as_uri())
+
+    assert (result.exit_code, "py-a" in result.output) == (0, True), result.error
+
+
 def test_an_index_of_a_repository_without_documents_says_so(run: Run, tmp_path: Path) -> None:
     """It is made, because older revisions may have some."""
     result = run("history", "build", "--repo", history(tmp_path / "r.git", README))
