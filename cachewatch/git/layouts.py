@@ -149,7 +149,9 @@ def unread_documents(repository: Repository, tag: str, tree: str) -> dict[str, D
 
     It is known of empty files, of what lies where a document belongs and is none, and of several files for one package.
     """
-    empty = {made: made for key in EMPTY_FILES if len(key) == len(tree) for made in [_package(FILES[0], key, ())]}
+    empty: dict[str, MadeTree] = {
+        made: made for key in EMPTY_FILES if len(key) == len(tree) for made in [_package(FILES[0], key, ())]
+    }
     claims, unread = memory_of(repository.layout).claims, {}
     for package, key in trees.folders(repository, tree).ids.items():
         if (made := key if isinstance(key, MadeTree) else empty.get(key)) is not None:
