@@ -173,13 +173,8 @@ def locked(path: Path) -> Iterator[None]:
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """Commit all changes at the end, or none if an error is raised."""
     connection.execute("BEGIN IMMEDIATE")
-    try:
+    with connection:
         yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:  # SQLite ends it itself where the disk is full
-            connection.execute("ROLLBACK")
-        raise
 
 
 class IndexStatus(Struct, frozen=True):

@@ -214,6 +214,11 @@ def package_page(
         runs += [group] if is_noise else [[step] for step in group]  # mere rebuilds are shown as one
     arrivals = sorted(stays, key=lambda stay: stay.stack)
     arrivals.sort(key=lambda stay: (stay.first, version_key(stay.version)), reverse=True)
+    tags = []
+    for name, found in in_tags.items():
+        versions, more = newest_versions(found.versions, 4)
+        versions += f" and {more} more" if more else ""
+        tags.append({"name": Link(shown(name), _UP + page("tag", name)), "specs": found.specs, "versions": versions})
     is_pruned = tag_names.is_mutable(tag)
     # The axis ends with the last change of this package, so that only a change makes another page.
     changed = [step.revision for step in steps]
@@ -276,15 +281,7 @@ def package_page(
         ],
         "more_happenings": sum(len(run) for run in runs[_MOST_HAPPENINGS:]),
         "baseline": revisions[steps[0].revision] if steps and steps[0].is_baseline else None,
-        "tags": [
-            {
-                "name": Link(shown(name), _UP + page("tag", name)),
-                "specs": found.specs,
-                "versions": versions + (f" and {more} more" if more else ""),
-            }
-            for name, found in in_tags.items()
-            for versions, more in [newest_versions(found.versions, 4)]
-        ],
+        "tags": tags,
         "feed": f"{file_name(package)}.atom" if history else "",
         "stack_feeds": [
             Link(shown(stack, 40), f"{_UP}stack/{file_name(stack)}.atom") for stack in sorted(present.stacks)
