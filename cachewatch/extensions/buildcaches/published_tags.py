@@ -308,4 +308,4 @@ def _publish(tag: str, read: Mapping[str, _Read], fresh: Mapping[str, Validator]
         diagnostics += index.diagnostics
         other_nodes |= index.other_nodes
     specs = PublishedSpecs([(label, index.specs) for label, (index, _) in read.items()])
-    return Published(tag, tuple(sorted({*read, UNION_STACK})), specs, fresh, tuple(diagnostics), other_nodes)
+    return Published(tag, tuple(sorted(read)), specs, fresh, tuple(diagnostics), other_nodes)

@@ -159,8 +159,7 @@ class _Work(Struct):
         """Commit the revision and return its hash, or None if nothing differs from the newest revision."""
         content = self.recording.file(TAGS_FILE)
         before = read_tags_file(content) if content is not None else {}
-        stacks = {**before, **{tag: names - {UNION_STACK} for tag, names in self.stacks.items()}}
-        if stacks != before:
+        if (stacks := {**before, **self.stacks}) != before:
             self.recording.write(TAGS_FILE, write_tags_file(stacks))
         different = [count for count in self.counts if count.is_different]
         subject = f"Record {len(different)} tags" if different else "Record stacks and dependency graphs"
