@@ -131,8 +131,8 @@ def _line(
 ) -> str:
     parts = []
     for cell, width, is_number, colour in zip(cells, widths, numbers, colours, strict=False):
-        space = " " * (width - len(cell))
-        painted = palette.paint(cell, colour)
+        text = cell.rstrip()  # of a line that was broken
+        space, painted = " " * (width - len(text)), palette.paint(text, colour)
         parts.append(f"{space}{painted}" if is_number else f"{painted}{space}")
     return "  ".join(parts).rstrip()
 

@@ -227,7 +227,7 @@ def test_a_tag_that_is_named_may_be_pinned(run: Run, tmp_path: Path) -> None:
     assert "ever in a tag ml-*" in run("history", "best", file, "--pin", "--tag", "ml-*").error
 
 
-def test_answers_have_the_colours_of_diff(run: Run, tmp_path: Path) -> None:
+def test_answers_have_the_colours_of_diff(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was added is green, what was removed red; without the colours, the bytes are those for a pipe."""
     gone, kept, new = (record(n, hash=letter * 32, versions=[f"1.{n}"]) for n, letter in enumerate("abc"))
     states = [
@@ -260,6 +260,9 @@ def test_answers_have_the_colours_of_diff(run: Run, tmp_path: Path) -> None:
         f"blame: {red}gone; zlib without an older version; no stack has this version any more",
         f"best: {red}no",
     }
+    monkeypatch.setenv("COLUMNS", "40")
+    folded = run("log", "--repo", folder, "--color", "always").output
+    assert ("-> 1.2\x1b[0m\n" in folded, " \x1b[0m" in folded) == (True, False)
 
 
 def test_without_a_snapshot_pin_says_which_names_it_takes(run: Run, tmp_path: Path) -> None:
