@@ -125,7 +125,7 @@ def test_an_index_is_not_taken_over_for_another_repository(
     assert run("history", "when", "zlib").output == expected
 
     _go_to(repository, git(repository, "commit-tree", "-m", "anew", "main^{tree}").strip())
-    assert "3 indexed revisions are no longer" in run("history", "build", "--repo", repository).error
+    assert "a force-push removed 3 indexed revisions" in run("history", "build", "--repo", repository).error
 
 
 def test_who_may_not_write_is_told_where(repository: Path, tmp_path: Path, run: Run) -> None:
