@@ -295,7 +295,7 @@ class SpecPattern:
                     " arch=linux-rhel9-zen4 /HASH ^NAME@1.2"
                 )
             if part["compiler"]:
-                compilers.append((_language(part, text), _compiler_condition(part)))
+                compilers.append(_compiler_condition(part, text))
             else:
                 self.conditions += _conditions(part, text)
             end = part.end()
@@ -325,8 +325,8 @@ class SpecPattern:
         return not self.dependencies and all(condition.what == "versions" for condition in self.conditions)
 
 
-def _language(part: re.Match[str], text: str) -> int:
-    """Return the number of the compiler's language: a spec has one compiler, that of the first that it needs.
+def _compiler_condition(part: re.Match[str], text: str) -> tuple[int, SpecCondition]:
+    """Return the number of the compiler's language and the condition; a spec has the compiler of its first language.
 
     Raises UsageError if the text names no language.
     """
@@ -335,12 +335,8 @@ def _language(part: re.Match[str], text: str) -> int:
         raise UsageError(
             f"{text}: documents do not say what a spec depends on, only its compiler: write %gcc or %c,cxx=gcc"
         )
-    return min(map(LANGUAGES.index, languages))
-
-
-def _compiler_condition(part: re.Match[str]) -> SpecCondition:
     own, chosen = Globs(every_compiler([part["compiler"]])), Versions(filter(None, [part["compiler_versions"]]))
-    return SpecCondition(
+    return min(map(LANGUAGES.index, languages)), SpecCondition(
         "compilers",
         lambda _, signature: own(signature.compiler) and chosen(signature.compiler.partition("@")[2]),
         lambda signature: (signature.compiler,),

@@ -42,8 +42,14 @@ def version_key(version: str) -> VersionKey:
     reference, number = _parted(version)
     if reference and (not number or ":" in number):  # no number was assigned, so its place is unknown
         return (True, (), _FINAL, version.removeprefix("git."), version)
-    release, prerelease = _split_prerelease(_SEGMENT.findall(number))
-    return (False, tuple(map(_segment, release)), prerelease, reference, version)
+    segments, prerelease = _SEGMENT.findall(number), _FINAL
+    # A word such as `rc`, and its number, are no segments, unless nothing else is left.
+    if len(segments) > 1 and segments[-1] in _PRERELEASES:
+        prerelease = (_PRERELEASES.index(segments.pop()),)
+    elif len(segments) > 2 and segments[-2] in _PRERELEASES and segments[-1].isdigit():
+        *segments, word, digits = segments
+        prerelease = (_PRERELEASES.index(word), *_magnitude(digits))
+    return (False, tuple(map(_segment, segments)), prerelease, reference, version)
 
 
 def version_identity(version: str) -> VersionKey:
@@ -198,15 +204,6 @@ def _next(segment: Segment) -> Segment:
         0,
         text + "A" if text.endswith("z") else text[:-1] + ("a" if text[-1] == "Z" else chr(ord(text[-1]) + 1)),
     )
-
-
-def _split_prerelease(segments: list[str]) -> tuple[list[str], Prerelease]:
-    """Split a word such as `rc`, and its number, off the end of `segments`, unless nothing else is left."""
-    if len(segments) > 1 and segments[-1] in _PRERELEASES:
-        return segments[:-1], (_PRERELEASES.index(segments[-1]),)
-    if len(segments) > 2 and segments[-2] in _PRERELEASES and segments[-1].isdigit():
-        return segments[:-2], (_PRERELEASES.index(segments[-2]), *_magnitude(segments[-1]))
-    return segments, _FINAL
 
 
 def _segment(text: str) -> Segment:

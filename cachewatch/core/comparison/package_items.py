@@ -445,9 +445,7 @@ class _ItemsReader:
         return before, after
 
     def _places(self, signature: Signature | None) -> frozenset[Place]:
-        if signature is None:
-            return frozenset()
-        return frozenset(place for place in signature.places if self._sees(place.stack))
+        return frozenset(place for place in (signature.places if signature else ()) if self._sees(place.stack))
 
     def _configuration(self, signature: Signature, *, is_before: bool) -> tuple[str, ...]:
         """Return the compiler, system and variants of a spec that its places have on one side only."""
