@@ -248,7 +248,7 @@ def _by_command(actions: Iterable[Action]) -> list[list[Action]]:
 def advice(digest: Digest, words: Words) -> str:
     """Return the first action as a sentence, for channels that show one line."""
     found = _by_command(digest.assessment.actions)
-    return _sentence(found[0], digest, words) if found else words.text("todo", "nothing")
+    return _sentence(found[0], digest, words, most=MOST_NAMES) if found else words.text("todo", "nothing")
 
 
 def still_open(digest: Digest, words: Words) -> list[str]:
@@ -268,10 +268,13 @@ def still_open(digest: Digest, words: Words) -> list[str]:
     return [words.say("todo", "since", day=day, what="; ".join(what) + ".") for day, what in groups_said.items()]
 
 
-def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str = "") -> str:
-    """Return actions as one sentence; all actions about binaries of an environment share one."""
+def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str = "", most: int = _MOST_ASKED) -> str:
+    """Return actions as one sentence; all actions about binaries of an environment share one.
+
+    Of packages to copy, `most` are named.
+    """
     if group[0].because not in ENVIRONMENT:
-        return _action(group[0], digest, words, prefix)
+        return _action(group[0], digest, words, prefix, most)
     assessment, parts = digest.assessment, list[str]()
     is_unknown = False
     found_own: list[Resolution] = []
@@ -333,7 +336,7 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
     )
 
 
-def _action(action: Action, digest: Digest, words: Words, prefix: str = "") -> str:
+def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int) -> str:
     assessment, key = digest.assessment, action.because.value
     lacking = _lacking(action, digest)
     if lacking is not None and (action.because is Because.GONE or action.worst is LossClass.GONE):
@@ -354,7 +357,7 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str = "") -> s
         versions = [required[name] for name in action.names if name in required]
     gone = (one.lost for one in assessment.losses if one.loss_class is LossClass.GONE)
     has_older = any(lost.package in action.names and lost.loss and lost.loss.there for lost in gone)
-    most = (_MOST_OPEN if prefix else _MOST_ASKED) if action.is_copy else MOST_NAMES
+    most = (_MOST_OPEN if prefix else most) if action.is_copy else MOST_NAMES
     no_longer = [fact.statement for fact in assessment.facts if fact.kind == StatementKind.NO_LONGER]
     # The commands do it, because of what is due or still open.
     is_concretized = not assessment.is_waiting and any(
