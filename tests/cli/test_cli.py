@@ -154,6 +154,8 @@ def test_what_was_not_compared_comes_first(run: Run, sides: tuple[Path, Path], t
 
     assert run("diff", sides[0], tmp_path / "bad.md", "--exit-code").exit_code == 4
     assert run("diff", sides[0], tmp_path / "twice.md", "--exit-code").exit_code == 4
+    assert "bad.md: " in run("show", tmp_path / "bad.md").error_of(4)
+    assert "listed 2 times" in run("show", tmp_path / "twice.md").error
     result = run("diff", sides[0], tmp_path / "meta.md")
     assert (result.exit_code, "meta says 5 specs" in result.error) == (0, True)
 

@@ -81,18 +81,6 @@ def test_what_is_selected_is_covered_too(run: Run, tmp_path: Path, options: tupl
     assert items == changes
 
 
-def test_an_upgrade_is_told_once(run: Run, tmp_path: Path) -> None:
-    """One version in the place of another is one statement, with the kinds of everything that it is."""
-    before = {"hdf5": [record(n, versions=["1.14.5"], stacks=[f"s{n}"]) for n in range(7)]}
-    after = {"hdf5": [record(10 + n, versions=["1.14.6"], stacks=[f"s{n}"]) for n in range(7)]}
-    found = compared(run, tmp_path, before, after)
-
-    (one,) = found["statements"]
-    assert (one["kind"], one["name"], one["from"], one["to"]) == ("upgraded", "hdf5", ["1.14.5"], ["1.14.6"])
-    assert (one["severity"], one["items"], len(one["places"])) == ("news", {"vanished": 7, "new": 7, "kept": 0}, 7)
-    assert {"upgraded", "version-added", "version-removed"} <= set(one["kinds"])
-
-
 def test_a_kept_build_of_the_old_version_belongs_to_the_upgrade(run: Run, tmp_path: Path) -> None:
     """Where no stack builds the old version any more but its binary is kept, the upgrade is the cause."""
     before = {"hdf5": [record(1, versions=["1.0"], stacks=["e4s", "root"])]}
@@ -103,19 +91,6 @@ def test_a_kept_build_of_the_old_version_belongs_to_the_upgrade(run: Run, tmp_pa
 
     assert named(found) == [("upgraded", "hdf5")]
     assert one_of(found, "upgraded")["items"] == {"vanished": 0, "new": 1, "kept": 1}
-
-
-def test_a_stack_that_left_is_told_once_though_nobody_declares_stacks(run: Run, tmp_path: Path) -> None:
-    """Documents that did not change decide: none of them has the stack, so it left."""
-    rest = numbered(20, 500, stacks=["e4s"])
-    gone = {f"q{n}": [record(n, stacks=["rocm", "root"])] for n in range(9)}
-    kept = {name: [found[0] | {"stacks": ["root"]}] for name, found in gone.items()}
-    found = compared(run, tmp_path, rest | gone, rest | kept)
-
-    one = one_of(found, "stack-removed")
-    assert (one["name"], one["severity"], len(one["packages"]), one["items"]["kept"]) == ("rocm", "attention", 9, 9)
-    assert [effect["kind"] for effect in one["effects"]] == ["place-lost"]
-    assert len(found["statements"]) == 1
 
 
 def test_a_stack_that_an_unchanged_document_has_did_not_leave(run: Run, tmp_path: Path) -> None:

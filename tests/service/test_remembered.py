@@ -241,50 +241,6 @@ def test_what_was_not_told_is_remembered_too(made: Made) -> None:
     assert kinds == {"ml": both, "released": both, "dropped": both, "upgrades": [StatementKind.UPGRADED]}
 
 
-@pytest.mark.slow
-def test_what_urgent_readers_were_told_is_back_in_the_regular_digest(made: Made) -> None:
-    """Though nothing changed between two regular digests."""
-    config = CONFIG.replace(
-        "when: each revision,", "when: monthly 20 07:30, urgent: {changes: [gone], channels: [files]},"
-    )
-    both = catalogue(MANY | ZLIB)
-    readers = made(both, catalogue(MANY), both, config=config)
-    assert said(readers.go_on()) == [("package-removed", "zlib", 1)]
-    assert readers.made[0].is_urgent
-    assert readers.go_on() == []
-    readers.number -= 1
-    assert said(readers.go_on(20 * DAY)) == [("returned", "zlib", 1)]
-    assert not readers.made[0].is_urgent
-    assert readers.remembered() == []
-
-
-@pytest.mark.slow
-def test_what_is_long_ago_is_forgotten(made: Made) -> None:
-    readers = made(catalogue(MANY | ZLIB), catalogue(MANY), catalogue(MANY))
-    readers.site.configure(CONFIG.replace("version: 1", "version: 1\nretention: {metadata: 60d, payload: 10d}"))
-    readers.go_on()
-    readers.site.now += 59 * DAY
-    readers.site.run()
-    assert len(readers.remembered()) == 1
-    readers.site.now += 2 * DAY
-    readers.site.run()
-    assert readers.remembered() == []
-
-
-@pytest.mark.slow
-def test_a_package_that_one_snapshot_lacks_is_back_in_the_next(made: Made) -> None:
-    """It is compared with the snapshot that had it."""
-    first = catalogue(MANY | ZLIB, tag="develop-2025-06-01")
-    second = first | catalogue(MANY, tag="develop-2025-06-08")
-    third = second | catalogue(MANY | NEWER, tag="develop-2025-06-15")
-    readers = made(first, second, third)
-    assert ("package-removed", "zlib", 1) in said(readers.go_on())
-    found = said(readers.go_on())
-    assert ("returned", "zlib", 1) in found
-    assert ("upgraded", "zlib", 1) in found
-    assert "package-added" not in [kind for kind, *_ in found]
-
-
 EIGHT: Packages = {f"p{number:03}": records([number]) for number in range(8)}
 HDF5: Packages = {"hdf5": records([500], versions=["1.14"])}
 NEW: Packages = {"py-new": records([600])}
@@ -298,14 +254,6 @@ def tags(*found: Packages | None) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-def test_a_new_snapshot_that_takes_the_place_of_the_oldest(made: Made) -> None:
-    """It is told though its kind is the only one that was asked for."""
-    states = tags(EIGHT, EIGHT), tags(None, EIGHT, EIGHT | NEW)
-    readers = made(*states, config=CONFIG.replace("[all]", "[tag-added]"))
-    assert said(readers.go_on()) == [("tag-added", "develop-2026-01-18", 0)]
-
-
-@pytest.mark.slow
 def test_of_several_new_snapshots_the_newest_is_compared(made: Made) -> None:
     readers = made(tags(EIGHT), tags(EIGHT, EIGHT | HDF5, EIGHT | NEW))
     found = said(readers.go_on())
@@ -314,17 +262,6 @@ def test_of_several_new_snapshots_the_newest_is_compared(made: Made) -> None:
     (tag,) = readers.made[0].tags
     assert (tag.report.before.tag, tag.report.after.tag) == ("develop-2026-01-04", "develop-2026-01-18")
     assert "develop-2026-01-11 is out, too." in readers.site.told()[-1]
-
-
-@pytest.mark.slow
-def test_a_pin_is_what_a_new_snapshot_is_compared_with(made: Made) -> None:
-    states = tags(EIGHT | HDF5), tags(EIGHT | HDF5, EIGHT), tags(EIGHT | HDF5, EIGHT, EIGHT | NEW)
-    config = CONFIG.replace("channels: [files]}", "channels: [files], match: {pinned: develop-2026-01-04}}")
-    readers = made(*states, config=config)
-    readers.go_on()
-    found = said(readers.go_on())
-    assert ("package-removed", "hdf5", 1) in found
-    assert readers.made[0].tags[-1].report.before.tag == "develop-2026-01-04"
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from conftest import Run
 from helpers import catalogue, history, record, records
 from sites import read_site
 
-from cachewatch.extensions.site.package_histories import PackageHistory, TagHistory, totals_of
+from cachewatch.extensions.site.package_histories import PackageHistory, TagHistory
 
 E4S, ML = ["e4s", "root"], ["ml", "root"]
 
@@ -42,26 +42,6 @@ def zlib(tmp_path: Path) -> Path:
     return history(tmp_path / "zlib.git", *states)
 
 
-def test_each_revision_is_told(zlib: Path) -> None:
-    """What came, what went and what it was; how long each version stayed in a stack, and its lag behind the first one."""
-    past = _past(zlib)
-    first, second, third = _only(past).steps
-
-    assert len(past.revisions) == 4
-    assert (first.revision, first.specs, first.added) == (0, 2, (("e4s", "1.0"), ("ml", "1.0")))
-    assert (second.revision, second.counts) == (1, {"upgraded": 1})
-    assert (second.added, second.removed) == ((("e4s", "1.1"),), (("e4s", "1.0"),))
-    assert third.revision == 3
-    assert _only(past).present.versions == {"1.1"}
-    assert _stays(_only(past)) == [
-        ("e4s", "1.0", 0, 1, False),
-        ("ml", "1.0", 0, 3, False),
-        ("e4s", "1.1", 1, None, True),
-        ("ml", "1.1", 3, None, True),
-    ]
-    assert _lags(past) == {("1.1", "e4s"): 0.0, ("1.1", "ml"): 2.0}
-
-
 def test_a_version_may_be_written_in_another_way_while_it_stays(tmp_path: Path, run: Run) -> None:
     """A build of 1-2 that is built again as 1.2 and then goes was one version, in one stay; the site is made."""
     other = records([9], stacks=E4S)
@@ -72,24 +52,6 @@ def test_a_version_may_be_written_in_another_way_while_it_stays(tmp_path: Path, 
     assert (made.exit_code, made.error.count("Traceback")) == (0, 0)
     assert _stays(_only(_past(folder))) == [("e4s", "1.0", 0, None, False), ("e4s", "1.2", 0, 3, False)]
     assert _lags(_past(folder)) == {}
-
-
-def test_totals_carry_on(tmp_path: Path) -> None:
-    """A package that did not change still counts; one that went does not."""
-    many = records(range(10, 13), stacks=E4S)
-    folder = history(
-        tmp_path / "r.git",
-        catalogue({"a": many, "b": records(range(2), stacks=ML)}),
-        catalogue({"a": many, "b": records(range(2, 4), stacks=ML), "c": records([5], stacks=["root"])}),
-        catalogue({"a": many, "c": records([5], stacks=["root"])}),
-    )
-    totals = totals_of(_past(folder))
-
-    assert totals.specs == [5, 6, 4]
-    assert totals.packages == [2, 3, 2]
-    assert totals.stacks == {"e4s": [3, 3, 3], "ml": [2, 2, 0]}
-    assert totals.unreferenced == [0, 1, 1]
-    assert totals.churn == {"rebuilt": [0, 2, 0], "new": [0, 1, 0], "gone": [0, 0, 2]}
 
 
 @pytest.mark.parametrize("shown", [2, 4])
