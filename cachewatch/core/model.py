@@ -687,20 +687,20 @@ class Event(Struct, frozen=True):
 Facts = Mapping[str, frozenset[str]]
 
 
-class _Fact(NamedTuple):
+class _FactKinds(NamedTuple):
     values: Callable[[Signature], tuple[str, ...]]  # returns those of a signature
     if_removed: Kind  # of a value
     if_added: Kind
 
 
 _FACTS = {
-    "versions": _Fact(lambda s: s.versions, Kind.VERSION_REMOVED, Kind.VERSION_ADDED),
-    "stacks": _Fact(lambda s: s.stacks, Kind.STACK_REMOVED, Kind.STACK_ADDED),
-    "compilers": _Fact(lambda s: (s.compiler,), Kind.COMPILER, Kind.COMPILER),
-    "oses": _Fact(lambda s: (s.os,), Kind.OS, Kind.OS),
-    "platforms": _Fact(lambda s: (s.platform,), Kind.OS, Kind.OS),
-    "targets": _Fact(lambda s: (s.target,), Kind.TARGET, Kind.TARGET),
-    "variants": _Fact(lambda s: s.variants, Kind.VARIANT, Kind.VARIANT),
+    "versions": _FactKinds(lambda s: s.versions, Kind.VERSION_REMOVED, Kind.VERSION_ADDED),
+    "stacks": _FactKinds(lambda s: s.stacks, Kind.STACK_REMOVED, Kind.STACK_ADDED),
+    "compilers": _FactKinds(lambda s: (s.compiler,), Kind.COMPILER, Kind.COMPILER),
+    "oses": _FactKinds(lambda s: (s.os,), Kind.OS, Kind.OS),
+    "platforms": _FactKinds(lambda s: (s.platform,), Kind.OS, Kind.OS),
+    "targets": _FactKinds(lambda s: (s.target,), Kind.TARGET, Kind.TARGET),
+    "variants": _FactKinds(lambda s: s.variants, Kind.VARIANT, Kind.VARIANT),
 }
 
 # The facts of a package, in the order of reports and JSON, and what returns the values of a signature for each.
