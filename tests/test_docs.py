@@ -79,7 +79,9 @@ def test_every_event_is_described() -> None:
             code,
         )
     )
-    logged |= set(re.findall(r"""event = "([a-z]+\.[a-z]+)\"""", code)) | set(re.findall(r'"(digest\.[a-z]+)"', code))
+    logged |= set(re.findall(r"""event = "([a-z]+\.[a-z]+)\"""", code)) | set(
+        re.findall(r'"((?:digest|operators)\.[a-z]+)"', code)
+    )
     logged |= {f"delivery.{state}" for state in ("sent", "deferred", "queued", "dead")} | {"note"}
     table = (ROOT / "docs/service.md").read_text().partition("The names of events are stable:")[2]
     names = (
