@@ -3,7 +3,7 @@
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +33,15 @@ def test_what_is_absent_is_fetched_in_few_goes(run: Run, tmp_path: Path, monkeyp
     nights = Catalogue(3)
     folder = write(tmp_path / "c.git", [nights.night() for _ in range(20)], seed=3)
     fetches: list[int] = []
-    inner = Git.run
+    inner = Git.ask
 
-    def noting(git: Git, arguments: list[str], lines: Sequence[str] = (), **values: Any) -> Any:
+    def noting(git: Git, arguments: Iterable[str], lines: Iterable[str] = (), **values: Any) -> Any:
+        arguments, lines = list(arguments), list(lines)
         if "fetch" in arguments and "--stdin" in arguments:
             fetches.append(len(lines))
         return inner(git, arguments, lines, **values)
 
-    monkeypatch.setattr(Git, "run", noting)
+    monkeypatch.setattr(Git, "ask", noting)
     monkeypatch.setattr(remote_urls_and_fetching, "_MOST", 10)
     done = run("history", "build", "--repo", _offered(folder), "--db", tmp_path / "h.db")
     assert done.exit_code == 0, done.error
