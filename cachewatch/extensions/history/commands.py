@@ -455,7 +455,7 @@ def log(
     """
     with open_history(asked["repo"], asked["db"]) as index:
         answer = find_log(index, tag, package, *numbers_of(index, since, until), most=most)
-    write_answer(answer, partial(log_table, answer), asked)
+    write_answer(answer, partial(log_table, answer, package), asked)
 
 
 _MOST_SHOWN = 20

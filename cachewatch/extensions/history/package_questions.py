@@ -302,8 +302,8 @@ def _logged(index: Index, tag: str, number: int, package: str | None) -> LogRevi
     )
 
 
-def log_table(answer: RevisionLog, is_for_people: bool) -> Table:
-    """Return a table with a row for each change of each revision.
+def log_table(answer: RevisionLog, package: str | None, is_for_people: bool) -> Table:
+    """Return a table with a row for each change of each revision; `package` is the one that was asked for, if any.
 
     With `is_for_people`, only the first row of a revision has its date and hash.
     """
@@ -316,7 +316,7 @@ def log_table(answer: RevisionLog, is_for_people: bool) -> Table:
         for place, fact in enumerate((*revision.facts, *unread)):
             is_told = place and is_for_people
             rows.append((" ", " ", fact) if is_told else ((revision.time or "")[:10], revision.revision[:10], fact))
-    more += () if rows else (f"no changes of {answer.tag} in that range",)
+    more += () if rows else (f"no changes of {f'{package} in ' if package else ''}{answer.tag} in that range",)
     return Table(
         ("date", "revision", "what happened"), rows, after=("",) * bool(rows) + (*more, answer.indexed.as_last)
     )

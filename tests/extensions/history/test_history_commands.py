@@ -159,7 +159,8 @@ def test_what_cannot_be_read_is_said(tmp_path: Path, run: Run) -> None:
     listed = run("log", "--repo", folder).output
     assert "unreadable" in listed
     assert "unreadable" in run("log", "hdf5", "--repo", folder).output
-    assert "no changes of develop" in run("log", "zlib", "--repo", folder).output
+    assert "no changes of zlib in develop in that range" in run("log", "zlib", "--repo", folder).output
+    assert "no changes of develop in that range" in run("log", "--since", "HEAD", "--repo", folder).output
 
 
 def test_a_repository_without_commits_is_named(tmp_path: Path, run: Run) -> None:
