@@ -100,10 +100,15 @@ class Summary(Struct, frozen=True, kw_only=True):
 
 
 class CoverageReport(Struct, frozen=True, kw_only=True):
-    """Which binaries of an environment a catalogue or a build cache has."""
+    """Which binaries of an environment a catalogue or a build cache has.
+
+    coverage: the environment, and in its `needs` each binary with what there is of it.
+    where: the catalogue or cache, in words.  diagnostics: problems with documents.
+    is_partial: whether a document could not be read, so that its binaries count as gone.
+    """
 
     coverage: Coverage
-    where: str  # the catalogue or cache, in words
+    where: str
     diagnostics: tuple[Diagnostic, ...]
 
     @property

@@ -499,7 +499,10 @@ def test_a_fault_of_the_machine(folders: tuple[Path, Path], monkeypatch: pytest.
 
 @pytest.mark.parametrize(
     "name",
-    ["PackageChange", "PlaceChange", "Loss", "SpecCounts", "Summary", "Document", "StackVersions", "Statement"],
+    [
+        *("PackageChange", "PlaceChange", "Loss", "SpecCounts", "Summary", "Document", "StackVersions", "Statement"),
+        *("Side", "Spec", "Story", "CoverageReport", "Revision"),
+    ],
 )
 def test_help_names_every_attribute(name: str) -> None:
     """With its meaning."""

@@ -59,6 +59,16 @@ def test_the_first_digest_arrives(tmp_path: Path) -> None:
     assert mail.recipient == "you@example.org"
     assert header(mail.content, "Subject").startswith("[all] ")
 
+    match, preview, subject = re.search(
+        r"`(match: {.*?})`.*?`cachewatch (preview .*?)`\s.*?`(.*?)`", README, re.DOTALL
+    ).groups()  # type: ignore[union-attr]
+    file = tmp_path / "cachewatch.yaml"
+    file.write_text(re.sub(r"    match:\n(      .*\n)+", f"    {match}\n", file.read_text()))
+    shown = subprocess.run(
+        ["cachewatch", *preview.split()], cwd=tmp_path, env=environment, check=True, capture_output=True
+    )
+    assert header(shown.stdout, "Subject") == f"[all] {subject}"
+
 
 def test_every_command_is_named() -> None:
     """A command that the README does not name is found by nobody."""

@@ -222,7 +222,10 @@ class Signature(Struct, frozen=True, order=True, cache_hash=True, gc=False):
 
 
 class Spec(Struct, frozen=True, gc=False):
-    """One built binary."""
+    """One built binary.
+
+    hash: its hash in Spack; it begins with "-" if the record has none.  signature: all else that is known of it.
+    """
 
     hash: str
     signature: Signature
@@ -352,12 +355,16 @@ class Document(Struct, frozen=True, kw_only=True):
 
 
 class Side(Struct, frozen=True, kw_only=True):
-    """One of the two states that are compared."""
+    """One of the two states that are compared.
 
-    name: str  # as the user named it
-    revision: str | None = None  # 40 or 64 hex digits; None without git
+    name: as the user named it.  tag: the one that is compared, or None.
+    revision: 40 or 64 hex digits, or None without git.  time: of the revision, in RFC 3339 and UTC, or None.
+    """
+
+    name: str
+    revision: str | None = None
     tag: str | None = None
-    time: str | None = None  # RFC 3339, UTC
+    time: str | None = None
 
 
 class Delta(Struct, frozen=True, gc=False):

@@ -110,12 +110,25 @@ class Attribute(NamedTuple):
 
 
 class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
-    """What happened to some items of one package; a report describes it in one line."""
+    """What happened to some items of one package; a report describes it in one line.
+
+    kind: what happened.  places: where it happened.
+    before, after: versions, or parts of a configuration.
+    stays: of an upgrade, where an old version still is; of a downgrade, where the new version was before.
+    behind: of an upgrade, selected stacks whose newest version is older than the new one, with that version.
+    of_stacks: the number of stacks that an up- or downgrade is counted against.
+    replaced: versions that places of an upgrade do not have any more.
+    pairs: of an up- or downgrade, the newest versions before and after.
+    still_there: old versions of an upgrade that some stack still has.
+    machine: the lost machine.  is_system: whether before and after are platforms, operating systems and targets.
+    versions: those that it is about, of systems and gained places.
+    remaining: values that other such specs in these stacks have.
+    """
 
     kind: StatementKind
-    before: tuple[str, ...] = ()  # versions, or parts of a configuration
+    before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
-    places: frozenset[Place] = frozenset()  # where it happened
+    places: frozenset[Place] = frozenset()
     # Of an upgrade, where in the whole tag an old version still is, but for stacks that are behind with it as their
     # newest one; of a downgrade, where the new version was before.
     stays: frozenset[tuple[str, Place]] = frozenset()
