@@ -84,6 +84,7 @@ class _LockMeta(Struct, rename="kebab"):
 class _Lock(_LockedSpecs):
     meta: _LockMeta = msgspec.field(name="_meta", default_factory=lambda: _LockMeta(0))
     include_concrete: dict[str, _LockedSpecs] = {}
+    spack: object = None
 
 
 class LockGraph(Struct, frozen=True):
@@ -91,6 +92,7 @@ class LockGraph(Struct, frozen=True):
 
     roots: tuple[str, ...]
     nodes: Mapping[str, GraphNode]
+    spack: object  # the version of Spack that wrote it; None if the file does not say
 
 
 _decode_lock = msgspec.json.Decoder(_Lock).decode
@@ -117,7 +119,7 @@ def file_of(path: Path) -> Path:
 
 def read_lock(data: bytes, name: str) -> Environment:
     """Return the environment in the bytes of a lock file; `name` names it in errors."""
-    nodes, roots = _parts(data, name)
+    _, nodes, roots = _parts(data, name)
     needs = []
     for spec_hash, node in nodes.items():
         if node.external is None:
@@ -144,10 +146,11 @@ def open_lock_graph(path: Path, folders: Iterable[Path] = ()) -> LockGraph:
     """
     path = path.with_name(LOCK_FILE) if path.suffix in (".yaml", ".yml") else path
     path = path / LOCK_FILE if path.is_dir() else path
-    nodes, roots = _parts(_read(path, folders, "a spack.lock or its folder"), str(path))
+    lock, nodes, roots = _parts(_read(path, folders, "a spack.lock or its folder"), str(path))
     shared = shared_names(nodes)
     graph = {h: graph_node_of(h, node, _lookup(nodes), shared) for h, node in nodes.items()}
-    return LockGraph(tuple(sorted(roots & nodes.keys())), graph)
+    version = lock.spack.get("version") if isinstance(lock.spack, dict) else None
+    return LockGraph(tuple(sorted(roots & nodes.keys())), graph, version)
 
 
 def _read(path: Path, folders: Iterable[Path], wanted: str) -> bytes:
@@ -158,8 +161,8 @@ def _read(path: Path, folders: Iterable[Path], wanted: str) -> bytes:
         raise UsageError(f"{path}: {error.strerror}; name {wanted}") from error
 
 
-def _parts(data: bytes, name: str) -> tuple[dict[str, Node], set[str]]:
-    """Return the nodes of a lock file by hash, including those of included ones, and the hashes of its roots."""
+def _parts(data: bytes, name: str) -> tuple[_Lock, dict[str, Node], set[str]]:
+    """Return a lock file, its nodes by hash, including those of included ones, and the hashes of its roots."""
     try:
         lock = _decode_lock(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -179,7 +182,7 @@ def _parts(data: bytes, name: str) -> tuple[dict[str, Node], set[str]]:
     roots = {root.hash for part in parts for root in part.roots}
     if missing := sorted(roots - nodes.keys()):
         raise UsageError(f"{name}: is damaged: its root /{missing[0]} is not among its specs; concretize again")
-    return nodes, roots
+    return lock, nodes, roots
 
 
 def _lookup(nodes: Mapping[str, Node]) -> Lookup:

@@ -168,6 +168,7 @@ class What(StrEnum):
     NOT_DESCRIBED = "not-described"  # the graph lacks the spec
     TOO_MANY = "too-many"  # more causes than are kept
     SPACK = "spack"  # another version of Spack: nothing recorded differs, or only how compilers are written
+    NOT_KNOWN = "not-known"  # nothing recorded differs, and the same version of Spack wrote both
     NOT_RECORDED = "not-recorded"  # there is no graph
 
 
@@ -214,6 +215,9 @@ class LockChange(Struct, frozen=True, kw_only=True):
 
 
 SPACK = Cause(package="", what=What.SPACK)
+NOT_KNOWN = Cause(package="", what=What.NOT_KNOWN)
+# These do not concern the software, as far as is known.
+WEAKEST = frozenset([SPACK, NOT_KNOWN])
 TOO_MANY = Cause(package="", what=What.TOO_MANY)
 NOT_RECORDED = Cause(package="", what=What.NOT_RECORDED)
 
@@ -256,8 +260,8 @@ def attribute(causes: Mapping[str, Iterable[Cause]]) -> tuple[Attributed, ...]:
 def assign(counts: Mapping[frozenset[Cause], int]) -> Mapping[frozenset[Cause], Cause]:
     """Choose one cause for each set of causes; `counts` has the number of specs with each set.
 
-    The cause of most specs takes all of them, then the cause of most remaining specs, and so on. Another version of
-    Spack comes last, since it does not concern the software.
+    The cause of most specs takes all of them, then the cause of most remaining specs, and so on. The
+    weakest causes come last.
     """
     sets: defaultdict[Cause, list[frozenset[Cause]]] = defaultdict(list)
     sizes: Counter[Cause] = Counter()
@@ -267,9 +271,7 @@ def assign(counts: Mapping[frozenset[Cause], int]) -> Mapping[frozenset[Cause], 
             sizes[cause] += count
     assigned: dict[frozenset[Cause], Cause] = {}
     while sizes:
-        cause = min(
-            sizes, key=lambda one: (one.what is What.SPACK, -sizes[one], one.what is What.NOT_DESCRIBED, one.sort_key)
-        )
+        cause = min(sizes, key=lambda one: (one in WEAKEST, -sizes[one], one.what is What.NOT_DESCRIBED, one.sort_key))
         for causes in sets[cause]:
             if causes not in assigned:
                 assigned[causes] = cause

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from cachewatch.core.escaping_and_mentions import safe, safe_name
 from cachewatch.core.graphs_and_attribution import (
+    WEAKEST,
     Attributed,
     Cause,
     Causes,
@@ -184,8 +185,9 @@ def causes_in_words(causes: Causes) -> Iterator[tuple[str, Sequence[str]]]:
     groups = _alike(sorted(causes, key=lambda one: one.sort_key), lambda one: one)
     for group in groups:
         path = causes[group[0]] if len(group) == 1 else ()
-        is_rest = group[0].what is What.SPACK and len(groups) > 1
-        yield words().text("cause.spack", "beside") if is_rest else in_words(group), path if len(path) > 1 else ()
+        is_rest = group[0] in WEAKEST and len(groups) > 1
+        said = words().text(f"cause.{group[0].what}", "beside") if is_rest else in_words(group)
+        yield said, path if len(path) > 1 else ()
 
 
 def _cause_json(cause: Cause) -> dict[str, Any]:

@@ -18,6 +18,8 @@ from cachewatch.core.advice.environment_coverage import Coverage, Nearest, Resol
 from cachewatch.core.changesets import Changeset, TagPair
 from cachewatch.core.filters_and_default_kinds import Selection
 from cachewatch.core.graphs_and_attribution import (
+    NOT_KNOWN,
+    SPACK,
     Attributed,
     Cause,
     Causes,
@@ -257,7 +259,8 @@ def _find_of_environment(
 def compare_locks(before: Path, after: Path) -> LockChange:
     """Explain every spec of the lock file `after` that `before` lacks. Raises UsageError if either is no lock file."""
     old, new = open_lock_graph(before), open_lock_graph(after)
-    walk = Walk(Nodes(old.nodes), Nodes(new.nodes))
+    is_same_spack = bool(old.spack) and old.spack == new.spack
+    walk = Walk(Nodes(old.nodes), Nodes(new.nodes), NOT_KNOWN if is_same_spack else SPACK)
     packages_before, packages_after = _by_package(old), _by_package(new)
     explained: list[Explanation] = []
     for name in packages_after.keys() & packages_before.keys():

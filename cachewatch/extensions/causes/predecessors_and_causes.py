@@ -18,6 +18,7 @@ from cachewatch.core.graphs_and_attribution import (
     RUNTIMES,
     SPACK,
     TOO_MANY,
+    WEAKEST,
     Cause,
     Causes,
     Dependency,
@@ -193,14 +194,18 @@ class _Compared(NamedTuple):
     below: Sequence[SpecPair]
 
 
-_SPACK, _TOO_MANY = frozenset([SPACK]), frozenset([TOO_MANY])
+_TOO_MANY = frozenset([TOO_MANY])
 
 
 class Walk:
-    """Finds why specs have different hashes; results for pairs are kept, because specs share dependencies."""
+    """Finds why specs have different hashes; results for pairs are kept, because specs share dependencies.
 
-    def __init__(self, before: Graph, after: Graph) -> None:
+    `rest` is the cause where the hash differs but nothing that is recorded, in the spec or below it.
+    """
+
+    def __init__(self, before: Graph, after: Graph, rest: Cause = SPACK) -> None:
         self._graphs = before, after
+        self._rest = frozenset([rest])
         self._found: dict[SpecPair, frozenset[Cause]] = {}
 
     def causes(self, package: str, before: str, after: str) -> tuple[Cause, ...]:
@@ -212,8 +217,7 @@ class Walk:
         best, fewest = "", (0, False)
         for candidate in before:
             found = self._find(self._pair(package, candidate, after))
-            # Another version of Spack is a weaker difference than any other.
-            count = MOST_CAUSES + 1 if found == _TOO_MANY else len(found - _SPACK), SPACK in found
+            count = MOST_CAUSES + 1 if found == _TOO_MANY else len(found - WEAKEST), bool(found & WEAKEST)
             if not best or count < fewest:
                 best, fewest = candidate, count
             if not fewest[0]:  # no other candidate can be nearer
@@ -239,7 +243,7 @@ class Walk:
             below: list[SpecPair] = []
             for pair in level:
                 compared = self._compare(pair)
-                own = _SPACK if self._found[pair] == _SPACK else compared.own
+                own = self._rest if self._found[pair] == self._rest else compared.own
                 paths |= {cause: tuple(path_to(pair))[::-1] for cause in own & left}
                 left -= own
                 for inner in compared.below:
@@ -323,10 +327,8 @@ class Walk:
             all_causes |= own
             for each in below:
                 all_causes |= self._found.get(each, frozenset())
-        # If the hash differs but nothing that is recorded, here or below, another version of Spack wrote it.
-        causes = (
-            _TOO_MANY if TOO_MANY in all_causes or len(all_causes) > MOST_CAUSES else frozenset(all_causes) or _SPACK
-        )
+        is_too_much = TOO_MANY in all_causes or len(all_causes) > MOST_CAUSES
+        causes = _TOO_MANY if is_too_much else frozenset(all_causes) or self._rest
         self._found |= dict.fromkeys(component, causes)
 
 

@@ -177,6 +177,34 @@ def test_two_lock_files(run: Run, buildcaches: Path) -> None:
     assert missing.error == "cachewatch: nowhere/spack.lock: there is no such file or folder\n"
 
 
+def test_lock_files_that_differ_in_hashes_alone(run: Run, tmp_path: Path) -> None:
+    """Another version of Spack is named only if the files do not name the same one."""
+    nodes = {"zlib": node("zlib", "1.3"), "app": node("app", "1", dependencies=[edge("zlib", "ZLIB")])}
+
+    def lock(start: int, spack: object) -> Path:
+        zlib, app = spec_hash(start), spec_hash(start + 1)
+        specs = {zlib: nodes["zlib"], app: nodes["app"]}
+        content = {
+            "_meta": {"lockfile-version": 5},
+            "spack": spack,
+            "roots": [{"hash": app}],
+            "concrete_specs": {h: one | {"hash": h} for h, one in specs.items()},
+        }
+        file = tmp_path / f"{start}.lock"
+        file.write_text(json.dumps(content).replace("ZLIB", zlib))
+        return file
+
+    first = lock(10, {"version": "0.23.1"})
+    cases = (({"version": "0.23.1"}, "not-known"), ({"version": "1.0.0"}, "spack"), (None, "spack"))
+    for start, (spack, what) in enumerate(cases, 2):
+        second = lock(start * 10, spack)
+        shown = run("diff", first, second)
+        found = json.loads(run("diff", first, second, "--format", "json").output)
+        assert [cause["what"] for cause in found["causes"]] == [what]
+        assert ("another version of Spack wrote it" in shown.output) is (what == "spack")
+        assert ("why the hash differs is not known" in shown.output) is (what == "not-known")
+
+
 def test_a_lock_file_with_an_edited_version_is_named(run: Run, buildcaches: Path, tmp_path: Path) -> None:
     """One hash cannot be two versions."""
     lock = buildcaches / "v3/env/4/spack.lock"
