@@ -193,7 +193,8 @@ def preview(
     terminal is folded to its width), and nothing if nothing would be sent. Nothing is sent or stored. Repositories and folders on this machine are fetched into a copy of
     the state, which is forgotten again. Sources on the network are shown as of the last fetch; `cachewatch once` fetches
     first. Before the first `once`, those that do not begin at their newest revision are fetched into the copy, too.
-    Exits with 6 if a template of your own is wrong: then cachewatch's own are used, as `once` does.
+    Exits with 3 if no source could be read yet, and with 6 if a template of your own is wrong: then cachewatch's own
+    are used, as `once` does.
     """
     if templates_dir is not None:
         config = config.model_copy(update={"templates_dir": templates_dir.absolute()})
@@ -215,7 +216,8 @@ def preview(
     problems = dict.fromkeys(each.problem for each in packed if each.problem)
     for problem in problems:
         say(f"cachewatch's own templates are used, because one of yours is wrong: {problem}")
-    code = TemplateError.exit_code if problems else 0
+    is_unread = len(_unfetched(stream, state, since)) == len(stream.sources)
+    code = TemplateError.exit_code if problems else SourceError.exit_code if is_unread else 0
     if is_sent and is_opened:
         with NamedTemporaryFile(prefix="cachewatch-", suffix=".html", delete=False) as page:
             page.write(_sent(config, packed, "html"))
@@ -299,6 +301,17 @@ def _has_one_revision(service: Context, state: StreamState, source: Source) -> b
         return first_revision(repository, source, resolve(repository, newest)).commit == newest
 
 
+def _is_silent(stream: Stream, state: StreamState, since: str | None) -> bool:
+    """Tell whether a stream begins at the newest revisions, so that it has nothing to report yet."""
+    return not since and not state.positions and not any(map(_begins_earlier, stream.sources))
+
+
+def _unfetched(stream: Stream, state: StreamState, since: str | None) -> list[Source]:
+    """Return the sources of which nothing was fetched yet but is needed."""
+    is_silent = _is_silent(stream, state, since)
+    return [each for each in stream.sources if not is_silent and state.sources[each.name].revision is None]
+
+
 def _is_here(source: Source) -> bool:
     """Tell whether a source is a repository or folder on this machine, which can be fetched quickly."""
     return source.type == "git" and (not is_url(source.address) or source.address.startswith("file:"))
@@ -319,14 +332,14 @@ def _notes(
     with service.database.read() as connection:
         empty = [health.get(connection, AlertKey(AlertKind.SOURCE_EMPTY, each.name)) for each in stream.sources]
     yield from (f"warning: {one.title}: {safe(one.detail)}" for one in empty if one and one.resolved_at is None)
-    unfetched = [each for each in stream.sources if state.sources[each.name].revision is None]
-    is_silent = not since and not state.positions and not any(map(_begins_earlier, stream.sources))
-    if unfetched and not is_silent:
+    is_silent = _is_silent(stream, state, since)
+    unfetched = _unfetched(stream, state, since)
+    if unfetched:
         # Sources on this machine were tried, and the reason was just printed.
-        failed = dict.fromkeys(state.sources[each.name].error for each in unfetched if not _is_here(each))
-        why = safe("; ".join(filter(None, failed)))
-        names = f"{', '.join(each.name for each in unfetched)}{f' ({why})' if why else ''}"
-        yield f"warning: nothing has been fetched yet of {names}; run `cachewatch once` first"
+        remote = [each for each in unfetched if not _is_here(each)]
+        why = safe("; ".join(filter(None, dict.fromkeys(state.sources[each.name].error for each in remote))))
+        rest = f": {why}; `cachewatch once` tries again" if why else "; run `cachewatch once` first" if remote else ""
+        yield f"warning: nothing has been fetched yet of {', '.join(each.name for each in unfetched)}{rest}"
     if draft.is_empty and (is_silent or len(unfetched) < len(stream.sources)):
         why = f"no changes since {since or 'the last report'} match {name}"
         why = f"{name} begins at the newest revision" if is_silent else why

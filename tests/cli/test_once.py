@@ -426,18 +426,20 @@ def test_a_preview_of_nothing_fetched(configured: Path, run: Run) -> None:
     shown = run("preview", "all")
     assert re.fullmatch(
         r"cachewatch: warning: the source public cannot be read: .*\n"
-        r"cachewatch: warning: nothing has been fetched yet of public; run `cachewatch once` first\n",
+        r"cachewatch: warning: nothing has been fetched yet of public\n",
         shown.error,
     ), "nothing is said of changes"
-    assert shown.output == "", "no digest would be sent"
+    assert (shown.output, shown.exit_code) == ("", 3), "no digest would be sent, as nothing could be read"
     Path("cachewatch.yaml").write_text(
         CONFIG.replace("upstream.git", "http://127.0.0.1:9/c.git").replace(", SINCE", "")
     )
     run("once")
+    shown = run("preview", "all", "--since", "yesterday")
     assert re.fullmatch(
-        r"cachewatch: warning: nothing has been fetched yet of public \(.*127\.0\.0\.1.*\); run `cachewatch once` first\n",
-        run("preview", "all", "--since", "yesterday").error,
+        r"cachewatch: warning: nothing has been fetched yet of public: .*127\.0\.0\.1.*; `cachewatch once` tries again\n",
+        shown.error,
     )
+    assert shown.exit_code == 3
 
 
 @pytest.mark.usefixtures("configured", "loopback")
