@@ -308,6 +308,7 @@ def _lost_where(
 ) -> str:
     """Return where a package was lost; `is_named` means that the heading already names the machines."""
     first = next((one for one in group if one.statement.kind is StatementKind.PACKAGE_REMOVED), group[0])
+    now: list[str] = []
     if first.statement.kind is StatementKind.PACKAGE_REMOVED:
         text = words.text("sections", "everywhere")
     else:
@@ -316,11 +317,17 @@ def _lost_where(
         text = words.say("sections", "with_stack", name=safe(first.statement.name)) if is_stack else stacks
         targets = sorted({one.lost.place.target for one in group})
         lost = [one.lost for one in group]
+        if not has_targets:  # but a stack that lost the package and still builds it does so for another target
+            builders = {stack for one in lost if one.loss for stack in one.loss.stacks}
+            has_targets = any(one.place.stack in builders for one in lost)
+            now = sorted({target for one in lost if {one.place.stack} == builders for target in one.moved_to})
         oses = {each.machine.os if each.machine else ", ".join(each.systems) for each in lost}
         machines = [] if is_named or "" in oses else sorted(oses)  # of some targets, all systems lost it
         machines += targets if has_targets and not is_named and len(targets) <= _FEW_MACHINES else []
         text += f" ({', '.join(map(safe, machines))})" if machines else ""
     reasons = list(dict.fromkeys(reason_of(one.lost.loss, words) for one in group if one.lost.loss))
+    if now and reasons:
+        reasons[-1] += f", now on {', '.join(map(safe, now))}"
     statements = {id(one.statement): one.statement for one in group}.values()
     lines = [line for one in statements for line in one.lines if line.package == first.lost.package]
     is_going = any(one.loss_class is LossClass.GOING for one in group)
