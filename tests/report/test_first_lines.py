@@ -89,13 +89,13 @@ def test_a_copy_comes_after_re_concretizing(tmp_path: Path) -> None:
     unbuilt = {name: [one | {"stacks": ["root"]} for one in found] for name, found in rocm.items()}
     rendered, body = mail(digest_of(week(tmp_path, rocm | old, unbuilt | new), silenced=()))
     assert (
-        "If you use one of p000, p001, p002, p003, p004, p005 for x86_64_v3: require it (version in the commands), "
+        "If you use, for x86_64_v3, one of p000, p001, p002, p003, p004, p005: require it (version in the commands), "
         "re-concretize, install, and copy it from develop" in body
     )
     block = [
         "OWN=  # folder or URL of a mirror of your own",
         "(set -e  # stop at the first error; leave out what is not for you",
-        ': "${OWN:?}"  # leave out those that you do not need',
+        ': "${OWN:?}"  # leave it out if you do not need it',
         "# only the lines of packages that you use on x86_64_v3:",
         *(f"spack -e . config add \"packages:p00{n}:require:'@1.0'\"" for n in range(6)),
         "# if the lock file was made against develop before 2 June:",
@@ -316,7 +316,7 @@ def test_what_no_stack_builds_is_named_whole(tmp_path: Path) -> None:
     before = many(100, 5) | {name: [record(n, stacks=["rocm", "root"])] for n, name in enumerate(names)}
     after = many(100, 5) | {name: [record(n, stacks=["root"])] for n, name in enumerate(names)}
     _, body = mail(digest_of(week(tmp_path / "branch", before, after)))
-    assert f"If you use one of {', '.join(sorted(names))} for x86_64_v3: require it (version in the commands)" in body
+    assert f"If you use, for x86_64_v3, one of {', '.join(sorted(names))}: require it (version in the commands)" in body
     kept = {name: [record(50 + n, target="aarch64")] for n, name in enumerate(names)}
     older = {name: [*before[name], *kept[name]] for name in names} | {"mpi": [record(91, versions=["5.0"])]}
     tag = week(tmp_path / "new", before | older | {"hip": [record(90)]}, many(100, 5) | kept | {"mpi": [record(92)]})

@@ -216,7 +216,7 @@ def test_the_last_build_of_a_binary_is_to_be_copied(tmp_path: Path) -> None:
             )
             assert (
                 "Commands In the folder of your environment, in this order: OWN= # folder or URL of a mirror of your own (set -e # stop at the first error; leave out what is not for you "
-                ': "${OWN:?}" # leave out those that you do not need spack -e . install # copy it; leave out the next line if you added it already: '
+                ': "${OWN:?}" # leave it out if you do not need it spack -e . install # copy it; leave out the next line if you added it already: '
                 'spack -e . mirror add --unsigned own "${OWN:?}" '
                 "spack -e . buildcache push --update-index own )" in body
             )
@@ -389,11 +389,11 @@ def test_a_stack_goes_from_a_branch_and_from_a_new_snapshot(tmp_path: Path, snap
     _, body = mail(digest_of(snapshot, develop, silenced=()))
 
     assert (
-        "If you use develop-2026-09-27: you may move to develop-2026-11-15, unless you need what it lacks: py-tensorflow, "
+        "If you use develop-2026-09-27: it may be removed without notice. Move to develop-2026-11-15; or stay, and copy what you use to a mirror of your own, if you need what the new one lacks: py-tensorflow, "
         "rocblas newer than 6.2.4, or hip for x86_64_v3, which went with stack rocm." in body
     )
     assert (
-        "If you use one of p0, p1, p2, p3, p4, p5 for x86_64_v3: require it (version in the commands), install, and copy it from develop to a mirror of your own now"
+        "If you use, for x86_64_v3, one of p0, p1, p2, p3, p4, p5: require it (version in the commands), install, and copy it from develop to a mirror of your own now"
         in body
     )
 

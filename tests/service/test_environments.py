@@ -289,7 +289,8 @@ def test_what_moving_to_a_new_snapshot_means(tmp_path: Path) -> None:
     site = site_of(tmp_path, first, first | snapshots(develop_2025_06_08=rest), tags=["develop-*"])
     text = " ".join(told_after(site, 1).split())
     assert text.startswith(
-        "To do If you use develop-2025-06-01: you may move to develop-2025-06-08, unless you need what it lacks: hdf5."
+        "To do If you use develop-2025-06-01: it may be removed without notice. "
+        "Move to develop-2025-06-08; or stay, and copy what you use to a mirror of your own, if you need what the new one lacks: hdf5."
     )
     assert "develop-2025-06-08 against develop-2025-06-01: 1 package gone." in text
 
@@ -379,7 +380,7 @@ def test_a_pin_among_the_oldest_snapshots_comes_first(tmp_path: Path) -> None:
         "mirror it, or move to develop-2025-06-15 without hdf5."
     )
     assert texts[2].startswith(
-        "To do If you have moved, only have the pin of this subscription changed. "
+        "To do If you have moved, have the pin of this subscription changed. "
         "If you have copied what you use of develop-2025-06-01, your copy still works: then move when you like. Otherwise move to "
         "develop-2025-06-08, which has all packages of develop-2025-06-01, then re-concretize; or to develop-2025-06-15, unless you need what it lacks: hdf5."
     )

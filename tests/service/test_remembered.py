@@ -375,7 +375,7 @@ def test_a_pin_that_is_gone_with_nothing_better_than_the_newest(made: Made) -> N
     readers.go_on()
     text = body(readers.site.told()[-1])
     assert text.startswith(
-        "To do If you have moved, only have the pin of this subscription changed. "
+        "To do If you have moved, have the pin of this subscription changed. "
         "If you have copied what you use of develop-2026-01-04, your copy still works: then move when you like. Otherwise move to develop-2026-01-11, then re-concretize: develop-2026-01-04 is gone. "
         "Keep what is installed of hdf5: it is not there. What happened"
     )
@@ -528,7 +528,9 @@ def test_what_was_asked_before_a_wait_is_due_again_after_it(made: Made) -> None:
     readers.go_on()
     for _ in range(4):
         readers.site.run(later=HOUR)
-    assert "Do not do now what earlier mails asked for; a mail will say when." in body(readers.site.told()[-1])
+    assert "Do not do now what earlier mails asked for in develop; a mail will say when." in body(
+        readers.site.told()[-1]
+    )
     readers.go_on()
     text = body(readers.site.told()[-1])
     assert text.startswith("To do The wait is over: do now what is still open below.")

@@ -115,7 +115,9 @@ def _block(commands: Sequence[str], words: Words) -> list[str]:
     lines = [f"(set -e  # {words.text('todo', 'block' if is_choice else 'stops')}"]
     blanks = dict.fromkeys(one for line in runs for one in re.findall(r'"\$\{\w+:\?\}"', line))
     if blanks and not all(one in runs[0] for one in blanks):
-        lines.append(f": {' '.join(blanks)}{'  # ' if is_choice else ''}{words.text('todo', 'filled') * is_choice}")
+        lines.append(
+            f": {' '.join(blanks)}{'  # ' if is_choice else ''}{words.say('todo', 'filled', len(blanks)) * is_choice}"
+        )
     return [*lines, *commands, ")"]
 
 

@@ -54,10 +54,13 @@ def todo(digest: Digest, words: Words) -> list[str]:
         other = advice.alternative
         lines.append(words.say("todo", "alternative", tag=safe(other.tag), has=f"{other.has:,}", of=f"{other.of:,}"))
     keeping = keeping_of(digest) if went(digest) else {}
-    lines += (
-        words.say("todo", "kept", len(names), tag=tag, branch=series(tag), names=and_more(names, words))
-        for tag, names in keeping.items()
-    )
+    # What is still to be copied from the branch is asked for below.
+    still = {spec.removesuffix(":") for spec in advice.required}
+    open_ones = {name for one in advice.still_open if one.is_copy for name in one.names}
+    for tag, specs in keeping.items():
+        names = [spec for spec in specs if spec in still or spec.partition("@")[0] not in open_ones]
+        said = words.say("todo", "kept", len(names), tag=tag, branch=series(tag), names=and_more(names, words))
+        lines += [said] if names else []
     lines[1:1] = [] if keeping else _kept_too(digest, words)
     built = [spec.removesuffix(":") for spec, tag in advice.required.items() if not tag] if keeping else []
     lines += [words.say("todo", "built", len(built), names=and_more(built, words))] if built else []
@@ -65,7 +68,9 @@ def todo(digest: Digest, words: Words) -> list[str]:
         first = advice.actions[0]
         if first.since:
             return [_sentence([first], digest, words, "still-"), *lines]
-        paused = words.text("todo", "paused_open" if advice.still_open else "paused")
+        waited = {one.tag for one in advice.actions if one.verb is Verb.WAIT}
+        in_tag = words.say("todo", "in_tag", tag=safe(min(waited))) if len(waited) == 1 else ""
+        paused = words.say("todo", "paused_open" if advice.still_open else "paused", in_tag=in_tag)
         lines[0] += f" {paused}" if any(one.since for one in advice.paused) else ""
         return lines
     over = words.text("todo", "over_open" if advice.still_open else "over") if advice.is_wait_over else ""
@@ -321,12 +326,18 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
     if key == "reconcretize" and assessment.required and not is_asked:
         key = "reconcretize-required"
     earlier = () if is_asked else assessment.required
+    is_repeated = any(one.verb is Verb.RECONCRETIZE for one in assessment.still_open) and any(
+        one.kind in (StatementKind.PRUNE, StatementKind.TURNOVER)
+        for tag in _same_tags(digest)
+        for one in (*tag.statements, *tag.rest)
+    )
     return words.say(
         "todo",
         key,
         sum(one.count for one in group),
         parts="; ".join(parts),
         other="other " if assessment.actions[0].verb is Verb.BUILD else "",
+        lately=words.text("todo", "lately") if is_repeated else "",
         required=_specs_said(assessment.required, words),
         to_copy=_specs_said(assessment.to_copy, words),
         all_required=_specs_said((*earlier, *assessment.to_copy), words),
@@ -341,7 +352,8 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
     lacking = _lacking(action, digest)
     if lacking is not None and (action.because is Because.GONE or action.worst is LossClass.GONE):
         names = lacked(lacking.statements, words)
-        return words.say("todo", "snapshot-gone", base=safe(lacking.base), tag=safe(action.tag), names=names)
+        key = "snapshot-gone" if is_snapshot(lacking.base) else "tag-gone"
+        return words.say("todo", key, base=safe(lacking.base), tag=safe(action.tag), names=names)
     if action.because is Because.GONE and action.is_everywhere:
         key = "gone-removed"
     elif action.because in LOCK_FILES and prefix:
@@ -366,6 +378,8 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
     lines = [line for line, _ in lines_of(digest, StatementKind.DOWNGRADED) if line.package in action.names]
     is_fall = any(falls(*pair) for line in lines for pair in line.story.pairs)
     names = and_more(action.names, words)
+    for_machines = words.say("todo", "for_machine", machine=safe_name(action.machine)) if action.machine else ""
+    for_machines += _in_tag(action, digest, words)
     if action.names:
         others = words.say("todo", "in_another_way", action.count, names=names)
     else:
@@ -389,8 +403,10 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
         without=words.say("todo", "without", names=names) if action.names else "",
         others=others,
         concretize=words.text("todo", "concretize") if is_concretized else "",
-        for_machines=(words.say("todo", "for_machine", machine=safe_name(action.machine)) if action.machine else "")
-        + _in_tag(action, digest, words),
+        for_machines=for_machines,
+        # Behind several names, the machine could be read as that of the last one.
+        for_several=f",{for_machines}," if for_machines and action.count > 1 else "",
+        for_one="" if action.count > 1 else for_machines,
         versions=and_more(versions or action.names, words),
         left=words.say(
             "todo", "left", n=len(action.others), of=len(action.others) + action.count, day=day_of(action.name)
