@@ -26,6 +26,7 @@ from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, count_between, resolve
 from cachewatch.git.trees import (
     Folders,
+    MadeTree,
     TreeDifference,
     blobs_of,
     document_of,
@@ -117,7 +118,8 @@ def compare_revisions(
         based, added = bases.get(later.tag, {}), restored.get(later.tag, {})
         is_new, is_lost = (not (before.tag or after.tag) and later.tag not in side.ids for side in (had, has))
         unchanged.append(later)
-        if (pairs or quiet) and earlier.tree == later.tree and not (based or added or is_new):
+        is_made = isinstance(later.tree, MadeTree)  # it may have documents that several files claim to be
+        if (pairs or quiet) and earlier.tree == later.tree and not (based or added or is_new or is_made):
             continue
         difference = trees(repository, (earlier.tag, later.tag), earlier.tree, later.tree).chosen(wanted_package)
         if based or added:

@@ -91,10 +91,22 @@ def folders(repository: Repository, name: str) -> Folders:
 class TreeDifference:
     """The differences between two trees of packages, before a selection of packages."""
 
-    def __init__(self, repository: Repository, tags: tuple[str, str], before: str | None, after: str | None) -> None:
-        """Compare the trees of packages of two tags, given by their ids; None is an empty tree."""
+    def __init__(
+        self,
+        repository: Repository,
+        tags: tuple[str, str],
+        before: str | None,
+        after: str | None,
+        *,
+        is_of_changes: bool = False,
+    ) -> None:
+        """Compare the trees of packages of two tags, given by their ids; None is an empty tree.
+
+        With `is_of_changes`, what several files claim to be is not named if both trees have the same files.
+        """
         old, new = (listing(repository, tree) if tree else {} for tree in (before, after))
-        differing = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+        kept = {n for n, entry in new.items() if old.get(n) == entry and (is_of_changes or not _is_contested(entry))}
+        differing = sorted((old.keys() | new.keys()) - kept)
         self._repository = repository
         self._had_folder, self._folder = (folder_of(repository, tag) for tag in tags)
         self._odd = [n for n in differing if not is_name(n) or is_odd(old.get(n)) or is_odd(new.get(n))]
@@ -109,9 +121,7 @@ class TreeDifference:
         same = self._compare([name for name in differing if name not in odd], old, new)
         # A list, so that the functions that are called later do not keep both listings in memory.
         self._same = [
-            (name, _tree(entry))
-            for name, entry in new.items()
-            if (old.get(name) == entry and is_name(name)) or name in same
+            (name, _tree(entry)) for name, entry in new.items() if (name in kept and is_name(name)) or name in same
         ]
         repository.obtain(blob.name for pair in self._documents for blob in (pair.before, pair.after) if blob)
 
@@ -249,6 +259,11 @@ def blob_of(folder: str, package: str, entry: TreeEntry | None) -> Blob | None:
 
 def _tree(entry: TreeEntry | None) -> str | None:
     return entry[1] if entry is not None and entry[0] == FOLDER else None
+
+
+def _is_contested(entry: TreeEntry) -> bool:
+    """Tell whether several files claim to be the document in this folder."""
+    return isinstance(entry[1], MadeTree) and entry[1].entries[DOCUMENT.encode()][0] == CONTESTED
 
 
 def is_odd(entry: TreeEntry | None) -> bool:

@@ -331,7 +331,9 @@ class Comparisons:
     def trees(self, source: str) -> CompareTrees:
         """Return a function that compares trees in the repository of a source, and caches the results."""
         memory = self._trees.setdefault(source, Memory(_MOST_PACKAGES, _MOST_PACKAGES))
-        return lambda repository, *trees: memory.recall(trees, partial(TreeDifference, repository, *trees))
+        return lambda repository, *trees: memory.recall(
+            trees, partial(TreeDifference, repository, *trees, is_of_changes=True)
+        )
 
     @contextmanager
     def opened(self, source: str, open_repository: Callable[[], Repository]) -> Iterator[Repository]:

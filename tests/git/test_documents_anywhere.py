@@ -359,6 +359,23 @@ def test_an_edit_of_documents_that_cannot_be_told_apart_is_named(run: Run, tmp_p
     assert "old/zlib.txt and zlib.md are documents of the same package and tag" in error
 
 
+def test_documents_that_cannot_be_told_apart_are_named_in_revisions_without_changes(run: Run, tmp_path: Path) -> None:
+    """As in a folder that is compared with itself, in every tag: they are not called the same."""
+    state = _state("{tag}/{package}.md", TWO_STATES[0])
+    (zlib,) = (path for path in state if path.endswith("/zlib.md"))
+    tags = {f"other/{zlib}": state[zlib], f"z/{zlib}": state[zlib].replace(b"develop", b"z")}
+    state |= tags | {f"z/other/{zlib}": tags[f"z/{zlib}"]}
+    repository, folder = history(tmp_path / "r.git", state), tmp_path / "folder"
+    for name, content in state.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    for result in (run("diff", "HEAD", "HEAD", "--repo", repository), run("diff", folder, folder)):
+        assert result.exit_code == 4
+        assert result.error.count("are documents of the same package and tag") == 2
+        for count in (2, 0):
+            assert f"No differences in {count} packages, as far as documents could be compared." in result.output
+
+
 def test_a_warning_names_the_side_that_cannot_be_read(run: Run, tmp_path: Path) -> None:
     """Of two tags of a revision, either may have the document that is empty."""
     state = _state("_cache/{tag}/{package}/specs.md", TWO_STATES[0])
