@@ -215,12 +215,14 @@ def test_advice_names_the_branch_of_several_that_it_is_about(tmp_path: Path) -> 
 
 
 def test_what_lock_files_name_may_be_gone_though_nothing_is_missed(tmp_path: Path) -> None:
-    """An older version that was removed alone, and what no stack builds any more."""
+    """An older version that was removed alone, some builds of one that stays, and what no stack builds any more."""
     old, newer = record(1), record(2, versions=["1.1"])
     unbuilt = [record(1, stacks=[]), record(3, stacks=["ml"])]
     for name, before, after in (
         ("retired", [old, newer], [newer]),
         ("unbuilt", [old, record(3, stacks=["ml"])], unbuilt),
+        ("fewer", [old, record(3, variants=["+mpi"])], [old, record(4, versions=["1.1"], variants=["+mpi"])]),
+        ("surplus", [old, record(3)], [old]),
     ):
         body = mail(digest_of(week(tmp_path / name, {"zlib": before}, {"zlib": after}), silenced=()))[1]
         assert body.startswith("Nothing to do now; re-concretize older lock files before the next install."), name

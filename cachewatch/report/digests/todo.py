@@ -37,10 +37,12 @@ _REPLACED = (
     StatementKind.RECONFIGURED,
     StatementKind.MOVED,
     StatementKind.REBUILT,
+    StatementKind.SURPLUS,
     *LOSSES,  # those that are missed are asked for by themselves
     StatementKind.STACK_REMOVED,
     StatementKind.STACK_MERGED,
 )  # the tag has the package still
+_ROUTINE = (StatementKind.REBUILT, StatementKind.SURPLUS)  # counted, but not told
 CONCRETIZED = (Because.ENVIRONMENT_LAST_OTHER, Because.OTHER, *LOCK_FILES)
 
 
@@ -221,11 +223,12 @@ def _old_and_rebuilt(digest: Digest) -> tuple[list[str], list[str]]:
     rebuilt = {
         line.package
         for tag in own
-        for one in (*tag.statements, *(each for each in tag.rest if each.kind is StatementKind.REBUILT))
+        for one in (*tag.statements, *(each for each in tag.rest if each.kind in _ROUTINE))
         for line in one.lines
-        # Upgrades are reported with their old versions instead.
+        # Upgrades are reported with their old versions instead, if no build of these is left where it was.
         if (line.counts.unbuilt and line.story.kind is not StatementKind.UPGRADED)
         or (line.counts.vanished and line.story.kind in _REPLACED)
+        or (line.counts.vanished and line.story.kind is StatementKind.UPGRADED and not line.story.replaced)
     }
     return [safe(one) for tag in own for one in replaced_versions(tag.statements)], sorted(rebuilt)
 
