@@ -83,7 +83,11 @@ class Kind(_Word):
     OS = "os", "another operating system or platform"
     TARGET = "target", "another target"
     VARIANT = "variant", "variants that were added or removed", False
-    RECONFIGURED = "reconfigured", "specs replaced by specs with other variants", False
+    RECONFIGURED = (
+        "reconfigured",
+        "specs replaced by specs with other variants, or of another version, where both were and stay",
+        False,
+    )
     MOVED = "moved", "specs rebuilt for other stacks", False
     SPEC_ADDED = "spec-added", "added specs that replace nothing", False
     SPEC_REMOVED = "spec-removed", "removed specs that nothing replaces", False

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from conftest import Run
-from helpers import Record, record, records, two_folders
+from helpers import Record, catalogue, history, record, records, two_folders
 from pairs import some_pair
 
 Packages = dict[str, list[Record]]
@@ -62,10 +62,10 @@ def test_every_item_is_in_one_statement(run: Run, tmp_path: Path, seed: int) -> 
     before = {name: found for name, (found, _) in pairs.items() if chance.random() < 0.95}
     after = {name: found for name, (_, found) in pairs.items() if chance.random() < 0.95}
 
-    items, changes = counted(
-        compared(run, tmp_path, before | {"kept": records([9999])}, after | {"kept": records([9998])})
-    )
+    found = compared(run, tmp_path, before | {"kept": records([9999])}, after | {"kept": records([9998])})
+    items, changes = counted(found)
     assert items == changes
+    assert all(one["places"] for one in found["statements"] if one["kind"] in ("upgraded", "downgraded"))
 
 
 @pytest.mark.parametrize(
@@ -79,6 +79,35 @@ def test_what_is_selected_is_covered_too(run: Run, tmp_path: Path, options: tupl
 
     items, changes = counted(compared(run, tmp_path, before, after, *options))
     assert items == changes
+
+
+@pytest.mark.parametrize("stacks", [["e4s", "root"], ["e4s", "ml", "root"]])
+@pytest.mark.parametrize(("old", "new"), [("1.0", "1.1"), ("1.1", "1.0")])
+def test_versions_that_were_and_stay_are_no_upgrade(
+    run: Run, tmp_path: Path, stacks: list[str], old: str, new: str
+) -> None:
+    """Of specs of two versions in the same stacks, one changes its version: in diff and log, nothing rose or fell."""
+    one, other, moved = (record(n, versions=[version], stacks=stacks) for n, version in ((1, old), (2, new), (3, old)))
+    before, after = ({"zlib": [one, other, each]} for each in (moved, record(4, versions=[new], stacks=stacks)))
+    found = compared(run, tmp_path, before, after)
+    told = run("diff", tmp_path / "before", tmp_path / "after").output
+    logged = run("log", "--repo", history(tmp_path / "r.git", catalogue(before), catalogue(after))).output
+
+    assert [one["kind"] for one in found["statements"]] == ["reconfigured"]
+    assert not {"upgraded", "downgraded"} & {*found["packages"][0]["kinds"]}
+    assert found["summary"]["specs"]["reconfigured"] == 1
+    assert f"zlib  {old} -> {new} ({old} stays)  +1 -1  in {', '.join(stacks[:-1])}" in told
+    assert not any(word in f"{told} {logged}".lower() for word in ("upgrade", "downgrade", "(older)"))
+
+
+def test_versions_that_stay_in_the_selected_stack_are_no_upgrade(run: Run, tmp_path: Path) -> None:
+    """Specs that two stacks share went to another version; only the stack that is not selected lost the old one."""
+    both: Record = {"stacks": ["e4s", "ml", "root"]}
+    kept = [record(n, versions=[version], stacks=["e4s", "root"]) for n, version in ((1, "1.0"), (2, "1.1"))]
+    before, after = ({"zlib": [*kept, record(n, versions=[v], **both)]} for n, v in ((3, "1.0"), (4, "1.1")))
+    for stack, kind in (("e4s", "reconfigured"), ("ml", "upgraded"), ("*", "upgraded")):
+        found = compared(run, tmp_path, before, after, "--stack", stack)
+        assert [one["kind"] for one in found["statements"]] == [kind], stack
 
 
 def test_a_kept_build_of_the_old_version_belongs_to_the_upgrade(run: Run, tmp_path: Path) -> None:

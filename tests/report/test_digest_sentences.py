@@ -276,3 +276,33 @@ def test_a_version_that_stays_is_not_said_to_be_removed(tmp_path: Path) -> None:
     new = [record(10, versions=["0.5"], stacks=["a"]), record(11, versions=["0.5"], stacks=["b"])]
     body = mail(digest_of(week(tmp_path, {"zlib": both}, {"zlib": [*both[1:3], *new]})))[1]
     assert "zlib 0.4 -> 0.5 (0.3 stays in b, 0.4 stays in a) 2 of 2 stacks" in body
+
+
+def test_versions_that_were_and_stay_are_no_upgrade_in_a_digest(tmp_path: Path) -> None:
+    """One of several specs changes its version, both of which its stacks had: nothing is to be done."""
+    for stacks in (["e4s", "root"], ["e4s", "ml", "root"]):
+        for old, new in (("1.0", "1.1"), ("1.1", "1.0")):
+            kept = [record(n, versions=[version], stacks=stacks) for n, version in ((1, old), (2, new))]
+            before, after = ({"zlib": [*kept, record(n, versions=[v], stacks=stacks)]} for n, v in ((3, old), (4, new)))
+            _, body = mail(digest_of(week(tmp_path / f"{len(stacks)}-{old}", before, after), silenced=()))
+            assert f"BUILT IN ANOTHER WAY zlib {old} -> {new} ({old} stays)" in body
+            assert body.startswith("Nothing to do now; re-concretize older lock files")
+            assert not any(word in body for word in ("UPGRADED", "DOWNGRADED", "no stack has", "keep it"))
+
+
+def test_a_package_that_is_listed_is_not_counted_as_unlisted(tmp_path: Path) -> None:
+    """Other changes of it, of kinds that were not asked for, are no changes of another package."""
+    old, new = (
+        [record(n, versions=["1.0"]), record(n + 1, compiler="gcc@12.3.0", versions=[version])]
+        for n, version in ((1, "1.1"), (5, "1.0"))
+    )
+    new[0]["variants"] = ["+cuda"]
+    both = {"bzip2": [record(8)]}, {"bzip2": [record(9, variants=["+cuda"])]}
+    asked = Selection(kinds=Globs(["downgraded"]))
+    for others, said in (({}, {}), False), (both, True):
+        name = "others" if said else "alone"
+        states = (catalogue({"zlib": found} | other) for found, other in zip((old, new), others, strict=True))
+        _, body = mail(digest_of(read(history(tmp_path / name, *states), selection=asked), silenced=()))
+        assert "DOWNGRADED zlib" in body
+        assert ("1 package changed in ways that this digest does not list." in body) is said
+        assert ("does not list" in body) is said

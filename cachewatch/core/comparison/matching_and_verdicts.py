@@ -259,6 +259,23 @@ def place_changes(judged: Mapping[Place, PlaceJudgement], losses: Mapping[Place,
     return tuple(changes)
 
 
+def judged_by_places(matches: Iterable[SpecMatch], places: Iterable[PlaceChange]) -> Iterator[SpecMatch]:
+    """Yield the matches; an upgrade or downgrade of specs that changes the versions of none of `places` is none.
+
+    Such specs are only built in another way: every stack that builds them has both versions before and after.
+    """
+    changed = {one.place: one for one in places}
+    for match in matches:
+        own = [changed[place] for place in match.before.places if place in changed]
+        is_kept = all(
+            set(match.before.versions) <= set(one.after) and set(match.after.versions) <= set(one.before) for one in own
+        )
+        is_of_version = match.kind in (MatchKind.UPGRADED, MatchKind.DOWNGRADED)
+        yield (
+            replace(match, kind=MatchKind.RECONFIGURED) if is_of_version and match.before.stacks and is_kept else match
+        )
+
+
 def loss_kinds(loss: Loss | None) -> frozenset[Kind]:
     """Return the kind of change for the class of a loss; none if the loss does not matter to readers."""
     return frozenset({Kind(loss.loss_class)} if loss is not None and loss.is_missed else ())

@@ -25,6 +25,7 @@ from cachewatch.core.comparison.matching_and_verdicts import (
     count_specs,
     judge_places,
     judge_versions,
+    judged_by_places,
     kinds_of,
     matched_across,
     place_changes,
@@ -272,6 +273,8 @@ def _change_of(prepared: _Prepared, reported: Reported, *, is_pruned: bool) -> P
     touched = places_of((*vanished, *new)).union(*moved)  # the places that may have changed
     judged = judge_places(touched, before, after, is_compiler_unknown=unknown)
     losses, machines_lost = judge_losses(judged, before, after, prepared.restacked, is_pruned=is_pruned)
+    places = place_changes(judged, losses)
+    matches = tuple(judged_by_places(matches, places))
     gone, added = matched_across(
         *(
             [SignatureCount(s, count, class_of(s, judged, whole, is_compiler_unknown=unknown)) for s, count in side]
@@ -290,7 +293,7 @@ def _change_of(prepared: _Prepared, reported: Reported, *, is_pruned: bool) -> P
         status=Status.ADDED if is_added else Status.REMOVED if is_removed else Status.CHANGED,
         facts=_known(deltas, prepared.sides) if unknown else deltas,
         stack_versions=tuple(judge_versions({place.stack for place in touched}, before, after)),
-        places=place_changes(judged, losses),
+        places=places,
         machines_lost=machines_lost,
         counts=count_specs(
             matches,
@@ -350,7 +353,8 @@ def part_of(change: PackageChange, selection: Selection) -> PackageChange | None
     builds is lost, whatever else it has.
     """
     chooses, sees_stack = selection.chooses, selection.stacks
-    matches = tuple(_chosen_sides(change.matches, chooses))
+    seen = [one for one in change.places if sees_stack(one.stack)]
+    matches = tuple(judged_by_places(_chosen_sides(change.matches, chooses), seen))
     gone, new = (tuple(alike for alike in side if chooses(alike.signature)) for side in (change.gone, change.new))
     moved = tuple(_chosen_sides(change.restacked, chooses))
     restacked = tuple(kept for kept in moved if any(map(sees_stack, kept.gained + kept.lost)))

@@ -136,7 +136,9 @@ class _ItemsReader:
             total.stacks.update(filter(self._sees, after.stacks))
             return
         kinds = {Kind.COMPILER if match.kind is MatchKind.RECOMPILED else Kind(kind)}
-        if kind is StatementKind.RECONFIGURED:
+        if match.kind is MatchKind.RECONFIGURED and before.versions != after.versions:
+            story = Story(kind=kind, before=before.versions, after=after.versions, remaining=before.versions)
+        elif kind is StatementKind.RECONFIGURED:
             old = _unlike(before, after)
             has = self._others(before.target, before.stacks, before.versions, is_before=True)
             stays = tuple(value for value in old if value in has["variants"] or value in has["compilers"])
