@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import date, timedelta
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 
 from msgspec.structs import replace
@@ -51,10 +51,16 @@ _SAMPLES = 3  # documents of a stack that tell whether a revision had the stack
 def packages_of(repository: Repository, revision: Revision, tag: str) -> Mapping[str, str]:
     """Return the tree id of each package of a tag in a revision; empty if this clone lacks the revision."""
     try:
-        tree = tags_of(repository, revision).ids.get(tag)
-        return folders(repository, tree).ids if tree else {}
+        return trees_of_packages(repository, revision, tag)
     except SourceError:
         return {}
+
+
+@lru_cache(maxsize=256)  # two revisions of more than a hundred tags: every subscription asks for the same
+def trees_of_packages(repository: Repository, revision: Revision, tag: str) -> Mapping[str, str]:
+    """Return the tree id of each package of a tag in a revision; raise SourceError if this clone lacks the revision."""
+    tree = tags_of(repository, revision).ids.get(tag)
+    return folders(repository, tree).ids if tree else {}
 
 
 class Steps:
@@ -64,7 +70,6 @@ class Steps:
         """Store the arguments; nothing is read yet."""
         self._repository = repository
         self._ends = before, after
-        self._packages: dict[tuple[str, str], Mapping[str, str]] = {}
 
     @cached_property
     def chain(self) -> Sequence[Revision]:
@@ -72,10 +77,8 @@ class Steps:
         return chain_between(self._repository, *self._ends)
 
     def packages(self, revision: Revision, tag: str) -> Mapping[str, str]:
-        """Return the tree id of each package of a tag in a revision; results are cached."""
-        if (revision.commit, tag) not in self._packages:
-            self._packages[revision.commit, tag] = packages_of(self._repository, revision, tag)
-        return self._packages[revision.commit, tag]
+        """Return the tree id of each package of a tag in a revision."""
+        return packages_of(self._repository, revision, tag)
 
     def last_with(self, has: Callable[[Revision], bool]) -> tuple[Revision, Revision]:
         """Return the last revision for which `has` is true, and the one after it; both ends if there is none."""
