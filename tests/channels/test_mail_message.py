@@ -2,14 +2,12 @@
 
 import hmac
 import html
-from email.message import EmailMessage
 from typing import Any
 
 import pytest
 from outgoing import HEADERS, email_config, part, read, rendered
 
 from cachewatch.channels import open_channel
-from cachewatch.channels.mail import INTERNET
 from cachewatch.config.channels import MailConfig
 from cachewatch.config.value_types_and_secrets import Secret
 from cachewatch.report.digest_and_message_values import Attachment, Message, RenderedDigest
@@ -141,24 +139,6 @@ def test_bytes_are_the_same_every_time() -> None:
     assert str(first.message_id).endswith("@hpc.example.org>")
     assert str(read(second.payload)["To"]) == "lee@example.org"
     assert channel.build_messages(rendered(text="shorter"))[0].message_id != first.message_id
-
-
-def test_only_the_headers_name_the_recipient() -> None:
-    """What is behind them is stored once for all recipients, unless each has a link of their own."""
-    one = rendered(to=("kim@example.org", "lee@example.org"), html="<p>2 removed</p>")
-    first, second = open_channel(email_config(25)).build_messages(one)
-    assert first.payload.partition(b"\r\n\r\n")[2] == second.payload.partition(b"\r\n\r\n")[2]
-    assert raw_headers(first.payload) != raw_headers(second.payload)
-
-
-@pytest.mark.parametrize("value", ["news\r\nBcc: all@example.org", "news\n Bcc: all@example.org", "a\u2028b", "a\0b"])
-def test_a_header_is_one_line_of_text(value: str) -> None:
-    """Whatever gets as far as here, no header begins another one."""
-    message = EmailMessage(policy=INTERNET)
-    with pytest.raises(ValueError, match="X-Cachewatch-Tag: a header is one line of text"):
-        message["X-Cachewatch-Tag"] = value
-    message["X-Cachewatch-Packages"] = 3
-    assert message.as_bytes() == b"X-Cachewatch-Packages: 3\r\n\r\n"
 
 
 def test_who_is_named_twice_gets_one_mail() -> None:

@@ -107,16 +107,6 @@ def test_one_refused_recipient_stops_no_other(refusal: str) -> None:
     assert server.sessions == 1
 
 
-@pytest.mark.parametrize("command", ["MAIL", "RCPT"])
-def test_a_connection_lost_before_the_message(command: str) -> None:
-    """Nothing was sent."""
-    with post(replies={command: [DROP]}) as server:
-        answer = answer_of(server.port)
-
-    assert (answer.outcome, answer.may_have_arrived) == (DeliveryOutcome.DEFERRED, False)
-    assert server.received == []
-
-
 @pytest.mark.slow
 def test_a_connection_lost_within_the_message() -> None:
     """The final dot never went out, so nothing can have arrived."""

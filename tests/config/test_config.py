@@ -256,6 +256,7 @@ WRONG = {
     "quiet: [{from: 2026-12-24}]": "quiet[1]: needs `days:`, or `from:` and `to:`",
     "quiet: [{from: 2026-12-24, to: 2026-12-23}]": "ends before it begins",
     "quiet: [{from: Christmas, to: Easter}]": "quiet[1].to: 'Easter' is not a date",
+    "monitor: {ping_url_env: A, ping_url_file: b}": "set only one: one of ping_url, ping_url_file, ping_url_env",
     "monitor: {listen: 80}": "monitor.listen: '80' is not an address to listen on",
     "a: [*-rocm]": "cachewatch.yaml:1: is not YAML: found undefined alias; text that begins with * needs quotes",
     "a: &b [*b]": "cachewatch.yaml:1: a[1]: contains itself; text that begins with * needs quotes",
@@ -430,20 +431,6 @@ def test_secret_files(mistakes: Read, tmp_path: Path, monkeypatch: pytest.Monkey
     assert hook.url.reveal() == "https://h/x"
 
 
-def test_without_secrets(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever may read the file may ask what it means; the secrets need not be there."""
-    for name in ("token", "url"):
-        (full.parent / name).unlink()
-    full.write_text(FULL.replace("TEST_SMTP_PASSWORD", "TEST_NEVER_SET"))
-    with pytest.raises(ConfigError, match="3 mistakes"):
-        read_config(full)
-    config = read_config(full, with_secrets=False)
-
-    assert isinstance(config.channels["chat"], WebhookConfig)
-    assert config.channels["chat"].url.reveal() == ""
-    assert config.sources["mine"].credentials == {"token_file": str(full.parent / "token")}
-
-
 def test_plain_passwords_stay_at_home(mistakes: Read, tmp_path: Path) -> None:
     """A password goes over a network only with TLS; to this machine it may go without."""
     (tmp_path / "password").write_text("geheim")
@@ -535,28 +522,6 @@ def test_keys_that_no_file_can_have(mistakes: Read) -> None:
         assert "sources.public" in mistakes(MINIMAL.replace("{git: ", f'{{"{name}": x, git: '))
     assert "channels.archive.lasting: there is no such key" in mistakes(
         MINIMAL.replace("{type: ", "{lasting: 1d, type: ")
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("timezone:", "timezone: holds nothing; give it one value, or remove the line"),
-        ("templates_dir:", "templates_dir: holds nothing; give it one value"),
-        ("templates_dir: {a: b}", "templates_dir: holds a section; give it one value"),
-        ("monitor: {listen: }", "monitor.listen: holds nothing; give it one value"),
-        ("monitor: none", "monitor: holds text; it takes keys and values"),
-        ("operators:", "operators: holds nothing; it takes keys and values"),
-        ("channels: {b: {type: [a]}}", "channels.b.type: holds a list; give it one value"),
-        ("quiet: [sat-sun]", "quiet[1]: holds text; it takes keys and values"),
-        ("monitor: {ping_url_env: [A, B]}", "monitor.ping_url_env: holds a list; give it one value"),
-        ("monitor: {ping_url_env: A, ping_url_file: b}", "set only one: one of ping_url, ping_url_file, ping_url_env"),
-    ],
-)
-def test_values_of_another_form(mistakes: Read, text: str, said: str) -> None:
-    """A key that may be left out may still not be empty."""
-    assert said in mistakes(
-        f"{MINIMAL}{text}\n".replace("channels:\n  archive", "x-channels:\n  archive", text.count("channels"))
     )
 
 

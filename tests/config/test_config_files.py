@@ -54,14 +54,6 @@ def complete(tmp_path: Path) -> Path:
     return tmp_path / "cachewatch.yaml"
 
 
-def test_the_sample_is_valid() -> None:
-    """As it is, without any other file."""
-    config = read_config(SAMPLE)
-
-    assert set(config.channels) == {"mail", "local", "box", "archive", "feed"}
-    jsonschema.validate(yaml.load(SAMPLE.read_text(), Loader), json.loads(json_schema()))
-
-
 def test_the_sample_is_complete(complete: Path) -> None:
     """Every key and every type of channel stands in it, and what is commented out is right too."""
     config = read_config(complete)

@@ -315,24 +315,6 @@ def test_a_ping_says_what_readyz_says(site: Site) -> None:
         assert server.paths == [f"{check}/fail", check, "/other"]
 
 
-def test_what_ends_a_thread_ends_no_scheduler() -> None:
-    """Even what is no Exception is an answer like any other."""
-    ended: list[tuple[str, str]] = []
-    runs = threading.Event()
-
-    def leave() -> None:
-        raise SystemExit(3)
-
-    scheduler = Scheduler({"default": 2}, lambda job, error: ended.append((job, repr(error))))
-    scheduler.add("leave", "default", leave, every=daemon_module._TICK, first=utc_now())
-    scheduler.start()
-    wait_for(lambda: ended)
-    scheduler.add("go on", "default", runs.set, every=daemon_module._TICK, first=utc_now())
-    assert runs.wait(120)
-    scheduler.stop()
-    assert ended[0] == ("leave", "SystemExit(3)")
-
-
 def test_a_daemon_whose_digests_hang_says_so_and_feeds_no_watchdog(
     site: Site, systemd: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

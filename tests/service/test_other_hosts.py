@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from helpers import catalogue, records
 from mailservers import free_port, post
-from station import Site, begun
+from station import Site
 
 from cachewatch.config.value_types_and_secrets import PostgresAddress
 from cachewatch.errors import CachewatchError, DamagedRow, StateError
@@ -86,19 +86,6 @@ def test_what_upstream_forgot_is_said_once(site: Site) -> None:
     count = len(site.told())
     run(site, "two")
     assert len(site.told()) == count
-
-
-@pytest.mark.only_sqlite
-def test_one_host_alone_waits_for_nobody(tmp_path: Path) -> None:
-    """A clone that is gone is a failure, which operators hear of."""
-    site = begun(tmp_path, STATES, CONFIG.replace("HOST", "state"))
-    site.publish(1)
-    context = site.open()
-    with closing(context.database):
-        poll(context, context.config.sources["public"])
-        (tmp_path / "state" / "sources" / "public.git").rename(tmp_path / "gone")
-        create_digests(context)
-        assert opened(context)
 
 
 def test_a_database_that_goes_away_is_no_fault_of_the_digest(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,17 +96,6 @@ def test_what_was_sent_is_not_sent_again_to_who_was_taken_out(site: Site) -> Non
     assert len(server.received) == 2
 
 
-@pytest.mark.only_sqlite
-def test_a_removed_subscription_is_told_to_nobody_who_is_gone_with_it(site: Site) -> None:
-    with post() as server:
-        configure(
-            site, ("  ml:", "  other:"), ("kim@example.org, Lee@example.org", "ann@example.org"), port=server.port
-        )
-        site.run(later=HOUR)
-    assert server.received == []
-    assert states(site) == {"kim": DeliveryState.DROPPED, "Lee": DeliveryState.DROPPED}
-
-
 def test_what_waits_for_a_channel_that_is_gone_is_shown_with_advice(site: Site, run: Run) -> None:
     """Operators are notified once; it goes out when the channel is back, and the alert is resolved."""
     path = site.folder / "cachewatch.yaml"

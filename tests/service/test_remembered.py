@@ -517,27 +517,6 @@ def test_the_second_revision_of_a_day_is_named_with_its_time(made: Made, monkeyp
     assert "re-concretize lock files made against develop before 1 June, 06:00 UTC" in body(readers.site.told()[-1])
 
 
-def test_what_was_asked_before_a_wait_is_due_again_after_it(made: Made) -> None:
-    """Nobody sees whether readers re-concretized their lock files, so they are asked again, with the day; not for ever."""
-    again = many(20, salt=1)
-    states = [many(20), again, many(6, first=14, salt=1), again]
-    config = CONFIG.replace("changes: [all]", "changes: [all], limit: {hold_for: 1h}")
-    readers = made(*map(catalogue, states), config=config)
-    readers.go_on()
-    assert "Re-concretize lock files made against develop before 2 June" in body(readers.site.told()[-1])
-    readers.go_on()
-    for _ in range(4):
-        readers.site.run(later=HOUR)
-    assert "Do not do now what earlier mails asked for in develop; a mail will say when." in body(
-        readers.site.told()[-1]
-    )
-    readers.go_on()
-    text = body(readers.site.told()[-1])
-    assert text.startswith("To do The wait is over: do now what is still open below.")
-    assert "Still open since 2 June: re-concretize lock files made against develop before then." in text
-    assert "spack -e . concretize --force" in text
-
-
 def test_a_wait_is_over_when_what_is_missing_is_a_loss(made: Made) -> None:
     """After two weeks nobody waits for it any longer."""
     rest = many(6, first=14)

@@ -1,6 +1,5 @@
 """How long the state keeps what is done: bytes for a month, what became of them for a year, what waits for good."""
 
-import re
 from datetime import timedelta
 from pathlib import Path
 
@@ -90,18 +89,6 @@ def test_bytes_go_after_a_month_and_the_rest_later(tmp_path: Path, run: Run) -> 
         alerts_summary_actions.resend(site.open(), first.id)
     wait(site, 60)
     assert [each.channel for each in site.deliveries() if each.channel != "desk"] == []
-
-
-@pytest.mark.slow
-def test_a_feed_keeps_all_of_its_entries_the_newest_first(tmp_path: Path) -> None:
-    site = Site(tmp_path, STATES)
-    play(site)
-    wait(site, 40)
-    site.run(3, later=DAY)
-    feed = (tmp_path / "out" / "ml.atom").read_text()
-    published = re.findall("<published>(.*)</published>", feed)
-    assert len(published) == 3
-    assert published == sorted(published, reverse=True)
 
 
 @pytest.mark.slow

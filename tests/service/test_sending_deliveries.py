@@ -68,15 +68,6 @@ def span(site: Site, before: int, after: int) -> str:
     return f"{site.commits[before]}..{site.commits[after]}"
 
 
-def test_everybody_gets_a_message_of_their_own(site: Site) -> None:
-    with post() as server:
-        configure(site, server.port)
-        assert site.run(1).dead == 0
-    assert [received.recipient for received in server.received] == ["kim@example.org", "lee@example.org"]
-    assert server.sessions == 1
-    assert len({header(received.content, "Message-ID") for received in server.received}) == 2
-
-
 @pytest.mark.slow
 def test_a_deferred_delivery_waits_longer_each_time(site: Site) -> None:
     with post(by_recipient={"kim@example.org": "451 4.3.0 try later"}) as server:

@@ -57,20 +57,6 @@ def test_digests_are_the_same_wherever_documents_are(tmp_path: Path) -> None:
     assert _told(tmp_path / "d", "x/{tag}/{package}.rst", "x/{tag}/{package}.rst", named) == usual
 
 
-def test_a_document_that_becomes_unreadable_is_compared_later(tmp_path: Path) -> None:
-    """It keeps its package while it is damaged, and what changed meanwhile is told when it is back."""
-    layout = LAYOUTS[1]
-    damaged = _state(layout, TWO)
-    damaged["docs/develop/zlib.txt"] = damaged["docs/develop/zlib.txt"][:-40]
-    site = Site(tmp_path, [_state(layout, ONE), damaged, _state(layout, TWO)], CONFIG)
-    for number in range(3):
-        site.run(number, later=HOUR)
-    first, second = site.told("all")
-    assert "zlib" in first
-    assert "1.1" not in first
-    assert "1.1" in second
-
-
 @pytest.mark.slow_cases
 @pytest.mark.parametrize(("first", "others"), [(0, []), (0, ["hdf5.md"]), (0, ["v1/gmp.md"]), (1, ["hdf5.md"])])
 def test_what_was_overwritten_cannot_be_read(tmp_path: Path, first: int, others: list[str]) -> None:

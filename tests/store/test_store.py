@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from stored import NOW, OTHER, OWNER, message, next_form, queue
+from stored import NOW, OTHER, OWNER, next_form, queue
 
 from cachewatch.config.value_types_and_secrets import StatePlace
 from cachewatch.errors import StateError
@@ -97,21 +97,6 @@ def test_the_same_digest_is_stored_once(database: Database) -> None:
 def advance(revision: str, *unread: Unread, **tags: str | None) -> Advance:
     updates = tuple(CursorUpdate(tag=tag, revision=place, unread=unread) for tag, place in tags.items())
     return Advance(subscription="ml", stream="regular", source="public", revision=revision, tags=updates)
-
-
-def test_what_was_interrupted_is_sent_again_with_the_same_bytes(database: Database) -> None:
-    with database.write() as connection:
-        queue(connection, "one", "a@example.org")
-        assert deliveries.claim(connection, "mail", NOW, OWNER) is not None
-    with database.write() as connection:
-        (lost,) = deliveries.find(connection, states=(DeliveryState.SENDING,))
-        assert (lost.claimed_by, lost.due) == (OWNER, NOW)
-        deliveries.requeue(connection, lost.id, NOW, NOW)
-        again = deliveries.claim(connection, "mail", NOW, OWNER)
-        assert again is not None
-        assert again.may_have_arrived
-        assert deliveries.message(connection, again.id) == message("one")
-        assert [event for _, event, _ in deliveries.history(connection, again.id)] == ["interrupted"]
 
 
 def test_an_answer_is_written_by_who_claimed_the_delivery_alone(database: Database) -> None:
