@@ -8,11 +8,6 @@ from pathlib import Path
 import pytest
 from conftest import Run
 
-from cachewatch.cli.terminal import ProgressLine
-from cachewatch.core.model import Kind
-from cachewatch.extensions.buildcaches.published_tags import Cache
-from cachewatch.extensions.buildcaches.recorder import record
-
 CONFIG = "version: 1\nstate: {folder}/state\nsources: {{public: {{git: {repository}}}}}\n"
 
 
@@ -51,24 +46,6 @@ def test_a_quiet_diff_prints_no_report(run: Run, demo_repository: Path) -> None:
     )
 
 
-def test_kinds(run: Run) -> None:
-    """Every kind with its meaning, and the groups."""
-    found = json.loads(run("help", "kinds", "--format", "json").output)
-
-    assert [each["kind"] for each in found["kinds"]] == [kind.value for kind in Kind]
-    assert found["groups"]["lost"] == ["gone", "going", "other"]
-
-
-def test_templates(run: Run, tmp_path: Path) -> None:
-    """One's own are marked."""
-    (tmp_path / "mine.html.j2").write_text("x")
-    found = json.loads(run("config", "template", "list", "--templates-dir", tmp_path, "--format", "json").output)[
-        "templates"
-    ]
-
-    assert {"name": "mine.html.j2", "purpose": "your own", "own": True} in found
-
-
 def test_recordings(run: Run, buildcaches: Path, tmp_path: Path) -> None:
     """The revision and its counts."""
     source = buildcaches / "v2" / "1-initial"
@@ -84,30 +61,6 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     screen.isatty = lambda: True  # type: ignore[method-assign]
     monkeypatch.setattr(sys, "stderr", screen)
     return screen
-
-
-def test_pieces_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nobody knows how many there are, the number that are done is shown."""
-    terminal = on_terminal(monkeypatch)
-    line = ProgressLine("writing pages")
-    line.count(20)
-    line.count(1_000)
-    line.show("reading \x1b[31mx")
-    line.close()
-
-    drawn = ("writing pages: 20", "writing pages: 1,020", "reading \\x1b[31mx", "")
-    assert terminal.getvalue() == "".join(f"\r\x1b[K{text}" for text in drawn)
-
-
-def test_recording_tells_what_it_does(buildcaches: Path, tmp_path: Path) -> None:
-    """From reading to writing."""
-    told: list[str] = []
-    cache = Cache(address=str(buildcaches / "v2" / "1-initial"))
-    record(cache, tmp_path / "catalogue.git", tell=told.append)
-
-    assert told[0] == f"reading the index of {cache.address}"
-    assert told[1] == "comparing develop with what was recorded"
-    assert told[-1] == f"writing the revision of {tmp_path / 'catalogue.git'}"
 
 
 def test_the_site_counts_its_pages(

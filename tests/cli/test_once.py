@@ -324,21 +324,6 @@ def test_a_first_report_needs_two_revisions(run: Run, tmp_path: Path) -> None:
     assert "stream.silent" not in run("once").error
 
 
-@pytest.mark.usefixtures("configured")
-def test_a_preview_of_a_subscription_that_is_new(run: Run) -> None:
-    """It begins where its source does, as in the next pass."""
-    configure("HEAD~1")
-    run("once")
-    with Path("cachewatch.yaml").open("a") as file:
-        file.write("  late: {channels: [files], when: each revision}\n")
-
-    shown = run("preview", "late")
-    assert shown.error == ""
-    run("once")
-    (text,) = sent("late")
-    assert without_minutes(shown.output) == without_minutes(text)
-
-
 def publish(site: Path, *states: Mapping[str, bytes]) -> None:
     """Let upstream have these revisions, and a new history if need be."""
     shutil.rmtree(site / "upstream.git")

@@ -11,10 +11,9 @@ from conftest import Run
 from helpers import document, history, record, records, spec_hash
 from upstream import git
 
-from cachewatch.core.names_and_layouts import Layout
 from cachewatch.git import layouts, trees
-from cachewatch.git.layouts import catalogue_of, memory_of
-from cachewatch.git.local_repository import ObjectPipe, Repository
+from cachewatch.git.layouts import memory_of
+from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import resolve
 
 # How documents may lie: what becomes of the tag and package of each.
@@ -64,19 +63,6 @@ def test_documents_are_compared_wherever_they_are(run: Run, tmp_path: Path, layo
         run("tags", "--repo", here, "--format", "json").output
         == run("tags", "--repo", usual, "--format", "json").output
     )
-
-
-def test_a_newcomer_diffs_the_repository_that_they_stand_in(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`cachewatch diff` alone finds the last two revisions that changed documents."""
-    states = [_state("{package}.md", state) for state in TWO_STATES]
-    states.append(states[1] | {"README.md": b"another"})
-    monkeypatch.chdir(history(tmp_path / "r.git", *states))
-    result = run("diff")
-
-    assert result.exit_code == 0, result.error
-    assert [line.split()[0] for line in result.output.splitlines() if line.startswith("  ")][:2] == ["hdf5", "py-a"]
 
 
 def test_tags_are_the_categories_of_documents(run: Run, tmp_path: Path) -> None:
@@ -141,18 +127,6 @@ def test_a_pattern_names_documents_that_are_not_known_otherwise(run: Run, tmp_pa
     assert run("tags", "--repo", repository, "--format", "names").output == "develop\n"
 
 
-def test_a_pattern_of_folders_is_read_as_the_usual_layout_is(run: Run, tmp_path: Path) -> None:
-    """Where only the name of `_cache` differs, trees are compared as they are: no content is looked at to find them."""
-    layout = "catalogue/{tag}/{package}/specs.md"
-    repository = history(tmp_path / "r.git", *(_state(layout, state) for state in TWO_STATES))
-    with closing(Repository(repository, Layout.parse(layout))) as opened:
-        commit = resolve(opened, "HEAD").commit
-        stored = opened.objects().get(f"{commit}:catalogue")
-        assert stored is not None
-        assert catalogue_of(opened, commit) == stored.id
-    assert run("diff", "--repo", repository, "--documents", layout).exit_code == 0
-
-
 def test_two_files_that_are_one_document_are_both_named(run: Run, tmp_path: Path) -> None:
     """Neither is taken, the rest is compared, and the exit code says that something is missing."""
     before, after = (_state("{package}.md", state) for state in TWO_STATES)
@@ -168,15 +142,6 @@ def test_two_files_that_are_one_document_are_both_named(run: Run, tmp_path: Path
         assert (listed.exit_code, bool(listed.output)) == (4, True)
         assert "old/zlib.txt and zlib.md are documents of the same package and tag" in listed.error
         assert "AFTER" not in listed.error
-
-
-def test_packages_are_counted_that_could_be_compared(run: Run, tmp_path: Path) -> None:
-    """Those of which two files are the document are no less and no more than one of them."""
-    state = _state("{package}.md", TWO_STATES[0])
-    repository = history(tmp_path / "r.git", state, state | {"old/zlib.txt": state["zlib.md"]})
-    output = run("diff", "--repo", repository).output
-
-    assert "No differences in 2 packages, as far as documents could be compared.\n" in output
 
 
 @pytest.mark.parametrize("layout", LAYOUTS[:2])
@@ -321,17 +286,6 @@ def test_a_repository_without_documents_says_so(run: Run, tmp_path: Path) -> Non
         assert "found README.md and 1 more" in error, command
 
 
-def test_trees_that_were_dropped_are_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
-    """Memory for them is bounded, and the answers are the same."""
-    states = [_state("{package}.md", {f"p{n}": records([n + shift]) for n in range(3)}) for shift in range(6)]
-    repository = history(tmp_path / "r.git", *states)
-    expected = run("diff", "HEAD~5", "HEAD", "--repo", repository).output
-    memory_of.cache_clear()
-    monkeypatch.setattr(layouts, "_MOST_KEPT", 0)
-
-    assert run("diff", "HEAD~5", "HEAD", "--repo", repository).output == expected
-
-
 def test_too_many_files_are_not_looked_at(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says what to do, and a pattern needs only its own folder to be small."""
     monkeypatch.setattr(trees, "MAX_ENTRIES", 5)
@@ -341,22 +295,6 @@ def test_too_many_files_are_not_looked_at(run: Run, tmp_path: Path, monkeypatch:
     assert "has more than 5 files" in error
     assert "--documents" in error
     assert run("packages", "--repo", repository, "--documents", "docs/{package}.md").exit_code == 0
-
-
-def test_documents_without_a_graph_have_none(run: Run, tmp_path: Path) -> None:
-    """`why` does not say that there is no such package."""
-    repository = history(tmp_path / "r.git", *(_state("{package}.md", state) for state in TWO_STATES))
-    for spec in ("zlib", "gmp@1.0"):
-        assert "has no dependency graph" in run("why", spec, "--repo", repository).error_of(2), spec
-
-
-def test_an_edit_of_documents_that_cannot_be_told_apart_is_named(run: Run, tmp_path: Path) -> None:
-    """Nobody knows which of them counts, so it is not said that nothing differs."""
-    before, after = (_state("{package}.md", state) for state in TWO_STATES)
-    one, other = before | {"old/zlib.txt": before["zlib.md"]}, before | {"old/zlib.txt": after["zlib.md"]}
-    repository = history(tmp_path / "r.git", one, other)
-    error = run("diff", "--repo", repository).error_of(4)
-    assert "old/zlib.txt and zlib.md are documents of the same package and tag" in error
 
 
 def test_documents_that_cannot_be_told_apart_are_named_in_revisions_without_changes(run: Run, tmp_path: Path) -> None:
@@ -374,16 +312,6 @@ def test_documents_that_cannot_be_told_apart_are_named_in_revisions_without_chan
         assert result.error.count("are documents of the same package and tag") == 2
         for count in (2, 0):
             assert f"No differences in {count} packages, as far as documents could be compared." in result.output
-
-
-def test_a_warning_names_the_side_that_cannot_be_read(run: Run, tmp_path: Path) -> None:
-    """Of two tags of a revision, either may have the document that is empty."""
-    state = _state("_cache/{tag}/{package}/specs.md", TWO_STATES[0])
-    (tag,) = {path.split("/")[1] for path in state if path.endswith("/specs.md")}
-    other = {path.replace(f"/{tag}/", "/other/"): b"" if "zlib" in path else content for path, content in state.items()}
-    repository = history(tmp_path / "r.git", state | other)
-    for sides in ((f"HEAD:{tag}", "HEAD:other"), ("HEAD:other", f"HEAD:{tag}")):
-        assert "_cache/other/zlib/specs.md: unreadable: is empty" in run("diff", *sides, "--repo", repository).error
 
 
 @pytest.mark.parametrize("layout", ["_cache/{tag}/{package}/specs.md", "cat/{tag}/{package}/specs.md"])
@@ -464,20 +392,3 @@ def test_an_index_of_a_repository_without_documents_says_so(run: Run, tmp_path: 
 
     assert result.exit_code == 0
     assert "'HEAD' has no documents: looked for _cache/<tag>/<package>/specs.md, or *.md" in result.error
-
-
-def test_thousands_of_files_that_are_none(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are answered in one go: no content is read twice, and of each only what a document begins with."""
-    begun = b"---\ntitle: x\n---\n" + b"x" * 100
-    files = {f"d{n % 200}/f{n}.md": begun + b"%d" % (n % 2000) for n in range(10_000)}
-    repository = history(tmp_path / "r.git", files)
-    asked: list[str] = []
-    read = ObjectPipe.beginnings
-
-    def counted(self: ObjectPipe, ids: Any, *, most: int) -> Any:
-        asked.extend(ids)
-        return read(self, ids, most=most)
-
-    monkeypatch.setattr(ObjectPipe, "beginnings", counted)
-    assert "found d0/f0.md and 9,999 more, which are not" in run("packages", "--repo", repository).error_of(2)
-    assert len(asked) == 2000

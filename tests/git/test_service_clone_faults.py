@@ -136,18 +136,6 @@ def test_a_connection_that_stalls(upstream: Upstream, folder: Path, url: str, fa
 
 
 @pytest.mark.slow
-def test_a_first_clone_that_stalls(folder: Path, url: str, faults: Faults) -> None:
-    """It may take hours, but not while nothing arrives."""
-    faults.stall = True
-    begin = time.monotonic()
-    with pytest.raises(SourceError, match="no answer within 2 s") as caught:
-        ServiceClone(folder, url, timeout=2).update()
-    assert caught.value.is_transient
-    assert time.monotonic() - begin < 100
-    assert not processes(str(folder))
-
-
-@pytest.mark.slow
 def test_the_time_of_a_poll_is_for_all_that_it_asks(upstream: Upstream, folder: Path, url: str, faults: Faults) -> None:
     """Not for each question anew: three of them, of which each alone has time enough."""
     clone = ServiceClone(folder, url, timeout=120)

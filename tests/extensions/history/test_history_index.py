@@ -39,18 +39,6 @@ def _said(site: Site, event: str) -> list[dict[str, object]]:
 
 
 @pytest.mark.slow
-def test_each_poll_is_followed_by_the_index(site: Site) -> None:
-    site.run()
-    assert dump(_index(site))["progress"] == [(0,)]
-    for number in (1, 3):
-        site.run(number, later=DAY)
-        assert dump(_index(site))["progress"] == [(number,)]
-    site.run(later=DAY)
-    assert [line["revisions"] for line in _said(site, "history.indexed")] == [1, 1, 2]
-    assert len(site.told()) == 2
-
-
-@pytest.mark.slow
 def test_a_damaged_index_keeps_no_digest_back_and_is_built_again(site: Site) -> None:
     site.run()
     whole = _index(site).read_bytes()
