@@ -10,6 +10,7 @@ package name has). Which targets are compatible is known from archspec, as in Sp
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
 
@@ -120,7 +121,7 @@ def parse_ranges(text: str) -> tuple[VersionRange, ...]:
     return tuple(_parse_range(part, text) for part in text.removeprefix("@").split(","))
 
 
-class Patterns:
+class Patterns(ABC):
     """Patterns of which one must match a name. One that begins with ! excludes, and takes precedence; none match all."""
 
     def __init__(self, patterns: Iterable[str] = ()) -> None:
@@ -129,8 +130,9 @@ class Patterns:
         self._included = self._tests(tuple(p for p in self.patterns if not p.startswith("!")))
         self._excluded = self._tests(tuple(p[1:] for p in self.patterns if p.startswith("!")))
 
+    @abstractmethod
     def _tests(self, patterns: tuple[str, ...]) -> Sequence[Callable[[str], object]]:
-        raise NotImplementedError
+        """Return a test for each pattern, which takes a name."""
 
     def __reduce__(self) -> tuple[type["Patterns"], tuple[tuple[str, ...]]]:
         """Pickle only the patterns, which are compiled again."""

@@ -207,18 +207,7 @@ def package_page(
     lost = (
         sorted(lost_by(history).items(), key=lambda item: (-item[1], item[0])) if history and history.is_there else []
     )
-    changes = [step for step in reversed(steps) if not step.is_baseline]
-    runs: list[list[PackageStep]] = []
-    for is_noise, some in groupby(changes, lambda s: s.counts.keys() == {"rebuilt"} and not (s.added or s.removed)):
-        group = list(some)
-        runs += [group] if is_noise else [[step] for step in group]  # mere rebuilds are shown as one
-    arrivals = sorted(stays, key=lambda stay: stay.stack)
-    arrivals.sort(key=lambda stay: (stay.first, version_key(stay.version)), reverse=True)
-    tags = []
-    for name, found in in_tags.items():
-        versions, more = newest_versions(found.versions, 4)
-        versions += f" and {more} more" if more else ""
-        tags.append({"name": Link(shown(name), _UP + page("tag", name)), "specs": found.specs, "versions": versions})
+    runs = _runs([step for step in steps if not step.is_baseline])
     is_pruned = tag_names.is_mutable(tag)
     # The axis ends with the last change of this package, so that only a change makes another page.
     changed = [step.revision for step in steps]
@@ -250,43 +239,69 @@ def package_page(
         "builds": builds_of(present),
         "lanes": list(_lanes(stays, places, revisions)) if places else [],
         "ticks": where.ticks,
-        "stays": [
-            {
-                "stack": stack_link(stay.stack, _UP),
-                "version": shown(stay.version, 40),
-                "since": stay.since,
-                "is_dated": stay.is_dated,
-                "went": None if stay.last is None else revisions[stay.last],
-                "lag": "" if stay.lag is None else "first" if stay.is_first else f"{days(stay.lag)} later",
-            }
-            for stay in arrivals[:_MOST_STAYS]
-        ],
+        "stays": _stay_rows(stays, revisions),
         "more_stays": max(0, len(stays) - _MOST_STAYS),
         "specs": specs_plot([step.specs for step in steps], changed, revisions),
         "reasons": reasons_of(causes, revisions, has_page) if causes else None,
-        "happenings": [
-            happening(
-                revisions[run[0].revision],
-                run[0].specs,
-                _versions(run[0].added),
-                _versions(run[0].removed),
-                counts=[
-                    {"number": f"{count:,}", "label": kind}
-                    for kind in KINDS
-                    if (count := sum(step.counts.get(kind, 0) for step in run))
-                ],
-                note=f"in {len(run)} revisions from {revisions[run[-1].revision].day} on" if len(run) > 1 else "",
-            )
-            for run in runs[:_MOST_HAPPENINGS]
-        ],
+        "happenings": [_happening_of(run, revisions) for run in runs[:_MOST_HAPPENINGS]],
         "more_happenings": sum(len(run) for run in runs[_MOST_HAPPENINGS:]),
         "baseline": revisions[steps[0].revision] if steps and steps[0].is_baseline else None,
-        "tags": tags,
+        "tags": [_tag_row(name, found) for name, found in in_tags.items()],
         "feed": f"{file_name(package)}.atom" if history else "",
         "stack_feeds": [
             Link(shown(stack, 40), f"{_UP}stack/{file_name(stack)}.atom") for stack in sorted(present.stacks)
         ],
     }
+
+
+def _runs(steps: Sequence[PackageStep]) -> list[list[PackageStep]]:
+    """Return the steps, newest first; successive ones that only rebuilt specs are one run, others one each."""
+    runs: list[list[PackageStep]] = []
+    for is_noise, some in groupby(
+        reversed(steps), lambda step: step.counts.keys() == {"rebuilt"} and not (step.added or step.removed)
+    ):
+        group = list(some)
+        runs += [group] if is_noise else [[step] for step in group]
+    return runs
+
+
+def _happening_of(run: Sequence[PackageStep], revisions: Revisions) -> View:
+    step = run[0]
+    return happening(
+        revisions[step.revision],
+        step.specs,
+        _versions(step.added),
+        _versions(step.removed),
+        counts=[
+            {"number": f"{count:,}", "label": kind}
+            for kind in KINDS
+            if (count := sum(other.counts.get(kind, 0) for other in run))
+        ],
+        note=f"in {len(run)} revisions from {revisions[run[-1].revision].day} on" if len(run) > 1 else "",
+    )
+
+
+def _stay_rows(stays: Sequence[StackStay], revisions: Revisions) -> list[View]:
+    """Return the newest stays of versions in stacks, as rows of a table."""
+    arrivals = sorted(stays, key=lambda stay: stay.stack)
+    arrivals.sort(key=lambda stay: (stay.first, version_key(stay.version)), reverse=True)
+    return [
+        {
+            "stack": stack_link(stay.stack, _UP),
+            "version": shown(stay.version, 40),
+            "since": stay.since,
+            "is_dated": stay.is_dated,
+            "went": None if stay.last is None else revisions[stay.last],
+            "lag": "" if stay.lag is None else "first" if stay.is_first else f"{days(stay.lag)} later",
+        }
+        for stay in arrivals[:_MOST_STAYS]
+    ]
+
+
+def _tag_row(tag: str, present: Present) -> View:
+    versions, more = newest_versions(present.versions, 4)
+    name = Link(shown(tag), _UP + page("tag", tag))
+    return {"name": name, "specs": present.specs, "versions": versions + (f" and {more} more" if more else "")}
 
 
 def _lead(present: Present, tag: str, *, is_pruned: bool) -> str:

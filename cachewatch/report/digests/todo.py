@@ -289,7 +289,6 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
     copied = {one.subject: day_of(one.since) for one in digest.remembered.actions if one.verb == Verb.COPY}
     for because in dict.fromkeys(one.because for one in group):
         same = [one for one in group if one.because is because]
-        count = sum(one.count for one in same)
         packages = {name for one in same for name in one.names}
         binaries = assessment.environment.for_cause(because) if assessment.environment else ()
         own = [each for each in binaries if each.need.package in packages]
@@ -304,21 +303,7 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
             )
             parts += [words.say("todo", "pinned", len(pinned), names=and_more(pinned, words))] if pinned else []
             continue
-        names = [f"{one.need.package} {one.need.version}".strip() for one in own]
-        is_few = count <= MOST_NAMES or because is Because.ENVIRONMENT_GOING
-        is_unsure = any(one.lacks_compiler for one in own)
-        is_same = all(one.left is Nearest.EQUAL for one in own)
-        # When they are pruned, the lock file alone says what they were built with.
-        is_equal = is_same and not any(one.need.compiler in ("", NO_COMPILER) for one in own)
-        form = "environment-same" if is_unsure and because is Because.ENVIRONMENT_EQUAL else because
-        values = {
-            "names": and_more(names, words),
-            "named": f" ({and_more(list(dict.fromkeys(one.need.package for one in own)), words)})" if is_few else "",
-            "compilers": _compilers(own),
-            "in_tag": words.say("todo", "in_tag", tag=safe(group[0].tag)) if group[0].tag else "",
-            "then": words.text("todo", "then_equal" if is_equal else "then_same" if is_same else "then_other"),
-        }
-        parts.append(words.say("todo", form, count, **values))
+        parts.append(_others_there(because, own, sum(one.count for one in same), group[0].tag, words))
     fallen = [one.need.package for one in found_own if falls(one.need.version, one.suggestion)]
     last = Because.ENVIRONMENT_LAST_OTHER
     key = f"{prefix}{'copy-other' if group[0].because is last else group[0].verb}"
@@ -347,6 +332,25 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
         all=f"{len(digest.environment.after.needs):,}" if digest.environment is not None else "",
         unknown=words.text("todo", "unknown") if is_unknown else "",
         act=words.say("todo", "act", names=and_more(fallen, words)) if fallen else "",
+    )
+
+
+def _others_there(because: Because, own: Sequence[Resolution], count: int, tag: str, words: Words) -> str:
+    """Return that other builds of `count` binaries of an environment, some of them `own`, are there or still there."""
+    is_few = count <= MOST_NAMES or because is Because.ENVIRONMENT_GOING
+    is_unsure = any(one.lacks_compiler for one in own)
+    is_same = all(one.left is Nearest.EQUAL for one in own)
+    # When they are pruned, the lock file alone says what they were built with.
+    is_equal = is_same and not any(one.need.compiler in ("", NO_COMPILER) for one in own)
+    return words.say(
+        "todo",
+        "environment-same" if is_unsure and because is Because.ENVIRONMENT_EQUAL else because,
+        count,
+        names=and_more([f"{one.need.package} {one.need.version}".strip() for one in own], words),
+        named=f" ({and_more(list(dict.fromkeys(one.need.package for one in own)), words)})" if is_few else "",
+        compilers=_compilers(own),
+        in_tag=words.say("todo", "in_tag", tag=safe(tag)) if tag else "",
+        then=words.text("todo", "then_equal" if is_equal else "then_same" if is_same else "then_other"),
     )
 
 
