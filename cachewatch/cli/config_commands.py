@@ -198,7 +198,9 @@ def _unknown_since(repository: Repository, source: Source) -> Iterator[str]:
         if source.since is not None:
             resolve_upstream(repository, source.since)
     except CachewatchError as error:
-        yield f"sources.{source.name}.since: {error}; the service fetches one branch alone, and tags of git"
+        # A local repository may have it all the same.
+        fetched = "; the service fetches one branch alone, and tags of git" if source.type == "git" else ""
+        yield f"sources.{source.name}.since: {error}{fetched if isinstance(error, UnknownRevision) else ''}"
 
 
 def _unknown(where: str, option: str, patterns: Sequence[str], seen: Mapping[str, Values]) -> Iterator[str]:

@@ -38,7 +38,7 @@ from cachewatch.core.statement_kinds import Statement, StatementKind
 from cachewatch.core.statements import Wants
 from cachewatch.core.versions_spellings_targets import is_newer, version_key
 from cachewatch.environments import cover_both
-from cachewatch.errors import SourceError
+from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, is_there, resolve
 from cachewatch.git.tags_and_documents import Bases, Restored, compare_revisions, tags_of
@@ -127,11 +127,11 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         channels = (self.context.config.channels[name] for name in self.stream.channels)
         has_table = any(isinstance(channel, MailConfig) and channel.attach is not None for channel in channels)
         room = MOST_CSV if has_table else None
-        other = (*bases.items(), *restored.items())
-        based_on = frozenset((tag, *each) for tag, of_tag in other for each in of_tag.items())
         pairs = tuple(replace(pair, is_new_tag=pair.is_new_tag or is_new) for pair in comparison.pairs)
         for pair in pairs:
             single = replace(comparison, pairs=(pair,))
+            others = (replacing.get(pair.after.tag or "", {}) for replacing in (bases, restored))
+            based_on = frozenset(each for of_tag in others for each in of_tag.items())
             if steps is not None and pair.before.tag == pair.after.tag:
                 single = self._judged_by_steps(single, steps)
             news.append(self._tag_news(single, selection, room, based_on))
@@ -163,6 +163,8 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             make_collector = partial(DigestCollector, _wants_nothing, has_table=False)
             changeset = self.comparisons.compared(self.source.name).changeset(comparison, Selection(), make_collector)
             list(changeset.collected())
+        except BrokenSource:
+            raise  # such as a full disk, which says nothing about the tag
         except SourceError:
             return False  # the revisions between are not in this clone
         return bool(changeset.report.suspicion)
@@ -207,7 +209,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         find = partial(self._news, comparison, selection, room, based_on)
         # The packages that patterns chose, not the patterns, so that subscriptions can share the news.
         asked = room is None and (
-            (self.source.name, self.context.today(), based_on, pair.before, pair.after),
+            (self.source.name, self.context.today(), based_on, pair.before, pair.after, pair.is_new_tag),
             (comparison.revisions_between, comparison.diagnostics),
             tuple([document.package for document in pair.difference.documents]),
             (len(pair.difference.others), pair.difference.count_unchanged()),

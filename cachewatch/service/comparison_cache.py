@@ -38,11 +38,12 @@ from cachewatch.core.model import Diagnostic, DiagnosticKind, Document, PackageC
 from cachewatch.core.statement_kinds import Items
 from cachewatch.documents.parsing_and_diagnostics import Problems, Read, about_content, about_pair, parse_side, read
 from cachewatch.documents.records import KnownRecords
-from cachewatch.errors import OutOfTime, SourceError, WorkerEnded, WorkFailed
+from cachewatch.errors import BrokenSource, OutOfTime, WorkerEnded, WorkFailed
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.tags_and_documents import CompareTrees
 from cachewatch.git.trees import TreeDifference
 from cachewatch.runtime.worker import INLINE, Isolation, Piece
+from cachewatch.service.missing_and_returned import trees_of_packages
 
 # Bytes of the file that are also kept decoded in memory, where they take about eight times as much.
 _MOST_IN_MEMORY = 4 * 2**20
@@ -79,7 +80,7 @@ def about_kept(kept: KeptPackage) -> Piece:
 def compare_and_keep(file: Path, is_pruned: bool, contents: Sequence[Read]) -> KeptBatch:
     """Compare the documents of some packages, and append each result to `file`.
 
-    `is_pruned` means that specs which no stack builds are pruned from the tag. Raises SourceError on a full disk.
+    `is_pruned` means that specs which no stack builds are pruned from the tag. Raises BrokenSource on a full disk.
     """
     tally, problems = Tally(), Problems(frozenset())
     pairs = {pair.package: pair for pair, *_ in contents}
@@ -93,7 +94,9 @@ def compare_and_keep(file: Path, is_pruned: bool, contents: Sequence[Read]) -> K
                 _MEMORY.keep((file, kept.position), kept.length, found)
                 packages.append(kept)
     except OSError as error:
-        raise SourceError(f"{file}: {error.strerror}; what is compared is written there until the pass ends") from error
+        raise BrokenSource(
+            f"{file}: {error.strerror}; what is compared is written there until the pass ends"
+        ) from error
     return KeptBatch(tuple(packages), tally.seen, tuple(problems.by_package), tuple(problems.unreadable))
 
 
@@ -197,7 +200,9 @@ class ComparedTags:
         `bases` differ where earlier documents were taken from other revisions.
         """
         (pair,) = comparison.pairs
-        name = pair.before, pair.after, bases
+        # What a tag as a whole is judged by, beside its documents.
+        judged_by = pair.is_new_tag, comparison.revisions_between in (None, 1)
+        name = pair.before, pair.after, bases, *judged_by
         if name not in self._compared:
             self._compared[name] = self._compare(comparison, pair)
         judgement, batches = self._compared[name]
@@ -352,6 +357,7 @@ class Comparisons:
         if self._folder is not None:
             self._folder.cleanup()
         self._trees.clear()
+        trees_of_packages.cache_clear()  # of the repositories that are closed now
         while self._repositories:
             self._repositories.popitem()[1].close()
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import date, timedelta
-from functools import cached_property, lru_cache, partial
+from functools import cache, cached_property, partial
 from itertools import pairwise
 
 from msgspec.structs import replace
@@ -56,7 +56,7 @@ def packages_of(repository: Repository, revision: Revision, tag: str) -> Mapping
         return {}
 
 
-@lru_cache(maxsize=256)  # two revisions of more than a hundred tags: every subscription asks for the same
+@cache  # until the pass ends: every subscription asks for the same
 def trees_of_packages(repository: Repository, revision: Revision, tag: str) -> Mapping[str, str]:
     """Return the tree id of each package of a tag in a revision; raise SourceError if this clone lacks the revision."""
     tree = tags_of(repository, revision).ids.get(tag)

@@ -30,7 +30,6 @@ from cachewatch.service.alerts_and_staleness import DAEMON, OperatorNotice, cont
 from cachewatch.service.comparison_cache import Comparisons
 from cachewatch.service.context_and_source_copies import Context, EndingError
 from cachewatch.service.deciding_and_storing import create_digest, take_over_renamed
-from cachewatch.service.missing_and_returned import trees_of_packages
 from cachewatch.service.poll import Polls, follow_poll
 from cachewatch.service.sending_and_channel_faults import deliver_all
 from cachewatch.service.streams_and_silences import Stream, streams_of, streams_to_look_at
@@ -127,7 +126,6 @@ def run_pass(context: Context) -> Result:
                 if ready or not pending:
                     is_well = _create_digests(context, ready, worker, is_last=not pending)
                 dead += deliver_all(context, is_last=not pending)
-    trees_of_packages.cache_clear()  # of repositories that are closed now
     for source in context.config.sources.values():
         follow_poll(context, source, may_be_open=not is_well)
     clean_up(context, may_be_open=not is_well)

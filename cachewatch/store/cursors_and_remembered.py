@@ -183,7 +183,9 @@ def subscriptions(connection: Connection) -> frozenset[str]:
 
 
 def rename(connection: Connection, old: str, new: str) -> None:
-    """Move everything stored for the subscription `old` to `new`."""
+    """Move everything stored for the subscription `old` to `new`; do nothing if `old` has no stream."""
+    if old not in subscriptions(connection):
+        return
     for table in (streams, cursors, unread, slots, holds, remembered):
         connection.execute(delete(table).filter_by(subscription=new))
         connection.execute(update(table).filter_by(subscription=old).values(subscription=new))

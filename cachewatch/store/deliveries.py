@@ -82,7 +82,9 @@ def _message_of(row: Row[Any]) -> Message:
     Raises DamagedRow if the bytes do not have the stored checksum.
     """
     try:
-        payload = zlib.decompress(row.payload) + zlib.decompress(row.content or b"") if row.payload else b""
+        payload = zlib.decompress(row.payload) if row.payload else b""
+        if row.payload and row.body is not None:
+            payload += zlib.decompress(row.content or b"")
     except (zlib.error, TypeError) as error:
         raise DamagedRow(f"delivery {row.id}: its stored bytes are damaged ({error})") from error
     message = Message(

@@ -102,6 +102,17 @@ def test_a_subscription_that_is_renamed_goes_on_where_it_was(tmp_path: Path) -> 
     assert "zlib" in text  # gone since the last digest under the old name
 
 
+def test_the_past_of_a_subscription_is_given_once(tmp_path: Path) -> None:
+    """A second subscription that names the same old one keeps its own position."""
+    both = asking("when: weekly mon 07:30") + "  other: {channels: [files], changes: [all], when: weekly mon 07:30}\n"
+    made = site(tmp_path, DEVELOP, OLD, NEW, config=both)
+    made.run(1, later=DAY)
+    claims = both.replace("ml:", "machines:").replace("changes:", "renamed_from: ml, changes:")
+    made.configure(claims)
+    made.run(2, later=7 * DAY)
+    assert ["zlib" in text for name in ("machines", "other") for text in made.told(name)] == [True, True]
+
+
 @pytest.mark.slow
 def test_a_subscription_that_was_renamed_without_a_word_can_be_given_its_past_later(tmp_path: Path) -> None:
     """Operators are told what to write; what was told under the new name meanwhile is then told again."""

@@ -20,6 +20,7 @@ from cachewatch.runtime.worker import INLINE, Isolation, Worker
 from cachewatch.service import comparing_tags_and_pins as comparing_sources
 from cachewatch.service import digest_assembly
 from cachewatch.service.comparison_cache import ComparedTags, KeptPackage
+from cachewatch.service.missing_and_returned import trees_of_packages
 from cachewatch.service.passes_and_leadership import create_digests
 from cachewatch.service.poll import poll
 from cachewatch.service.streams_and_silences import streams_of
@@ -103,7 +104,8 @@ def test_told_to_stop_within_a_comparison(site: Site, monkeypatch: pytest.Monkey
     create_digests(context)
     assert site.digests() == []
     monkeypatch.undo()
-    site.run()
+    create_digests(site.open())  # as a daemon does, which would keep them for ever
+    assert trees_of_packages.cache_info().currsize == 0
     assert {stored.subscription for stored in site.digests()} == {"ann", "kim", "bob", "eve"}
 
 
