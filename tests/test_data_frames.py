@@ -51,12 +51,23 @@ def test_polars_takes_rows(rows: list[dict[str, object]]) -> None:
     assert frame.filter(pl.col("change") == "rebuilt")["count"].sum() == LOOKED_AT + 20
 
 
-def test_a_comparison_loads_neither() -> None:
+def test_a_command_loads_neither() -> None:
     """DeepDiff would, which takes half a second; afterwards both can be imported."""
     code = (
-        "import sys, cachewatch.core.comparison.package_changes\n"
+        "import sys, cachewatch.cli, cachewatch.core.comparison.package_changes\n"
         "print(*{'numpy', 'pandas', 'polars'} & sys.modules.keys())\n"
         "import pandas, polars"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "\n"
+
+
+def test_programs_that_use_the_api_keep_the_whole_of_deepdiff() -> None:
+    """It compares arrays of NumPy, as it does without cachewatch."""
+    code = (
+        "import cachewatch; cachewatch.compare\n"
+        "import numpy; from deepdiff import DeepDiff\n"
+        "print(list(DeepDiff({'a': numpy.array([1, 2])}, {'a': numpy.array([1, 3])})['values_changed']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[\"root['a'][1]\"]\n"

@@ -207,7 +207,7 @@ def every_kind(patterns: Iterable[str]) -> Iterator[str]:
         elif any(map(Globs([name]), Kind)):
             yield pattern
         else:
-            kinds_named(name)
+            kinds_named(pattern)  # raises: there is no such kind
 
 
 def every_compiler(patterns: Iterable[str]) -> Iterator[str]:

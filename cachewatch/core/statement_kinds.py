@@ -114,36 +114,32 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
 
     kind: what happened.  places: where it happened.
     before, after: versions, or parts of a configuration.
-    stays: of an upgrade, where an old version still is; of a downgrade, where the new version was before.
+    stays: of an upgrade, where in the whole tag an old version still is, but for stacks that are behind with it as their
+    newest one; of a downgrade, where the new version was before.
     behind: of an upgrade, selected stacks whose newest version is older than the new one, with that version.
-    of_stacks: the number of stacks that an up- or downgrade is counted against.
+    of_stacks: of an upgrade, the number of selected stacks that have selected builds of the package now; of a downgrade,
+    of all stacks that have any.
     replaced: versions that places of an upgrade do not have any more.
     pairs: of an up- or downgrade, the newest versions before and after.
     still_there: old versions of an upgrade that some stack still has.
     machine: the lost machine.  is_system: whether before and after are platforms, operating systems and targets.
-    versions: those that it is about, of systems and gained places.
-    remaining: values that other such specs in these stacks have.
+    versions: of these specs, if before and after are systems; of a gained place, those that are new to the package.
+    remaining: the values of other such specs in these stacks (systems and targets, compilers and variants, or versions);
+    of a gained place, its operating systems if its stack had the package for none of them.
     """
 
     kind: StatementKind
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     places: frozenset[Place] = frozenset()
-    # Of an upgrade, where in the whole tag an old version still is, but for stacks that are behind with it as their
-    # newest one; of a downgrade, where the new version was before.
     stays: frozenset[tuple[str, Place]] = frozenset()
-    behind: tuple[tuple[str, str], ...] = ()  # selected stacks whose newest version is older than the new one; with it
-    # Of an upgrade, the number of selected stacks that have selected builds of the package now; of a downgrade, of all
-    # stacks that have any.
+    behind: tuple[tuple[str, str], ...] = ()
     of_stacks: int = 0
-    replaced: tuple[str, ...] = ()  # versions that places of an upgrade do not have any more
-    pairs: tuple[tuple[str, str], ...] = ()  # of an upgrade or a downgrade: newest versions before and after
-    machine: Machine | None = None  # of a lost machine
-    is_system: bool = False  # `before` and `after` are platforms, operating systems and targets
-    # Of these specs, if `before` and `after` are systems; of a gained place, those that are new to the package.
+    replaced: tuple[str, ...] = ()
+    pairs: tuple[tuple[str, str], ...] = ()
+    machine: Machine | None = None
+    is_system: bool = False
     versions: tuple[str, ...] = ()
-    # The values of other such specs in these stacks: systems and targets, compilers and variants, or versions.
-    # Of a gained place, its operating systems if its stack had the package for none of them.
     remaining: tuple[str, ...] = ()
 
     @property

@@ -209,7 +209,9 @@ class Remote:
         `is_partial` leaves out the contents of documents.
         """
         options = ["--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--no-auto-maintenance", "--prune"]
-        options += ["--atomic", "--update-shallow", "--progress" if self._silence or self._report else "--quiet"]
+        options += ["--update-shallow", "--progress" if self._silence or self._report else "--quiet"]
+        # With several refspecs, git would fail for ever where a branch gave way to one below it, as in topic and topic/x.
+        options += ["--atomic"] if len(what) == 1 else []
         options += ["--filter=blob:none"] if is_partial or ids else []
         options += ["--stdin"] if ids else []
         settings = [("core.fsync", "committed,reference")]

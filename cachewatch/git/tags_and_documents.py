@@ -309,7 +309,7 @@ def _rebased(
     documents = [pair for pair in difference.documents if pair.package not in replaced]
     seen = {pair.package for pair in difference.documents} | {each.package for each in difference.unreadable}
     folder, then = folder_of(repository, after.tag), 0  # how many of them count as unchanged otherwise
-    for package in replaced:
+    for package in sorted(replaced):
         had: Blob | str | None
         if package in restored:
             had = restored[package].blob

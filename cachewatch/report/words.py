@@ -143,7 +143,8 @@ def replacement(line: Line, most: int = MOST_NAMES) -> str:
 def _beside(line: Line, most: int) -> Iterator[str]:
     """Yield the versions that were added or removed besides the newest ones, unless they stay: `1.3.0 added`."""
     story = line.story
-    removed = [version for version in story.before if version not in {version for version, _ in story.stays}]
+    kept = {version for version, _ in story.stays}
+    removed = [version for version in story.before if version not in kept]
     for place, (versions, word) in enumerate(((removed, "removed"), (story.after, "added"))):
         newest = {pair[place] for pair in story.pairs} or versions
         if others := [version for version in versions if version not in newest]:

@@ -51,10 +51,9 @@ def held_by(signature: Signature | None, by_stack: Mapping[str, frozenset[Attrib
     """Return the values in `by_stack` that a spec has in its stacks."""
     if signature is None or not by_stack:
         return frozenset()
-    texts = ((signature.compiler,), (signature.os,), (signature.target,), signature.variants)
-    own = dict(zip(_KINDS, texts, strict=True))
-    values = (value for stack in signature.stacks for value in by_stack.get(stack, ()))
-    return frozenset(value for value in values if value.text in own[value.kind])
+    own = ((signature.compiler,), (signature.os,), (signature.target,), signature.variants)
+    values = (Attribute(kind, text) for kind, texts in zip(_KINDS, own, strict=True) for text in texts)
+    return frozenset(value for value in values if any(value in by_stack.get(stack, ()) for stack in signature.stacks))
 
 
 def values_of(change: PackageChange) -> PackageValues:

@@ -42,7 +42,10 @@ class _Remains:
         self._kept: defaultdict[Signature, list[StackChange]] = defaultdict(list)
         for kept in restacked:
             self._kept[kept.before].append(kept)
-        self._built = [signature for signature in after if signature.stacks]
+        self._built: defaultdict[_System, list[Signature]] = defaultdict(list)
+        for signature in after:
+            if signature.stacks:
+                self._built[signature.platform, signature.os].append(signature)
         self._builds: dict[tuple[_System, str], _Builds] = {}  # by the machine that runs them
 
     def judge(self, before: Iterable[Signature], target: str) -> Loss:
@@ -67,7 +70,7 @@ class _Remains:
             lost = _by_version(systems[system]).get(versions[system], {})
             if (system, target) not in self._builds:
                 self._builds[system, target] = _by_version(
-                    one for one in self._built if (one.platform, one.os) == system and runs(target, one.target)
+                    one for one in self._built.get(system, ()) if runs(target, one.target)
                 )
             there = self._builds[system, target]
             losses += [self._judge(versions[system], own, lost[own], there) for own in sorted(lost, key=sorted)]

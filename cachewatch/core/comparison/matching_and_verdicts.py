@@ -9,6 +9,7 @@ one stack and one target, and gets the first verdict that applies.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import product
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -141,6 +142,10 @@ def _regraded(before: Signature, after: Signature) -> MatchKind | None:
     return MatchKind.UPGRADED if new > old else MatchKind.DOWNGRADED
 
 
+# Whether target, operating system and compiler must be equal: first all of them, last none.
+_EQUAL = sorted(product((True, False), repeat=3), key=lambda equal: -sum(equal))
+
+
 def matched_across(
     gone: Sequence[SignatureCount], new: Sequence[SignatureCount]
 ) -> tuple[tuple[SignatureCount, ...], tuple[SignatureCount, ...]]:
@@ -148,33 +153,69 @@ def matched_across(
 
     Counterparts share a stack, their versions and their variants; those that differ least are paired first.
     """
-    left = [alike.count for alike in new]
-    alike_built: defaultdict[Hashable, list[int]] = defaultdict(list)
-    for number, alike in enumerate(new):
-        alike_built[alike.signature.versions, alike.signature.variants].append(number)
+    if not gone or not new:
+        return tuple(gone), tuple(new)
+    free = _Free(new, {_built(alike.signature): number for number, alike in enumerate(gone)})
     vanished: list[SignatureCount] = []
     partners: defaultdict[int, list[SignatureCount]] = defaultdict(list)
     for alike in gone:
-        old, count = alike.signature, alike.count
-        near = sorted(
-            ((old.target != other.target) + (old.os != other.os) + (old.compiler != other.compiler), number)
-            for number in alike_built.get((old.versions, old.variants), ())
-            if left[number] and not set(old.stacks).isdisjoint((other := new[number].signature).stacks)
-        )
-        for _, number in near:
-            if taken := min(count, left[number]):
-                count -= taken
-                left[number] -= taken
-                vanished.append(replace(alike, count=taken, counterpart=new[number].signature))
-                partners[number].append(replace(new[number], count=taken, counterpart=old))
+        count = alike.count
+        for number, taken in free.take(alike.signature, count):
+            count -= taken
+            vanished.append(replace(alike, count=taken, counterpart=new[number].signature))
+            partners[number].append(replace(new[number], count=taken, counterpart=alike.signature))
         if count:
             vanished.append(replace(alike, count=count))
     added = [
         part
         for number, alike in enumerate(new)
-        for part in (*partners[number], *([replace(alike, count=left[number])] if left[number] else []))
+        for part in (*partners[number], *([replace(alike, count=free.left[number])] if free.left[number] else []))
     ]
     return tuple(vanished), tuple(added)
+
+
+class _Free:
+    """The new specs that have no counterpart yet, indexed by the keys by which they can be found."""
+
+    def __init__(self, new: Sequence[SignatureCount], wanted: Mapping[tuple[object, ...], int]) -> None:
+        self.left = [alike.count for alike in new]
+        self._wanted = wanted  # a number stands for versions and variants, which are long
+        self._queues: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
+        for number in reversed(range(len(new))):
+            signature = new[number].signature
+            if (built := wanted.get(_built(signature))) is not None:
+                for equal in _EQUAL:
+                    for key in _keys(signature, built, equal):
+                        self._queues[key].append(number)
+
+    def take(self, signature: Signature, count: int) -> Iterator[tuple[int, int]]:
+        """Take up to `count` counterparts of `signature`; yield the index of each in `new` and how many were taken."""
+        built = self._wanted[_built(signature)]
+        for differing in range(4):
+            keys = [key for equal in _EQUAL if sum(equal) == 3 - differing for key in _keys(signature, built, equal)]
+            queues = [self._queues[key] for key in keys if key in self._queues]
+            while count and (number := self._first(queues)) is not None:
+                taken = min(count, self.left[number])
+                self.left[number] -= taken
+                count -= taken
+                yield number, taken
+
+    def _first(self, queues: Iterable[list[int]]) -> int | None:
+        """Return the lowest index in the queues that has specs left, and remove used-up indexes from the queues."""
+        for queue in queues:
+            while queue and not self.left[queue[-1]]:
+                queue.pop()
+        return min((queue[-1] for queue in queues if queue), default=None)
+
+
+def _built(signature: Signature) -> tuple[object, ...]:
+    return signature.versions, signature.variants
+
+
+def _keys(signature: Signature, built: int, equal: Iterable[bool]) -> Iterator[tuple[object, ...]]:
+    values = (signature.target, signature.os, signature.compiler)
+    same = tuple(value if is_equal else None for value, is_equal in zip(values, equal, strict=True))
+    return ((stack, built, *same) for stack in signature.stacks)
 
 
 class Combination(NamedTuple):
@@ -264,16 +305,13 @@ def judged_by_places(matches: Iterable[SpecMatch], places: Iterable[PlaceChange]
 
     Such specs are only built in another way: every stack that builds them has both versions before and after.
     """
-    changed = {one.place: one for one in places}
+    changed = {one.place: (frozenset(one.before), frozenset(one.after)) for one in places}
     for match in matches:
-        own = [changed[place] for place in match.before.places if place in changed]
-        is_kept = all(
-            set(match.before.versions) <= set(one.after) and set(match.after.versions) <= set(one.before) for one in own
-        )
-        is_of_version = match.kind in (MatchKind.UPGRADED, MatchKind.DOWNGRADED)
-        yield (
-            replace(match, kind=MatchKind.RECONFIGURED) if is_of_version and match.before.stacks and is_kept else match
-        )
+        if match.kind in (MatchKind.UPGRADED, MatchKind.DOWNGRADED) and match.before.stacks:
+            own = [changed[place] for place in match.before.places if place in changed]
+            if all(has.issuperset(match.before.versions) and had.issuperset(match.after.versions) for had, has in own):
+                match = replace(match, kind=MatchKind.RECONFIGURED)  # noqa: PLW2901
+        yield match
 
 
 def loss_kinds(loss: Loss | None) -> frozenset[Kind]:

@@ -58,7 +58,10 @@ from cachewatch.core.model import (
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, newest
 
 # DeepDiff imports these where they are installed, which takes half a second; it needs them for their own types only.
-_FRAMES = [name for name in ("numpy", "pandas", "polars") if name not in sys.modules]
+# Programs that use our API may compare such values with DeepDiff themselves, so only commands do without.
+_FRAMES = [
+    name for name in ("numpy", "pandas", "polars") if "cachewatch.cli" in sys.modules and name not in sys.modules
+]
 try:
     sys.modules.update(dict.fromkeys(_FRAMES))  # type: ignore[arg-type]  # what is None cannot be imported
     from deepdiff import DeepDiff

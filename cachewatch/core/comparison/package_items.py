@@ -33,6 +33,7 @@ from cachewatch.core.model import (
     Verdict,
     facts_of,
     kind_of_fact,
+    places_of,
     versions_by_stack,
 )
 from cachewatch.core.statement_kinds import STATEMENT_OF, Counts, Items, OwnedLoss, StatementKind, Story, name_of
@@ -340,7 +341,7 @@ class _ItemsReader:
         if judged.verdict is Verdict.LOST:
             return Story(kind=kind, before=judged.before) if had is not None else None
         if judged.verdict is Verdict.GAINED:
-            if has is None or self._others(judged.target, (judged.stack,), is_before=False)["targets"]:
+            if has is None or judged.place in self._places_before:
                 return None  # it had other builds, which are not selected
             new = tuple(version for version in judged.after if version in self._change.facts["versions"].added)
             oses = self._others(None, (judged.stack,), is_before=False)["oses"]
@@ -431,6 +432,11 @@ class _ItemsReader:
             return ()
         built = set[str]().union(*self._versions_in[1].values())
         return tuple(version for version in signature.versions if version in built)
+
+    @cached_property
+    def _places_before(self) -> Set[Place]:
+        """The places that had the package, in any build, selected or not."""
+        return places_of(self._change.specs_before.counts)
 
     @cached_property
     def _machines_before(self) -> Set[tuple[Place, str, str]]:

@@ -201,7 +201,7 @@ def best(*, lockfile: Path, tag: str | None, pin: bool, mirror: str | None, **as
     if not answer.snapshots:
         where = f"{f'a tag {tag}' if tag else 'an indexed tag'} (up to {answer.indexed.revision[:10]})"
         hashes = number(len(environment.hashes), "hash", "hashes")
-        raise UsageError(f"{environment.name}: none of its {hashes} was ever in {where}")
+        raise UsageError(f"{environment.name} ({hashes}): no hash of it was ever in {where}")
     if pin:
         said = _pin(answer, mirror, asked["repo"], is_chosen=tag is not None)
         write([f"{said}\n".encode()], asked["output"])

@@ -2,7 +2,7 @@
 
 # Upstream's own catalogue, and where Spack installs what it lists.
 _PUBLIC_CATALOGUE = "github.com/spack/cache.spack.io"
-PUBLIC_MIRROR = "https://binaries.spack.io/{tag}"
+_PUBLIC_MIRROR = "https://binaries.spack.io/{tag}"
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-=")
 _LONGEST_WORD = 100
 USUAL_PLATFORM = "linux"
@@ -31,4 +31,4 @@ def is_plain(name: str) -> bool:
 
 def public_mirror(catalogue: str) -> str | None:
     """Return the URL of Spack's public mirror, with {tag}, if `catalogue` is its own list; else None."""
-    return PUBLIC_MIRROR if catalogue.removesuffix("/").removesuffix(".git").endswith(_PUBLIC_CATALOGUE) else None
+    return _PUBLIC_MIRROR if catalogue.removesuffix("/").removesuffix(".git").endswith(_PUBLIC_CATALOGUE) else None
