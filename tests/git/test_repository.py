@@ -480,6 +480,10 @@ def test_a_url_is_cloned_and_refreshed(run: Run, two: Path, can_filter: bool, tm
 
     assert names(diff(run, "HEAD~1", "HEAD", "--repo", url)) == ["hdf5"]
     assert names(diff(run, "HEAD~2", "HEAD", "--repo", url)) == ["hdf5", "zlib"]
+    for branch in ("topic", "topic/x"):  # which git cannot create while there is `topic`
+        git(two, "branch", "--quiet", branch)
+        assert names(diff(run, "HEAD~1", "HEAD", "--repo", url)) == ["hdf5"]
+        git(two, "branch", "--quiet", "-D", branch)
     assert [f.name for f in folder.parent.iterdir() if f.name.startswith("new-")] == []
 
 
