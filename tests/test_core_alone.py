@@ -20,8 +20,8 @@ SAMPLE = (
     "tests/service/test_silences.py",
     "tests/store/test_store.py",
 )
-# Not those of build caches and of a state in PostgreSQL.
-_OF_CORE = "not test_recordings and not postgresql"
+# Not those of build caches, of a state in PostgreSQL, and of the site.
+_OF_CORE = "not test_recordings and not postgresql and not the_site"
 CONFIG = """
 state: state
 sources: {demo: {git: demo.git, first_run: report}}
@@ -61,7 +61,7 @@ def _cachewatch(core: Path, *arguments: str) -> str:
 def test_the_demo_and_the_first_digest(core: Path) -> None:
     """As the README begins: `demo`, then `init` and `once`."""
     assert "cachewatch diff HEAD~1 HEAD" in _cachewatch(core, "demo")
-    version, _, *of_extensions = _cachewatch(core, "--version", "--verbose").splitlines()
+    version, _, _, *of_extensions = _cachewatch(core, "--version", "--verbose").splitlines()
     assert (version, of_extensions) == (_cachewatch(core, "--version").strip(), [])
     _cachewatch(core, "init", "first.yaml", "--state", "first", "--source", "demo.git", "--to", "you@example.org")
     _cachewatch(core, "once", "--config", "first.yaml")

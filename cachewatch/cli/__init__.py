@@ -16,10 +16,10 @@ import click
 
 from cachewatch import __version__
 from cachewatch.cli.help_and_exit_codes import AS_IT_IS, COMPLETING, SuggestingGroup, examples, run_and_exit
-from cachewatch.cli.terminal import COLOR_OPTION, warn
+from cachewatch.cli.terminal import COLOR_OPTION, warn, width
 from cachewatch.errors import CachewatchError
 from cachewatch.hooks import Command, extensions
-from cachewatch.report.diff_blocks_and_colours import wrapped
+from cachewatch.report.diff_blocks_and_colours import fitted, wrapped
 
 _OWN = (
     Command("Begin", "demo", "Compare two revisions of a bundled sample catalogue.", "demo:demo"),
@@ -98,7 +98,7 @@ def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -
     """Print the version and end; --verbose adds what a bug report needs."""
     if not is_wanted or context.resilient_parsing:
         return
-    click.echo(f"cachewatch {__version__}")
+    lines = [f"cachewatch {__version__}"]
     if context.params.get("verbose"):
         from cachewatch.git.git_processes import check_version  # noqa: PLC0415 -- no other command needs it here
 
@@ -106,9 +106,9 @@ def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -
             git = ".".join(map(str, check_version())) or "of unknown version"
         except CachewatchError as error:
             git = str(error)
-        click.echo(f"Python {platform.python_version()}, git {git}, {platform.platform()}")
-        for name, package in extensions().loaded.items():
-            click.echo(f"  {name} ({package})")
+        lines += [f"Python {platform.python_version()}, git {git}", platform.platform()]
+        lines += [f"  {name} ({package})" for name, package in extensions().loaded.items()]
+    click.echo("\n".join(fitted(lines, width())))
     context.exit()
 
 

@@ -87,7 +87,7 @@ def write_text(changesets: Iterable[Changeset], *, asked: Requested, width: int,
         yield _encoded(_render_text(shown.reports, shown.shown, width=width, palette=palette))
         if shown.causes is not None:
             lines = attributed_lines(shown.causes, _HASHES_DIFFER) if shown.causes else ["  no specs were rebuilt"]
-            yield _encoded(["", "WHY", *lines])
+            yield _encoded(fitted(["", "WHY", *lines], max(width, _NARROWEST)))
 
 
 _HASHES_DIFFER = "with another hash than the older specs that share most dependencies with them"
@@ -115,7 +115,8 @@ def _render_text(reports: Sequence[Report], shown: Shown, *, width: int, palette
         yield from _block_lines(block, width, palette)
         yield ""
     if report.losses:
-        yield f"{number(report.losses, 'document')} could not be compared, or not wholly; see the warnings."
+        said = f"{number(report.losses, 'document')} could not be compared, or not wholly; see the warnings."
+        yield from _wrapped(said, width, rest=_INDENT)
     yield from _wrapped(shown.total, width, rest=_INDENT)
 
 

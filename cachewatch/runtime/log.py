@@ -5,7 +5,9 @@ Messages that libraries, and modules below the service, log with `logging` are w
 
 import json
 import logging
+import shutil
 import sys
+import textwrap
 import traceback
 from collections.abc import Callable
 from functools import partial
@@ -67,7 +69,9 @@ class Log:
 def open_log(form: str = "text", stream: TextIO | None = None, level: int = logging.INFO) -> Log:
     """Set up logging of lines in `form` (`text` or `json`) to `stream`, by default stderr, and return the log."""
     handler = logging.StreamHandler(stream or sys.stderr)
-    render = JSONRenderer(serializer=json.dumps, default=str) if form == "json" else _text
+    is_on_terminal = handler.stream is not None and handler.stream.isatty()
+    in_words = _folded if is_on_terminal else _text
+    render = JSONRenderer(serializer=json.dumps, default=str) if form == "json" else in_words
     processors = [ProcessorFormatter.remove_processors_meta, _tidy, render]
     handler.setFormatter(
         ProcessorFormatter(foreign_pre_chain=[add_log_level, _timestamp, _note], processors=processors)
@@ -120,6 +124,12 @@ def _text(_logger: Any, _method: str, fields: EventDict) -> str:
     time, level, event = (fields.pop(name) for name in _HEAD)
     words = safe(fields.pop("said", "")) if event == _NOTE else safe(event)
     return " ".join([time, level, words, *(f"{name}={_value(value)}" for name, value in fields.items())]).rstrip()
+
+
+def _folded(logger: Any, method: str, fields: EventDict) -> str:
+    """Break the line at the width of the terminal, but no word."""
+    columns, line = shutil.get_terminal_size().columns, _text(logger, method, fields)
+    return textwrap.fill(line, columns, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
 
 
 def _value(value: Any) -> str:

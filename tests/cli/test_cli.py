@@ -199,9 +199,12 @@ def test_a_file_that_the_system_refuses_is_named(run: Run, monkeypatch: pytest.M
     assert (told.exit_code, told.error) == (2, "cachewatch: /srv/a\\x0ab.db: Permission denied\n")
 
 
-def test_version_and_unknown_commands(run: Run) -> None:
+def test_version_and_unknown_commands(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The usual courtesies."""
     assert run("--version").output == f"cachewatch, {__version__}\n".replace(",", "")
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr("platform.platform", lambda: "Linux-6.8.0-60-generic-x86_64-with-glibc2.39")
+    assert "\nLinux-6.8.0-60-generic-x86_64-with-glibc2.39\n" in run("--version", "--verbose").output
     assert "there is no command dif; did you mean diff?" in run("dif").error_of(2)
     assert cli.cli.get_command(click.Context(cli.cli), "nothing") is None
 

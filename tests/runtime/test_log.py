@@ -8,6 +8,8 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from cachewatch.config.value_types_and_secrets import Secret
 from cachewatch.runtime.log import open_log
 
@@ -46,6 +48,17 @@ def test_secrets_and_control_characters() -> None:
         assert said.getvalue().count("\n") == 1
         assert said.getvalue().strip().isprintable()
         assert '"/x y"' in said.getvalue()
+
+
+def test_a_terminal_gets_lines_of_its_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No word is broken; a program reads one line of JSON for each event there too."""
+    monkeypatch.setenv("COLUMNS", "60")
+    for form, expected in (("text", ["    s", "    f"]), ("json", [])):
+        said = io.StringIO()
+        monkeypatch.setattr(said, "isatty", lambda: True)
+        open_log(form, said).info("digest.queued", subscription="all", said="word " * 9, file="/" + "x" * 70)
+        _, *others = said.getvalue().splitlines()
+        assert [line[:5] for line in others] == expected
 
 
 def test_what_a_library_says_is_a_note_with_its_exception() -> None:

@@ -1,6 +1,7 @@
 """The command `cachewatch record`, which records the history of a build cache."""
 
 import shlex
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import click
 from msgspec.structs import replace
 
 from cachewatch.cli.help_and_exit_codes import examples
-from cachewatch.cli.terminal import FORMAT_OPTION, ProgressLine, say, warn_of, write_json
+from cachewatch.cli.terminal import FORMAT_OPTION, ProgressLine, say, warn_of, width, write_json
 from cachewatch.config.schedules_and_dates import parse_size
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.filters_and_default_kinds import Globs
@@ -16,6 +17,7 @@ from cachewatch.errors import UsageError
 from cachewatch.extensions.buildcaches.published_tags import Cache, is_catalogue
 from cachewatch.extensions.buildcaches.recorder import Recorded
 from cachewatch.extensions.buildcaches.recorder import record as add_revision
+from cachewatch.report.diff_blocks_and_colours import fitted
 from cachewatch.report.words import number
 
 
@@ -81,7 +83,8 @@ def record(
     if format_ == "json":
         write_json("record", done)
     elif not quiet:
-        _print_summary(done, into)
+        for told in fitted(_summary(done, into), width()):
+            click.echo(told)
     warn_of(done.diagnostics)
     for failed in done.failed:
         say(f"{failed.tag}: not recorded: {failed.message}")
@@ -91,20 +94,20 @@ def record(
     return 3 if done.held or done.failed else 4 if is_loss else 0
 
 
-def _print_summary(done: Recorded, into: str) -> None:
+def _summary(done: Recorded, into: str) -> Iterator[str]:
     if done.commit is None:
         if not done.held:
-            click.echo(f"{safe(into)}: no changes.")
+            yield f"{safe(into)}: no changes."
         return
-    click.echo(f"{safe(into)}: recorded {done.commit[:10]}.")
+    yield f"{safe(into)}: recorded {done.commit[:10]}."
     for count in done.tags:
         if count.is_different:
             parts = ((count.new, "new"), (count.changed, "changed"), (count.removed, "removed"))
             told = ", ".join(f"{documents:,} {word}" for documents, word in parts if documents)
             specs, packages = number(count.specs, "spec"), number(count.packages, "package")
-            click.echo(f"  {safe(count.tag)}: {specs} of {packages}; documents: {told}")
+            yield f"  {safe(count.tag)}: {specs} of {packages}; documents: {told}"
     if done.before is not None:
-        click.echo(f"Next: `cachewatch diff --repo {shlex.quote(into)}` shows what changed.")
+        yield f"Next: `cachewatch diff --repo {shlex.quote(into)}` shows what changed."
         return
     packages = f"`cachewatch packages --repo {shlex.quote(into)}` lists its packages"
-    click.echo(f"Next: {packages}; record again when the cache has changed.")
+    yield f"Next: {packages}; record again when the cache has changed."

@@ -3,10 +3,13 @@
 import shlex
 from pathlib import Path
 
+import pytest
 from conftest import Run
 
 
-def test_the_next_command_is_named_and_runs(run: Run, buildcaches: Path, tmp_path: Path) -> None:
+def test_the_next_command_is_named_and_runs(
+    run: Run, buildcaches: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After the first recording there is nothing to compare yet; after the second one there is."""
     into = tmp_path / "my catalogue.git"
     first = run("record", buildcaches / "v2" / "1-initial", "--into", into).output.splitlines()[-1]
@@ -18,6 +21,9 @@ def test_the_next_command_is_named_and_runs(run: Run, buildcaches: Path, tmp_pat
     assert (listed.exit_code, listed.output.split()[0]) == (0, "package")
     assert "shows what changed." in second
     assert (compared.exit_code, "1 revision" in compared.output) == (0, True)
+    monkeypatch.setenv("COLUMNS", "60")
+    told = run("record", buildcaches / "v2" / "1-initial", "--into", tmp_path / "narrow.git").output.splitlines()
+    assert max(map(len, told)) <= 60
 
 
 def test_nothing_new_and_quiet_recordings_name_no_command(run: Run, buildcaches: Path, tmp_path: Path) -> None:

@@ -260,6 +260,7 @@ def test_diff_says_why(run: Run, histories: dict[str, History], form: str) -> No
         ]
     if form == "text":
         assert "\nWHY\n6 specs with another hash" in result.output
+        assert max(map(len, result.output.splitlines())) <= 80
 
 
 def test_diff_says_why_of_what_was_selected(run: Run, histories: dict[str, History]) -> None:
