@@ -95,6 +95,8 @@ class Summary(Struct, frozen=True, kw_only=True):
         cells = ("".join(f"<td>{escape(safe(cell))}</td>" for cell in row) for row in rows)
         body = "".join(f"<tr>{row}</tr>" for row in cells)
         title = f"{self.after.tag or self.after.name}: {number(self.packages.after, 'package')}"
+        if lost := {one.path for one in self.diagnostics if one.is_loss}:
+            title += f"; {number(len(lost), 'document')} could not be compared (see diagnostics)"
         heading = "<tr><th>what</th><th>packages</th><th>specs</th></tr>"
         return f"<table><caption>{escape(safe(title))}</caption>{heading}{body}</table>"
 
@@ -328,10 +330,10 @@ def parse_document(data: bytes | Address, name: str = "") -> Document:
     content = data.encode() if isinstance(data, str) and data.startswith("---") else data
     if isinstance(content, bytes):
         return parse(content, name or "document")
-    if not data:
-        raise UsageError("the document is empty; pass its text, its bytes or its path")
     if not isinstance(data, str | os.PathLike):
         raise TypeError(f"a document is given as its text, its bytes or its path; not as {type(data).__name__}")
+    if not data:
+        raise UsageError("the document is empty; pass its text, its bytes or its path")
     with _own_errors():
         return parse(Path(data).read_bytes(), name or os.fspath(data))
 
@@ -343,7 +345,9 @@ def to_records(changes: PackageChange | Iterable[PackageChange]) -> list[dict[st
     text is empty or the number 0.
     """
     collector = CsvCollector()
-    for change in (changes,) if isinstance(changes, PackageChange) else changes:
+    for change in changes if isinstance(changes, Iterable) else (changes,):
+        if not isinstance(change, PackageChange):
+            raise TypeError(f"rows are made of one PackageChange or several; not of {type(change).__name__}")
         collector.add(change)
     return [
         _EMPTY | {_NUMBERS[name] if name in _NUMBERS and isinstance(value, int) else name: value for name, value in row}

@@ -276,8 +276,9 @@ def test_documents_are_compared_by_text_and_by_path(folders: tuple[Path, Path]) 
         assert cachewatch.compare(given, data) is None
         assert cachewatch.parse_document(given) == cachewatch.parse_document(data)
     for read in (cachewatch.parse_document, partial(cachewatch.compare, None)):
-        with pytest.raises(TypeError, match="a document is given as its text, its bytes or its path; not as int"):
-            read(1)  # type: ignore[arg-type]
+        for kind in (int, bool, dict, list, tuple):
+            with pytest.raises(TypeError, match=f"its text, its bytes or its path; not as {kind.__name__}"):
+                read(kind())  # type: ignore[arg-type]
         with pytest.raises(cachewatch.SourceError, match=r"nowhere\.md: No such file or directory"):
             read("nowhere.md")
 
@@ -331,8 +332,14 @@ def test_a_notebook_shows_a_hostile_name(tmp_path: Path) -> None:
     with cachewatch.open(tmp_path / "new") as catalogue:
         (changeset,) = catalogue.diff(tmp_path / "old")
         text = changeset._repr_html_()
-    assert "<td>&lt;img src=x onerror=alert(1)&gt;</td>" in text
-    assert "<img" not in text
+        assert "<td>&lt;img src=x onerror=alert(1)&gt;</td>" in text
+        assert "<img" not in text
+        assert "could not be compared" not in text
+        (tmp_path / "old").write_text("bad")
+        assert (
+            "; 1 document could not be compared (see diagnostics)<"
+            in next(catalogue.diff(tmp_path / "old"))._repr_html_()
+        )
 
 
 def test_a_changeset_is_the_json_of_the_command(demo_repository: Path, run: Run) -> None:
@@ -535,6 +542,8 @@ def test_wrong_types(folders: tuple[Path, Path]) -> None:
                 "tags: .* pattern or several.*; not NoneType",
             ),
             (lambda: catalogue.diff(folders[0], kinds=[wrong]), "kinds: .* pattern or several.*; not int"),
+            (lambda: cachewatch.to_records(wrong), "rows are made of one PackageChange or several; not of int"),
+            (lambda: cachewatch.to_records([wrong]), "rows are made of one PackageChange or several; not of int"),
         ):
             with pytest.raises(TypeError, match=message):
                 call()
