@@ -194,15 +194,25 @@ def test_a_state_that_nobody_works_on_is_read_only_by_who_may_write_there(site: 
 
 
 def test_a_state_that_may_not_be_read(site: Site, run: Run) -> None:
-    """Which user is asked for, and what to do; what may not be read is one mistake, with exit code 2."""
+    """Which user is asked for, and what to do; what may not be read or written is one mistake, with exit code 2."""
     config = ("--config", str(site.folder / "cachewatch.yaml"))
     (site.folder / "cachewatch.yaml").chmod(0o644)
-    for command in (("status",), ("config", "explain", "new")):
+    for *command, advice in (
+        ("status", "for user"),
+        ("config", "explain", "new", "for user"),
+        ("once", "choose another"),
+    ):
         assert run(*command, *config).exit_code == 0
         (site.folder / "state").chmod(0o700 if os.geteuid() == 0 else 0o000)
         done = as_another_user(site.folder, *command, *config)
         (site.folder / "state").chmod(0o700)
-        assert (done.exit_code, "Permission denied for user" in done.error) == (2, True), done
+        assert (done.exit_code, advice in done.error.partition("Permission denied")[2]) == (2, True), done
+    (site.folder / "state").chmod(0o777)
+    (site.folder / "state" / NAME).chmod(0o666)
+    (site.folder / "closed").mkdir()
+    (site.folder / "closed").chmod(0o555)
+    done = as_another_user(site.folder, "state", "backup", f"{site.folder}/closed/copy.db", *config)
+    assert (done.exit_code, "closed/copy.db: Permission denied; nothing" in done.error) == (2, True), done
 
 
 @pytest.mark.parametrize("form", [FORM + 1, "of before"])
