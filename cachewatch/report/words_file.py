@@ -19,6 +19,8 @@ from cachewatch.runtime.untrusted_files import read_inside
 
 NAME = "words.toml"
 _LONGEST = 2**20  # bytes
+_COLOURED = (("colors",), ("dark",))  # tables of theme.toml
+_COLOUR = re.compile("#(?:[0-9a-fA-F]{3}){1,2}")
 _FIELD = re.compile(r"\{([^{}|]*)(?:\|([^{}|]*))?\}")
 
 Entry = Mapping[str, Any]
@@ -154,13 +156,25 @@ def _fields(text: str) -> set[str]:
 def _replace(own: dict[str, Any], theirs: Entry, text: str, where: str, table: tuple[str, ...] = ()) -> None:
     """Replace our entries by those of a user's file. Raises TemplateError for a name that we do not have."""
     for name, entry in theirs.items():
-        if type(entry) is not type(own.get(name)):
-            line = _line(text, table, rf"""^\s*(\[(.*\.)?)?["']?{re.escape(name)}["']?\s*[]=.]""")
-            inside = f"[{'.'.join(table)}] has" if table else "there is"
-            forms: dict[type, str] = {str: "text", list: "list of texts", dict: "table"}
-            other = f": it is a {forms[type(own[name])]}" if name in own else did_you_mean(name, own)
-            raise TemplateError(f"{where}: line {line}: {inside} no entry {safe(name)} of this form{other}")
-        if isinstance(entry, dict):
+        if isinstance(entry, dict) and isinstance(own.get(name), dict):
             _replace(own[name], entry, text, where, (*table, name))
+        elif mistake := _mistake(own, name, entry, table):
+            line = _line(text, table, rf"""^\s*(\[(.*\.)?)?["']?{re.escape(name)}["']?\s*[]=.]""")
+            raise TemplateError(f"{where}: line {line}: {mistake}")
         else:
             own[name] = entry
+
+
+def _mistake(own: Entry, name: str, entry: Any, table: tuple[str, ...]) -> str:
+    """Return what is wrong with a user's text or texts in place of ours; "" if nothing is."""
+    texts = entry if isinstance(entry, list) else [entry]
+    if type(entry) is not type(own.get(name)) or not all(isinstance(one, str) for one in texts):
+        inside = f"[{'.'.join(table)}] has" if table else "there is"
+        forms: dict[type, str] = {str: "text", list: "list of texts", dict: "table"}
+        other = f": it is a {forms[type(own[name])]}" if name in own else did_you_mean(name, own)
+        return f"{inside} no entry {safe(name)} of this form{other}"
+    if table in _COLOURED:
+        is_other = isinstance(entry, list) and len(entry) != len(own[name])
+        if is_other or not all(map(_COLOUR.fullmatch, texts)):
+            return f"[{table[0]}] {name}: is not written like ours, {own[name]!r}"
+    return ""

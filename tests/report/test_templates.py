@@ -319,12 +319,17 @@ def test_every_listed_template_is_there(run: Run) -> None:
     assert {each["name"] for each in found} == there - others
 
 
-@pytest.mark.parametrize("text", ["nonsense = 1", "[colors]\nalarm = 3", "x"])
-def test_a_wrong_theme_is_refused(tmp_path: Path, text: str) -> None:
-    """With the name of the file and of the entry."""
-    (tmp_path / "theme.toml").write_text(text)
+_WRONG = ('line = "#FAB"\ncalm = "red; }"', 'bad = ["#fff"]', 'bad = ["#fff", "#ggg"]', 'bad = ["#fff", "#fff\\n"]')
 
-    with pytest.raises(TemplateError, match=r"theme\.toml"):
+
+@pytest.mark.parametrize(
+    "text", ["nonsense = 1", "x", *map("[colors]\n{}".format, ("alarm = 3", "bad = [1]", *_WRONG))]
+)
+def test_a_wrong_theme_is_refused(tmp_path: Path, text: str) -> None:
+    """With the name of the file and of the entry; a colour is of three or six digits."""
+    (tmp_path / "theme.toml").write_text(text)
+    said = rf"line {len(text.splitlines())}: \[colors\] \w+: is not written like ours" if text[9:] in _WRONG else ""
+    with pytest.raises(TemplateError, match=rf"theme\.toml: {said}"):
         templates._environment(tmp_path)
 
 
