@@ -50,8 +50,8 @@ def kinds_named(word: str) -> frozenset[Kind]:
         return GROUPS[word]
     if word in tuple(Kind):
         return frozenset({Kind(word)})
-    hint = did_you_mean(word, [*GROUPS, *Kind], 1) or "; see `cachewatch help kinds`"
-    raise UsageError(f"{word!r} is not a kind of change{hint}")
+    groups = f"; groups of kinds are {', '.join(GROUPS)}, and `cachewatch help kinds` lists all kinds"
+    raise UsageError(f"{word!r} is not a kind of change{did_you_mean(word, [*GROUPS, *Kind], 1) or groups}")
 
 
 def chosen_kinds(words: Iterable[str]) -> frozenset[Kind]:

@@ -124,12 +124,14 @@ def nothing(report: Report) -> str:
     sentence = f"{tag[0].upper()}{tag[1:]}." if tag else ""
     if report.statements or (not report.is_part and (counts.changed or counts.added or counts.removed)):
         return sentence or "Nothing of what was asked for."
+    unread = {one.package for one in report.unreadable}
+    compared = max(counts.before, counts.after) + report.uncounted - len(unread)
+    if report.losses and not compared:
+        return f"{sentence} Nothing could be compared.".lstrip()
     selected = "your selection of " if report.is_part else ""
     seen = ", as far as documents could be compared" if report.losses else ""
     same = ": all documents are the same" if report.is_same and not report.losses else ""
-    unread = {one.package for one in report.unreadable}
-    packages = number(max(counts.before, counts.after) + report.uncounted - len(unread), "package")
-    return f"{sentence} No differences in {selected}{packages}{seen}{same}.".lstrip()
+    return f"{sentence} No differences in {selected}{number(compared, 'package')}{seen}{same}.".lstrip()
 
 
 _SHORT = 7  # of a revision

@@ -36,6 +36,10 @@ from helpers import document, record
             "--format: 'md' is not one of text, html, markdown, json, eml; did you mean markdown?",
         ),
         (["diff", "--fail-on", "removd"], "--fail-on 'removd' is not a kind of change; did you mean removed"),
+        (
+            ["diff", "--fail-on", "x*"],
+            "--fail-on 'x*' is not a kind of change; groups of kinds are default, all, added",
+        ),
         (["diff", "--kind", "rebilt"], "--kind 'rebilt' is not a kind of change; did you mean rebuilt"),
         (["diff", "--repo"], "cachewatch: option '--repo' requires an argument\n"),
         (["diff", "--jobs", "0"], "--jobs: 0 is not in the range 1<=x<=64\n"),

@@ -310,8 +310,8 @@ def test_documents_that_cannot_be_told_apart_are_named_in_revisions_without_chan
     for result in (run("diff", "HEAD", "HEAD", "--repo", repository), run("diff", folder, folder)):
         assert result.exit_code == 4
         assert result.error.count("are documents of the same package and tag") == 2
-        for count in (2, 0):
-            assert f"No differences in {count} packages, as far as documents could be compared." in result.output
+        for said in ("No differences in 2 packages, as far as documents could be", "\nNothing could be compared."):
+            assert said in result.output
 
 
 @pytest.mark.parametrize("layout", ["_cache/{tag}/{package}/specs.md", "cat/{tag}/{package}/specs.md"])
