@@ -104,13 +104,14 @@ def advance(connection: Connection, advances: Iterable[Advance], now: datetime) 
     """
     for move in advances:
         where = {"subscription": move.subscription, "stream": move.stream, "source": move.source}
-        put(connection, streams, where, {"revision": move.revision, "begun_at": now}, only_new=("begun_at",))
+        begun = {**where, "revision": move.revision, "begun_at": now}
+        put(connection, streams, tuple(where), begun, only_new=("begun_at",))
+        moved = {**where, "moved_at": now, "vanished_at": None}
+        there = (step for step in move.tags if step.revision is not None)
+        put(connection, cursors, (*where, "tag"), *({**moved, "tag": of.tag, "revision": of.revision} for of in there))
         for step in move.tags:
-            place = {**where, "tag": step.tag}
-            if step.revision is not None:
-                put(connection, cursors, place, {"revision": step.revision, "moved_at": now, "vanished_at": None})
-            else:  # the revision is kept: if the tag returns, it is compared with what was reported last
-                connection.execute(update(cursors).filter_by(**place).values(vanished_at=now))
+            if step.revision is None:  # it is kept: if the tag returns, it is compared with what was reported last
+                connection.execute(update(cursors).filter_by(**where, tag=step.tag).values(vanished_at=now))
         had_unread = {row.tag for row in connection.execute(select(unread).filter_by(**where))}
         for step in move.tags:
             if step.revision is not None and (step.unread or step.tag in had_unread):
@@ -120,11 +121,12 @@ def advance(connection: Connection, advances: Iterable[Advance], now: datetime) 
                 gone = update(unread).filter_by(**where, tag=step.tag, readable_at=None)
                 connection.execute(gone.values(readable_at=now))
         known = {one.key: one for one in remembered_by(connection, move.subscription).facts} if move.learned else {}
+        facts = []
         for fact in move.learned:
             whole = merged(known.get(fact.key), fact)  # with what other streams of the subscription have stored
-            place, content = {"subscription": move.subscription, "key": fact.key}, msgspec.msgpack.encode(whole)
-            values = {"source": move.source, "revision": whole.revision, "content": content, "noted_at": now}
-            put(connection, remembered, place, values)
+            content = {"revision": whole.revision, "content": msgspec.msgpack.encode(whole), "noted_at": now}
+            facts.append({"subscription": move.subscription, "key": fact.key, "source": move.source, **content})
+        put(connection, remembered, ("subscription", "key"), *facts)
         for key in move.forgotten:
             connection.execute(delete(remembered).filter_by(subscription=move.subscription, key=key))
 

@@ -66,7 +66,7 @@ def share(connection: Connection, messages: Sequence[Message]) -> list[Columns]:
         if checksum not in stored:
             stored.add(checksum)
             # A row that exists is overwritten, because it may be damaged.
-            put(connection, bodies, {"checksum": checksum}, {"content": zlib.compress(body)})
+            put(connection, bodies, ("checksum",), {"checksum": checksum, "content": zlib.compress(body)})
         own = {"payload": zlib.compress(payload[:place]), "body": checksum, "checksum": _checksum(message)}
         columns.append({"content_type": message.content_type, "message_id": message.message_id, **own})
     return columns

@@ -336,7 +336,7 @@ def plan(connection: Connection, subscription: str, stream: str, schedule: str, 
     connection.execute(delete(slots).filter_by(subscription=subscription, stream=stream, done_at=None))
     if due is not None:
         where = {"subscription": subscription, "stream": stream, "due": due}
-        put(connection, slots, where, {"schedule": schedule, "done_at": None, "digest": None})
+        put(connection, slots, tuple(where), {**where, "schedule": schedule, "done_at": None, "digest": None})
 
 
 def finish(connection: Connection, slot: Slot, digest: str | None, now: datetime) -> None:

@@ -6,7 +6,7 @@ write down what form 1 was. SQLite stores a time as UTC text of fixed width, whi
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from hashlib import blake2b
 from importlib import import_module
@@ -323,17 +323,13 @@ def insert_new(connection: Connection, table: Table, values: Mapping[str, Any]) 
 
 
 def put(
-    connection: Connection,
-    table: Table,
-    key: Mapping[str, Any],
-    values: Mapping[str, Any],
-    *,
-    only_new: Collection[str] = (),
+    connection: Connection, table: Table, key: Sequence[str], *rows: Mapping[str, Any], only_new: Collection[str] = ()
 ) -> None:
-    """Insert a row with this key and these values, or update it; values in `only_new` are not updated."""
-    new = insert_into(connection, table)
-    changed = {name: new.excluded[name] for name in values if name not in only_new}
-    connection.execute(new.on_conflict_do_update(index_elements=tuple(key), set_=changed), {**key, **values})
+    """Insert rows of the same columns, or update those with their `key`; columns in `only_new` are not updated."""
+    if rows:
+        new = insert_into(connection, table)
+        changed = {name: new.excluded[name] for name in rows[0] if name not in (*key, *only_new)}
+        connection.execute(new.on_conflict_do_update(index_elements=key, set_=changed), rows)
 
 
 def insert_into(connection: Connection, table: Table) -> Any:
