@@ -102,11 +102,12 @@ def compare_revisions(
     bases: Bases = MappingProxyType({}),
     restored: Restored = MappingProxyType({}),
     trees: CompareTrees = TreeDifference,
+    count: Callable[[Repository, Revision, Revision], int | None] = count_between,
 ) -> Comparison:
     """Find the documents that differ between two revisions, in the tag that a revision names or in each wanted tag.
 
     For the packages of `bases`, the documents of other revisions replace those of `before`, and so do `restored` ones.
-    `trees` compares two trees of packages and may cache results. Raises UsageError if there is no tag to compare.
+    `trees` compares two trees of packages, and `count` counts revisions; both may cache results. Raises UsageError if there is no tag to compare.
     """
     wanted_package = cache(wanted_package)
     commits = {before.commit, after.commit, *(base.commit for packages in bases.values() for base in packages.values())}
@@ -150,7 +151,7 @@ def compare_revisions(
     return Comparison(
         pairs=tuple(pairs),
         readers=Readers(reader, reader),
-        revisions_between=count_between(repository, before, after),
+        revisions_between=count(repository, before, after),
         stacks=(lambda: stacks_of(repository, before), lambda: stacks_of(repository, after)),
         other_documents=lambda: _few_documents(repository, unchanged),
         packages=lambda: {

@@ -27,7 +27,6 @@ from cachewatch.core.versions_spellings_targets import version_key
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import (
     Revision,
-    count_between,
     is_there,
     lacks,
     resolve,
@@ -370,7 +369,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         return self.comparisons.recall(
             ("between", self.repository.git_dir, gap.base.commit, self.newest.commit),
             lambda: (
-                count_between(self.repository, gap.base, self.newest),
+                self.comparisons.count(self.repository, gap.base, self.newest),
                 lacks(self.repository, self.newest, gap.base),
                 times_between(self.repository, gap.base, self.newest),
             ),

@@ -122,6 +122,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             bases=bases,
             restored=restored,
             trees=self.comparisons.trees(self.source.name),
+            count=self.comparisons.count,
         )
         news: list[TagNews] = []
         channels = (self.context.config.channels[name] for name in self.stream.channels)
@@ -159,6 +160,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
                 wanted_tag=lambda _: True,
                 wanted_package=lambda _: True,
                 trees=self.comparisons.trees(self.source.name),
+                count=self.comparisons.count,
             )
             make_collector = partial(DigestCollector, _wants_nothing, has_table=False)
             changeset = self.comparisons.compared(self.source.name).changeset(comparison, Selection(), make_collector)

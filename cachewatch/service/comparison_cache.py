@@ -40,6 +40,7 @@ from cachewatch.documents.parsing_and_diagnostics import Problems, Read, about_c
 from cachewatch.documents.records import KnownRecords
 from cachewatch.errors import BrokenSource, OutOfTime, WorkerEnded, WorkFailed
 from cachewatch.git.local_repository import Repository
+from cachewatch.git.revision_names_and_times import Revision, count_between
 from cachewatch.git.tags_and_documents import CompareTrees
 from cachewatch.git.trees import TreeDifference
 from cachewatch.runtime.worker import INLINE, Isolation, Piece
@@ -339,6 +340,11 @@ class Comparisons:
         return lambda repository, *trees: memory.recall(
             trees, partial(TreeDifference, repository, *trees, is_of_changes=True)
         )
+
+    def count(self, repository: Repository, before: Revision, after: Revision) -> int | None:
+        """Count the revisions between two, once in a pass."""
+        key = count_between, repository.git_dir, before.commit, after.commit
+        return self.recall(key, lambda: count_between(repository, before, after))
 
     @contextmanager
     def opened(self, source: str, open_repository: Callable[[], Repository]) -> Iterator[Repository]:
