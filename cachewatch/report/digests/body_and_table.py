@@ -384,10 +384,10 @@ def _merged(rows: Iterable[Row], digest: Digest) -> tuple[Row, ...]:
         alike.setdefault((row.package, row.change, row.where), []).append(row)
     # Readers who move to another snapshot do not lose the packages that the newest one lacks.
     is_named = any(pin.best for pin in digest.pinned)
-    merged = []
+    merged, standing = [], _standing(digest)
     for group in alike.values():
         tags = f"in {' and '.join(safe(row.tag.report.tag) for row in group)}"
-        merged.append(replace(group[0], tags=tags if is_named or len(group) < _standing(digest) else ""))
+        merged.append(replace(group[0], tags=tags if is_named or len(group) < standing else ""))
     return tuple(merged)
 
 

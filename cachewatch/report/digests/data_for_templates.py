@@ -61,14 +61,42 @@ class DigestForm(Struct, frozen=True, kw_only=True):
 WHOLE = DigestForm()
 
 
-def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, own: Words | None = None) -> Data:
-    """Return `digest` as plain data for templates; `clean` is applied to untrusted text, `own` replaces our words."""
-    texts = own or words()
-    made = _Maker(digest, form, clean, texts)
+class Contents(Struct, frozen=True, kw_only=True):
+    """The sentences and rows of a digest; all forms have parts of them."""
+
+    words: Words
+    advice: str
+    todo: list[str]
+    steps: tuple[str, list[str]]
+    happened: list[str]
+    still_open: list[str]
+    routine: list[str]
+    sections: list[Section]
+
+
+def contents_of(digest: Digest, words: Words) -> Contents:
+    """Say what is in a digest."""
+    sections = first_screen.sections(digest, words)
+    happened = first_screen.happened(digest, words, sum(len(section.rows) for section in sections))
+    return Contents(
+        words=words,
+        advice=advice(digest, words),
+        todo=todo(digest, words),
+        steps=steps(digest, words),
+        happened=happened,
+        still_open=still_open(digest, words),
+        routine=first_screen.routine(digest, words, happened),
+        sections=sections,
+    )
+
+
+def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, contents: Contents | None = None) -> Data:
+    """Return `digest` as plain data for templates; `clean` is applied to untrusted text."""
+    contents = contents or contents_of(digest, words())
+    made = _Maker(digest, form, clean, contents.words)
     assessment = digest.assessment
-    listed = first_screen.sections(digest, texts)
-    asked, steps = todo(digest, texts), made.steps()
-    happened = first_screen.happened(digest, texts, sum(len(section.rows) for section in listed))
+    key, commands = contents.steps if form.rows else ("", [])
+    steps = {"said": contents.words.text("todo", key), "commands": commands} if commands else None
     return {
         "schema": SCHEMA,
         "key": digest.key,
@@ -80,16 +108,16 @@ def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, own: W
         "is_urgent": digest.is_urgent,
         "is_sample": digest.is_sample,
         "level": assessment.level.value,
-        "advice": clean(advice(digest, texts)),
+        "advice": clean(contents.advice),
         "actions": [made.action(one) for one in assessment.actions],
-        "todo": made.said(asked),
+        "todo": made.said(contents.todo),
         "has_action": bool(assessment.due)
         or assessment.is_waiting
-        or (bool(steps) and asked[0] != texts.text("todo", "nothing_new")),
-        "happened": made.said(happened),
-        "still_open": made.said(still_open(digest, texts)),
-        "sections": [made.section(section) for section in (listed if form.tags else ())],
-        "routine": made.said(first_screen.routine(digest, texts, happened)),
+        or (bool(steps) and contents.todo[0] != contents.words.text("todo", "nothing_new")),
+        "happened": made.said(contents.happened),
+        "still_open": made.said(contents.still_open),
+        "sections": [made.section(section) for section in (contents.sections if form.tags else ())],
+        "routine": made.said(contents.routine),
         "facts": [made.fact(one) for one in assessment.facts[: form.others]],
         "losses": [made.loss(one) for one in (assessment.losses if form is WHOLE else ())],
         "alternative": None if assessment.alternative is None else made.plain(assessment.alternative),
@@ -229,11 +257,6 @@ class _Maker:
             "where": self._clean(row.where) if self._form.has_details else "",
             "specs": row.specs,
         }
-
-    def steps(self) -> Data | None:
-        """Return the commands that do what readers should do, in order; None if there are none or no room for rows."""
-        key, found = steps(self._digest, self._words) if self._form.rows else ("", [])
-        return {"said": self._words.text("todo", key), "commands": found} if found else None
 
     def install(self) -> Data:
         """Return one command that installs new packages on one machine, and how many packages it does not name.

@@ -24,12 +24,19 @@ from cachewatch.report.digest_and_message_values import (
 )
 from cachewatch.report.digests import subject as headline
 from cachewatch.report.digests.body_and_table import subtitle
-from cachewatch.report.digests.data_for_templates import DigestForm, cleaner, is_cut, moment, view
+from cachewatch.report.digests.data_for_templates import (
+    Contents,
+    DigestForm,
+    cleaner,
+    contents_of,
+    is_cut,
+    moment,
+    view,
+)
 from cachewatch.report.digests.subject import as_subject, subject_prefix
-from cachewatch.report.digests.todo import advice
 from cachewatch.report.json_and_csv import COLUMNS, MOST_CSV, csv_rows, encode, statement_values
 from cachewatch.report.template_rendering import Job, script_hash, source, templates_of
-from cachewatch.report.words_file import Words, words
+from cachewatch.report.words_file import words
 
 Context = dict[str, Any]
 
@@ -135,6 +142,7 @@ class _Renderer:
         self._base = base
         self._render = render
         self._words = words(folder)
+        self._contents = contents_of(digest, self._words)
         # As long as it is, whatever the length of the rest.
         self._head = self._make_head()
         self._bullets = bullets(self._rendered("chat", self._context(_BRIEF)))
@@ -172,7 +180,7 @@ class _Renderer:
             archive_url=digest.archive_url,
             subtitle=head["subtitle"],
             level=digest.assessment.level.value,
-            advice=advice(digest, self._words),
+            advice=self._contents.advice,
             bullets=self._bullets,
             text=made["txt"],
             html=html,
@@ -192,15 +200,15 @@ class _Renderer:
             "words": self._words.all,
         }
         name = self._name("subject")
-        if source(name, self._folder) != source(name):  # a user's template
-            said = self._rendered("subject", {**head, **_shown(digest, _BRIEF, self._words)})
+        if self._folder is not None and source(name, self._folder) != source(name):  # a user's template
+            said = self._rendered("subject", {**head, **_shown(digest, _BRIEF, self._contents)})
             head["title"] = safe(" ".join(said.split()))[:_LONGEST_SUBJECT] or head["title"]
         return head
 
     def _name(self, form: str) -> str:
         """Return the name of the template for a form: that of the subscription, if it exists, or ours."""
-        name = f"{self._base}.{form}.j2"
-        return name if source(name, self._folder) is not None else f"digest.{form}.j2"
+        name, ours = f"{self._base}.{form}.j2", f"digest.{form}.j2"
+        return name if name != ours and source(name, self._folder) is not None else ours
 
     def _rendered(self, form: str, context: Context) -> str:
         (text,) = self._render([(self._name(form), context)])
@@ -208,14 +216,14 @@ class _Renderer:
 
     def _make_json(self) -> bytes:
         digest = _uncut(self._digest) if self._is_archived else self._digest
-        shown = view(digest, own=self._words)
+        shown = view(digest, contents=self._contents)
         for tag, data in zip(digest.tags, shown["tags"], strict=True):
             data["statements"] = list(map(statement_values, tag.statements))
             data["hidden"] = list(map(statement_values, tag.rest))
         return encode({**shown, **{name: self._head[name] for name in ("title", "sentence", "subtitle")}}) + b"\n"
 
     def _context(self, form: DigestForm, **more: Any) -> Context:
-        return {**self._head, **_shown(self._digest, form, self._words), **more}
+        return {**self._head, **_shown(self._digest, form, self._contents), **more}
 
     def _mail(self, shortness: int, table: Attachment | None) -> tuple[str, Context]:
         """Return the HTML of the mail, with as much as fits, and the data that it shows."""
@@ -233,7 +241,7 @@ class _Renderer:
         """Return the page for the archive and the data that it shows: everything, or as much as a browser can show."""
         page, context = "", Context()
         for form in _PAGES:
-            shown = _shown(_uncut(self._digest), form, self._words)
+            shown = _shown(_uncut(self._digest), form, self._contents)
             context = {**self._head, **shown, "script_hash": _SCRIPT_HASH}
             try:
                 page = compact(self._rendered("page.html", context))
@@ -251,8 +259,8 @@ def _uncut(digest: Digest) -> Digest:
     return replace(digest, rows=_NO_LIMIT)
 
 
-def _shown(digest: Digest, form: DigestForm, words: Words) -> Context:
-    shown = view(digest, form, clean=cleaner(form.longest), own=words)
+def _shown(digest: Digest, form: DigestForm, contents: Contents) -> Context:
+    shown = view(digest, form, clean=cleaner(form.longest), contents=contents)
     return {"digest": shown, "is_cut": is_cut(shown), "attachment": None}
 
 
