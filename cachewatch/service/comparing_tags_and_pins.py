@@ -386,7 +386,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     def pinned(self, learned: list[Fact]) -> Pinned | None:
         """Return the state of the pinned snapshot, and the effect of a move to the newest one.
 
-        If the snapshot is gone and that move loses something, `best` is the newest other one without a loss. That the
+        If the snapshot is gone, or among the oldest, and that move loses something, `best` is the newest other one without a loss. That the
         snapshot is gone is returned only once; after that, and without a pin, the result is None.
         """
         tag = self.stream.subscription.match.pinned
@@ -402,7 +402,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             return pin
         before = replace(resolve(self.repository, known.revision), tag=tag)
         first = self._with_move(pin, before, pin.newest)
-        if not pin.is_gone or not lost_by_moving(first)[0]:
+        if not (pin.is_gone or pin.is_ending) or not lost_by_moving(first)[0]:
             return first
         # The newest of the other snapshots to which a move loses nothing.
         older = (name for name in pin.others if not lost_by_moving(self._with_move(pin, before, name))[0])
@@ -472,4 +472,6 @@ def _placed(source: str, tag: str, series: Sequence[str]) -> Pinned:
     newest = series[-1] if series[-1] != tag else ""
     newer = len(series) - at - 1
     # Where old snapshots are deleted, the two oldest are next, if several are newer.
-    return Pinned(tag=tag, source=source, newest=newest, newer=newer, older=at, is_ending=newer > 1 and at <= 1)
+    others = tuple(reversed(series[at + 1 : -1]))
+    is_ending = newer > 1 and at <= 1
+    return Pinned(tag=tag, source=source, newest=newest, others=others, newer=newer, older=at, is_ending=is_ending)

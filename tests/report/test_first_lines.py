@@ -51,9 +51,30 @@ def test_the_end_of_a_wait_names_its_cause(tmp_path: Path) -> None:
     assert "publishing had failed" not in mail(digest_of(tag))[1]
     body = mail(digest_of(tag, known=waited))[1]
     assert body.startswith(
-        "The wait is over. Re-concretize, too, if a lock file names zlib 1.0 (not from a snapshot). What happened"
+        "The wait is over. Re-concretize, too, if a lock file names zlib 1.0 from develop. What happened"
     )
     assert "back, unchanged since 20 May. It seems that publishing had failed." in body
+
+
+def test_what_differs_about_what_is_back_comes_after_it(tmp_path: Path) -> None:
+    """The compiler of the rest did not change, and lock files that name the old builds were told of with the loss."""
+    old, new = ({f"p{n}": [record(n + by, compiler=f"gcc@{by}.1.0")] for n in range(6)} for by in (11, 21))
+    tag = week(tmp_path, old, new)
+    back = Statement(
+        kind=StatementKind.RETURNED,
+        name="e4s",
+        packages=tuple(old),
+        of_packages=8,
+        before=("2025-05-20", "2025-05-27"),
+        exceptions=tuple(old),
+        kinds=frozenset({Kind.RETURNED}),
+    )
+    made, body = mail(digest_of(replace(tag, statements=(*tag.statements, back))))
+    assert made.title == "6 of 8 packages are back in stack e4s; gcc 11.1.0 -> 21.1.0"
+    assert body.startswith(
+        "Nothing to do. What happened 6 of 8 packages are back in stack e4s (missing there since 27 May)"
+    )
+    assert "; 2 are still missing there. gcc 11.1.0 -> 21.1.0: 6 packages, all of which are back." in body
 
 
 def test_what_is_to_be_done_is_one_block_of_commands(tmp_path: Path) -> None:
@@ -173,7 +194,8 @@ def test_who_re_concretized_before_a_rebuild_is_asked_again(tmp_path: Path) -> N
         cache = held(("hdf5", number, "1.14"))
         change = compare_coverage(cover(environment, cache), cover(environment, cache))
         known = Known(since={("public", Verb.RECONCRETIZE, "hdf5"): "2025-05-25"}, met=frozenset({spec_hash(1)}))
-        _, body = mail(digest_of(shown, environment=change, known=known, silenced=()))
+        made, body = mail(digest_of(shown, environment=change, known=known, silenced=()))
+        assert (made.title == "everything rebuilt; still open: re-concretize") is (is_asked and shown is routine)
         assert ("Re-concretize, even if you did so before 2 June: old builds are gone." in body) is is_asked
 
 

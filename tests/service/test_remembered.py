@@ -125,7 +125,7 @@ def test_a_place_that_is_back(made: Made) -> None:
     assert said(readers.go_on()) == [("place-lost", "e4s (zen4)", 1)]
     assert said(readers.go_on()) == [("returned", "e4s (zen4)", 1), ("place-gained", "", 1)]
     text = readers.site.told()[-1]
-    assert "one is back in e4s (zen4) (missing since 2 June), unchanged since 1 June" in body(text)
+    assert "one is back in e4s (zen4) (missing there since 2 June), unchanged since 1 June" in body(text)
     assert readers.site.digests()[-1].rendered.title.startswith("one is back in e4s (zen4)")
 
 
@@ -142,7 +142,7 @@ def test_a_machine_that_is_back(made: Made) -> None:
     assert "one for ubuntu24.04, zen4: keep" in body(readers.site.told()[-1])
     assert said(readers.go_on()) == [("returned", place, 1) for place in places]
     text = readers.site.told()[-1]
-    assert "one is back in e4s (ubuntu24.04, zen4) (missing since 2 June), unchanged since 1 June" in body(text)
+    assert "one is back in e4s (ubuntu24.04, zen4) (missing there since 2 June), unchanged since 1 June" in body(text)
     assert text.startswith("Nothing to do.")
     assert "Still open" not in text
     assert readers.remembered() == []
@@ -361,8 +361,8 @@ def test_a_pin_that_is_gone_is_compared_with_where_to_move(made: Made) -> None:
     readers.go_on()
     text = body(readers.site.told()[-1])
     first, second, third = _DAYS[:3]
-    assert f"Otherwise move to {second}, which has all packages of {first}, 1 of them in a newer version, then" in text
-    assert f"then re-concretize; or to {third}, unless you need what it lacks: hdf5." in text
+    assert f"Otherwise move to {second}, which has all packages of {first}, 1 of them in a newer version, or" in text
+    assert f"or to {third}, unless you need what it lacks: hdf5; then re-concretize." in text
     assert f"against {first}: p000 1.0 -> 1.1" in text
     assert "GONE" not in text
     assert text.count(third) == 2
@@ -567,11 +567,16 @@ def test_what_was_asked_is_said_until_it_is_settled(made: Made) -> None:
     block = texts[2].partition("in this order: ")[2]
     assert '# only the lines of packages that you use on x86_64_v3: spack -e . config add "packages:going:' in block
     lock = (
-        "# if the lock file was made against develop before 3 June, or names going # or gone or openmpi that you have "
-        "not installed: # (Spack builds from source what none of your mirrors has) "
+        "# if the lock file was made against develop before 3 June, or needs going # or gone or openmpi, not yet "
+        "installed: # (Spack builds from source what none of your mirrors has) "
     )
     assert f"{lock}spack -e . concretize --force # in any case: spack -e . install " in block
     assert " Of the 2 packages named on 2 June, 1 is still there." in texts[2]
     assert not any("as announced on" in text for text in (*texts[:2], *texts[3:]))
     assert "copy too if you need it" in texts[3]
+    assert "If you required gone, openmpi, as earlier mails asked: remove the requirements, they are there" in texts[3]
+    assert (
+        "asked: spack -e . config remove packages:gone:require spack -e . config remove packages:openmpi:" in texts[3]
+    )
+    assert "config remove" not in texts[4]
     assert not any(word in texts[4] for word in ("openmpi", "gone where"))

@@ -63,6 +63,13 @@ def still_to_do(task: Action, known: Known, tags: Iterable[ComparedTag] = ()) ->
     return replace(task.only([name for name in task.names if name not in ended]), needs=needs)
 
 
+def lifted(tasks: Iterable[Action], open_ones: Iterable[Action], known: Known) -> tuple[str, ...]:
+    """Return the packages that readers were asked to require, as actions that no longer apply, of all that are known."""
+    asked = {name for one in tasks if one.is_requirement for name in one.names}
+    asked |= {name for _, verb, name in known.since if verb is Verb.BUILD}
+    return tuple(sorted(asked.difference(*(one.names for one in open_ones))))
+
+
 def replaced_versions(statements: Iterable[Statement]) -> Iterator[str]:
     """Yield the old versions, `hdf5 1.14.5`, whose specs are gone from a place that was upgraded."""
     for one in statements:
@@ -151,6 +158,8 @@ def while_waiting(
             now += [there] if there.names else []
             later += [lacking] if lacking.names else []
         # Whoever installs or re-concretizes misses what may be missing only for a while.
+        elif action.verb is Verb.MOVE and action.because is not Because.PIN_GONE:
+            later.append(action)
         elif action.because in ENVIRONMENT:
             (now if action.because is Because.ENVIRONMENT_LAST else later).append(action)
         else:
@@ -188,13 +197,22 @@ def pin_actions(pins: Iterable[Pinned]) -> Iterator[Action]:
         elif pin.newest and (pin.move is not None or pin.statements is not None):
             lost, others = lost_by_moving(pin)
             verb, because, tag, name = Verb.MOVE, Because.SNAPSHOT, pin.newest, pin.tag
+            named: tuple[str, ...] = ()
             if pin.is_ending:
                 because, others = Because.PIN_ENDING, ()
+                tag, named = pin.best or tag, (pin.newest,) if pin.best else ()
             elif lost:
                 verb, because, tag, name = Verb.STAY, Because.SNAPSHOT_LACKS, pin.tag, pin.newest
             names = lost or others
             yield Action(
-                verb=verb, because=because, source=pin.source, tag=tag, name=name, names=names, count=len(names)
+                verb=verb,
+                because=because,
+                source=pin.source,
+                tag=tag,
+                name=name,
+                others=named,
+                names=names,
+                count=len(names),
             )
 
 

@@ -13,6 +13,7 @@ from cachewatch.core.advice.actions import (
     divided,
     environment_actions,
     joined,
+    lifted,
     not_asked_yet,
     pin_actions,
     pruned_as_announced,
@@ -23,6 +24,7 @@ from cachewatch.core.advice.actions import (
 )
 from cachewatch.core.advice.environment_coverage import CoverageChange, Need, Resolution
 from cachewatch.core.advice.verbs_and_reasons import (
+    PINNED,
     Action,
     Alternative,
     AssessedLoss,
@@ -153,6 +155,7 @@ def assess(
         is_wait_over=not waits and any(verb is Verb.WAIT for _, verb, _ in known.since),
         required=_with_homes(_required(actions, own), known.kept),
         to_copy=_with_homes(_to_copy(actions, own), known.kept),
+        lifted=() if waits else lifted(known.tasks, (one for one in actions if one.verb not in PINNED), known),
     )
 
 
@@ -190,11 +193,9 @@ def _required(actions: Iterable[Action], own: EnvironmentState | None) -> dict[s
         spec = f"{each.need.package}@{each.need.version}{':' if each.suggestion else ''}"
         needed.setdefault(spec, []).append(each.need)
     for action in actions if own is None else ():
-        is_gone = action.because is Because.PRUNED or (action.because is Because.GONE and action.is_everywhere)
-        if (is_gone or action.because is Because.DOWNGRADED) and not is_snapshot(action.tag):
-            for version in action.versions:
-                spec = version if is_gone else f"{version}:"
-                needed.setdefault(spec, []).extend(action.only([version.partition("@")[0]]).needs)
+        for version in action.versions if action.is_requirement else ():
+            spec = f"{version}:" if action.because is Because.DOWNGRADED else version
+            needed.setdefault(spec, []).extend(action.only([version.partition("@")[0]]).needs)
     return needed
 
 
@@ -261,6 +262,8 @@ def _facts(tags: Sequence[ComparedTag], known: Known, gone: Set[str], *, has_env
 def _rank(statement: Statement, tags: Sequence[ComparedTag], known: Known, *, has_environment: bool) -> Rank:
     """Return the rank of a statement by its kind and worst loss. For an environment, losses of places do not count."""
     rank = _RANKS.get(statement.kind, Rank.REST)
+    if rank is Rank.VALUES and {*_returned(tags)}.issuperset(statement.packages):
+        return Rank.WAVE  # it says what is different about what is back
     if statement.kind is StatementKind.SUSPICIOUS:
         return Rank.GONE if all((tag.source, tag.tag) in known.confirmed for tag in tags) else rank
     of_snapshot = {StatementKind.TAG_REMOVED: Rank.PRUNE, StatementKind.TAG_ADDED: Rank.SNAPSHOT}
@@ -273,6 +276,12 @@ def _rank(statement: Statement, tags: Sequence[ComparedTag], known: Known, *, ha
         rank = min(rank, Rank.GONE if statement.worst is LossClass.GONE else Rank.MISSED)
     # A package that a new snapshot lacks is no alarm.
     return max(rank, Rank.MISSED) if tags[0].base else rank
+
+
+def _returned(tags: Iterable[ComparedTag]) -> Iterator[str]:
+    """Yield the packages of which something is back."""
+    for one in (one for tag in tags for one in tag.statements if one.kind is StatementKind.RETURNED):
+        yield from one.packages
 
 
 def _worst(statements: Iterable[Statement]) -> LossClass | None:

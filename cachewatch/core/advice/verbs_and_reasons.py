@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from cachewatch.core.advice.environment_coverage import CoverageChange, Nearest, Need, Resolution
 from cachewatch.core.model import LossClass
+from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import LOSSES, OwnedLoss, Statement, packages_of
 
 
@@ -24,6 +25,9 @@ class Verb(StrEnum):
 
 
 OF_LOCK_FILE = (Verb.BUILD, Verb.COPY, Verb.RECONCRETIZE)  # that a changed lock file settles
+
+
+PINNED = (Verb.STAY, Verb.MOVE)  # of whom snapshots are pinned
 
 
 class Level(StrEnum):
@@ -104,7 +108,7 @@ class Pinned(Struct, frozen=True, kw_only=True):
     is_gone: bool = False
     newest: str = ""  # newest snapshot of the series, if it is another one
     others: tuple[str, ...] = ()  # those between, the newest first
-    best: str = ""  # the newest of these that lacks nothing, if it is gone and the newest of all lacks something
+    best: str = ""  # the newest of these that lacks nothing, if it is gone or ending and the newest lacks something
     newer: int = 0  # number of newer ones of the series
     older: int = 0  # number of older ones: where old ones are deleted, these are deleted before it
     is_ending: bool = False  # it may be deleted soon
@@ -182,6 +186,12 @@ class Action(Struct, frozen=True, kw_only=True):
         return self.because is Because.GOING or (
             self.because is Because.STACK_REMOVED and self.worst is LossClass.GOING
         )
+
+    @property
+    def is_requirement(self) -> bool:
+        """Whether the action asks readers without an environment to require versions of its packages."""
+        is_gone = self.because is Because.PRUNED or (self.because is Because.GONE and self.is_everywhere)
+        return (is_gone or self.because is Because.DOWNGRADED) and not is_snapshot(self.tag)
 
     def only(self, names: Collection[str]) -> "Action":
         """Return the action for only those of its packages that are in `names`."""
@@ -264,6 +274,7 @@ class Assessment(Struct, frozen=True, kw_only=True):
     # Versions to require (openmpi@5.8.0), or Spack may choose others; each with a snapshot that has it, or "".
     required: Mapping[str, str] = field(default_factory=dict)
     to_copy: Mapping[str, str] = field(default_factory=dict)  # likewise what may be pruned, as py-numpy@3.2.1
+    lifted: tuple[str, ...] = ()  # packages that readers were asked to require, and need not require any longer
 
     @property
     def is_waiting(self) -> bool:

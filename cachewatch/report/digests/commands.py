@@ -6,6 +6,7 @@ from textwrap import wrap
 
 from cachewatch.core.advice.verbs_and_reasons import LOCK_FILES, Action, Because, Verb
 from cachewatch.core.escaping_and_mentions import safe, safe_name, web_address
+from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.report.digest_and_message_values import Digest
 from cachewatch.report.digests.spack_commands import is_plain, public_mirror
 from cachewatch.report.digests.subject import day_of
@@ -42,56 +43,86 @@ def steps(digest: Digest, words: Words) -> tuple[str, list[str]]:
     There are none if a shell could misread a name, or if an earlier digest already asked to re-concretize.
     """
     assessment = digest.assessment
-    moves = [(one.source, one.tag, one.name) for one in assessment.actions if one.verb is Verb.MOVE and one.tag]
+    actions = assessment.actions
+    moves = [] if assessment.is_waiting else [one for one in actions if one.verb is Verb.MOVE and one.tag]
     newer = newest_snapshots(digest)
-    settled = [one for one in assessment.actions if one.verb is Verb.RECONCRETIZE or one.because in CONCRETIZED]
-    copies = [one for one in assessment.actions if one.verb is Verb.COPY or one.is_copy]
+    settled = [one for one in actions if one.verb is Verb.RECONCRETIZE or one.because in CONCRETIZED]
+    copies = [one for one in actions if one.verb is Verb.COPY or one.is_copy]
     is_due = assessment.is_wait_over or any(not one.since for one in settled)
     is_asked = is_due or bool(copies or newer) or digest.environment is not None or went(digest)
-    concretizes = not assessment.is_waiting and (bool(moves) or (bool(settled) and is_asked))
+    # Readers without an environment who pin a snapshot may have others that follow a branch.
+    is_apart = bool(moves) and digest.environment is None
+    moved = () if is_apart else moves
+    concretizes = not assessment.is_waiting and (bool(moved) or (bool(settled) and is_asked))
     required = (*assessment.required, *assessment.to_copy)
     shell = [word.removesuffix(":") for spec in required for word in spec.split("@", 1)]
-    shell += [tag for _, tag, _ in (*moves, *((*one, "") for one in newer))]
-    if not (copies or moves or newer or (concretizes and (required or is_due))) or not all(map(is_plain, shell)):
+    shell += [*(one.tag for one in moves), *(tag for _, tag in newer), *assessment.lifted]
+    is_said = copies or moves or newer or assessment.lifted or (concretizes and (required or is_due))
+    if not is_said or not all(map(is_plain, shell)):
         return "steps", []
     keeping = keeping_of(digest) if concretizes and assessment.required else {}
-    tags = [*(tag for _, tag, _ in moves), *(tag for _, tag in newer), *keeping]
+    tags = [*(one.tag for one in moves), *(tag for _, tag in newer), *keeping]
     urls = {tag: f"URL{n or ''}" for n, tag in enumerate(dict.fromkeys(tags))}
-    own: list[str] = []
-    for source, tag, old in moves:
-        own += [*_comment(words.text("todo", "old_mirror")), _add_mirror(digest, source, tag, urls)]
-        own.append(f"spack -e . mirror remove {old}")
+    is_best = any(pin.best and pin.is_gone for pin in digest.pinned)  # which may be removed soon, too
+    own = _lifted(digest, words)
     for tag, names in keeping.items():
-        if tag not in {each for _, each, _ in moves}:
+        if tag not in {one.tag for one in moved}:
             named = and_more([spec.partition("@")[0] for spec in names], words)
-            key = "kept_there" if digest.environment else "kept_if"
+            key = "kept_if" if digest.environment is None else "kept_there"
             own += _comment(words.say("todo", key, len(names), tag=tag, names=named))
             own.append(_add_mirror(digest, "", tag, urls))
-    own += _requirements(required if concretizes or copies else (), digest, words) if not assessment.is_waiting else ()
-    condition = _if_lock(settled, digest, words) if concretizes else ""
-    is_copied = bool(copies or keeping) or any(pin.best for pin in digest.pinned)
-    if concretizes:
-        own += _comment(condition)
-        own += _comment(words.text("todo", "from_source")) if assessment.required else []
-        own += _comment(words.text("todo", "reused")) if any(one.because in _OLD for one in assessment.actions) else []
-        own += ["spack -e . concretize --force"]
-        own += _comment(words.text("todo", "everybody")) if condition and is_copied else []
+    if not assessment.is_waiting:
+        own += _requirements(required if concretizes or copies else (), digest, words)
+    copying = [*_comment(words.text("todo", "copy_all")), *_COPY]
+    is_copied = bool(copies or keeping) or (is_best and bool(moved))
+    own += _concretizing(settled, digest, words, is_copied=is_copied) if concretizes else ()
     own += ["spack -e . install"] if not assessment.is_waiting and (concretizes or is_copied) else []
-    if is_copied:
-        own += [*_comment(words.text("todo", "copy_all")), *_COPY]
-    staying = next((one.name for one in assessment.actions if one.because is Because.SNAPSHOT), "")
+    own = [*(line for one in moved for line in _move(one, digest, urls, words)), *own, *(copying if is_copied else ())]
     lines = _for_older(newer, digest, urls, words)
-    lines += _comment(words.say("todo", "if_tag", tag=(*settled, *copies)[0].tag)) if own and newer else []
+    staying = next((one.name for one in moves if one.because in (Because.SNAPSHOT, Because.PIN_ENDING)), "")
     if staying:
-        lines += _comment(words.say("todo", "either", tag=moves[0][1]))
-    lines += _block(own, words)
+        lines += _comment(words.say("todo", "either", tag=moves[0].tag))
+    if is_apart:
+        moving = [line for one in moves for line in _move(one, digest, urls, words)]
+        lines += _block([*moving, *_CONCRETIZE, *(copying if is_best else ())], words, is_whole=True)
     if staying:
         lines += _comment(words.say("todo", "or", tag=staying))
-        lines += _block(["spack -e . install", *_comment(words.text("todo", "copy_all")), *_COPY], words)
+        lines += _block(["spack -e . install", *copying], words, is_whole=True)
+    if own and (newer or is_apart):
+        branches = (*(one.tag for one in (*settled, *copies)), *(tag.report.tag for tag in digest.tags))
+        branch = next((tag for tag in branches if not is_snapshot(tag)), "")
+        lines += _comment(words.say("todo", "if_tag", tag=safe(branch)))
+    lines += _block(own, words)
     hints = {name: words.say("todo.blanks", "URL", tag=tag) for tag, name in urls.items()}
     hints |= {name: words.text("todo.blanks", name) for name in ("OLD_NAME", "OWN")}
     fills = [f"{name}=  # {hint}" for name, hint in hints.items() if any(blank(name) in line for line in lines)]
-    return "steps_of_one" if staying or (own and newer) else "steps", [*fills, *lines]
+    return "steps_of_one" if staying or (own and (newer or is_apart)) else "steps", [*fills, *lines]
+
+
+def _lifted(digest: Digest, words: Words) -> list[str]:
+    """Return the commands that remove what readers were asked to require and need not require any longer."""
+    names = digest.assessment.lifted
+    comment = _comment(words.text("todo", "if_required")) if names else []
+    return [*comment, *(f"spack -e . config remove packages:{name}:require" for name in names)]
+
+
+def _concretizing(settled: Sequence[Action], digest: Digest, words: Words, *, is_copied: bool) -> list[str]:
+    """Return the command that re-concretizes, below its condition; what follows it is for everybody."""
+    condition = _if_lock(settled, digest, words)
+    is_reused = any(one.because in _OLD for one in digest.assessment.actions)
+    return [
+        *_comment(condition),
+        *(_comment(words.text("todo", "from_source")) if digest.assessment.required else ()),
+        *(_comment(words.text("todo", "reused")) if is_reused else ()),
+        "spack -e . concretize --force",
+        *(_comment(words.text("todo", "everybody")) if condition and is_copied else ()),
+    ]
+
+
+def _move(action: Action, digest: Digest, urls: Mapping[str, str], words: Words) -> list[str]:
+    """Return the commands that replace the mirror of a pinned snapshot with that of the one to move to."""
+    comment = _comment(words.text("todo", "old_mirror"))
+    return [*comment, _add_mirror(digest, action.source, action.tag, urls), f"spack -e . mirror remove {action.name}"]
 
 
 def _for_older(newer: Iterable[tuple[str, str]], digest: Digest, urls: Mapping[str, str], words: Words) -> list[str]:
@@ -106,12 +137,15 @@ def _for_older(newer: Iterable[tuple[str, str]], digest: Digest, urls: Mapping[s
     return lines
 
 
-def _block(commands: Sequence[str], words: Words) -> list[str]:
-    """Return commands that a shell runs up to the first one that fails, and none while a blank is not filled in."""
+def _block(commands: Sequence[str], words: Words, *, is_whole: bool = False) -> list[str]:
+    """Return commands that a shell runs up to the first one that fails, and none while a blank is not filled in.
+
+    Unless they are one `is_whole`, readers leave out those that are not for them.
+    """
     runs = [line for line in commands if not line.startswith("#")]
     if len(runs) <= 1 or runs == _CONCRETIZE:
         return [*(line for line in commands if line.startswith("#")), *([" && ".join(runs)] if runs else [])]
-    is_choice = len(runs) < len(commands)
+    is_choice = len(runs) < len(commands) and not is_whole
     lines = [f"(set -e  # {words.text('todo', 'block' if is_choice else 'stops')}"]
     blanks = dict.fromkeys(one for line in runs for one in re.findall(r'"\$\{\w+:\?\}"', line))
     if blanks and not all(one in runs[0] for one in blanks):
@@ -123,7 +157,8 @@ def _block(commands: Sequence[str], words: Words) -> list[str]:
 
 def _requirements(specs: Sequence[str], digest: Digest, words: Words) -> Iterator[str]:
     """Yield the commands that require specs, below the users and the machine that they are for."""
-    machines = {name: one.machine for one in digest.assessment.actions if one.machine for name in one.names}
+    asked = (one for one in digest.assessment.actions if one.is_requirement or one.is_copy)
+    machines = {name: one.machine for one in asked if one.machine for name in one.names}
     groups: dict[str, list[str]] = {}
     for spec in specs:
         groups.setdefault(machines.get(spec.partition("@")[0], ""), []).append(spec)

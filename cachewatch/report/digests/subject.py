@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import zip_longest
 
 from cachewatch.core.advice.urgency_and_levels import assess
-from cachewatch.core.advice.verbs_and_reasons import Assessment, Because, ComparedTag, Fact, Level, Rank
+from cachewatch.core.advice.verbs_and_reasons import Assessment, Because, ComparedTag, Fact, Level, Rank, Verb
 from cachewatch.core.escaping_and_mentions import safe, safe_name, shortened
 from cachewatch.core.model import Kind, LossClass
 from cachewatch.core.names_and_layouts import is_snapshot
@@ -274,6 +274,7 @@ class Clause:
             "own": "" if one.of is None else f"{len(packages):,}",
             "still": self._still(one),
             "also": self._also(one),
+            "back": words.text(self.path, "back") if self.first.rank > Rank.VALUES else "",
             "yours": words.text("other", "yours") if is_of_environment else "",
             "in_cache": words.text("other", "in_cache") if is_of_environment else "",
             "why": f"{colon} {why}" if why else "",
@@ -365,17 +366,19 @@ class Clause:
         is_place = " (" in one.name
         stack = "stack" if n >= NEARLY_ALL * of else "stack_part"
         form = "package" if one.packages == (one.name,) else "tag" if is_tag else "place" if is_place else stack
+        there = words.text("returned", "there") if form in ("place", stack) and one.name else ""
         kept = set(one.packages).difference(one.exceptions)
         how = "unchanged" if not one.exceptions else "but" if kept else "changed"
         own = {"name": safe(one.name)[:_LONGEST_NAME], "names": and_more(one.packages, words), "of": f"{of:,}"}
         return {
             "of": f"{of:,}",
             "back": words.say("returned", form if one.name else "several", n, **own),
-            "there": words.say("returned", "there", name=safe_name(one.name)) if is_place else "",
+            "there": there,
+            "in_stack": words.say("returned", "in_stack", name=own["name"]) if there else "",
             "last": last,
             "missing": missing,
             "unchanged": words.say("returned", how, n, last=last, exceptions=and_more(one.exceptions, words)),
-            "still": "" if n == of else words.say("returned", "still", of - n),
+            "still": "" if n == of else words.say("returned", "still", of - n, there=there),
             "failed": words.text("returned", "failed") if self._digest and self._digest.assessment.is_wait_over else "",
             "name": one.name,
         }
@@ -424,8 +427,8 @@ def title(digest: Digest, words: Words) -> str:
     rest = list(clauses)
     most = 3 if clauses[0].kind == "snapshot" else 2
     for clause, following in zip_longest(clauses[:most], clauses[1:most]):
-        if text and clause.is_list and all(item in text for item in clause.items):
-            rest.remove(clause)  # the binaries of the environment are already named
+        if text and _is_named(clause, text, digest):
+            rest.remove(clause)
             continue
         is_of_snapshot = clause in clauses[1:2] and clauses[0].kind == "snapshot" and ":" not in text
         is_of_snapshot = is_of_snapshot and clause.first.rank is not Rank.MISSED  # which is of another tag
@@ -437,12 +440,19 @@ def title(digest: Digest, words: Words) -> str:
         rest.remove(clause)
     if not text:
         return as_subject(clauses[0].forms[-1], prefix)
-    rest = [one for one in rest if not (one.is_list and all(item in text for item in one.items))]
+    rest = [one for one in rest if not _is_named(one, text, digest)]
     if rest and len(rest) < len(clauses):
         commonest = max(rest, key=lambda one: len(one.items) if one.is_list else 0)
         counted = f"; {commonest.counted}" if commonest.is_list else ""
         text += counted if len(text) + len(counted) <= room else ""
     return _ascii(text)
+
+
+def _is_named(clause: Clause, text: str, digest: Digest) -> bool:
+    """Tell whether the subject `text` already names all items of a list, as binaries of an environment it may."""
+    if not clause.is_list or digest.environment is None:
+        return clause.is_list and all(item in text for item in clause.items)
+    return set(re.findall(r"[^\s,;:]+", text)).issuperset(package for one in clause.facts for package in one.packages)
 
 
 def _fitting(clause: Clause, following: Clause | None, room: int, *, is_first: bool) -> str:
@@ -494,12 +504,33 @@ def _nothing(digest: Digest, words: Words) -> str:
     assessment = digest.assessment
     if assessment.still_open and assessment.level is not Level.ALARM:
         first = assessment.still_open[0]
-        return words.say("other", "open", what=words.say("todo.verbs", first.verb, tag=safe(first.tag)))
+        table, key = ("todo", "again_subject") if is_rebuilt_again(digest) else ("other", "open")
+        return words.say(table, key, what=words.say("todo.verbs", first.verb, tag=safe(first.tag)))
     if assessment.environment is not None:
         after = assessment.environment.change.after
         binaries = number(len(after.needs), "binary", "binaries")
         return words.forms("environment", "as_before", binaries=binaries, there=f"{after.met:,}")[0]
     return words.text("other", "none")
+
+
+def is_rebuilt_again(digest: Digest) -> bool:
+    """Tell whether nearly everything was rebuilt in place since an earlier digest asked to re-concretize an environment."""
+    found = digest.assessment
+    is_asked = any(one.verb is Verb.RECONCRETIZE for one in found.due)
+    is_open = any(one.verb is Verb.RECONCRETIZE for one in found.still_open)
+    return (
+        digest.environment is not None
+        and is_open
+        and not (found.is_waiting or is_asked)
+        and any(
+            one.kind is StatementKind.REBUILD_WAVE
+            and not one.counts.beside
+            and len(one.packages) >= NEARLY_ALL * one.of_packages
+            for tag in digest.tags
+            for one in (*tag.statements, *tag.rest)  # routine where nothing else of it is told
+            if tag.report.before.tag == tag.report.after.tag
+        )
+    )
 
 
 def as_subject(title: str, prefix: str) -> str:

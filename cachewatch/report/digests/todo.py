@@ -12,14 +12,14 @@ from cachewatch.core.advice.verbs_and_reasons import LOCK_FILES, Action, Because
 from cachewatch.core.escaping_and_mentions import safe, safe_name
 from cachewatch.core.model import LossClass
 from cachewatch.core.names_and_layouts import is_snapshot, series
-from cachewatch.core.statement_kinds import LOSSES, StatementKind, lost_packages
+from cachewatch.core.statement_kinds import LOSSES, Line, StatementKind, lost_packages
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, falls
 from cachewatch.report.digest_and_message_values import Digest, TagDigest, newest_day
 from cachewatch.report.digests.body_and_table import lacked, lines_of
 from cachewatch.report.digests.spack_commands import is_plain
-from cachewatch.report.digests.subject import day_of
+from cachewatch.report.digests.subject import day_of, is_rebuilt_again
 from cachewatch.report.environment_words import binaries_said
-from cachewatch.report.words import MOST_NAMES, NEARLY_ALL, and_more, change_of_values
+from cachewatch.report.words import MOST_NAMES, and_more, change_of_values
 from cachewatch.report.words_file import Words
 
 _MOST_OPEN = 25  # names that no table lists
@@ -50,7 +50,7 @@ def todo(digest: Digest, words: Words) -> list[str]:
     """Return the actions that this digest is the first to ask for, as sentences; or that there is nothing to do."""
     advice = digest.assessment
     lines = list(dict.fromkeys(_sentence(group, digest, words) for group in _by_command(advice.due)))
-    lines += _again(digest, words)
+    lines += [words.say("todo", "again", day=_last_day(digest))] if is_rebuilt_again(digest) else []
     new = newest_snapshots(digest)
     if lines and advice.alternative and any(one.because in ENVIRONMENT for one in advice.due):
         other = advice.alternative
@@ -71,7 +71,10 @@ def todo(digest: Digest, words: Words) -> list[str]:
         if first.since:
             return [_sentence([first], digest, words, "still-"), *lines]
         waited = {one.tag for one in advice.actions if one.verb is Verb.WAIT}
-        in_tag = words.say("todo", "in_tag", tag=safe(min(waited))) if len(waited) == 1 else ""
+        paused_tags = {one.tag for one in advice.paused if one.since}
+        in_tag = (
+            words.say("todo", "in_tag", tag=safe(min(waited))) if len(waited) == 1 and paused_tags <= waited else ""
+        )
         paused = words.say("todo", "paused_open" if advice.still_open else "paused", in_tag=in_tag)
         lines[0] += f" {paused}" if any(one.since for one in advice.paused) else ""
         return lines
@@ -93,28 +96,14 @@ def todo(digest: Digest, words: Words) -> list[str]:
     moves = [words.say("todo", key, len(removed), **values)] if new or (removed and not is_alone) else []
     if is_alone and removed and not new:
         unless = words.say("todo", "unless_removed_snapshot", len(removed), **values)
-    if not lines and not (is_alone and new):
+    lifted = [words.say("todo", "lifted", len(advice.lifted), names=and_more(advice.lifted, words))] * bool(
+        advice.lifted
+    )
+    if not lines and not (is_alone and (new or lifted)):
         nothing = words.text("todo", "nothing_new" if advice.actions else "nothing").rstrip(".")
         lines = [unless] if over else [f"{nothing}{unless}."]
-    lines += moves
+    lines += [*moves, *lifted]
     return [" ".join(filter(None, (over, *lines[:1]))), *lines[1:]]
-
-
-def _again(digest: Digest, words: Words) -> list[str]:
-    """Ask to re-concretize again where nearly everything was rebuilt in place since an earlier digest asked to."""
-    found = digest.assessment
-    is_asked = any(one.verb is Verb.RECONCRETIZE for one in found.due)
-    is_open = any(one.verb is Verb.RECONCRETIZE for one in found.still_open)
-    if digest.environment is None or found.is_waiting or is_asked or not is_open:
-        return []
-    is_rebuilt = any(
-        one.kind is StatementKind.REBUILD_WAVE
-        and not one.counts.beside
-        and len(one.packages) >= NEARLY_ALL * one.of_packages
-        for tag in _same_tags(digest)
-        for one in (*tag.statements, *tag.rest)  # routine where nothing else of it is told
-    )
-    return [words.say("todo", "again", day=_last_day(digest))] if is_rebuilt else []
 
 
 def went(digest: Digest) -> bool:
@@ -205,7 +194,11 @@ def cases_of(digest: Digest, words: Words) -> list[str]:
         cases += [words.say("todo", "unless_before", day=day_of(wave.day)) for wave in waves if wave][:1]
     old, rebuilt = _old_and_rebuilt(digest)
     if old:
-        cases.append(words.say("todo", "unless_old" if len(old) == 1 else "unless_olds", names=old[0]))
+        tags = {safe(tag.report.tag) for tag in _same_tags(digest)}
+        from_tag = words.say("todo", "from_tag", tag=min(tags)) if len(tags) == 1 else ""
+        cases.append(
+            words.say("todo", "unless_old" if len(old) == 1 else "unless_olds", names=old[0], from_tag=from_tag)
+        )
     if rebuilt:
         case = "unless_build_too" if old else "unless_build"
         cases.append(words.say("todo", case, packages=and_more(rebuilt, words, 2), day=_last_day(digest)))
@@ -225,12 +218,20 @@ def _old_and_rebuilt(digest: Digest) -> tuple[list[str], list[str]]:
         for tag in own
         for one in (*tag.statements, *(each for each in tag.rest if each.kind in _ROUTINE))
         for line in one.lines
+        if not _was_lost(line, tag)
         # Upgrades are reported with their old versions instead, if no build of these is left where it was.
         if (line.counts.unbuilt and line.story.kind is not StatementKind.UPGRADED)
         or (line.counts.vanished and line.story.kind in _REPLACED)
         or (line.counts.vanished and line.story.kind is StatementKind.UPGRADED and not line.story.replaced)
     }
     return [safe(one) for tag in own for one in replaced_versions(tag.statements)], sorted(rebuilt)
+
+
+def _was_lost(line: Line, tag: TagDigest) -> bool:
+    """Tell whether a line is about what is back, whose specs that are gone an earlier digest reported as lost."""
+    own = (one for one in tag.statements if one.kind is StatementKind.RETURNED and line.package in one.packages)
+    stacks = [one.name.partition(" (")[0] for one in own]
+    return any(name in ("", line.package, tag.report.tag) or line.stacks <= {name} for name in stacks)
 
 
 def _last_day(digest: Digest) -> str:
@@ -266,14 +267,16 @@ def still_open(digest: Digest, words: Words) -> list[str]:
         is_last = group[0].because in CONCRETIZED or group[0].verb is Verb.RECONCRETIZE
         return is_last, min(one.since for one in group)
 
-    groups_said: dict[str, list[str]] = {}
+    groups_said: dict[tuple[str, str], list[str]] = {}
     asked = (one for one in digest.assessment.still_open if one.verb is not Verb.WAIT)
     for group in sorted(_by_command(asked), key=order):
         _, since = order(group)
         is_later = any(one.since > since for one in group)
         day = words.say("todo", "later", day=day_of(since)) if is_later else day_of(since)
-        groups_said.setdefault(day, []).append(_sentence(group, digest, words, "open-").rstrip("."))
-    return [words.say("todo", "since", day=day, what="; ".join(what) + ".") for day, what in groups_said.items()]
+        what = _sentence(group, digest, words, "open-").rstrip(".")
+        # What has several sentences stands alone.
+        groups_said.setdefault((day, what if ". " in what else ""), []).append(what)
+    return [words.say("todo", "since", day=day, what="; ".join(what) + ".") for (day, _), what in groups_said.items()]
 
 
 def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str = "", most: int = _MOST_ASKED) -> str:
@@ -366,8 +369,11 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
     elif action.because in LOCK_FILES and prefix:
         key = "lock-files"
     newer = {line.package for line, tag in lines_of(digest, StatementKind.UPGRADED) if tag.report.tag == action.tag}
+    is_best = any(pin.best == action.tag for pin in digest.pinned)
     if action.because is Because.PIN_GONE and action.names:
-        key = "pin-gone-best" if any(pin.best == action.tag for pin in digest.pinned) else "pin-gone-lacks"
+        key = "pin-gone-best" if is_best else "pin-gone-lacks"
+    elif action.because is Because.PIN_ENDING and is_best:
+        key = "pin-ending-best"
     if action.because is Because.STACK_REMOVED and action.worst is not LossClass.GONE:
         key = f"stack-removed-{action.worst}"
     versions: Sequence[str] = action.versions
@@ -451,7 +457,8 @@ def or_with_old(task: Action, digest: Digest, words: Words, most: int = _MOST_OP
     """Return the replaced versions that lock files may name, except those in the first sentence."""
     new = {one for tag in digest.tags for one in replaced_versions(tag.statements)}
     old = [one for one in task.others if digest.assessment.due or one not in new] if task.because in LOCK_FILES else ()
-    return words.say("todo", "or_with", names=and_more(old, words, most)) if old else ""
+    from_tag = words.say("todo", "from_tag", tag=safe_name(task.tag))
+    return words.say("todo", "or_with", names=and_more(old, words, most), from_tag=from_tag) if old else ""
 
 
 def _compilers(binaries: Iterable[Resolution]) -> str:
