@@ -93,10 +93,15 @@ def steps(digest: Digest, words: Words) -> tuple[str, list[str]]:
         branch = next((tag for tag in branches if not is_snapshot(tag)), "")
         lines += _comment(words.say("todo", "if_tag", tag=safe(branch)))
     lines += _block(own, words)
+    key = "steps_of_one" if staying or (own and (newer or is_apart)) else "steps"
+    return key, [*_blanks(lines, urls, words), *lines]
+
+
+def _blanks(lines: Sequence[str], urls: Mapping[str, str], words: Words) -> Iterator[str]:
+    """Yield a line for each blank in `lines` that readers fill in before they run them."""
     hints = {name: words.say("todo.blanks", "URL", tag=tag) for tag, name in urls.items()}
     hints |= {name: words.text("todo.blanks", name) for name in ("OLD_NAME", "OWN")}
-    fills = [f"{name}=  # {hint}" for name, hint in hints.items() if any(blank(name) in line for line in lines)]
-    return "steps_of_one" if staying or (own and (newer or is_apart)) else "steps", [*fills, *lines]
+    yield from (f"{name}=  # {hint}" for name, hint in hints.items() if any(blank(name) in line for line in lines))
 
 
 def _lifted(digest: Digest, words: Words) -> list[str]:
