@@ -360,7 +360,7 @@ def _format(name: str, selection: Selection, *, is_all: bool, output: str | None
     if name == "csv":
         return CsvCollector, write_csv
     if name == "stat":
-        return StatCollector, partial(write_stat, wants=selection.wants, width=width())
+        return StatCollector, partial(write_stat, wants=selection.wants, width=width(), palette=palette(output))
     kept = FactCollector if is_all or name == "html" or not selection.wants(frozenset()) else NoCollector
     asked = Requested(most=ALL if is_all else _MOST_LINES, wants=selection.wants)
     if name in ("html", "markdown"):

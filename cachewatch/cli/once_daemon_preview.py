@@ -20,7 +20,7 @@ from cachewatch.cli.catalogue_and_filters import completing
 from cachewatch.cli.config_commands import configured, log_format, page, reading
 from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.template_commands import TEMPLATES_OPTION
-from cachewatch.cli.terminal import format_option, is_on_terminal, say, tell, warn, write_lines, write_text
+from cachewatch.cli.terminal import format_option, is_on_terminal, palette, say, tell, warn, write_lines, write_text
 from cachewatch.config.channels import FileConfig, MailConfig, WebhookConfig
 from cachewatch.config.general_settings import Config
 from cachewatch.config.reading import read_config
@@ -31,7 +31,11 @@ from cachewatch.errors import AnotherInstance, SourceError, TemplateError, Usage
 from cachewatch.git.remote_urls_and_fetching import is_url
 from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.operators.status_and_problems import ServiceStatus, find_problems, read_status
+from cachewatch.report.diff_blocks_and_colours import COLOURS_OF_KINDS
 from cachewatch.report.digest_and_message_values import Form
+from cachewatch.report.digests.body_and_table import Section, sections
+from cachewatch.report.environment_words import MEANINGS
+from cachewatch.report.words_file import words
 from cachewatch.runtime.log import Log, open_log
 from cachewatch.service.context_and_source_copies import Context, copy_for_now
 from cachewatch.service.deciding_and_storing import is_left_out
@@ -225,10 +229,22 @@ def preview(
         none = "no browser can be opened: there is none, or no display"
         say(f"opening {page.name}" if is_shown else f"{none}; the page is {page.name}")
     elif is_sent and format_ == "text":
-        write_text(_sent(config, packed, format_).decode())
+        listed = sections(draft.digest, words(None if problems else config.templates_dir))
+        write_text("".join(_in_colours(_sent(config, packed, format_).decode(), listed)))
     elif is_sent:
         sys.stdout.buffer.write(_sent(config, packed, format_))
     return code
+
+
+def _in_colours(text: str, listed: Sequence[Section]) -> Iterator[str]:
+    """Yield the lines of a digest; the headings of its table are coloured by what they mean."""
+    paint = palette().paint
+    meanings = {str(kind): colour for kind, colour in COLOURS_OF_KINDS.items()}
+    meanings |= {str(name): colour for name, (_, colour) in MEANINGS.items()}
+    colours = {one.heading.upper(): meanings.get(one.name, "") for one in listed}
+    for line in text.splitlines(keepends=True):
+        heading = max((one for one in colours if line.startswith(one)), key=len, default="")
+        yield f"{paint(paint(heading, 'bold'), colours.get(heading, ''))}{line.removeprefix(heading)}"
 
 
 def _stream(config: Config, subscription: str | None, name: str) -> Stream:

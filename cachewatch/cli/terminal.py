@@ -238,7 +238,7 @@ def _columns() -> int:
 def write_lines(lines: Iterable[str], file: str | None = None) -> None:
     """Write lines to standard output, through the user's pager if it is a terminal, or to `file`; states have colours."""
     states = palette(file).states
-    write((f"{states(line)}\n".encode() for line in fitted(lines, width())), file, is_for_people=True)
+    write((f"{line}\n".encode() for line in fitted(map(states, lines), width())), file, is_for_people=True)
 
 
 def write_text(text: str) -> None:

@@ -9,6 +9,8 @@ import sys
 import textwrap
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import groupby, takewhile
+from operator import itemgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,16 +18,19 @@ from msgspec.structs import replace
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import Report
 from cachewatch.core.escaping_and_mentions import safe_name
+from cachewatch.core.graphs_and_attribution import Cause
 from cachewatch.core.model import Delta, Kind, kind_of_fact
 from cachewatch.core.statement_kinds import LOSSES, OF_VALUES, Counts, Line, Severity, Statement, StatementKind
 from cachewatch.core.statements import Wants
 from cachewatch.core.versions_spellings_targets import NO_COMPILER
 from cachewatch.report import words
 from cachewatch.report.dates_and_totals import chosen_lines, nothing, signed, total
-from cachewatch.report.rebuild_cause_words import reason_lines
+from cachewatch.report.rebuild_cause_words import change_in_words, reason_lines
 from cachewatch.report.words import FEW_NAMES, MOST_NAMES, first_of, names, number
 from cachewatch.report.words_file import words as wording
 
+_CODE = re.compile(r"(\x1b\[\d+m)")
+_RESET = "\x1b[0m"
 _CODES = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1", "dim": "2"}
 # The words for states, by what they mean: good, to be watched, or bad.
 _STATES = {
@@ -60,7 +65,21 @@ class Palette:
         """Return `text` in one of the colours above; "" means no colour."""
         if not self._is_on or not text or not colour:
             return text
-        return f"\x1b[{_CODES[colour]}m{text}\x1b[0m"
+        return f"\x1b[{_CODES[colour]}m{text}{_RESET}"
+
+    def change(self, before: str, after: str) -> str:
+        """Return `before -> after`; only the parts in which they differ are coloured."""
+        alike = takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False))
+        both = "".join(character for character, _ in alike)
+        same = 0 if both == before else max(map(both.rfind, ".@_-")) + 1
+        old, new = self.paint(before[same:], "red"), self.paint(after[same:], "green")
+        return f"{before[:same]}{old} -> {after[:same]}{new}"
+
+    def changes(self, lines: Iterable[str], causes: Iterable[Cause]) -> Iterator[str]:
+        """Yield lines with the old and new values of `causes` in them coloured."""
+        known = sorted(map(change_in_words, set(causes) if self._is_on else ()), key=len, reverse=True)
+        named = re.compile(rf"(?<!\S)(?:{'|'.join(map(re.escape, known)) or '(?!)'})(?![\w.])")
+        return (named.sub(lambda found: self.change(*found[0].split(" -> ", 1)), line) for line in lines)
 
     def states(self, line: str) -> str:
         """Return a line of a listing with its states in the colours of what they mean; not if it has a colour."""
@@ -68,10 +87,30 @@ class Palette:
 
 
 def wrapped(text: str, width: int | None, indent: str = "") -> list[str]:
-    """Break `text` into lines of at most `width`; all but the first begin with `indent`."""
-    if width is None or len(text) <= width:
+    """Break `text` into lines of at most `width`; all but the first begin with `indent`. Colours need no room."""
+    if width is None or len(plain := _CODE.sub("", text)) <= width:
         return [text]
-    return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False) or [text[:width]]
+    lines = textwrap.wrap(plain, width, subsequent_indent=indent, break_on_hyphens=False) or [plain[:width]]
+    return lines if plain == text else list(_coloured_again(lines, text, indent))
+
+
+def _coloured_again(lines: Iterable[str], text: str, indent: str) -> Iterator[str]:
+    """Yield lines of `text` without its colours with these; none goes on in the next line."""
+    code, coloured = "", list[tuple[str, str]]()
+    for part in _CODE.split(text):
+        if part.startswith("\x1b"):
+            code = "" if part == _RESET else code + part
+        else:
+            coloured += ((code, character) for character in part)
+    start, plain = 0, "".join(character for _, character in coloured)
+    for place, line in enumerate(lines):
+        begin = indent if place else ""
+        own = line.removeprefix(begin)
+        start = plain.index(own, start)
+        parts = groupby(coloured[start : start + len(own)], key=itemgetter(0))
+        said = ((code, "".join(character for _, character in some)) for code, some in parts)
+        yield begin + "".join(f"{code}{some}{_RESET}" if code else some for code, some in said)
+        start += len(own)
 
 
 def fitted(lines: Iterable[str], width: int | None) -> Iterator[str]:

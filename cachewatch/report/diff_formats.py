@@ -8,7 +8,6 @@ import re
 import textwrap
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from itertools import takewhile
 from tempfile import SpooledTemporaryFile
 from typing import Any
 
@@ -29,6 +28,7 @@ from cachewatch.report.diff_blocks_and_colours import (
     Requested,
     Shown,
     blocks_of,
+    colour_of,
     fitted,
 )
 from cachewatch.report.json_and_csv import (
@@ -87,7 +87,8 @@ def write_text(changesets: Iterable[Changeset], *, asked: Requested, width: int,
         yield _encoded(_render_text(shown.reports, shown.shown, width=width, palette=palette))
         if shown.causes is not None:
             lines = attributed_lines(shown.causes, _HASHES_DIFFER) if shown.causes else ["  no specs were rebuilt"]
-            yield _encoded(fitted(["", "WHY", *lines], max(width, _NARROWEST)))
+            lines = palette.changes(lines, (cause for one in shown.causes for cause in one.causes))
+            yield _encoded(fitted(["", palette.paint("WHY", "bold"), *lines], max(width, _NARROWEST)))
 
 
 _HASHES_DIFFER = "with another hash than the older specs that share most dependencies with them"
@@ -128,12 +129,13 @@ def _wrapped(text: str, width: int, *, first: str = "", rest: str = "") -> Itera
 
 def _block_lines(block: Block, width: int, palette: Palette) -> Iterator[str]:
     title = block.title.upper()
+    painted = palette.paint(palette.paint(title, "bold"), "red" if block.severity is Severity.ATTENTION else "")
     text = "  ".join(filter(None, (title, block.name, block.total)))
     if len(text) <= width:
-        painted = palette.paint(palette.paint(title, "bold"), "red" if block.severity is Severity.ATTENTION else "")
         yield text.replace(title, painted, 1)
     else:
-        yield from _wrapped(f"{title}  {block.name}".strip(), width, rest=_INDENT)
+        lines = _wrapped(f"{title}  {block.name}".strip(), width, rest=_INDENT)
+        yield from (line.replace(title, painted, 1) for line in lines)
         yield from _wrapped(block.total, width, first=_INDENT, rest=_INDENT)
     for note in block.notes:
         yield from _wrapped(note, width, first=_INDENT, rest=_INDENT * 2)
@@ -171,16 +173,8 @@ def _aligned(block: Block, width: int, palette: Palette) -> Iterator[str]:
 
 
 def _painted(fact: str, colour: str, palette: Palette) -> str:
-    """Colour only the part that differs between two versions, after the parts with which both begin."""
     match = _REPLACED.fullmatch(fact)
-    if match is None:
-        return palette.paint(fact, colour)
-    before, after, rest = match.groups()
-    alike = takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False))
-    both = "".join(character for character, _ in alike)
-    same = 0 if both == before else max(map(both.rfind, ".@_-")) + 1
-    old, new = palette.paint(before[same:], "red"), palette.paint(after[same:], "green")
-    return f"{before[:same]}{old} -> {after[:same]}{new}{rest}"
+    return f"{palette.change(match[1], match[2])}{match[3]}" if match else palette.paint(fact, colour)
 
 
 def _encoded(lines: Iterable[str]) -> bytes:
@@ -273,7 +267,9 @@ class StatCollector(ListCollector):
         self.kept.append((change.package, change.counts.before, change.counts.after))
 
 
-def write_stat(changesets: Iterable[Changeset], *, wants: Wants, width: int | None) -> Iterator[bytes]:
+def write_stat(
+    changesets: Iterable[Changeset], *, wants: Wants, width: int | None, palette: Palette
+) -> Iterator[bytes]:
     """Yield a line for each package, and the totals of each tag."""
     groups: dict[tuple[tuple[_Numbers, ...], PackageCounts, tuple[Statement, ...]], list[Report]] = {}
     for changeset in changesets:
@@ -286,21 +282,31 @@ def write_stat(changesets: Iterable[Changeset], *, wants: Wants, width: int | No
             yield f"{heading(report)[0]}\n".encode()
         elif report.after.tag:
             yield f"{tags_named(reports)}\n".encode()
-        yield _encoded(fitted((f" {line}" for line in _lines(packages, report.statements, wants)), width))
+        yield _encoded(fitted((f" {line}" for line in _lines(packages, report.statements, wants, palette)), width))
         last = total(report, wants) if packages or report.statements else nothing(report)
         yield _encoded(_wrapped(last, width or _WIDTH, first=" ", rest="   "))
 
 
-def _lines(packages: Sequence[_Numbers], statements: Iterable[Statement], wants: Wants) -> Iterator[str]:
+def _lines(
+    packages: Sequence[_Numbers], statements: Iterable[Statement], wants: Wants, palette: Palette
+) -> Iterator[str]:
+    colours: dict[tuple[str, str], str] = {}
     shares: defaultdict[str, defaultdict[str, Counts]] = defaultdict(lambda: defaultdict(Counts))
     versions: defaultdict[str, list[str]] = defaultdict(list)
     for statement in statements:
+        colour = "" if statement.is_harmless else colour_of(statement.kind, statement.severity)
         for line in chosen_lines(statement, wants):
-            shares[line.package][share_of(statement.kind)] += line.counts
+            share = share_of(statement.kind)
+            shares[line.package][share] += line.counts
+            colours[line.package, share] = colours.get((line.package, share)) or colour
             if statement.kind in BY_VERSION:
-                versions[line.package].append(fact(line))
+                versions[line.package].append(_painted(fact(line), colour, palette))
     width = max((len(safe_name(name)) for name, _, _ in packages), default=0)
     for name, before, after in packages:
-        counted = ", ".join(f"{signed(counts)} {share}" for share, counts in shares[name].items() if counts.total)
-        said = "; ".join(filter(None, (counted, *versions[name])))
+        counted = [
+            palette.paint(f"{signed(counts)} {share}", colours[name, share])
+            for share, counts in shares[name].items()
+            if counts.total
+        ]
+        said = "; ".join(filter(None, (", ".join(counted), *versions[name])))
         yield f"{safe_name(name):<{min(width, 32)}} | {before:>5,} -> {after:<5,}  {said}".rstrip()

@@ -11,8 +11,9 @@ from msgspec.structs import asdict, astuple, replace
 
 from cachewatch.core.escaping_and_mentions import markdown, safe, safe_name
 from cachewatch.core.model import Document, Side, Signature, facts_of, known_hash
+from cachewatch.core.statement_kinds import StatementKind
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, version_key
-from cachewatch.report.diff_blocks_and_colours import ALL, Palette, fitted
+from cachewatch.report.diff_blocks_and_colours import ALL, COLOURS_OF_KINDS, Palette, fitted
 from cachewatch.report.json_and_csv import csv_rows, pretty_json
 from cachewatch.report.words import MOST_NAMES, NO_VERSION, first_of, number
 
@@ -45,6 +46,7 @@ _COLOURS = {
     "before": "red",
     "until": "red",
 }
+_MAY_GO = COLOURS_OF_KINDS[StatementKind.UNREFERENCED]
 
 
 class Table(Struct, frozen=True):
@@ -123,7 +125,9 @@ def _folded(cell: str, width: int) -> list[str]:
 
 
 def _colour(column: str, cell: Cell) -> str:
-    return cell.colour if isinstance(cell, Coloured) else _COLOURS.get(column, "") if cell else ""
+    if isinstance(cell, Coloured):
+        return cell.colour
+    return _COLOURS.get(column, "") if cell else _MAY_GO if cell == 0 and column == "specs" else ""
 
 
 def _line(
@@ -252,7 +256,8 @@ def render_inventory(shown: "ShownPackage", *, is_pruned: bool, palette: Palette
             _SHARED: is_shared,
         }
         if any(notes.values()):
-            yield from fitted(["", *(note for note, is_true in notes.items() if is_true)], width)
+            marked = (palette.paint(note, "" if note == _SHARED else _MAY_GO) for note in notes if notes[note])
+            yield from fitted(["", *marked], width)
 
 
 def _cells(counts: Counter[Signature]) -> Cells:
@@ -298,7 +303,10 @@ def _matrix(
             f"{cells[cell]}{mark or ('!' if cell in last else ' ')}" if cells[cell] else "."
             for cell in ((version, stack, target) for target in targets)
         ]
-        aligned = (each.rjust(len(title)) for each, title in zip(counts, columns[2:], strict=True))
+        aligned = (
+            Coloured(each.rjust(len(title)), "" if each == "." or each[-1] == " " else _MAY_GO)
+            for each, title in zip(counts, columns[2:], strict=True)
+        )
         shown.append((name, _cut(stack), *aligned))
         named = (f"{_cut(target)} {each.strip()}" for target, each in zip(targets, counts, strict=True) if each != ".")
         listed.append((name, _cut(stack), ", ".join(named)))
@@ -340,7 +348,10 @@ def render_spec(spec: ShownSpec, palette: Palette) -> Iterator[str]:
         "compiler": signature.compiler,
         "variants": " ".join(signature.variants),
     }
-    yield from (f"  {name:<8}  {safe(value)}" for name, value in facts.items() if value)
+    colours = {} if signature.stacks else {"stacks": _MAY_GO}
+    for name, value in facts.items():
+        if value:
+            yield f"  {name:<8}  {palette.paint(safe(value), colours.get(name, ''))}"
 
 
 def specs_table(packages: Sequence[ShownPackage]) -> Table:

@@ -8,7 +8,7 @@ import pytest
 from conftest import Run
 
 from cachewatch.cli import cli
-from cachewatch.report.diff_blocks_and_colours import Palette
+from cachewatch.report.diff_blocks_and_colours import Palette, wrapped
 
 WIDTHS = (60, 80, 120)
 MOST_LINES, MOST_LINES_AT_THE_TOP = 60, 45
@@ -20,36 +20,12 @@ subscriptions:
   all: {channels: [files], changes: [all], when: each revision, description: what happened to everything that we have}
 """
 COMMANDS = (
-    "diff HEAD~1 HEAD",
-    "diff HEAD~1 HEAD --all",
-    "diff HEAD~1 HEAD --stat",
-    "show py-build",
-    "show py-keras py-build@1.2.1",
-    "show /2",
-    "show -l py-build@1.2.1 target=x86_64_v3",
-    "show -l py-keras",
-    "history best catalogue.git/spack.lock",
-    "coverage catalogue.git/spack.lock",
-    "packages",
-    "stacks",
-    "tags",
-    "help kinds",
-    "coverage spack.yaml",
-    "log",
-    "log py-build",
-    "history when py-build",
-    "history blame 2gs7so6",
-    "history churn",
-    "history churn --by stack",
-    "history status",
-    "status",
-    "config check",
-    "config explain py-build",
-    "config template list",
-    "deliveries list",
-    "deliveries show 1",
-    "state check",
-    "demo",
+    *("diff HEAD~1 HEAD", "diff HEAD~1 HEAD --all", "diff HEAD~1 HEAD --stat", "packages", "stacks", "tags", "demo"),
+    *("show py-build", "show py-keras py-build@1.2.1", "show /2", "show -l py-build@1.2.1 target=x86_64_v3"),
+    *("show -l py-keras", "coverage catalogue.git/spack.lock", "coverage spack.yaml", "help kinds", "log"),
+    *("log py-build", "history best catalogue.git/spack.lock", "history when py-build", "history blame 2gs7so6"),
+    *("history churn", "history churn --by stack", "history status", "status", "state check", "deliveries list"),
+    *("deliveries show 1", "config check", "config explain py-build", "config template list"),
 )
 # Folded on a terminal alone; elsewhere these are what is sent, and a file to use.
 AS_THEY_ARE = ("preview all --since HEAD~1", "config show")
@@ -63,7 +39,16 @@ MISTAKES = (
     "diff --fail-on all",
     "history build",
 )
-WITHOUT_COLOURS = {"diff HEAD~1 HEAD --stat", "help kinds", "config template list"}
+WITHOUT_COLOURS = {"help kinds", "config template list"}
+COLOURED = {
+    "status": "files  1 \x1b[32msent\x1b[0m\n",
+    "deliveries list": " \x1b[32msent\x1b[0m ",
+    "coverage spack.yaml": "\x1b[33mother ",
+    "diff --stat": " \x1b[32m+3 -3 in upgrades\x1b[0m; 1.2.\x1b[31m0\x1b[0m -> 1.2.\x1b[32m1\x1b[0m\n",
+    "preview all --since HEAD~1": "\n\x1b[32m\x1b[1mNEW\x1b[0m\x1b[0m  ",
+    "show py-build": " 1!\x1b[0m\n",
+    "stacks": "  \x1b[33m0\x1b[0m  -\n",
+}
 
 
 def _all_commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
@@ -134,21 +119,21 @@ def test_lines_on_a_terminal_fit(run: Run, monkeypatch: pytest.MonkeyPatch, widt
 @pytest.mark.usefixtures("_demo")
 def test_colours(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every command can be told to colour a file, and colours no terminal where NO_COLOR is set; states have meanings."""
-    assert "files  1 \x1b[32msent\x1b[0m\n" in run("--color", "always", "status").output
-    assert " \x1b[32msent\x1b[0m " in run("--color", "always", "deliveries", "list").output
-    assert "\x1b[33mother " in run("--color", "always", "coverage", "spack.yaml").output
-    plain = {command for command in COMMANDS if "\x1b" not in run("--color", "always", *command.split()).output}
+    for command, said in COLOURED.items():
+        assert said in run("--color", "always", *command.split()).output, command
+    monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setattr("cachewatch.cli.terminal.is_on_terminal", lambda: True)
     monkeypatch.setenv("PAGER", "cat")
     monkeypatch.setenv("TERM", "xterm")
     assert "\x1b" in run("packages").output
     monkeypatch.setenv("NO_COLOR", "1")
 
-    assert plain == WITHOUT_COLOURS
     for command in COMMANDS:
-        done = run(*command.split())
+        coloured, done = run("--color", "always", *command.split()), run(*command.split())
+        assert ("\x1b" in coloured.output) == (command not in WITHOUT_COLOURS), command
         assert done.output, (command, done.error)
-        assert "\x1b" not in done.output, command
+        plain = re.sub(r"\x1b\[\d+m", "", coloured.output)
+        assert re.split(r"[\d\s]+", done.output) == re.split(r"[\d\s]+", plain), command  # seconds went by
 
 
 def test_a_state_is_coloured_where_it_is_one() -> None:
@@ -159,3 +144,5 @@ def test_a_state_is_coloured_where_it_is_one() -> None:
     for other in ("held-back 1.0", "a mail is sent", "\x1b[1m 1 dead\x1b[0m"):
         assert paint(other) == other
     assert Palette(is_on=False).states("1 dead") == "1 dead"
+    bold = Palette(is_on=True).paint("one two", "bold")
+    assert wrapped(f"a {bold} b", 6, "  ") == ["a \x1b[1mone\x1b[0m", "  \x1b[1mtwo\x1b[0m", "  b"]

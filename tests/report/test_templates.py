@@ -303,18 +303,8 @@ def test_every_listed_template_is_there(run: Run) -> None:
     there = {file.name for file in (ROOT / "templates").iterdir()}
 
     others = {
-        "cachewatch.yaml.j2",
-        "status.txt.j2",
-        "check.txt.j2",
-        "explain.txt.j2",
-        "delivery.txt.j2",
-        "demo.txt.j2",
-        "once.txt.j2",
-        "changes.md.j2",
-        "causes.md.j2",
-        "page.html.j2",
-        "_page_tag.html.j2",
-        "feed.xml.j2",
+        *("cachewatch.yaml.j2", "status.txt.j2", "check.txt.j2", "explain.txt.j2", "delivery.txt.j2", "demo.txt.j2"),
+        *("once.txt.j2", "changes.md.j2", "causes.md.j2", "page.html.j2", "_page_tag.html.j2", "feed.xml.j2"),
     }
     assert {each["name"] for each in found} == there - others
 

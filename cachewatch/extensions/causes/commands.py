@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -74,6 +75,7 @@ class WhyReport(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     explained: tuple[Explanation, ...] = ()
     more: tuple[str, ...] = ()
+    named: tuple[Cause, ...] = ()  # in the notes
 
 
 def package_report(package: str, before: Side | None, after: Side, explanations: Sequence[Explanation]) -> WhyReport:
@@ -119,6 +121,7 @@ def revisions_report(before: Side, after: Side, explained: Sequence[Explanation]
         counted=tuple(rebuilt),
         are="rebuilt, in place of an older build or beside it",
         notes=tuple(notes),
+        named=tuple(cause for some in groups.values() for one in some for cause in _own_causes(one)),
     )
 
 
@@ -303,8 +306,10 @@ def why(
     elif format_ == "markdown":
         write([report_markdown(report)], output)
     else:
+        colours = palette(output)
         heading, *lines = report_lines(report)
-        write_lines([palette(output).paint(heading, "bold"), *lines], output)
+        causes = chain(report.named, *(one.causes for one in (*report.counted, *report.explained)))
+        write_lines([colours.paint(heading, "bold"), *colours.changes(lines, causes)], output)
 
 
 _Answer = tuple[Callable[[], bytes], WhyReport]  # as JSON, and for people
@@ -345,7 +350,8 @@ def _of_two(repository: Repository, texts: tuple[str, str], rev: str, tag: str) 
     is_same = set(explanation.paths) == {NOT_RECORDED}
     notes = [f"the documents say the same of both, except for the {but}"] if is_same else []
     notes += [*cause_lines(explanation.paths), f"stacks {' -> '.join(dict.fromkeys(stacks))}"]
-    report = WhyReport(heading=" -> ".join(sides), notes=tuple(f"  {line}" for line in notes))
+    causes = tuple(explanation.paths)
+    report = WhyReport(heading=" -> ".join(sides), notes=tuple(f"  {line}" for line in notes), named=causes)
     return partial(explained_json, explanation.spec.name, [explanation], is_recorded=step.is_recorded), report
 
 

@@ -261,6 +261,9 @@ def test_diff_says_why(run: Run, histories: dict[str, History], form: str) -> No
     if form == "text":
         assert "\nWHY\n6 specs with another hash" in result.output
         assert max(map(len, result.output.splitlines())) <= 80
+        for command in (("diff", "--why"), ("why", "--between")):
+            coloured = run("--color", "always", *command, *between, "--repo", history.folder).output
+            assert "  zlib \x1b[31m1.3\x1b[0m -> \x1b[32m1.3.1\x1b[0m\n" in coloured.partition("rebuilt")[2]
 
 
 def test_diff_says_why_of_what_was_selected(run: Run, histories: dict[str, History]) -> None:
