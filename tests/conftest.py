@@ -32,17 +32,8 @@ SLOW = ("browser", "crash", "fuzz", "model")
 # Of these, `make nightly` alone runs what is slow: faults of two hosts, growth with the size of a catalogue, and what is
 # tried with many documents, clocks, damages, kills or months. Of every slow test, it runs all cases but the first alone.
 NIGHTLY = (
-    "hosts",
-    "model",
-    "test_damaged_rows",
-    "test_kills",
-    "test_other_hosts",
-    "test_place_verdicts",
-    "test_retention",
-    "test_scaling",
-    "test_standby",
-    "test_strangers",
-    "test_told_weeks",
+    *("hosts", "model", "test_damaged_rows", "test_kills", "test_other_hosts", "test_place_verdicts"),
+    *("test_retention", "test_scaling", "test_standby", "test_strangers", "test_told_weeks"),
 )
 STATES = ("sqlite", "postgresql")
 

@@ -353,19 +353,8 @@ def test_a_changeset_is_the_json_of_the_command(demo_repository: Path, run: Run)
             with pytest.raises(cachewatch.UsageError, match=r"only once.*`cachewatch\.to_records` takes"):
                 again()
         closed = next(catalogue.diff("HEAD~1", "HEAD", **ways))
-    asked = [
-        "--tag",
-        "develop",
-        "--package",
-        "!py-keras",
-        "--kind",
-        "upgraded",
-        "--kind",
-        "rebuilt",
-        "--format",
-        "json",
-    ]
-    assert found.decode() == run("diff", "HEAD~1", "HEAD", "--repo", demo_repository, *asked).output
+    asked = ["--tag", "develop", "--package", "!py-keras", "--kind", "upgraded", "--kind", "rebuilt"]
+    assert found.decode() == run("diff", "HEAD~1", "HEAD", "--repo", demo_repository, *asked, "--format", "json").output
     assert changeset.tag == changeset.after.tag == "develop"
     with pytest.raises(cachewatch.UsageError, match="this catalogue is closed"):
         closed.to_json()

@@ -495,14 +495,8 @@ def _unnamed(facts: Mapping[str, Delta], named: Set[str], asked: Requested) -> I
 
 
 COLOURS_OF_KINDS = {
-    StatementKind.PACKAGE_REMOVED: "red",
-    StatementKind.DOWNGRADED: "red",
-    StatementKind.PLACE_LOST: "red",
-    StatementKind.UNREFERENCED: "yellow",
-    StatementKind.PACKAGE_ADDED: "green",
-    StatementKind.UPGRADED: "green",
-    StatementKind.STACK_ADDED: "green",
-    StatementKind.TAG_ADDED: "green",
+    **dict.fromkeys((StatementKind.PACKAGE_REMOVED, StatementKind.DOWNGRADED, StatementKind.PLACE_LOST), "red"),
+    **{kind: {"care": "yellow", "good": "green"}[grade] for kind, grade in _GRADES.items()},
 }
 
 

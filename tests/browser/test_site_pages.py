@@ -12,14 +12,8 @@ from browser.conftest import Audit, Show
 from cachewatch.extensions.site.building_and_feeds import Folder, build
 
 _PAGES = (
-    "index.html",
-    "packages.html",
-    "stacks.html",
-    "tags.html",
-    "revisions.html",
-    "package/hdf5.html",
-    "stack/e4s.html",
-    "tag/develop-2025-06-08.html",
+    *("index.html", "packages.html", "stacks.html", "tags.html", "revisions.html"),
+    *("package/hdf5.html", "stack/e4s.html", "tag/develop-2025-06-08.html"),
 )
 _DESK = View(1440, "light")
 

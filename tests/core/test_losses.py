@@ -16,28 +16,12 @@ from cachewatch.core.versions_spellings_targets import is_newer, newest
 Packages = dict[str, list[Record]]
 ORDER = ["kept", "equal", "going", "other", "gone"]
 # Kinds of statement that may own a place of each verdict, or a machine.
+_OF_BOTH = {"stack-merged", "stack-removed", "suspicious", "migration", "no-longer", "package-removed"}
 OWNERS = {
-    "lost": {
-        "tag-removed",
-        "stack-merged",
-        "stack-removed",
-        "suspicious",
-        "migration",
-        "no-longer",
-        "package-removed",
-        "place-lost",
-    },
+    "lost": {*_OF_BOTH, "tag-removed", "place-lost"},
     "upgraded": {"upgraded"},
     "downgraded": {"downgraded"},
-    "machine": {
-        "stack-merged",
-        "stack-removed",
-        "suspicious",
-        "migration",
-        "no-longer",
-        "package-removed",
-        "machine-lost",
-    },
+    "machine": {*_OF_BOTH, "machine-lost"},
 }
 VALUES: dict[str, list[Any]] = {
     "versions": [["1.9"], ["1.10"], ["1.11"], ["2.0"]],
