@@ -176,8 +176,9 @@ def diff(
         raise UsageError(f"--why takes one of the formats {', '.join(_EXPLAINED)}, and no --stat")
     selection, failures = _selection(filters), Globs(_kinds("--fail-on", fail_on))
     make_collector, write_format = _format("stat" if stat else format_, selection, is_all=is_all, output=output)
-    if _is_answered_by_why(context, (before or "", after or ""), filters["tag"], repo, format=format_, output=output):
-        return 0
+    differs = _by_why(context, (before or "", after or ""), format=format_, output=os.devnull if quiet else output)
+    if differs is not None:
+        return int(differs and (exit_code or quiet))
     line = ProgressLine(is_wanted=not quiet)
     done: list[Changeset] = []
     named = _named(before, after)
@@ -248,29 +249,34 @@ def _named(before: str | None, after: str | None) -> tuple[str, str] | None:
     return before, NEWEST
 
 
-def _is_answered_by_why(
-    context: click.Context, names: Sequence[str], tags: Sequence[str], repo: str | None, **options: str | None
-) -> bool:
-    """Compare two lock files, or the specs of two hashes, like `why`; return False if the names are neither."""
+def _by_why(context: click.Context, names: Sequence[str], **options: str | None) -> bool | None:
+    """Compare two lock files, or the specs of two hashes, like `why`; return whether they differ, None if they are neither."""
+    with_effect = {"before", "after", "format_", "color", "output", "exit_code", "quiet"}
     if all(Path(name).suffix == ".lock" and Path(name).is_file() for name in names):
-        arguments = ["--lock", *names]
+        what, arguments = "two lock files", ["--lock", *names]
     elif all(_HASH.fullmatch(name) and not os.path.exists(name) for name in names):  # noqa: PTH110
-        arguments = [names[1], "--against", names[0]]
-        options |= {"repo": repo, "tag": next(iter(tags), None)}
+        what, arguments = "two hashes", [names[1], "--against", names[0]]
+        if len(tags := context.params["tag"]) > 1:
+            raise UsageError("two hashes are compared in one tag; give one --tag")
+        options |= {"repo": context.params["repo"], "tag": "".join(tags)}
+        with_effect |= {"repo", "documents", "tag"}
     elif any(_HASH_OF.fullmatch(name) for name in names):
         hashes = " ".join(f"/{name.rpartition('/')[2]}" for name in names)
         raise UsageError(
             f"{' '.join(names)}: hashes take no revision; `cachewatch diff {hashes}` also reads specs that are gone, as they last were"
         )
     else:
-        return False
+        return None
+    for param in context.command.params:
+        is_given = context.get_parameter_source(name := str(param.name)) is ParameterSource.COMMANDLINE
+        if is_given and name not in with_effect:
+            raise UsageError(f"{param.opts[-1]} has no effect on {what}; leave it out")
     command = next((load(row.object) for row in extensions().commands if row.name == "why"), None)
     if command is None:
         raise UsageError(lacking("a comparison of lock files or hashes", "causes"))
     arguments += [word for name, value in options.items() if value for word in (f"--{name}", value)]
     with command.make_context("why", arguments, parent=context.parent) as inner:
-        command.invoke(inner)
-    return True
+        return bool(command.invoke(inner).differs)
 
 
 def _check_effect(named: tuple[str, str] | None, tags: Sequence[str], *, has_repo: bool) -> None:

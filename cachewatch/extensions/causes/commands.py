@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cachewatch.cli.catalogue_and_filters import REPO_OPTION, REV_OPTION, TAG_OPTION, completing, open_catalogue
 from cachewatch.cli.help_and_exit_codes import examples
@@ -76,6 +77,7 @@ class WhyReport(Struct, frozen=True, kw_only=True):
     explained: tuple[Explanation, ...] = ()
     more: tuple[str, ...] = ()
     named: tuple[Cause, ...] = ()  # in the notes
+    differs: bool = True  # of two lock files or hashes
 
 
 def package_report(package: str, before: Side | None, after: Side, explanations: Sequence[Explanation]) -> WhyReport:
@@ -158,6 +160,7 @@ def lock_report(change: LockChange, before: str, after: str) -> WhyReport:
         are="with another hash",
         notes=tuple(notes),
         explained=roots[:_MOST_SPECS],
+        differs=bool(change.explained or notes),
     )
 
 
@@ -278,7 +281,7 @@ def why(
     repo: str | None,
     format_: str,
     output: str | None,
-) -> None:
+) -> WhyReport:
     """Explain why specs were rebuilt: what changed in them, or in what they depend on.
 
     Each new spec is compared with its nearest predecessor, the older spec that shares most dependencies. Without a
@@ -310,6 +313,7 @@ def why(
         heading, *lines = report_lines(report)
         causes = chain(report.named, *(one.causes for one in (*report.counted, *report.explained)))
         write_lines([colours.paint(heading, "bold"), *colours.changes(lines, causes)], output)
+    return report
 
 
 _Answer = tuple[Callable[[], bytes], WhyReport]  # as JSON, and for people
@@ -344,14 +348,20 @@ def _of_two(repository: Repository, texts: tuple[str, str], rev: str, tag: str) 
     for graph, spec in ((step.before, explanation.predecessor), (step.after, explanation.spec)):
         document = graph.document(spec.name)
         signature = document.specs[spec.hash] if document else None
-        sides.append(f"{short(spec)} in {safe(graph.tag)} at {graph.commit[:SHORT]}")
+        at = "" if repository.is_folder else f" at {graph.commit[:SHORT]}"
+        sides.append(f"{short(spec)} in {safe(graph.tag)}{at}")
         stacks.append(listed([*map(safe, signature.stacks if signature else ())] or ["none"]))
+    differs = explanation.spec.hash != explanation.predecessor.hash
+    if not differs:
+        explanation = replace(explanation, causes=(), paths={})
     but = "hash" if stacks[0] == stacks[1] else "hash and the stacks"
     is_same = set(explanation.paths) == {NOT_RECORDED}
     notes = [f"the documents say the same of both, except for the {but}"] if is_same else []
+    notes += [] if differs else ["this is one spec"]
     notes += [*cause_lines(explanation.paths), f"stacks {' -> '.join(dict.fromkeys(stacks))}"]
     causes = tuple(explanation.paths)
-    report = WhyReport(heading=" -> ".join(sides), notes=tuple(f"  {line}" for line in notes), named=causes)
+    lines = tuple(f"  {line}" for line in notes)
+    report = WhyReport(heading=" -> ".join(sides), notes=lines, named=causes, differs=differs)
     return partial(explained_json, explanation.spec.name, [explanation], is_recorded=step.is_recorded), report
 
 

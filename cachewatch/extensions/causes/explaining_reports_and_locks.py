@@ -275,8 +275,8 @@ def compare_locks(before: Path, after: Path) -> LockChange:
     return LockChange(
         specs=sum(map(len, packages_after.values())),
         explained=tuple(explained),
-        added=_of_others(packages_after, packages_before),
-        removed=_of_others(packages_before, packages_after),
+        added=_of_others(packages_after, packages_before) + _external_roots(new, old),
+        removed=_of_others(packages_before, packages_after) + _external_roots(old, new),
         roots=roots,
         reused=tuple(
             (node, new.nodes[spec_hash])
@@ -297,6 +297,11 @@ def _by_package(lock: LockGraph) -> Mapping[str, Mapping[str, GraphNode]]:
 def _of_others(packages: Mapping[str, Mapping[str, GraphNode]], others: Mapping[str, object]) -> tuple[GraphNode, ...]:
     nodes = [node for name in packages.keys() - others.keys() for node in packages[name].values()]
     return tuple(sorted(nodes, key=lambda node: (node.name, node.hash)))
+
+
+def _external_roots(lock: LockGraph, other: LockGraph) -> tuple[GraphNode, ...]:
+    """Return the externals among the roots of `lock` that the other file does not have."""
+    return tuple(lock.nodes[h] for h in lock.roots if lock.nodes[h].is_external and h not in other.nodes)
 
 
 _IN_RUN = 16

@@ -173,6 +173,12 @@ def test_two_lock_files(run: Run, buildcaches: Path) -> None:
     files = [lock / "spack.lock" for lock in locks]
     shown = run("diff", *files)
     assert (shown.exit_code, shown.output) == (0, run("why", "--lock", *files).output)
+    assert run("diff", *files, "--exit-code").exit_code == 1
+    assert run("diff", *files, "-q").error_of(1) == run("diff", *files[:1] * 2, "-q").error_of(0) == ""
+    assert run("diff", *files, "-q").output == ""
+    for option in (("--package", "zlib"), ("--fail-on", "all"), ("--all",), ("--documents", "{package}.md")):
+        said = run("diff", *files, *option).error_of(2)
+        assert f"{option[0]} has no effect on two lock files; leave it out" in said
     missing = run("diff", files[0], "nowhere/spack.lock")
     assert missing.error == "cachewatch: nowhere/spack.lock: there is no such file or folder\n"
 
@@ -203,6 +209,12 @@ def test_lock_files_that_differ_in_hashes_alone(run: Run, tmp_path: Path) -> Non
         assert [cause["what"] for cause in found["causes"]] == [what]
         assert ("another version of Spack wrote it" in shown.output) is (what == "spack")
         assert ("why the hash differs is not known" in shown.output) is (what == "not-known")
+    with_root = json.loads(first.read_text())
+    with_root["roots"].append({"hash": spec_hash(9)})
+    with_root["concrete_specs"][spec_hash(9)] = node("cuda", "12", external={"path": "/usr"})
+    (tmp_path / "root.lock").write_text(json.dumps(with_root))
+    assert "added: cuda@12\n" in run("diff", first, tmp_path / "root.lock").output
+    assert "removed: cuda@12\n" in run("diff", tmp_path / "root.lock", first).output
 
 
 def test_a_lock_file_with_an_edited_version_is_named(run: Run, buildcaches: Path, tmp_path: Path) -> None:
@@ -391,6 +403,12 @@ def test_two_hashes(run: Run, histories: dict[str, History], demo_repository: Pa
     ):
         assert said in run("diff", *hashes, *demo).output
     assert same not in told
+    one = run("diff", "/2viyxlm", "/2viyxlm", *demo, "--exit-code")
+    assert (one.exit_code, same in one.output, "  this is one spec\n" in one.output) == (0, False, True)
+    quiet = run("diff", "/2viyxlm", "/5742b2f", *demo, "-q")
+    assert (quiet.exit_code, quiet.output) == (1, "")
+    for option in (("--fail-on", "all"), ("--tag", "a", "--tag", "b")):
+        assert option[0] in run("diff", "/2viyxlm", "/5742b2f", *demo, *option).error_of(2)
     keras = json.loads(run("show", "py-keras", *demo, "--format", "json").output)["packages"][0]["specs"][0]["hash"]
     for other, said in (("/aaaaaaa", "no spec has, or had"), (f"/{keras}", "name two of one package")):
         assert said in run("diff", "/2viyxlm", other, *demo).error_of(2)
@@ -413,7 +431,8 @@ def test_two_hashes_of_documents_elsewhere(run: Run, tmp_path: Path, layout: str
     result = run("diff", f"/{old[:9]}", f"/{new[:9]}", "--repo", place)
 
     assert result.exit_code == 0, result.error
-    assert re.match(rf"zlib@1.0/{old[:7]} in .* -> zlib@2.0/{new[:7]} in ", result.output)
+    at = "" if layout == "folder" else " at [0-9a-f]{7}"
+    assert re.match(rf"zlib@1.0/{old[:7]} in \S+{at} -> zlib@2.0/{new[:7]} in \S+{at}\n", result.output)
     assert "  zlib 1.0 -> 2.0" in result.output.splitlines()
     refused = run("diff", f"/{old[:9]}", "/zzzzzzzz", "--repo", place)
     assert (refused.exit_code, "no spec has, or had, a hash that begins so" in refused.error) == (2, True)
