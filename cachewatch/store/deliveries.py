@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 from sqlalchemy import (
     BindParameter,
     ColumnElement,
@@ -147,6 +148,14 @@ class Delivery(Struct, frozen=True, kw_only=True):
 
 
 _ABOUT = tuple(deliveries.c[name] for name in Delivery.__struct_fields__)
+_earlier = deliveries.alias()
+# No earlier delivery to the same target is open.
+_IS_FIRST = ~exists().where(
+    _earlier.c.channel == deliveries.c.channel,
+    _earlier.c.target == deliveries.c.target,
+    _earlier.c.id < deliveries.c.id,
+    _earlier.c.state.in_(_OPEN),
+)
 
 
 def add(
@@ -190,14 +199,14 @@ def claim(connection: Connection, channel: str, now: datetime, owner: str) -> De
 
     Deliveries to one target are sent in the order of their digests: one that waits delays those after it.
     """
-    is_next = is_open(), deliveries.c.state != DeliveryState.SENDING, _is_due(now), ~_waits_behind_another()
-    query = select(deliveries.c.id).where(deliveries.c.channel == channel, *is_next).order_by(deliveries.c.id).limit(1)
-    number = connection.execute(query).scalar()
-    if number is None:
+    is_next = is_open(), deliveries.c.state != DeliveryState.SENDING, _is_due(now), _IS_FIRST
+    query = select(*_ABOUT).where(deliveries.c.channel == channel, *is_next).order_by(deliveries.c.id).limit(1)
+    row = connection.execute(query).one_or_none()
+    if row is None:
         return None
-    values = {"attempts": deliveries.c.attempts + 1, "claimed_by": owner, "due": now}
-    connection.execute(update(deliveries).filter_by(id=number).values(state=DeliveryState.SENDING, **values))
-    return delivery(connection, number)
+    values = {"state": DeliveryState.SENDING, "attempts": row.attempts + 1, "claimed_by": owner, "due": now}
+    connection.execute(update(deliveries).filter_by(id=row.id).values(values))
+    return replace(_delivery(row), **values)
 
 
 def settle(
@@ -275,7 +284,7 @@ def is_open() -> ColumnElement[bool]:
 
 def overdue(connection: Connection, now: datetime, by: timedelta) -> list[Delivery]:
     """Return open deliveries that are late `by` some time; for each target only the first, which delays the others."""
-    is_late = is_open(), deliveries.c.due <= now - by, ~_waits_behind_another()
+    is_late = is_open(), deliveries.c.due <= now - by, _IS_FIRST
     query = select(*_ABOUT).where(*is_late).order_by(deliveries.c.due, deliveries.c.id)
     return [_delivery(row) for row in connection.execute(query)]
 
@@ -371,16 +380,6 @@ def oldest_open(connection: Connection) -> dict[str, datetime]:
 
 def _is_due(now: datetime) -> ColumnElement[bool]:
     return or_(deliveries.c.due <= now, deliveries.c.due > now + LONGEST_WAIT)
-
-
-def _waits_behind_another() -> ColumnElement[bool]:
-    earlier = deliveries.alias()
-    return exists().where(
-        earlier.c.channel == deliveries.c.channel,
-        earlier.c.target == deliveries.c.target,
-        earlier.c.id < deliveries.c.id,
-        earlier.c.state.in_(_OPEN),
-    )
 
 
 def _delivery(row: Row[Any]) -> Delivery:

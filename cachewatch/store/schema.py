@@ -328,7 +328,7 @@ def put(
     """Insert rows of the same columns, or update those with their `key`; columns in `only_new` are not updated."""
     if rows:
         new = insert_into(connection, table)
-        changed = {name: new.excluded[name] for name in rows[0] if name not in (*key, *only_new)}
+        changed = {name: text(f"excluded.{name}") for name in rows[0] if name not in (*key, *only_new)}
         connection.execute(new.on_conflict_do_update(index_elements=key, set_=changed), rows)
 
 
