@@ -57,7 +57,7 @@ class Revision(Struct, frozen=True):
         """Return this revision as a side of a comparison; `tag` applies if the revision names no tag itself."""
         if self.is_of_folder:
             return Side(name=self.name, tag=tag or self.tag)
-        time = None if self.time is None else self.time.strftime("%Y-%m-%dT%H:%M:%SZ")
+        time = None if self.time is None else self.time.isoformat().replace("+00:00", "Z")
         return Side(name=self.name, revision=self.commit, tag=tag or self.tag, time=time)
 
 

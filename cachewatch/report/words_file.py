@@ -32,6 +32,7 @@ class Words:
     def __init__(self, entries: Mapping[str, Entry]) -> None:
         """Store the entries by name."""
         self._entries = entries
+        self._values = {(".".join(path), key): value for path, key, value in _values(entries)}
 
     @property
     def all(self) -> Mapping[str, Entry]:
@@ -40,15 +41,9 @@ class Words:
 
     def find(self, path: str, key: str) -> Any:
         """Return the value of `key` in an entry or, if it has none, in the entry above it; else None."""
-        names = path.split(".")
-        while names:
-            entry: Any = self._entries
-            for name in names:
-                entry = entry.get(name, {}) if isinstance(entry, Mapping) else {}
-            if isinstance(entry, Mapping) and key in entry and not isinstance(entry[key], Mapping):
-                return entry[key]
-            names.pop()
-        return None
+        while path and (path, key) not in self._values:
+            path = path.rpartition(".")[0]
+        return self._values.get((path, key))
 
     def text(self, path: str, key: str) -> str:
         """Return a text without placeholders; "" if there is none."""
@@ -140,13 +135,19 @@ def _check_fields(own: Entry, folder: Path) -> None:
             raise TemplateError(f"{folder}/{NAME}: line {line}: `{key}` of {table} has no {name}; it has {others}")
 
 
-def _texts(entry: Entry, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str, str]]:
+def _texts(entry: Entry) -> Iterator[tuple[tuple[str, ...], str, str]]:
     """Yield all texts, each with the path of its table and its key."""
+    for path, key, value in _values(entry):
+        yield from ((path, key, text) for text in ([value] if isinstance(value, str) else value))
+
+
+def _values(entry: Entry, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str, Any]]:
+    """Yield all values, texts or lists of texts, each with the path of its table and its key."""
     for key, value in entry.items():
         if isinstance(value, Mapping):
-            yield from _texts(value, (*path, key))
+            yield from _values(value, (*path, key))
         else:
-            yield from ((path, key, text) for text in ([value] if isinstance(value, str) else value))
+            yield path, key, value
 
 
 def _fields(text: str) -> set[str]:

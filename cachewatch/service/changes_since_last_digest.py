@@ -460,7 +460,7 @@ def open_source(
             position = _position_at(repository, resolve_upstream(repository, since), newest)
         elif position is None:
             position = _position_at(repository, first_revision(repository, source, newest), newest)
-        isolation = comparisons.isolation(source.name)
+        isolation, wants_tag = comparisons.isolation(source.name), stream.wants_tag(source)
         learnt = longest_pause(repository, newest)
         yield PendingSource(
             context=context,
@@ -473,7 +473,7 @@ def open_source(
                 repository,
                 position,
                 newest,
-                wanted=lambda tag: stream.wants_tag(source)(tag) and takes(source.name, tag),
+                wanted=lambda tag: wants_tag(tag) and takes(source.name, tag),
             ),
             comparisons=comparisons,
             documents=UnreadDocuments(repository, position.unread, isolation),

@@ -138,7 +138,7 @@ class Departures:
         had, has = steps.packages(base, tag), steps.packages(self._newest, tag)
         if not has:
             return
-        gone = {package for one in statements for package in one.packages} & (had.keys() - has.keys())
+        gone = {package for one in statements for package in one.packages if package in had and package not in has}
         missing = {name for one in statements if one.kind is StatementKind.SUSPICIOUS for name in one.packages}
         groups: defaultdict[tuple[Revision, Revision], set[str]] = defaultdict(set)
         for package in sorted(gone):
@@ -241,6 +241,9 @@ class Returns:
 
     def builds(self, digest: TagDigest) -> Mapping[str, list[Departure]]:
         """Return the packages that stacks build again or that another stream reported as back, with their removals."""
+        departures = list(self._departures(digest.report.after.tag or ""))
+        if not departures:
+            return {}
         joined: defaultdict[str, set[str]] = defaultdict(set)  # names of stacks, places and machines
         for line in (line for one in all_statements(digest) for line in one.lines):
             new = line.story.places if line.story.kind is StatementKind.PLACE_GAINED else ()
@@ -248,7 +251,7 @@ class Returns:
                 line.joined | line.machines | {name for place in new for name in (place.stack, name_of(place))}
             )
         back: defaultdict[str, list[Departure]] = defaultdict(list)
-        for departure in self._departures(digest.report.after.tag or ""):
+        for departure in departures:
             seen = {package for stream, those in departure.back if stream != self._stream for package in those}
             lacked = self._lacked(departure.first)
             for package in departure.missing(self._stream):
