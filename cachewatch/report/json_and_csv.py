@@ -131,7 +131,8 @@ def with_owners(package: bytes, owners: Owners, whole: str | None) -> bytes:
         loss = b"" if whole else match[1] or b""
         return loss + b'"statement":' + encode(owners.get((package, Place(stack, target)), whole))
 
-    return _OWNED_PLACE.sub(name, package)
+    head, *specs = package.partition(b',"specs":{')  # which take most of the bytes, and have no places
+    return b"".join((_OWNED_PLACE.sub(name, head), *specs))
 
 
 def _direction(entry: StackVersions) -> str:
