@@ -258,7 +258,7 @@ def is_old_compiler(text: str | None) -> bool:
     return text is not None and "@=" in text
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=4096)
 def variants(texts: tuple[str, ...]) -> tuple[str, ...]:
     """Spell and sort variants: `x:=b,a` becomes `x=a,b`, `-x` becomes `~x`, and quotes around values are removed."""
     # In Spack's order: by name, without the sign before it.

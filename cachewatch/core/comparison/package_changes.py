@@ -108,7 +108,7 @@ def report_differences(pairs: Mapping[str, SpecSides]) -> Mapping[str, Reported]
 
         {package: {"facts": {"versions": {version: 1}, "stacks": ..., ...}, "specs": {version: {key: count}}}}
 
-    Packages, facts and versions that are equal are left out before. A key is a number, which stands for a signature.
+    Packages, facts and counts that are equal are left out before. A key is a number, which stands for a signature.
     """
     keys: dict[Signature, str] = {}
     before: dict[str, _Plain] = {}
@@ -132,14 +132,14 @@ def _plain(sides: SpecSides, keys: dict[Signature, str]) -> tuple[_Plain | None,
     """Return both sides of a package as plain mappings without equal parts; `keys` gives each signature a number."""
     had, has = (NO_FACTS if side is None else side.facts for side in sides)
     facts = [name for name in FACTS if had[name] != has[name]]
+    counts = [Counts() if side is None else side.specs for side in sides]
     old: dict[str, dict[str, int]] = {}
     new: dict[str, dict[str, int]] = {}
-    for side, by_version in zip(sides, (old, new), strict=True):
-        for signature, count in side.specs.items() if side else ():
-            counts = by_version.setdefault(", ".join(signature.versions), {})
-            counts[keys.setdefault(signature, str(len(keys)))] = count
-    for version in [version for version in old if old[version] == new.get(version)]:
-        del old[version], new[version]
+    for by_version, own, others in zip((old, new), counts, reversed(counts), strict=True):
+        for signature, count in own.items():
+            if others.get(signature) != count:
+                of_version = by_version.setdefault(", ".join(signature.versions), {})
+                of_version[keys.setdefault(signature, str(len(keys)))] = count
     before, after = (
         {"facts": {name: dict.fromkeys(values[name], 1) for name in facts}, "specs": specs}
         for values, specs in ((had, old), (has, new))
