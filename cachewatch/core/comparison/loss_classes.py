@@ -53,21 +53,16 @@ class _Remains:
         systems: defaultdict[_System, list[Signature]] = defaultdict(list)
         for signature in before:
             systems[signature.platform, signature.os].append(signature)
-        versions = {
-            system: newest({version for signature in found for version in signature.versions} or {""})
-            for system, found in systems.items()
-        }
-        worst = self._worst(systems, versions, target)
-        others = {version for found in systems.values() for one in found for version in one.versions} - {worst.version}
-        older = (self._worst(systems, dict.fromkeys(systems, one), target) for one in sorted_versions(others))
+        had = {system: _by_version(found) for system, found in systems.items()}
+        worst = self._worst(had, {system: newest(found) for system, found in had.items()}, target)
+        others = {version for found in had.values() for version in found} - {"", worst.version}
+        older = (self._worst(had, dict.fromkeys(had, one), target) for one in sorted_versions(others))
         return replace(worst, older=tuple(older)[::-1])
 
-    def _worst(
-        self, systems: Mapping[_System, Sequence[Signature]], versions: Mapping[_System, str], target: str
-    ) -> Loss:
+    def _worst(self, had: Mapping[_System, _Builds], versions: Mapping[_System, str], target: str) -> Loss:
         losses = []
-        for system in sorted(systems):
-            lost = _by_version(systems[system]).get(versions[system], {})
+        for system in sorted(had):
+            lost = had[system].get(versions[system], {})
             if (system, target) not in self._builds:
                 self._builds[system, target] = _by_version(
                     one for one in self._built.get(system, ()) if runs(target, one.target)
