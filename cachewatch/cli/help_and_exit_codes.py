@@ -3,7 +3,6 @@
 Each expected error ends the command with an exit code: see `run_and_exit`.
 """
 
-import os
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -114,12 +113,8 @@ def run_and_exit(command: click.Group) -> NoReturn:
 
 
 def _fail(code: int, text: str) -> NoReturn:
-    """Print an error and end with exit code `code`, even if standard error cannot be written."""
-    try:
-        tell(text)
-    except OSError:
-        # Some versions of Python would try to write it again when they end, and exit with 120.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    """Print an error and end with exit code `code`."""
+    tell(text)
     sys.exit(code)
 
 

@@ -26,9 +26,13 @@ from cachewatch.report.json_and_csv import pretty_json
 
 
 def tell(text: str) -> None:
-    """Print lines for the user on standard error; those that are wider than a terminal are folded."""
-    for line in fitted(text.splitlines(), _columns() if is_drawing() else None):
-        click.echo(line, err=True)
+    """Print lines for the user on standard error, if it can be written; those wider than a terminal are folded."""
+    try:
+        for line in fitted(text.splitlines(), _columns() if is_drawing() else None):
+            click.echo(line, err=True)
+    except OSError:
+        # Some versions of Python would try to write it again when they end, and exit with 120.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def say(text: str) -> None:

@@ -406,20 +406,25 @@ def test_standard_output_that_takes_nothing(sides: tuple[Path, Path], shell: str
 
 
 @pytest.mark.parametrize("shell", [">/dev/full 2>/dev/full", "2>&-"])
-def test_standard_error_that_takes_nothing(shell: str) -> None:
+def test_standard_error_that_takes_nothing(tmp_path: Path, shell: str) -> None:
     """Where there is no room for the sentence, the exit code says what happened all the same."""
+    (file := tmp_path / "zlib.md").write_bytes(document([record(1, versions=[])]))
+
     assert cachewatch("diff", "nowhere.md", "nothing.md", shell=shell).returncode == 2
+    assert cachewatch("diff", "/dev/null", file, "-q", "--fail-on", "gone", shell=shell).returncode == 0, "a warning"
 
 
-def test_standard_output_that_nobody_reads(sides: tuple[Path, Path]) -> None:
+def test_output_that_nobody_reads(sides: tuple[Path, Path], tmp_path: Path) -> None:
     """A reader that is gone ends us as it ends any other command."""
     command = [sys.executable, "-m", "cachewatch", "diff", *map(str, sides), "--format", "json", "--exit-code"]
     read, written = os.pipe()
     os.close(read)
     done = subprocess.run(command, stdout=written, stderr=subprocess.PIPE, check=False)
+    (file := tmp_path / "warned.md").write_bytes(document([record(1, versions=[])]))
+    warned = subprocess.run([*command[:4], "/dev/null", file, "-q", "--fail-on", "gone"], stderr=written, check=False)
     os.close(written)
 
-    assert (done.returncode, done.stderr) == (141, b"")
+    assert (done.returncode, done.stderr, warned.returncode) == (141, b"", 0)
 
 
 def test_a_name_that_is_no_text(tmp_path: Path) -> None:
