@@ -10,6 +10,7 @@ from cachewatch.core.advice.environment_coverage import Coverage, Nearest, Resol
 from cachewatch.core.advice.verbs_and_reasons import Assessment, Because, EnvironmentState, cause_of, key_of
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.model import LossClass
+from cachewatch.core.statement_kinds import StatementKind
 from cachewatch.core.versions_spellings_targets import falls
 from cachewatch.report.diff_blocks_and_colours import Palette
 from cachewatch.report.json_and_csv import encode
@@ -186,7 +187,8 @@ def headlines_of(assessment: Assessment, words: Words) -> Sequence[str]:
         is_unsure = any(one.lacks_compiler for one in equal)
         key, n = "same" if is_unsure else "equal", len(equal)
         if n >= NEARLY_ALL * total:
-            whole = words.forms("environment", "every" if n == total else "nearly", n, **counts)[is_unsure:]
+            how = "_pruned" if any(one.kind == StatementKind.PRUNE for one in assessment.facts) else ""
+            whole = words.forms("environment", f"{'every' if n == total else 'nearly'}{how}", n, **counts)[is_unsure:]
     elif going:
         keys = {Because.ENVIRONMENT_LAST: "last", Because.ENVIRONMENT_LAST_OTHER: "last_other"}
         found = {keys.get(cause_of(one) or Because.GOING, "going") for one in going}

@@ -114,7 +114,7 @@ def test_a_copy_comes_after_re_concretizing(tmp_path: Path) -> None:
     block = [
         "OWN=  # folder or URL of a mirror of your own",
         "(set -e  # stop at the first error; leave out what is not for you",
-        ': "${OWN:?}"  # leave it out if you do not need it',
+        ': "${OWN:?}"  # remove this line with what needs it',
         "# only the lines of packages that you use on x86_64_v3:",
         *(f"spack -e . config add \"packages:p00{n}:require:'@1.0'\"" for n in range(6)),
         "# if the lock file was made against develop before 2 June:",

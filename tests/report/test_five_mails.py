@@ -35,7 +35,7 @@ def test_a_stack_is_removed_and_a_compiler_changes(tmp_path: Path) -> None:
     assert body.startswith(
         "To do If you use radiuss: keep what is installed. 2 packages have no other build for x86_64_v3 (raja, umpire). "
         "Re-concretize lock files made against develop before 2 June: builds that they name are gone. "
-        "What happened Stack radiuss was removed (the catalogue does not say why); 12 of its 14 packages have equal builds in e4s, 2 are gone. "
+        "Spack then builds from source what has no other build. What happened Stack radiuss was removed (the catalogue does not say why); 12 of its 14 packages have equal builds in e4s, 2 are gone. "
         "gcc 11.4.0 -> 13.3.0: 20 packages; cuda, hdf5 still on 11.4.0 in e4s."
     )
     assert "Commands In the folder of your environment, in this order: spack -e . concretize --force && spack" in body
@@ -77,7 +77,7 @@ def test_everything_is_back(tmp_path: Path) -> None:
     assert rendered.title == "150 of 150 packages are back; zlib 1.3.1 -> 1.3.2"
     assert rendered.level == "calm"
     assert body.startswith(
-        "Nothing to do now. Before the next install, re-concretize lock files made against develop before 2 June (zlib 1.3.1). What happened 150 of 150 packages that were missing since 27 November are back, "
+        "Nothing to do. What happened 150 of 150 packages that were missing since 27 November are back, "
         "unchanged since 20 November except zlib. "
         "UPGRADED, no stack has the old version zlib 1.3.1 -> 1.3.2 e4s"
     )
@@ -216,7 +216,7 @@ def test_the_last_build_of_a_binary_is_to_be_copied(tmp_path: Path) -> None:
             )
             assert (
                 "Commands In the folder of your environment, in this order: OWN= # folder or URL of a mirror of your own (set -e # stop at the first error; leave out what is not for you "
-                ': "${OWN:?}" # leave it out if you do not need it spack -e . install # copy it; leave out the next line if you added it already: '
+                ': "${OWN:?}" # remove this line with what needs it spack -e . install # copy it; leave out the next line if you added it already: '
                 'spack -e . mirror add --unsigned own "${OWN:?}" '
                 "spack -e . buildcache push --update-index own )" in body
             )

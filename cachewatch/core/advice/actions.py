@@ -21,6 +21,7 @@ from cachewatch.core.advice.verbs_and_reasons import (
 from cachewatch.core.model import MISSED, LossClass
 from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import (
+    Line,
     OwnedLoss,
     Statement,
     StatementKind,
@@ -54,7 +55,8 @@ def still_to_do(task: Action, known: Known, tags: Iterable[ComparedTag] = ()) ->
             is_pruned = any(one.kind is StatementKind.PRUNE for one in tag.statements)
             if task.because is Because.OLD_BUILDS and is_pruned:  # until then, Spack may have reused them
                 task = replace(task, because=Because.PRUNED_BUILDS, name=tag.day, since="")
-            task = replace(task, others=tuple(dict.fromkeys((*task.others, *replaced_versions(tag.statements)))))
+            old = replaced_versions(tag.tag, tag.statements, is_wait_over=known.was_waiting)
+            task = replace(task, others=tuple(dict.fromkeys((*task.others, *old))))
         return task
     settled = {need for need in task.needs if not _is_open(task, known.left.get((task.source, task.tag, need)))}
     needs = tuple(need for need in task.needs if need not in settled)
@@ -70,12 +72,23 @@ def lifted(tasks: Iterable[Action], open_ones: Iterable[Action], known: Known) -
     return tuple(sorted(asked.difference(*(one.names for one in open_ones))))
 
 
-def replaced_versions(statements: Iterable[Statement]) -> Iterator[str]:
-    """Yield the old versions, `hdf5 1.14.5`, whose specs are gone from a place that was upgraded."""
+def replaced_versions(tag: str, statements: Collection[Statement], *, is_wait_over: bool) -> Iterator[str]:
+    """Yield the old versions, `hdf5 1.14.5`, whose specs are gone from a place of a tag that was upgraded.
+
+    What is back was reported as lost already, unless readers were asked to wait for it.
+    """
     for one in statements:
-        for line in one.lines if one.kind is StatementKind.UPGRADED else ():
+        upgraded = one.lines if one.kind is StatementKind.UPGRADED else ()
+        for line in (line for line in upgraded if is_wait_over or not was_lost(line, tag, statements)):
             gone = line.story.replaced if line.counts.vanished else set(line.story.replaced) - line.story.still_there
             yield from (f"{line.package} {version}" for version in line.story.replaced if version in gone)
+
+
+def was_lost(line: Line, tag: str, statements: Iterable[Statement]) -> bool:
+    """Tell whether a line is about what is back, whose specs that are gone an earlier digest reported as lost."""
+    own = (one for one in statements if one.kind is StatementKind.RETURNED and line.package in one.packages)
+    stacks = [one.name.partition(" (")[0] for one in own]  # of a stack, place or machine
+    return any(name in ("", line.package, tag) or line.stacks <= {name} for name in stacks)
 
 
 def _is_open(task: Action, left: Resolution | None) -> bool:
@@ -158,8 +171,6 @@ def while_waiting(
             now += [there] if there.names else []
             later += [lacking] if lacking.names else []
         # Whoever installs or re-concretizes misses what may be missing only for a while.
-        elif action.verb is Verb.MOVE and action.because is not Because.PIN_GONE:
-            later.append(action)
         elif action.because in ENVIRONMENT:
             (now if action.because is Because.ENVIRONMENT_LAST else later).append(action)
         else:

@@ -152,7 +152,7 @@ def assess(
         ),
         environment=own,
         alternative=alternative if own is not None and any(map(own.for_cause, ENVIRONMENT)) else None,
-        is_wait_over=not waits and any(verb is Verb.WAIT for _, verb, _ in known.since),
+        is_wait_over=not waits and known.was_waiting,
         required=_with_homes(_required(actions, own), known.kept),
         to_copy=_with_homes(_to_copy(actions, own), known.kept),
         lifted=() if waits else lifted(known.tasks, (one for one in actions if one.verb not in PINNED), known),
@@ -262,8 +262,8 @@ def _facts(tags: Sequence[ComparedTag], known: Known, gone: Set[str], *, has_env
 def _rank(statement: Statement, tags: Sequence[ComparedTag], known: Known, *, has_environment: bool) -> Rank:
     """Return the rank of a statement by its kind and worst loss. For an environment, losses of places do not count."""
     rank = _RANKS.get(statement.kind, Rank.REST)
-    if rank is Rank.VALUES and {*_returned(tags)}.issuperset(statement.packages):
-        return Rank.WAVE  # it says what is different about what is back
+    if rank in (Rank.VALUES, Rank.REST) and {*_returned(tags)}.issuperset(statement.packages):
+        return Rank.WAVE if rank is Rank.VALUES else Rank.HARMLESS  # it says what is different about what is back
     if statement.kind is StatementKind.SUSPICIOUS:
         return Rank.GONE if all((tag.source, tag.tag) in known.confirmed for tag in tags) else rank
     of_snapshot = {StatementKind.TAG_REMOVED: Rank.PRUNE, StatementKind.TAG_ADDED: Rank.SNAPSHOT}

@@ -147,6 +147,11 @@ class Known(Struct, frozen=True, kw_only=True):
     left: Mapping[tuple[str, str, Need], Resolution] = field(default_factory=dict)
     kept: Mapping[Need, Home] = field(default_factory=dict)  # where builds are left that are gone or may be pruned
 
+    @property
+    def was_waiting(self) -> bool:
+        """Whether earlier digests asked readers to wait."""
+        return any(verb is Verb.WAIT for _, verb, _ in self.since)
+
 
 class Action(Struct, frozen=True, kw_only=True):
     """Something that readers should do."""

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core import names_and_layouts as tag_names
-from cachewatch.core.advice.verbs_and_reasons import OF_LOCK_FILE, Action, Because, Verb
+from cachewatch.core.advice.verbs_and_reasons import LOCK_FILES, OF_LOCK_FILE, Action, Because, Verb
 
 
 class DepartureKind(StrEnum):
@@ -110,8 +110,8 @@ class OpenAction(Struct, frozen=True, kw_only=True, tag="action"):
         return f"action {self.stream} {self.source} {self.verb} {self.subject}"
 
     def is_repeated(self, now: datetime) -> bool:
-        """Tell whether digests still repeat the action: for a month, or until its cause ends if it is a requirement."""
-        is_lasting = self.task is not None and self.task.because is Because.DOWNGRADED
+        """Tell whether digests still repeat the action: for a month, or until its cause ends for some."""
+        is_lasting = self.task is not None and self.task.because in (Because.DOWNGRADED, *LOCK_FILES)
         return is_lasting or self.last_repeated >= now - A_MONTH
 
 

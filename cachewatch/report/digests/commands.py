@@ -34,9 +34,6 @@ def blank(name: str) -> str:
     return f'"${{{name}:?}}"'
 
 
-_COPY = (f"spack -e . mirror add --unsigned own {blank('OWN')}", "spack -e . buildcache push --update-index own")
-
-
 def steps(digest: Digest, words: Words) -> tuple[str, list[str]]:
     """Return the key of the words above the commands for an environment, and these; conditions are comments above them.
 
@@ -44,19 +41,22 @@ def steps(digest: Digest, words: Words) -> tuple[str, list[str]]:
     """
     assessment = digest.assessment
     actions = assessment.actions
-    moves = [] if assessment.is_waiting else [one for one in actions if one.verb is Verb.MOVE and one.tag]
+    # A wait is for a branch; an environment that pins a snapshot is judged in that.
+    is_held = assessment.is_waiting and digest.environment is not None
+    moves = [one for one in actions if one.verb is Verb.MOVE and one.tag and not is_held]
     newer = newest_snapshots(digest)
     settled = [one for one in actions if one.verb is Verb.RECONCRETIZE or one.because in CONCRETIZED]
     copies = [one for one in actions if one.verb is Verb.COPY or one.is_copy]
     is_due = assessment.is_wait_over or any(not one.since for one in settled)
-    is_asked = is_due or bool(copies or newer) or digest.environment is not None or went(digest)
+    is_asked = is_due or bool(copies or newer or assessment.lifted) or digest.environment is not None or went(digest)
     # Readers without an environment who pin a snapshot may have others that follow a branch.
     is_apart = bool(moves) and digest.environment is None
     moved = () if is_apart else moves
-    concretizes = not assessment.is_waiting and (bool(moved) or (bool(settled) and is_asked))
-    required = (*assessment.required, *assessment.to_copy)
-    shell = [word.removesuffix(":") for spec in required for word in spec.split("@", 1)]
-    shell += [*(one.tag for one in moves), *(tag for _, tag in newer), *assessment.lifted]
+    is_asked = bool(moved) or (went(digest) and bool(assessment.required)) or (bool(settled) and is_asked)
+    concretizes = is_asked and not assessment.is_waiting
+    required = [*assessment.required, *assessment.to_copy]
+    shell = [*(one.tag for one in moves), *(tag for _, tag in newer), *assessment.lifted]
+    shell += [word.removesuffix(":") for spec in required for word in spec.split("@", 1)]
     is_said = copies or moves or newer or assessment.lifted or (concretizes and (required or is_due))
     if not is_said or not all(map(is_plain, shell)):
         return "steps", []
@@ -73,28 +73,49 @@ def steps(digest: Digest, words: Words) -> tuple[str, list[str]]:
             own.append(_add_mirror(digest, "", tag, urls))
     if not assessment.is_waiting:
         own += _requirements(required if concretizes or copies else (), digest, words)
-    copying = [*_comment(words.text("todo", "copy_all")), *_COPY]
     is_copied = bool(copies or keeping) or (is_best and bool(moved))
     own += _concretizing(settled, digest, words, is_copied=is_copied) if concretizes else ()
     own += ["spack -e . install"] if not assessment.is_waiting and (concretizes or is_copied) else []
-    own = [*(line for one in moved for line in _move(one, digest, urls, words)), *own, *(copying if is_copied else ())]
+    own += _copying(words) if is_copied else ()
+    moving = [line for one in moves for line in _move(one, digest, urls, words)]
     lines = _for_older(newer, digest, urls, words)
-    staying = next((one.name for one in moves if one.because in (Because.SNAPSHOT, Because.PIN_ENDING)), "")
-    if staying:
-        lines += _comment(words.say("todo", "either", tag=moves[0].tag))
     if is_apart:
-        moving = [line for one in moves for line in _move(one, digest, urls, words)]
-        lines += _block([*moving, *_CONCRETIZE, *(copying if is_best else ())], words, is_whole=True)
-    if staying:
-        lines += _comment(words.say("todo", "or", tag=staying))
-        lines += _block(["spack -e . install", *copying], words, is_whole=True)
+        lines += _either([*moving, *_CONCRETIZE, *(_copying(words) if is_best else ())], moves, words, is_whole=True)
     if own and (newer or is_apart):
         branches = (*(one.tag for one in (*settled, *copies)), *(tag.report.tag for tag in digest.tags))
         branch = next((tag for tag in branches if not is_snapshot(tag)), "")
         lines += _comment(words.say("todo", "if_tag", tag=safe(branch)))
-    lines += _block(own, words)
-    key = "steps_of_one" if staying or (own and (newer or is_apart)) else "steps"
-    return key, [*_blanks(lines, urls, words), *lines]
+    lines += _either([*moving, *own], moved, words) if moved else _block(own, words)
+    is_choice = len(_staying(moves)) + bool(own and (newer or is_apart)) > 0
+    return "steps_of_one" if is_choice else "steps", [*_blanks(lines, urls, words), *lines]
+
+
+def _staying(moves: Iterable[Action]) -> list[str]:
+    """Return the snapshots that readers may also stay with."""
+    return [one.name for one in moves if one.because in (Because.SNAPSHOT, Because.PIN_ENDING)]
+
+
+def _either(commands: Sequence[str], moves: Sequence[Action], words: Words, *, is_whole: bool = False) -> list[str]:
+    """Return the block that moves to another snapshot and, if readers may stay with theirs, the one that copies it."""
+    moving = _block(commands, words, is_whole=is_whole)
+    staying = _staying(moves)
+    if not staying:
+        return moving
+    return [
+        *_comment(words.say("todo", "either", tag=moves[0].tag)),
+        *moving,
+        *_comment(words.say("todo", "or", tag=staying[0])),
+        *_block(["spack -e . install", *_copying(words)], words, is_whole=True),
+    ]
+
+
+def _copying(words: Words) -> list[str]:
+    """Return the commands that copy what is installed to a mirror of one's own."""
+    return [
+        *_comment(words.text("todo", "copy_all")),
+        f"spack -e . mirror add --unsigned own {blank('OWN')}",
+        "spack -e . buildcache push --update-index own",
+    ]
 
 
 def _blanks(lines: Sequence[str], urls: Mapping[str, str], words: Words) -> Iterator[str]:
@@ -185,7 +206,7 @@ def _if_lock(settled: Sequence[Action], digest: Digest, words: Words) -> str:
     days = [one for one in settled if one.because in LOCK_FILES]
     is_for_some = bool(digest.assessment.required or digest.assessment.to_copy)
     is_said = not is_for_some and (not days or any(not one.since for one in settled))
-    if is_said or digest.environment is not None or not settled:
+    if is_said or digest.environment is not None:
         return ""
     cases = [
         words.say(

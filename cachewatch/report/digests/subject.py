@@ -186,10 +186,12 @@ class Clause:
         if not n:
             return wordings
         some = lacking_only_for(tag.statements, self._words)
-        is_pinned = self._digest is not None and is_pinned_base(self._digest, tag.base)
+        # Where another snapshot lacks nothing, readers are asked to move there.
+        digest = self._digest
+        is_moving = digest and is_pinned_base(digest, tag.base) and not any(pin.best for pin in digest.pinned)
         own, lacks = (
             self._words.forms("snapshot", key, n, packages=number(n, "package"), some=some, tag=safe(tag.tag))
-            for key in (("moving", "moving") if is_pinned else ("it_lacks", "lacks"))
+            for key in (("moving", "moving") if is_moving else ("it_lacks", "lacks"))
         )
         return [*(f"{wordings[0]}: {one}" for one in own), *lacks]
 
@@ -523,9 +525,9 @@ def is_rebuilt_again(digest: Digest) -> bool:
         and is_open
         and not (found.is_waiting or is_asked)
         and any(
-            one.kind is StatementKind.REBUILD_WAVE
-            and not one.counts.beside
-            and len(one.packages) >= NEARLY_ALL * one.of_packages
+            ((one.kind is StatementKind.REBUILD_WAVE and not one.counts.beside) or one.kind is StatementKind.MIGRATION)
+            and len(one.packages)
+            >= NEARLY_ALL * (one.of_packages or len(digest.environment.after.environment.packages))
             for tag in digest.tags
             for one in (*tag.statements, *tag.rest)  # routine where nothing else of it is told
             if tag.report.before.tag == tag.report.after.tag

@@ -6,13 +6,13 @@ The words are in the table `[todo]` of templates/words.toml; the assessment (cor
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from cachewatch.core.advice.actions import ENVIRONMENT, replaced_versions
+from cachewatch.core.advice.actions import ENVIRONMENT, replaced_versions, was_lost
 from cachewatch.core.advice.environment_coverage import Nearest, Resolution
-from cachewatch.core.advice.verbs_and_reasons import LOCK_FILES, Action, Because, ComparedTag, Verb, key_of
+from cachewatch.core.advice.verbs_and_reasons import LOCK_FILES, PINNED, Action, Because, ComparedTag, Verb, key_of
 from cachewatch.core.escaping_and_mentions import safe, safe_name
 from cachewatch.core.model import LossClass
 from cachewatch.core.names_and_layouts import is_snapshot, series
-from cachewatch.core.statement_kinds import LOSSES, Line, StatementKind, lost_packages
+from cachewatch.core.statement_kinds import LOSSES, StatementKind, lost_packages
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, falls
 from cachewatch.report.digest_and_message_values import Digest, TagDigest, newest_day
 from cachewatch.report.digests.body_and_table import lacked, lines_of
@@ -50,7 +50,10 @@ def todo(digest: Digest, words: Words) -> list[str]:
     """Return the actions that this digest is the first to ask for, as sentences; or that there is nothing to do."""
     advice = digest.assessment
     lines = list(dict.fromkeys(_sentence(group, digest, words) for group in _by_command(advice.due)))
-    lines += [words.say("todo", "again", day=_last_day(digest))] if is_rebuilt_again(digest) else []
+    again = "again_required" if advice.required else "again"
+    if is_rebuilt_again(digest):
+        required = _specs_said(advice.required, words)
+        lines.append(words.say("todo", again, day=_last_day(digest), required=required))
     new = newest_snapshots(digest)
     if lines and advice.alternative and any(one.because in ENVIRONMENT for one in advice.due):
         other = advice.alternative
@@ -71,12 +74,11 @@ def todo(digest: Digest, words: Words) -> list[str]:
         if first.since:
             return [_sentence([first], digest, words, "still-"), *lines]
         waited = {one.tag for one in advice.actions if one.verb is Verb.WAIT}
-        paused_tags = {one.tag for one in advice.paused if one.since}
-        in_tag = (
-            words.say("todo", "in_tag", tag=safe(min(waited))) if len(waited) == 1 and paused_tags <= waited else ""
-        )
-        paused = words.say("todo", "paused_open" if advice.still_open else "paused", in_tag=in_tag)
+        in_tag = words.say("todo", "in_tag", tag=safe(min(waited))) if len(waited) == 1 else ""
+        is_open = any(one.verb is not Verb.MOVE for one in advice.still_open)
+        paused = words.say("todo", "paused_open" if is_open else "paused", in_tag=in_tag)
         lines[0] += f" {paused}" if any(one.since for one in advice.paused) else ""
+        lines[0] += words.text("todo", "paused_apart") if advice.still_open and not is_open else ""
         return lines
     over = words.text("todo", "over_open" if advice.still_open else "over") if advice.is_wait_over else ""
     if not (lines or over) and any(one.verb is Verb.MOVE for one in advice.still_open):
@@ -96,13 +98,16 @@ def todo(digest: Digest, words: Words) -> list[str]:
     moves = [words.say("todo", key, len(removed), **values)] if new or (removed and not is_alone) else []
     if is_alone and removed and not new:
         unless = words.say("todo", "unless_removed_snapshot", len(removed), **values)
-    lifted = [words.say("todo", "lifted", len(advice.lifted), names=and_more(advice.lifted, words))] * bool(
-        advice.lifted
-    )
+    lifted = []
+    if advice.lifted:
+        lifted.append(words.say("todo", "lifted", len(advice.lifted), names=and_more(advice.lifted, words)))
     if not lines and not (is_alone and (new or lifted)):
-        nothing = words.text("todo", "nothing_new" if advice.actions else "nothing").rstrip(".")
-        lines = [unless] if over else [f"{nothing}{unless}."]
-    lines += [*moves, *lifted]
+        nothing = words.text("todo", "nothing_else" if lifted else "nothing_new" if advice.actions else "nothing")
+        lines = [unless] * bool(unless) if over else [f"{nothing.rstrip('.')}{unless}."]
+    is_asked = bool(advice.due or unless) and not any(one.verb in PINNED for one in advice.due)
+    pins = [pin.tag for pin in digest.pinned if not pin.is_gone] if is_asked else []
+    unaffected = [words.say("todo", "pin_unaffected", name=safe(name)) for name in pins]
+    lines = [*lifted, *lines, *moves, *unaffected]
     return [" ".join(filter(None, (over, *lines[:1]))), *lines[1:]]
 
 
@@ -212,26 +217,20 @@ def _same_tags(digest: Digest) -> list[TagDigest]:
 
 def _old_and_rebuilt(digest: Digest) -> tuple[list[str], list[str]]:
     """Return the old versions, `zlib 3.3.1`, and the packages with builds, that are gone or may be pruned."""
-    own = _same_tags(digest)
+    own, is_wait_over = _same_tags(digest), digest.assessment.is_wait_over
     rebuilt = {
         line.package
         for tag in own
         for one in (*tag.statements, *(each for each in tag.rest if each.kind in _ROUTINE))
         for line in one.lines
-        if not _was_lost(line, tag)
+        if is_wait_over or not was_lost(line, tag.report.tag, tag.statements)
         # Upgrades are reported with their old versions instead, if no build of these is left where it was.
         if (line.counts.unbuilt and line.story.kind is not StatementKind.UPGRADED)
         or (line.counts.vanished and line.story.kind in _REPLACED)
         or (line.counts.vanished and line.story.kind is StatementKind.UPGRADED and not line.story.replaced)
     }
-    return [safe(one) for tag in own for one in replaced_versions(tag.statements)], sorted(rebuilt)
-
-
-def _was_lost(line: Line, tag: TagDigest) -> bool:
-    """Tell whether a line is about what is back, whose specs that are gone an earlier digest reported as lost."""
-    own = (one for one in tag.statements if one.kind is StatementKind.RETURNED and line.package in one.packages)
-    stacks = [one.name.partition(" (")[0] for one in own]
-    return any(name in ("", line.package, tag.report.tag) or line.stacks <= {name} for name in stacks)
+    old = (replaced_versions(tag.report.tag, tag.statements, is_wait_over=is_wait_over) for tag in own)
+    return [safe(one) for those in old for one in those], sorted(rebuilt)
 
 
 def _last_day(digest: Digest) -> str:
@@ -374,6 +373,8 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
         key = "pin-gone-best" if is_best else "pin-gone-lacks"
     elif action.because is Because.PIN_ENDING and is_best:
         key = "pin-ending-best"
+    elif action.because is Because.SUSPICIOUS and digest.pinned and not prefix:
+        key = "suspicious-apart"
     if action.because is Because.STACK_REMOVED and action.worst is not LossClass.GONE:
         key = f"stack-removed-{action.worst}"
     versions: Sequence[str] = action.versions
@@ -397,7 +398,7 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
         others = words.say("todo", "in_another_way", action.count, names=names)
     else:
         others = words.say("todo", "or_to", names=and_more(action.others, words)) if action.others else ""
-    return words.say(
+    said = words.say(
         "todo",
         f"{prefix}{key}" if words.text("todo", f"{prefix}{key}") else key,
         action.count if action.names else 1,
@@ -429,7 +430,16 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
         change=", ".join(sorted({change_of_values(each) for each in no_longer if each})),
         mistake=words.text("todo", "mistake") if is_fall else "",
         act=words.say("todo", "act", names=names) if is_fall else "",
+        built=words.text("todo", "then_built") if any(map(_is_missed, assessment.due)) else "",
     )
+    is_first = prefix or any(one.is_requirement for one in assessment.due) or not assessment.required
+    return said if is_first or action.because not in LOCK_FILES else words.say("todo", "require_first", sentence=said)
+
+
+def _is_missed(action: Action) -> bool:
+    """Tell whether an action names packages without another build for some machine, which it asks nobody to require."""
+    is_gone = action.because is Because.GONE or action.worst is LossClass.GONE
+    return is_gone and not (action.is_requirement or is_snapshot(action.tag))
 
 
 def _in_tag(action: Action, digest: Digest, words: Words) -> str:
@@ -455,7 +465,10 @@ def _lacking(action: Action, digest: Digest) -> ComparedTag | None:
 
 def or_with_old(task: Action, digest: Digest, words: Words, most: int = _MOST_OPEN) -> str:
     """Return the replaced versions that lock files may name, except those in the first sentence."""
-    new = {one for tag in digest.tags for one in replaced_versions(tag.statements)}
+    is_over = digest.assessment.is_wait_over
+    new = {
+        one for tag in digest.tags for one in replaced_versions(tag.report.tag, tag.statements, is_wait_over=is_over)
+    }
     old = [one for one in task.others if digest.assessment.due or one not in new] if task.because in LOCK_FILES else ()
     from_tag = words.say("todo", "from_tag", tag=safe_name(task.tag))
     return words.say("todo", "or_with", names=and_more(old, words, most), from_tag=from_tag) if old else ""
