@@ -245,6 +245,7 @@ class OwnedLoss(Struct, frozen=True, kw_only=True):
     moved_to: tuple[str, ...] = ()
     # The operating systems of a lost place; of Linux only if others have builds that its target runs.
     systems: tuple[str, ...] = ()
+    is_of_removed: bool = False  # the tag has no builds of the package any more
 
     @property
     def name(self) -> str:

@@ -102,8 +102,8 @@ class _Assignment:
             return _Head(StatementKind.PRUNE)
         return _Head(StatementKind.REBUILD_WAVE) if judgement.is_wave and items.is_again else None
 
-    def of_loss(self, lost: OwnedLoss, *, is_removed: bool) -> _Head:
-        """Return the statement for a lost place or machine; `is_removed` tells that the whole package was removed."""
+    def of_loss(self, lost: OwnedLoss) -> _Head:
+        """Return the statement for a lost place or machine."""
         judgement, place = self.judgement, lost.place
         if judgement.whole is not None:
             return _Head(judgement.whole, self._tag)
@@ -114,7 +114,7 @@ class _Assignment:
         for one in self._values[lost.package]:
             if place.stack in one.stacks and any(_is_of(value, lost) for value in one.before):
                 return _Head(one.kind, one.name, one)
-        if is_removed:
+        if lost.is_of_removed:
             return _Head(StatementKind.PACKAGE_REMOVED, lost.package)
         return _Head(StatementKind.MACHINE_LOST if lost.machine else StatementKind.PLACE_LOST, lost.name)
 
@@ -194,9 +194,8 @@ def statements_of(
         taken_by[home].items.append((member, story))
         for other in assignment.also_about(member, home):
             taken_by[other].elsewhere[member.package] += member.counts.total
-        is_removed = member.stories[0].kind is StatementKind.PACKAGE_REMOVED
         for lost in member.losses:
-            head = assignment.of_loss(lost, is_removed=is_removed)
+            head = assignment.of_loss(lost)
             taken_by[head].losses.append(lost if judgement.whole is None else replace(lost, loss=None))
         for row in member.regraded if judgement.whole is None else ():
             taken_by[_Head(row.kind, member.package)].rows[member.package] = row
@@ -247,6 +246,9 @@ def _statement(head: _Head, taken: _Taken, assignment: _Assignment, takes: Calla
     stacks = {place.stack for place in places}
     if head.kind not in LOSSES:
         stacks.update(*(items.stacks for items, _ in taken.items))
+    if head.values:  # its specs may be those of other stacks, too, where the change is another one
+        places = {place for place in places if place.stack in head.values.stacks}
+        stacks &= head.values.stacks
     before, after = _sides(head, lines)
     exceptions = head.values.exceptions if head.values else ()
     return Statement(

@@ -340,21 +340,24 @@ def fates(one: Statement, own: Words, *, is_of_environment: bool = False) -> str
         named = ", ".join(map(stack_name, stacks)) if 0 < len(stacks) <= 2 else "other stacks"
         text = own.say("fates", loss_class, len(packages), of="" if parts else of, stacks=named)
         if loss_class is LossClass.GONE and one.kind not in OF_VALUES:
-            whole = {line.package for line in one.lines if Kind.PACKAGE_REMOVED in line.kinds}
+            whole = {lost.package for lost in one.losses if lost.is_of_removed}
             text += only_for(one.losses, {*packages} - whole, own, is_part=not whole.isdisjoint(packages))
         parts.append(text)
-    whom = f" for {safe_name(' '.join(one.before))}" if one.kind in OF_VALUES else ""
+    whom = own.say("snapshot", "for_all", machines=_machines(one.losses, own)) if one.kind in OF_VALUES else ""
     return f"; {', '.join(parts)}{whom}" if parts else ""
+
+
+def _machines(losses: Iterable[OwnedLoss], own: Words) -> str:
+    found = {one.machine_name for one in losses}
+    return safe_name(found.pop()) if len(found) == 1 else own.text("snapshot", "several")
 
 
 def only_for(losses: Iterable[OwnedLoss], packages: Set[str], own: Words, *, is_part: bool) -> str:
     """Return for which machines packages are gone that others keep: ` (11 only for x86_64_v3)` if `is_part` of all."""
+    if not packages:
+        return ""
     lost = (one for one in losses if one.loss and one.loss.loss_class is LossClass.GONE and one.package in packages)
-    named = sorted({one.machine_name for one in lost})
-    machines = safe_name(named[0]) if len(named) == 1 else own.text("snapshot", "several")
-    return (
-        own.say("snapshot", "for_some" if is_part else "for_all", len(packages), machines=machines) if packages else ""
-    )
+    return own.say("snapshot", "for_some" if is_part else "for_all", len(packages), machines=_machines(lost, own))
 
 
 def unbuilt(statement: Statement, own: Words) -> str:

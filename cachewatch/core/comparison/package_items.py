@@ -374,6 +374,7 @@ class _ItemsReader:
                     outside=judged.outside,
                     moved_to=self._moved_to[judged.place],
                     systems=tuple(sorted(systems)),
+                    is_of_removed=self._change.status is Status.REMOVED,
                 )
         for lost in self._change.machines_lost:
             key = (lost.machine.target, (lost.stack,))
