@@ -5,7 +5,6 @@ change, and whether the pinned snapshot will soon be deleted.
 """
 
 import re
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import closing, contextmanager, nullcontext
 from functools import partial
@@ -71,7 +70,7 @@ class TagNews(Struct, frozen=True):
     tag: TagDigest
     name: str  # of the tag, after or else before
     suspicion: str  # why the whole tag is suspicious, if that touches the selection; else ""
-    hidden: Counter[str]  # how many packages each silence hid
+    hidden: Set[tuple[str, str]]  # silences, each with a package of which it hid something
 
     @property
     def size(self) -> int:
@@ -226,7 +225,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return replace(news, tag=without_suspicion(news.tag))
 
     def _news(self, comparison: Comparison, selection: Selection, room: int | None, based_on: Hashable) -> TagNews:
-        hidden = Counter[str]()
+        hidden = set[tuple[str, str]]()
         (pair,) = comparison.pairs
         name = pair.after.tag or pair.before.tag or ""
         silencing = self.silencing(name)

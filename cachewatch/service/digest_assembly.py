@@ -124,7 +124,8 @@ def _assembled(
     context: Context, stream: Stream, state: StreamState, parts: list[SourceDiff], occasion: str
 ) -> PendingDigest:
     """Assemble a digest from the changes in each source."""
-    hidden = sum((each.hidden for part in parts for each in part.news), start=Counter[str]())
+    # A package counts once, however many tags it is in.
+    hidden = Counter(name for name, _ in {pair for part in parts for each in part.news for pair in each.hidden})
     tags = tuple(each.tag for part in parts for each in part.news)
     now, holds = context.clock(), tuple(holds_of(parts, stream.subscription.limit.hold_above))
     key = _key(stream, state, parts, occasion)

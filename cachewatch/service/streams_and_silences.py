@@ -8,7 +8,7 @@ digest needs no database.
 """
 
 import shlex
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import date, datetime, timedelta
@@ -436,12 +436,15 @@ class Silencing:
         """Return a collector that gets no silenced changes; read its results through `reported`."""
         return _SilencedCollector(self._silences, self._wants, make_collector)
 
-    def reported(self, changeset: Changeset, hidden: Counter[str]) -> Changeset:
-        """Return `changeset` with the results of collectors made by `body`; count the hidden packages in `hidden`."""
+    def reported(self, changeset: Changeset, hidden: set[tuple[str, str]]) -> Changeset:
+        """Return `changeset` with the results of collectors made by `body`.
 
-        def open_body(taken: tuple[object, Counter[str], Mapping[str, frozenset[Kind]]]) -> object:
-            inner, counts, kinds = taken
-            hidden.update(counts)
+        The hidden packages, each with the name of its silence, are added to `hidden`.
+        """
+
+        def open_body(taken: tuple[object, set[tuple[str, str]], Mapping[str, frozenset[Kind]]]) -> object:
+            inner, own, kinds = taken
+            hidden.update(own)
             self._hidden.update(kinds)
             return inner
 
@@ -466,7 +469,7 @@ class _SilencedCollector:
         self._silences = silences
         self._wants = wants
         self._hidden: frozenset[Kind] = frozenset()  # of the package that is added now
-        self._counts: Counter[str] = Counter()
+        self._packages: set[tuple[str, str]] = set()  # each with the silence that hides something of it
         self._kinds: dict[str, frozenset[Kind]] = {}
         self._body = make_collector(self._wants_now)
 
@@ -477,16 +480,16 @@ class _SilencedCollector:
             for silence in self._silences
             if (silenced := change.kinds & silence.kinds) and self._wants(silenced) and silence.covers(change)
         ]
-        self._counts.update(silence.name for silence in silences)
+        self._packages.update((silence.name, change.package) for silence in silences)
         self._hidden = frozenset(kind for silence in silences for kind in silence.kinds)
         if self._hidden:
             self._kinds[change.package] = self._hidden
         if self._wants_now(change.kinds):
             self._body.add(change)
 
-    def take(self) -> tuple[object, Counter[str], Mapping[str, frozenset[Kind]]]:
-        """Return the other collector's result, how many packages each silence hid, and the hidden kinds by package."""
-        return self._body.take(), self._counts, self._kinds
+    def take(self) -> tuple[object, set[tuple[str, str]], Mapping[str, frozenset[Kind]]]:
+        """Return the other collector's result, the packages that each silence hid, and the hidden kinds by package."""
+        return self._body.take(), self._packages, self._kinds
 
     def _wants_now(self, kinds: Set[Kind]) -> bool:
         return _is_wanted(self._wants, kinds, self._hidden)

@@ -301,12 +301,14 @@ def test_what_is_gone_with_a_stack_is_gone_for_its_machines(run: Run, tmp_path: 
 
 def test_changed_values_are_those_of_their_stacks_and_machines(run: Run, tmp_path: Path) -> None:
     """Other stacks lost only the same specs, and other machines keep the old system."""
-    systems = [
+    before, after = (
         {f"p{n}": [record(n), record(first + n, os=system, target="aarch64", stacks=["cpu"])] for n in range(5)}
         for first, system in ((10, "ubuntu22.04"), (20, "rhel9"))
-    ]
-    assert "5 packages are gone for ubuntu22.04, aarch64\n" in compared(run, tmp_path / "os", *systems)
+    )
+    assert "5 packages are gone for ubuntu22.04, aarch64\n" in compared(run, tmp_path / "os", before, after)
     after = {f"p{n}": [record(10 + n, target="zen4", stacks=["cpu"]), record(20 + n, stacks=["ml"])] for n in range(5)}
-    before = {name: [*own, record(n, stacks=["cpu", "gpu"][: 1 + n % 2])] for n, (name, own) in enumerate(after.items())}
+    before = {
+        name: [*own, record(n, stacks=["cpu", "gpu"][: 1 + n % 2])] for n, (name, own) in enumerate(after.items())
+    }
     said = compared(run, tmp_path / "target", before, after)
     assert "NO LONGER BUILT  x86_64_v3  5 packages, -5, in cpu\n  5 packages have equal builds in ml for x" in said

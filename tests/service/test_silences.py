@@ -64,14 +64,14 @@ def told(repository: Path, *silences: Silence, kinds: Set[Kind] = DEFAULT) -> tu
     def wants(found: Set[Kind]) -> bool:
         return bool(found & kinds)
 
-    hidden: Counter[str] = Counter()
+    hidden = set[tuple[str, str]]()
     silencing = Silencing(silences, wants, source="public", tag="develop", day=TODAY)
     opened = open_comparison("HEAD~1", "HEAD", repository=str(repository), wanted_tag=Globs(), wanted_package=Globs())
     with opened as comparison:
         (changeset,) = changesets(comparison, Selection(), lambda: silencing.body(Sections))
         lines = [line for body in silencing.reported(changeset, hidden).collected() for line in body]
     assert changeset.report.adds_up
-    return sorted(lines), dict(hidden)
+    return sorted(lines), Counter(name for name, _ in hidden)
 
 
 VERSIONS = [Kind.UPGRADED, Kind.VERSION_ADDED, Kind.VERSION_REMOVED]
@@ -159,6 +159,13 @@ def test_what_is_silenced_is_counted_once(tmp_path: Path) -> None:
     (text,) = (" ".join(text.split()) for text in site.told())
     assert "1 package hidden by the silence quiet until 2026-12-01: migration." in text
     assert "does not list" not in text
+    states = {"develop": old, "develop-2025-06-01": old}, {"develop": new, "develop-2025-06-02": new}
+    tags = [{k: v for tag, found in one.items() for k, v in catalogue(found, tag).items()} for one in states]
+    site = begun(tmp_path / "tags", [tags[0], tags[0] | tags[1]], CONFIG.replace("llvm", "[llvm, zlib]"))
+    site.run(1)
+    (text,) = (" ".join(text.split()) for text in site.told())
+    assert "develop-2025-06-02 is out. " in text
+    assert "2 packages hidden by the silence quiet" in text
 
 
 CONFIG = """\
