@@ -82,6 +82,7 @@ class _ItemsReader:
             ]
             for is_added in (False, True)
         )
+        self._added_versions = frozenset(change.facts["versions"].added)
         self._regraded = {
             STATEMENT_OF[verdict]: self._regraded_story(STATEMENT_OF[verdict], places)
             for verdict in (Verdict.DOWNGRADED, Verdict.UPGRADED)
@@ -343,7 +344,7 @@ class _ItemsReader:
         if judged.verdict is Verdict.GAINED:
             if has is None or judged.place in self._places_before:
                 return None  # it had other builds, which are not selected
-            new = tuple(version for version in judged.after if version in self._change.facts["versions"].added)
+            new = tuple(filter(self._added_versions.__contains__, judged.after))
             oses = self._others(None, (judged.stack,), is_before=False)["oses"]
             named = _systems_beside(judged, oses) if oses else ()
             return Story(kind=kind, after=judged.after, versions=new, remaining=named)
