@@ -162,7 +162,7 @@ class Urgent(ConfigSection):
 class Limit(ConfigSection):
     """How large a digest may be."""
 
-    rows: Annotated[int, whole_number(1, 100_000)] = key("maximum lines of each list", USUAL_ROWS)
+    rows: Annotated[int, whole_number(1, 100_000)] = key("maximum lines of each list; files have all", USUAL_ROWS)
     hold_above: Annotated[int, whole_number(1, 10**9)] = key(
         "number of changed specs above which operators must confirm a digest", 5000
     )

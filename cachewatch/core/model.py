@@ -417,6 +417,7 @@ class Loss(Struct, frozen=True, kw_only=True):
     variants: those that what is present has and what is lost did not have.
     older: losses of older versions that were lost with it, newest first; they do not count.
     builds: the binaries that no stack builds any more (going), or one without a hash for each kind of what is gone.
+    has_copies: whether there are equal binaries with other hashes that no stack builds (gone).
     is_missed: whether readers must know about it.
     """
 
@@ -428,6 +429,7 @@ class Loss(Struct, frozen=True, kw_only=True):
     variants: tuple[str, ...] = ()
     older: tuple["Loss", ...] = ()
     builds: tuple[Spec, ...] = ()
+    has_copies: bool = False
 
     @property
     def is_missed(self) -> bool:

@@ -278,8 +278,8 @@ def reason_of(loss: Loss, own: Words | None = None) -> str:
     key = loss.loss_class.value
     if loss.loss_class is LossClass.OTHER and not loss.there:
         key = "other_variants"
-    elif loss.loss_class is LossClass.GONE and loss.there:
-        key = "gone_older"
+    elif loss.loss_class is LossClass.GONE and (loss.has_copies or loss.there):
+        key = "gone_copies" if loss.has_copies else "gone_older"
     elif loss.loss_class is LossClass.EQUAL and loss.compiler:
         key = "equal_compiler"
     return (own or words()).say(
@@ -303,7 +303,7 @@ def reasons_of_versions(loss: Loss, own: Words) -> str:
             reason = own.text("losses", f"{one.loss_class}_alone")
         by_reason.setdefault(reason, []).append(one.version)
     if len(by_reason) == 1:
-        return "" if loss.loss_class is LossClass.GONE and not loss.there else next(iter(by_reason))
+        return next(iter(by_reason)) if reason_of(loss, own) or loss.loss_class is not LossClass.GONE else ""
     return "; ".join(
         own.say("losses", "of_version", version=", ".join(map(safe_name, reversed(versions))), reason=reason)
         for reason, versions in by_reason.items()

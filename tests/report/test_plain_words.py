@@ -95,6 +95,9 @@ def test_what_no_stack_builds_is_said_to_go(run: Run, tmp_path: Path) -> None:
     assert "no stack builds it for ubuntu22.04, x86_64_v3 any more" in text
     assert "for ubuntu22.04, x86_64_v3; may be pruned at any time py-build 1.2.1, 1.2.2 e4s" in text
     assert "e4s (ubuntu22.04)" not in text
+    told = said(run, tmp_path, {"zlib": [record(1)]}, {"zlib": [record(2, stacks=["root"])]})
+    rest = "no stack builds it for these machines any more; copies that no stack builds are still there"
+    assert f"e4s (x86_64_v3) zlib 1.0 +1 -1 {rest}" in told
 
 
 def test_every_lost_version_has_its_reason(run: Run, tmp_path: Path) -> None:

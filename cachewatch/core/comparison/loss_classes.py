@@ -42,11 +42,11 @@ class _Remains:
         self._kept: defaultdict[Signature, list[StackChange]] = defaultdict(list)
         for kept in restacked:
             self._kept[kept.before].append(kept)
-        self._built: defaultdict[_System, list[Signature]] = defaultdict(list)
+        self._after: defaultdict[_System, list[Signature]] = defaultdict(list)
         for signature in after:
-            if signature.stacks:
-                self._built[signature.platform, signature.os].append(signature)
-        self._builds: dict[tuple[_System, str], _Builds] = {}  # by the machine that runs them
+            self._after[signature.platform, signature.os].append(signature)
+        # By the machine that runs them: what stacks build, and what no stack builds.
+        self._builds: dict[tuple[_System, str], tuple[_Builds, _Builds]] = {}
 
     def judge(self, before: Iterable[Signature], target: str) -> Loss:
         """Return the loss of a place or machine for `target` that had the specs `before`."""
@@ -64,16 +64,20 @@ class _Remains:
         for system in sorted(had):
             lost = had[system].get(versions[system], {})
             if (system, target) not in self._builds:
-                self._builds[system, target] = _by_version(
-                    one for one in self._built.get(system, ()) if runs(target, one.target)
+                serving = [one for one in self._after.get(system, ()) if runs(target, one.target)]
+                self._builds[system, target] = (
+                    _by_version(one for one in serving if one.stacks),
+                    _by_version(one for one in serving if not one.stacks),
                 )
             there = self._builds[system, target]
-            losses += [self._judge(versions[system], own, lost[own], there) for own in sorted(lost, key=sorted)]
-        worst = max(losses, key=lambda loss: (LOSS_ORDER.index(loss.loss_class), loss.version))
+            losses += [self._judge(versions[system], own, lost[own], *there) for own in sorted(lost, key=sorted)]
+        worst = max(losses, key=lambda one: (LOSS_ORDER.index(one.loss_class), not one.has_copies, one.version))
         same = (one.builds for one in losses if one.loss_class is worst.loss_class)
         return replace(worst, builds=tuple(chain.from_iterable(same)))
 
-    def _judge(self, version: str, variants: frozenset[str], lost: Sequence[Signature], there: _Builds) -> Loss:
+    def _judge(
+        self, version: str, variants: frozenset[str], lost: Sequence[Signature], there: _Builds, unbuilt: _Builds
+    ) -> Loss:
         """Return the loss of specs with one version and set of variants."""
         same = [kept for signature in lost for kept in self._kept.get(signature, ())]
         built = [kept.after for kept in same if kept.after.stacks]
@@ -104,6 +108,7 @@ class _Remains:
             there=best,
             stacks=_stacks(chain.from_iterable(there[best].values())) if best else (),
             builds=() if is_other else (Spec("", min(lost)),),
+            has_copies=not is_other and variants in unbuilt.get(version, ()),
         )
 
 
