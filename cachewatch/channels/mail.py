@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from email import quoprimime
 from email.header import Header
-from email.headerregistry import Address
+from email.headerregistry import Address, HeaderRegistry
 from email.message import EmailMessage
 from email.policy import EmailPolicy
 from email.utils import format_datetime, parseaddr
@@ -209,6 +209,19 @@ _THEIRS |= {"content-disposition"}
 _WIDTH = 78
 
 
+class _Registry(HeaderRegistry):
+    """Makes the class of each header once; the library makes another each time, which stays until it is collected."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._classes: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._classes:
+            self._classes[name] = super().__getitem__(name)
+        return self._classes[name]
+
+
 class MailPolicy(EmailPolicy):
     """Folds headers at spaces and encodes only the subject; addresses, dates and MIME are left to the library.
 
@@ -244,7 +257,9 @@ class MailPolicy(EmailPolicy):
 
 
 # For SMTP; and for Maildirs and local programs.
-INTERNET, LOCAL = (MailPolicy(linesep=end, max_line_length=_WIDTH) for end in ("\r\n", "\n"))
+INTERNET, LOCAL = (
+    MailPolicy(linesep=end, max_line_length=_WIDTH, header_factory=_Registry()) for end in ("\r\n", "\n")
+)
 
 
 NO_ADDRESS = DeliveryResult(outcome=DeliveryOutcome.DEAD, detail="this is not a mail address", is_address=True)
