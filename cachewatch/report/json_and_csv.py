@@ -78,7 +78,7 @@ def package_json(change: PackageChange) -> bytes:
     # Rebuilt specs are on both sides.
     added, removed = change.added_specs, change.removed_specs
     signatures = added.counts.keys() | removed.counts.keys()
-    bodies = {signature: f",{_members(asdict(signature)).decode()}}}" for signature in signatures}
+    bodies = {signature: f",{_members(signature).decode()}}}" for signature in signatures}
     specs = [
         _members(counts),
         b'"added":' + _specs(added, bodies),
@@ -92,7 +92,7 @@ def package_json(change: PackageChange) -> bytes:
         "name": change.package,
         "status": change.status,
         "kinds": sorted(change.kinds),
-        **{fact: asdict(change.facts[fact]) for fact in FACTS},
+        **{fact: change.facts[fact] for fact in FACTS},
         "stack_versions": [
             {"stack": one.stack, "before": one.before, "after": one.after, "direction": _direction(one)}
             for one in change.stack_versions
@@ -222,14 +222,16 @@ def fault_values(diagnostic: Diagnostic) -> dict[str, Any]:
     return {"path": safe(diagnostic.path), "kind": diagnostic.kind, "message": diagnostic.message, **side}
 
 
-def _members(values: Mapping[str, Any]) -> bytes:
+def _members(values: msgspec.Struct | Mapping[str, Any]) -> bytes:
     return _encode(values)[1:-1]
 
 
 def _specs(specs: Specs, bodies: Mapping[Signature, str]) -> bytes:
     """Return specs as JSON; `bodies` has the JSON of each signature."""
-    named = ((f'"{key}"' if known_hash(key) else "null", signature) for key, signature in specs.in_order())
-    parts = [f'{{"hash":{name}{bodies[signature]}' for name, signature in named]
+    parts = [
+        f'{{"hash":"{key}"{bodies[signature]}' if known_hash(key) else f'{{"hash":null{bodies[signature]}'
+        for key, signature in specs.in_order()
+    ]
     return f"[{','.join(parts)}]".encode()
 
 
