@@ -724,11 +724,13 @@ NO_FACTS: Facts = dict.fromkeys(FACTS, frozenset())
 
 def facts_of(signatures: Collection[Signature]) -> Facts:
     """Return all versions, stacks, compilers and other facts of `signatures`, by the name of the fact."""
+    if not signatures:
+        return NO_FACTS
     # Many signatures have equal lists, of which each is read once.
-    return {
-        name: frozenset(chain.from_iterable({values(signature) for signature in signatures}))
-        for name, values in VALUES.items()
-    }
+    columns = map(frozenset, zip(*map(astuple, signatures), strict=True))
+    versions, compilers, oses, platforms, targets, variants, stacks = columns
+    versions, stacks, variants = (frozenset(chain.from_iterable(lists)) for lists in (versions, stacks, variants))
+    return dict(zip(FACTS, (versions, stacks, compilers, oses, platforms, targets, variants), strict=True))
 
 
 def places_of(signatures: Iterable[Signature]) -> frozenset[Place]:

@@ -52,8 +52,9 @@ def held_by(signature: Signature | None, by_stack: Mapping[str, frozenset[Attrib
     if signature is None or not by_stack:
         return frozenset()
     own = ((signature.compiler,), (signature.os,), (signature.target,), signature.variants)
-    values = (Attribute(kind, text) for kind, texts in zip(_KINDS, own, strict=True) for text in texts)
-    return frozenset(value for value in values if any(value in by_stack.get(stack, ()) for stack in signature.stacks))
+    texts = dict(zip(_KINDS, own, strict=True))
+    values = frozenset[Attribute]().union(*[by_stack[stack] for stack in signature.stacks if stack in by_stack])
+    return frozenset([value for value in values if value.text in texts[value.kind]])
 
 
 def values_of(change: PackageChange) -> PackageValues:
@@ -78,8 +79,8 @@ def values_of(change: PackageChange) -> PackageValues:
 _SAME_VALUES = (MatchKind.REBUILT, MatchKind.UPGRADED, MatchKind.DOWNGRADED)
 
 
-def _by_stack(signatures: Iterable[Signature], kept: Mapping[str, Set[str]]) -> Mapping[str, _Held]:
-    """Return all values by stack; variants only of versions in `kept`, which the stack has in both states."""
+def _by_stack(signatures: Iterable[Signature], kept: Mapping[str, Set[str]] | None = None) -> Mapping[str, _Held]:
+    """Return all values by stack; if given, only of stacks in `kept`, and variants only of its versions."""
     together: defaultdict[tuple[tuple[str, ...], tuple[str, ...]], tuple[set[str], ...]] = defaultdict(
         lambda: (set(), set(), set(), set())
     )
@@ -92,7 +93,9 @@ def _by_stack(signatures: Iterable[Signature], kept: Mapping[str, Set[str]]) -> 
     parts: defaultdict[str, list[tuple[set[str], ...]]] = defaultdict(list)
     for (stacks, versions), held in together.items():
         for stack in stacks:
-            if stack in kept:
+            if kept is None:
+                parts[stack].append(held)
+            elif stack in kept:
                 is_kept = not versions or not kept[stack].isdisjoint(versions)
                 parts[stack].append(held if is_kept else (*held[:3], set()))
     return {
@@ -202,22 +205,13 @@ def _had(
     """Return, for each stack and wanted value, the packages that had it and are still in the stack."""
     packages_by_value: defaultdict[tuple[str, Attribute], list[str]] = defaultdict(list)
     by_kind = [{value.text: value for value in wanted if value.kind is kind} for kind in _KINDS]
-    for package, own in packages.items():
-        for stack, held in own.had.items():
+    changed = ((package, own.had or _by_stack(own.kept)) for package, own in packages.items())
+    same = ((package, _by_stack(signatures)) for package, signatures in unchanged.items())
+    for package, by_stack in chain(changed, same):
+        for stack, held in by_stack.items():
             for texts, named in zip(held, by_kind, strict=True):
                 for text in named.keys() & texts:
                     packages_by_value[stack, named[text]].append(package)
-    compilers, oses, targets, variants = by_kind
-    kept = ((package, own.kept) for package, own in packages.items())
-    for package, signatures in chain(kept, unchanged.items()):
-        values: dict[tuple[str, ...], set[Attribute]] = {}
-        for signature in signatures:
-            found = (compilers.get(signature.compiler), oses.get(signature.os), targets.get(signature.target))
-            values.setdefault(signature.stacks, set()).update(
-                filter(None, found), (variants[v] for v in signature.variants if v in variants)
-            )
-        for stack, value in {(stack, value) for stacks, all_ in values.items() for stack in stacks for value in all_}:
-            packages_by_value[stack, value].append(package)
     return packages_by_value
 
 

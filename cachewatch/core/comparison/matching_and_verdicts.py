@@ -42,7 +42,6 @@ from cachewatch.core.model import (
 from cachewatch.core.statement_kinds import STATEMENT_OF
 from cachewatch.core.versions_spellings_targets import (
     NO_COMPILER,
-    VersionKey,
     is_newer,
     newest,
     sorted_versions,
@@ -86,10 +85,8 @@ def account(
 def _newest_first(counts: Counts) -> Counts:
     # The newest version first, so that an upgrade starts from the version that it replaces;
     # then by everything else, so that the order of a document never matters.
-    def versions(signature: Signature) -> list[VersionKey]:
-        return sorted(map(version_key, signature.versions), reverse=True)
-
-    return Counter({one: counts[one] for one in sorted(sorted(counts), key=versions, reverse=True)})
+    keys = {versions: sorted(map(version_key, versions), reverse=True) for versions in {s.versions for s in counts}}
+    return Counter({one: counts[one] for one in sorted(sorted(counts), key=lambda s: keys[s.versions], reverse=True)})
 
 
 def _take(kind: MatchKind, vanished: Counts, new: Counts, key: Key, key_of_new: Key) -> Iterator[SpecMatch]:
@@ -323,14 +320,15 @@ def _contents(
     touched: frozenset[Place], signatures: Iterable[Signature], *, is_compiler_unknown: bool
 ) -> Mapping[Place, set[Combination]]:
     # Many specs are built for the same places, so those come together first.
-    together: defaultdict[frozenset[Place], list[Combination]] = defaultdict(list)
+    together: defaultdict[frozenset[Place], list[Signature]] = defaultdict(list)
     for signature in signatures:
-        combinations = combinations_of(signature, is_compiler_unknown=is_compiler_unknown)
-        together[signature.places] += combinations
+        together[signature.places].append(signature)
     contents: defaultdict[Place, set[Combination]] = defaultdict(set)
-    for places, combinations in together.items():
-        for place in touched & places:
-            contents[place].update(combinations)
+    for places, alike in together.items():
+        if own := touched & places:
+            combinations = {c for s in alike for c in combinations_of(s, is_compiler_unknown=is_compiler_unknown)}
+            for place in own:
+                contents[place] |= combinations
     return contents
 
 

@@ -7,6 +7,7 @@ left the tag, the loss is part of the statement about the stack.
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
+from itertools import chain
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -88,20 +89,27 @@ class _ItemsReader:
             for verdict in (Verdict.DOWNGRADED, Verdict.UPGRADED)
             if (places := [one for one in change.places if one.verdict is verdict])
         }
-        self._rebuilt: defaultdict[tuple[str, ...], _Sum] = defaultdict(_Sum)  # by the compilers before and after
-        self._sums: dict[Items, _Sum] = {}  # by the values that equal items share
+        self._sums: defaultdict[Items, _Sum] = defaultdict(_Sum)  # by the values that equal items share
         self._known_items: dict[Hashable, Items] = {}
         self._found_others: dict[Hashable, Facts] = {}
 
     def items(self) -> tuple[Items, ...]:
         """Return the sorted items; the first have the losses, upgrades and downgrades of the package."""
         change = self._change
+        rebuilt: defaultdict[tuple[str, ...], list[SpecMatch]] = defaultdict(list)  # by the compilers before and after
         for match in change.matches:
-            self._add_match(match)
-        for compilers, found in self._rebuilt.items():
+            if match.kind is MatchKind.REBUILT:
+                # They differ where one document does not give it.
+                had, has = match.before.compiler, match.after.compiler
+                rebuilt[(had, has) if had != has else ()].append(match)
+            else:
+                self._add_match(match)
+        for compilers, matches in rebuilt.items():
             story = Story(kind=StatementKind.REBUILT, before=compilers[:1], after=compilers[1:])
-            found.kinds.add(Kind.REBUILT)
-            self._sums[Items(package=change.package, stories=(story,), is_again=True)] = found
+            stacks = set(filter(self._sees, chain.from_iterable({match.after.stacks for match in matches})))
+            self._sums[Items(package=change.package, stories=(story,), is_again=True)] = _Sum(
+                _counts_of(matches), stacks, {Kind.REBUILT}
+            )
         for gone in change.gone:
             self._add_vanished(gone)
         for new in change.new:
@@ -127,16 +135,6 @@ class _ItemsReader:
 
     def _add_match(self, match: SpecMatch) -> None:
         before, after, kind = match.before, match.after, STATEMENT_OF[match.kind]
-        # With a selection, perhaps only one side is selected.
-        new, vanished = (0 if is_out else match.count for is_out in (match.left, match.entered))
-        counts = Counts(vanished, new, alone=new - vanished)
-        if kind is StatementKind.REBUILT:
-            # They differ where one document does not give it.
-            compilers = (before.compiler, after.compiler) if before.compiler != after.compiler else ()
-            total = self._rebuilt[compilers]
-            total.counts += counts
-            total.stacks.update(filter(self._sees, after.stacks))
-            return
         kinds = {Kind.COMPILER if match.kind is MatchKind.RECOMPILED else Kind(kind)}
         if match.kind is MatchKind.RECONFIGURED and before.versions != after.versions:
             story = Story(kind=kind, before=before.versions, after=after.versions, remaining=before.versions)
@@ -154,7 +152,7 @@ class _ItemsReader:
             pair = ("".join(before.versions[-1:]), "".join(after.versions[-1:]))
             pairs = (pair,) if pair[0] != pair[1] else ()  # a spec may name several versions
             story = Story(kind=kind, before=before.versions, after=after.versions, pairs=pairs)
-        self._add(before, after, counts, story, kinds)
+        self._add(before, after, _counts_of([match]), story, kinds)
 
     def _add_vanished(self, gone: SignatureCount) -> None:
         kind, signature, versions = STATEMENT_OF[gone.spec_class], gone.signature, gone.signature.versions
@@ -261,19 +259,19 @@ class _ItemsReader:
             is_again=is_again,
             is_prunable=is_prunable,
         )
-        total = self._sums.setdefault(key, _Sum())
+        total = self._sums[key]
         total.counts += counts
         total.stacks |= items.stacks
         total.kinds |= kinds | items.kinds
         for signature, changed in zip((before, after), self._changed, strict=True):
-            if signature is not None:
+            if changed and signature is not None:
                 total.kinds |= {kind for kind, values, names in changed if not values.isdisjoint(names(signature))}
 
     def _described(self, before: Signature | None, after: Signature | None) -> Items:
         """Return items with what changed in their places; it is the same for all with equal versions and places."""
         old, new = (self._places(side) for side in (before, after))
         places = old | new
-        stories = tuple(dict.fromkeys(self._stories(before, after)))
+        stories = tuple(self._stories(before, after))
         kinds = {kind for place in places if place in self._judged for kind in self._judged[place].kinds}
         # A spec with neither version of an upgrade is not part of it, even in the same place.
         kinds -= {Kind(kind) for kind in self._regraded.keys() - {one.kind for one in stories}}
@@ -328,7 +326,7 @@ class _ItemsReader:
                 if story:
                     by_story[story].add(place)
         for story in sorted(by_story, key=lambda s: (s.kind.rank, -len(by_story[s]), s.before, s.after)):
-            yield self._regraded.get(story.kind) or replace(story, places=frozenset(by_story[story]))
+            yield story if story.kind in self._regraded else replace(story, places=frozenset(by_story[story]))
 
     def _story_of(self, judged: PlaceChange, had: Set[str] | None, has: Set[str] | None) -> Story | None:
         """Return what happened in a place, as far as it concerns a spec: that it went, or came.
@@ -338,7 +336,7 @@ class _ItemsReader:
         kind = STATEMENT_OF[judged.verdict]
         lost, gained = (had or frozenset()) - set(judged.after), (has or frozenset()) - set(judged.before)
         if judged.verdict in REGRADED:
-            return Story(kind=kind, before=judged.before[-1:], after=judged.after[-1:]) if lost or gained else None
+            return self._regraded[kind] if lost or gained else None
         if judged.verdict is Verdict.LOST:
             return Story(kind=kind, before=judged.before) if had is not None else None
         if judged.verdict is Verdict.GAINED:
@@ -455,7 +453,8 @@ class _ItemsReader:
         return before, after
 
     def _places(self, signature: Signature | None) -> frozenset[Place]:
-        return frozenset(place for place in (signature.places if signature else ()) if self._sees(place.stack))
+        places = signature.places if signature else frozenset()
+        return places if self._sees.is_open else frozenset(place for place in places if self._sees(place.stack))
 
     def _configuration(self, signature: Signature, *, is_before: bool) -> tuple[str, ...]:
         """Return the compiler, system and variants of a spec that its places have on one side only."""
@@ -497,6 +496,12 @@ def _target_of(gained: PlaceChange, lost: PlaceChange) -> str:
     """Return the target of a gained place, with its systems if the lost one had none of these: `zen4 (rhel9)`."""
     systems = ", ".join(_systems_beside(gained, {machine.os for machine in lost.machines}))
     return f"{gained.target} ({systems})" if systems else gained.target
+
+
+def _counts_of(matches: Iterable[SpecMatch]) -> Counts:
+    """Return the numbers of both sides of matches; with a selection, perhaps only one side is selected."""
+    vanished, new = sum(m.count for m in matches if not m.entered), sum(m.count for m in matches if not m.left)
+    return Counts(vanished, new, alone=new - vanished)
 
 
 def _built_for(signature: Signature | None) -> Hashable:
