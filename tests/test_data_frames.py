@@ -52,11 +52,11 @@ def test_polars_takes_rows(rows: list[dict[str, object]]) -> None:
 
 
 def test_a_command_loads_neither() -> None:
-    """DeepDiff would, which takes half a second; afterwards both can be imported."""
+    """DeepDiff would, and pydantic as well, which takes half a second; afterwards all can be imported."""
     code = (
         "import sys, cachewatch.cli, cachewatch.core.comparison.package_changes\n"
-        "print(*{'numpy', 'pandas', 'polars'} & sys.modules.keys())\n"
-        "import pandas, polars"
+        "print(*{'numpy', 'pandas', 'polars', 'pydantic'} & sys.modules.keys())\n"
+        "import pandas, polars, pydantic"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "\n"

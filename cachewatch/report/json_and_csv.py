@@ -39,7 +39,7 @@ from cachewatch.core.statements import BY_VERSION
 from cachewatch.report import words, words_file
 from cachewatch.report.digest_and_message_values import CsvTable
 
-_NOT_ASCII = re.compile("[\x7f-\U0010ffff]")
+_NOT_ASCII = re.compile("[^\x00-\x7e]")
 
 
 def encode(value: Any) -> bytes:

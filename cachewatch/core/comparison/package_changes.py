@@ -57,17 +57,15 @@ from cachewatch.core.model import (
 )
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, newest
 
-# DeepDiff imports these where they are installed, which takes half a second; it needs them for their own types only.
+# DeepDiff imports these where they are installed, which takes up to half a second; it needs them for their own types only.
 # Programs that use our API may compare such values with DeepDiff themselves, so only commands do without.
-_FRAMES = [
-    name for name in ("numpy", "pandas", "polars") if "cachewatch.cli" in sys.modules and name not in sys.modules
-]
+_UNUSED = ({"numpy", "pandas", "polars", "pydantic"} - sys.modules.keys()) if "cachewatch.cli" in sys.modules else ()
 try:
-    sys.modules.update(dict.fromkeys(_FRAMES))  # type: ignore[arg-type]  # what is None cannot be imported
+    sys.modules.update(dict.fromkeys(_UNUSED))  # type: ignore[arg-type]  # what is None cannot be imported
     from deepdiff import DeepDiff
     from deepdiff.helper import notpresent
 finally:
-    for _name in _FRAMES:
+    for _name in _UNUSED:
         del sys.modules[_name]
 
 
