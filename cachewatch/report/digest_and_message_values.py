@@ -144,6 +144,11 @@ class Digest(Struct, frozen=True, kw_only=True, dict=True):
     rows: int = USUAL_ROWS  # of each list, at most
 
     @cached_property
+    def sources(self) -> frozenset[str]:
+        """The names of the sources that it compares."""
+        return frozenset(span.source for span in self.spans)
+
+    @cached_property
     def assessment(self) -> Assessment:
         """What readers should do because of the digest."""
         return assess(

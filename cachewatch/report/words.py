@@ -161,7 +161,8 @@ def staying(line: Line, most: int = MOST_NAMES) -> str:
     for version in sorted_versions({version for version, _ in story.stays}):
         places = {place for there, place in story.stays if there == version}
         stacks = {place.stack for place in places}
-        named = stacks_named(stacks, most) if places <= story.places else number(len(stacks), "stack")
+        behind = {stack for stack, has in story.behind if has == version}  # which the row names
+        named = stacks_named(stacks, most) if places <= story.places else number(len(stacks | behind), "stack")
         parts.append(f"{safe_name(version)} {verb}" + ("" if places >= story.places else f" in {named}"))
     return f"({', '.join(parts)})" if parts else ""
 

@@ -306,3 +306,14 @@ def test_a_package_that_is_listed_is_not_counted_as_unlisted(tmp_path: Path) -> 
         assert "DOWNGRADED zlib" in body
         assert ("1 package changed in ways that this digest does not list." in body) is said
         assert ("does not list" in body) is said
+
+
+def test_of_several_sources_each_is_named(tmp_path: Path) -> None:
+    """Their tags have the same names; what is new is installed from one of them."""
+    zlib, other = {"zlib": [record(1)]}, {"ninja": [record(2)]}
+    gone, new = week(tmp_path / "a", zlib | other, other), week(tmp_path / "b", other, other | {"new": [record(3)]})
+    digest = digest_of(gone, replace(new, source="two"))
+    body = mail(replace(digest, spans=(*digest.spans, replace(digest.spans[0], source="two"))))[1]
+    assert "It is gone from all stacks of develop of public" in body
+    assert "GONE, in develop of public zlib 1.0 all stacks NEW, in develop of two new 1.0 e4s" in body
+    assert "spack install --cache-only new@1.0 # in develop of two" in body

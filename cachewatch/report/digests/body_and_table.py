@@ -104,7 +104,7 @@ def happened(digest: Digest, words: Words, rows: int, most: int = _MOST_SAID) ->
             sentences[last_of[tags]] += f" {clause.said}"
             continue
         is_named = tags and len(tags) < _standing(digest) and clause.kind not in _NAME_TAGS
-        prefix = f"{' and '.join(safe(tag.tag) for tag in tags)}: " if is_named else ""
+        prefix = f"{' and '.join(tag_name(digest, tag.source, tag.tag, words) for tag in tags)}: " if is_named else ""
         said = _snapshot(digest, clause, words) if clause.kind == "snapshot" else prefix + clause.said
         sentences.append(said)
         last_of[tags] = len(sentences) - 1
@@ -287,7 +287,7 @@ def _losses(losses: Iterable[AssessedLoss], classes: Sequence[LossClass], digest
     for (package, source, tag), group in by_package.items():
         lost = [(one, loss) for one in group if one.lost.loss for loss in (one.lost.loss, *one.lost.loss.older)]
         versions = sorted_versions({loss.version for one, loss in lost if loss.loss_class is one.loss_class})
-        there = _lost_where(group, words, digest, is_named=bool(machine), has_targets=not is_harmless)
+        there = _lost_where(group, words, is_named=bool(machine), has_targets=not is_harmless)
         rows.append(
             Row(
                 package=package,
@@ -304,13 +304,11 @@ def _losses(losses: Iterable[AssessedLoss], classes: Sequence[LossClass], digest
         heading=words.text("sections", key),
         remark="; ".join(filter(None, (named, words.text("sections", f"{key}_remark")))),
         is_bad=name == "gone",
-        rows=_merged(rows, digest),
+        rows=_merged(rows, digest, words),
     )
 
 
-def _lost_where(
-    group: Sequence[AssessedLoss], words: Words, digest: Digest, *, is_named: bool, has_targets: bool
-) -> str:
+def _lost_where(group: Sequence[AssessedLoss], words: Words, *, is_named: bool, has_targets: bool) -> str:
     """Return where a package was lost; `is_named` means that the heading already names the machines."""
     first = next((one for one in group if one.statement.kind is StatementKind.PACKAGE_REMOVED), group[0])
     now: list[str] = []
@@ -338,10 +336,8 @@ def _lost_where(
     is_going = any(one.loss_class is LossClass.GOING for one in group)
     unbuilt = 0 if is_going else sum(line.here.unbuilt for line in lines)
     old = words.say("stacks", "unbuilt", unbuilt) if unbuilt else ""
-    several = len({span.source for span in digest.spans}) > 1
-    source = words.say("losses", "in_source", source=safe(first.tag.source)) if several else ""
     since = dict.fromkeys(there_since(line) for line in lines)
-    return "; ".join(filter(None, (text, *reasons[:2], old, source, *since)))
+    return "; ".join(filter(None, (text, *reasons[:2], old, *since)))
 
 
 def _changes(kind: StatementKind, digest: Digest, words: Words) -> Section:
@@ -371,7 +367,7 @@ def _changes(kind: StatementKind, digest: Digest, words: Words) -> Section:
         heading=words.text("sections", kind) if is_of_versions else words.text(kind, "heading"),
         remark=remark,
         is_bad=kind is StatementKind.DOWNGRADED,
-        rows=_merged(rows, digest),
+        rows=_merged(rows, digest, words),
     )
 
 
@@ -380,18 +376,31 @@ def lines_of(digest: Digest, kind: StatementKind) -> list[tuple[Line, TagDigest]
     return [(line, tag) for tag in digest.tags for one in tag.statements if one.kind is kind for line in one.lines]
 
 
-def _merged(rows: Iterable[Row], digest: Digest) -> tuple[Row, ...]:
+def _merged(rows: Iterable[Row], digest: Digest, words: Words) -> tuple[Row, ...]:
     """Merge equal rows of several tags into one; it names its tags if these are not all."""
     alike: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         alike.setdefault((row.package, row.change, row.where), []).append(row)
     # Readers who move to another snapshot do not lose the packages that the newest one lacks.
     is_named = any(pin.best for pin in digest.pinned)
-    merged, standing = [], _standing(digest)
-    for group in alike.values():
-        tags = f"in {' and '.join(safe(row.tag.report.tag) for row in group)}"
-        merged.append(replace(group[0], tags=tags if is_named or len(group) < standing else ""))
-    return tuple(merged)
+    return tuple(
+        replace(group[0], tags=in_tags(digest, [row.tag for row in group], words, is_named=is_named))
+        for group in alike.values()
+    )
+
+
+def in_tags(digest: Digest, tags: Collection[TagDigest], words: Words, *, is_named: bool = False) -> str:
+    """Return the tags in which something happened, `in develop of two`; "" if these are all, unless `is_named`."""
+    is_part = len(tags) < _standing(digest) or len({tag.source for tag in tags}) < len(digest.sources)
+    named = (tag_name(digest, tag.source, tag.report.tag, words) for tag in tags)
+    return f"in {' and '.join(named)}" if is_part or is_named else ""
+
+
+def tag_name(digest: Digest, source: str, tag: str, words: Words) -> str:
+    """Return the name of a tag, with its source where the digest has several."""
+    return (
+        words.say("sections", "of_source", tag=safe(tag), source=safe(source)) if len(digest.sources) > 1 else safe(tag)
+    )
 
 
 def _standing(digest: Digest) -> int:

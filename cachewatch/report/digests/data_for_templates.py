@@ -267,7 +267,10 @@ class _Maker:
         is_pressing = any(
             one.verb in (Verb.WAIT, Verb.STAY) or one.because is Because.PIN_GONE for one in assessment.actions
         )
-        examples = [one for tag in self._digest.tags for one in self._examples(tag)]
+        tags = [tag for tag in self._digest.tags if self._examples(tag)]
+        # Of one tag, as others have other mirrors: of one that was there before.
+        first = max(tags, key=lambda tag: (bool(tag.report.before.tag), len(self._examples(tag))), default=None)
+        examples = list(self._examples(first)) if first else []
         platforms = {platform_of(one) for one in examples}
         is_harmless = all(
             is_plain(word) for one in examples for word in (one.package, one.version, target_of(one) or "any")
@@ -279,7 +282,9 @@ class _Maker:
         specs = " ".join(dict.fromkeys(f"{one.package}@{one.version}{target}" for one, target in targets.items()))
         rest = {package for tag in self._digest.tags for package in tag.installable} - {one.package for one in examples}
         others = sorted({target_of(one) for one in examples} - {""})
-        where = f"  # on {', '.join(others)}" if others else ""
+        having = [tag for tag in tags if {*examples} <= {*self._examples(tag)}]
+        parts = (f"on {', '.join(others)}" if others else "", first_screen.in_tags(self._digest, having, self._words))
+        where = f"  # {', '.join(filter(None, parts))}" if any(parts) else ""
         return {
             "install": f"spack install --cache-only {specs}{on_platform(*platforms)}{where}",
             "install_more": len(rest) if self._digest.environment is None else 0,  # of an environment, nobody counts

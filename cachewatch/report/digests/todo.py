@@ -15,7 +15,7 @@ from cachewatch.core.names_and_layouts import is_snapshot, series
 from cachewatch.core.statement_kinds import LOSSES, StatementKind, lost_packages
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, falls
 from cachewatch.report.digest_and_message_values import Digest, TagDigest, newest_day
-from cachewatch.report.digests.body_and_table import lacked, lines_of
+from cachewatch.report.digests.body_and_table import lacked, lines_of, tag_name
 from cachewatch.report.digests.spack_commands import is_plain
 from cachewatch.report.digests.subject import day_of, is_rebuilt_again
 from cachewatch.report.environment_words import binaries_said
@@ -403,7 +403,7 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
         f"{prefix}{key}" if words.text("todo", f"{prefix}{key}") else key,
         action.count if action.names else 1,
         name=safe_name(action.name),
-        tag=safe_name(action.tag),
+        tag=tag_name(digest, action.source, action.tag, words),
         day=day_of(action.name),
         since=day_of(action.since),
         names=and_more(action.names, words, most),
@@ -446,7 +446,8 @@ def _in_tag(action: Action, digest: Digest, words: Words) -> str:
     """Return the branch that an action is about, ` in v1.0`, if another one in the digest did not lose the same."""
     if is_snapshot(action.tag):
         return ""
-    others = [tag for tag in digest.tags if tag.report.tag != action.tag and not is_snapshot(tag.report.tag)]
+    branches = [tag for tag in digest.tags if not is_snapshot(tag.report.tag)]
+    others = [tag for tag in branches if (tag.source, tag.report.tag) != (action.source, action.tag)]
     missed = [
         {*lost_packages(tag.statements)}.union(
             *(one.packages for one in tag.statements if one.kind is StatementKind.DOWNGRADED)
@@ -454,7 +455,9 @@ def _in_tag(action: Action, digest: Digest, words: Words) -> str:
         for tag in others
     ]
     is_everywhere = all(packages.issuperset(action.names) for packages in missed)
-    return "" if is_everywhere else words.say("todo", "in_tag", tag=safe_name(action.tag))
+    is_everywhere &= {action.source, *(tag.source for tag in others)} >= digest.sources
+    tag = tag_name(digest, action.source, action.tag, words)
+    return "" if is_everywhere else words.say("todo", "in_tag", tag=tag)
 
 
 def _lacking(action: Action, digest: Digest) -> ComparedTag | None:
