@@ -5,7 +5,9 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from datetime import date, timedelta
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -35,6 +37,7 @@ from cachewatch.core.changesets import Changeset, Collector, Comparison, FactCol
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.filters_and_default_kinds import Globs, Selection, every_kind, select
 from cachewatch.core.names_and_layouts import ANYWHERE
+from cachewatch.core.statement_kinds import StatementKind
 from cachewatch.errors import UsageError
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import newest_two
@@ -50,6 +53,7 @@ from cachewatch.report.diff_formats import (
 )
 from cachewatch.report.json_and_csv import CsvCollector, write_csv
 from cachewatch.report.words import first_of, occurrences, tag_event
+from cachewatch.report.words_file import words
 from cachewatch.sources.before_and_after import NEWEST, needs_git, open_comparison, split_range, uncommitted
 from cachewatch.sources.folders_and_unreadable_files import check_path, is_documents
 
@@ -102,6 +106,7 @@ _HASH = re.compile(r"/[a-z0-9]{4,32}")
 _HASH_OF = re.compile(rf"[^:]+:{_HASH.pattern}")  # git has no such names
 _MOST_LINES = 20
 _MOST_WARNINGS = 20
+_REMEMBERED = timedelta(days=400)  # then a package that was removed is new
 _MOST_TAGS = 5
 
 # A function that makes a collector of packages, and one that writes them.
@@ -205,6 +210,7 @@ def diff(
         if not quiet:
             write(pieces, output, is_for_people=stat or format_ == "text")
             _note_not_compared(opened, named, after)
+            _note_returned(opened, done)
     reports = [each.report for each in done]
     faults = dict.fromkeys(fault for report in reports for fault in report.diagnostics)
     warn_of(faults, most=None if is_all else _MOST_WARNINGS, more=" (--all)")
@@ -227,6 +233,21 @@ def _note_not_compared(opened: Sequence[Repository], named: tuple[str, str] | No
     else:
         return
     say(f"{sentence}: `{command}`")
+
+
+def _note_returned(opened: Sequence[Repository], done: Iterable[Changeset]) -> None:
+    """Say of new packages that their tag had them before, within the last 400 days, if the history is indexed."""
+    past = extensions().hook.past(repository=opened[0], log=None) if opened else None
+    if past is None:
+        return
+    with closing(past):
+        for report in (each.report for each in done if each.before.tag == each.after.tag):
+            new = (one for one in report.statements if one.kind is StatementKind.PACKAGE_ADDED)
+            for package in islice((name for one in new for name in one.packages), _MOST_WARNINGS):
+                day = past.until(package, report.tag, lambda *_: True, report.before)
+                last = f"{date.fromisoformat(day) + _REMEMBERED}" if day else ""
+                if (report.after.time or "")[:10] <= last:
+                    say(words().say("package-added", "back", package=safe(package), tag=safe(report.tag), day=day))
 
 
 def _named(before: str | None, after: str | None) -> tuple[str, str] | None:

@@ -20,7 +20,7 @@ from cachewatch.errors import CachewatchError, NoHistoryIndex, UnknownRevision
 from cachewatch.extensions.history.blame_and_best_snapshot import find_best
 from cachewatch.extensions.history.build import IndexUpdate, bring_up_to_date, in_jobs
 from cachewatch.extensions.history.index_lookup import Index, days_between
-from cachewatch.extensions.history.package_questions import OPEN, find_presence
+from cachewatch.extensions.history.package_questions import find_presence, last_day
 from cachewatch.extensions.history.schema_and_location import NAME, DamagedIndex, NotAnIndex, index_path
 from cachewatch.extensions.history.settings import HistorySettings
 from cachewatch.extensions.history.write import discard
@@ -64,15 +64,17 @@ class Past:
 
         return self._asked(find)
 
-    def until(self, package: str, tag: str, chooses: Callable[[str, Signature], object]) -> str | None:
-        """Return the day since which a tag no longer has any of the chosen specs of a package; None if it has one, or never had."""
+    def until(
+        self, package: str, tag: str, chooses: Callable[[str, Signature], object], at: Side | None = None
+    ) -> str | None:
+        """Return the day since which a tag no longer has any of the chosen specs of a package; None if it has one, or never had.
+
+        With `at`, the answer is that of an earlier revision.
+        """
 
         def find(index: Index) -> str | None:
-            query = "SELECT build, stacks, coalesce(last, ?) FROM interval WHERE package = ? AND tag = ? AND first <= ?"
-            values = (OPEN, index.id_of("package", package), index.id_of("tag", tag), index.newest)
-            rows = index.rows(query, values)
-            end = max((end for *ids, end in rows if chooses("", index.signature(*ids))), default=OPEN)
-            return (index.point(end).time or "")[:10] if end <= index.newest else None
+            number = index.newest if at is None else _number(index, at)
+            return None if number is None else last_day(index, package, tag, number, chooses)
 
         return self._asked(find)
 

@@ -15,7 +15,9 @@ from msgspec.structs import astuple
 from cachewatch.core.advice.verbs_and_reasons import Rank
 from cachewatch.core.comparison.kept_and_reused_hashes import spellings_of
 from cachewatch.core.filters_and_default_kinds import Globs, Selection
+from cachewatch.core.model import Signature
 from cachewatch.core.names_and_layouts import Wanted
+from cachewatch.core.statement_kinds import StatementKind
 from cachewatch.core.versions_spellings_targets import version_key
 from cachewatch.extensions.history.index_lookup import Index, IndexPoint, days_between, names_of
 from cachewatch.extensions.history.restored_documents import TagStates
@@ -24,6 +26,7 @@ from cachewatch.report.digests.subject import clauses_of_statements
 from cachewatch.report.json_and_csv import statement_values
 from cachewatch.report.tables_and_listings import Cell, Coloured, Row, Table
 from cachewatch.report.words import number
+from cachewatch.report.words_file import words
 
 OPEN = 2**60  # also of an interval that ends in a revision that is not completely indexed
 _NOT_RECORDED = (
@@ -271,6 +274,16 @@ def _revisions(index: Index, values: Mapping[str, int | None]) -> set[int]:
     return numbers | {number for (number,) in index.rows(unread, values)}
 
 
+def last_day(
+    index: Index, package: str, tag: str, number: int, chooses: Callable[[str, Signature], object] = lambda *_: True
+) -> str | None:
+    """Return the day since which a tag had none of the chosen specs of a package in revision `number`; None if it had one or never had."""
+    query = "SELECT build, stacks, coalesce(last, ?) FROM interval WHERE package = ? AND tag = ? AND first <= ?"
+    values = (OPEN, index.id_of("package", package), index.id_of("tag", tag), number)
+    end = max((end for *ids, end in index.rows(query, values) if chooses("", index.signature(*ids))), default=OPEN)
+    return (index.point(end).time or "")[:10] if end <= number else None
+
+
 def facts_of(
     index: Index, tag: str, number: int, selection: Selection
 ) -> tuple[tuple[Coloured, ...], list[dict[str, Any]]]:
@@ -283,6 +296,10 @@ def facts_of(
         is_harmless = clause.first.rank is Rank.HARMLESS
         colour = "" if is_harmless else colour_of(clause.statement.kind, clause.statement.severity)
         facts.append(Coloured(clause.line, colour))
+        new = clause.statement.packages if clause.kind == StatementKind.PACKAGE_ADDED else ()
+        days = ((package, last_day(index, package, tag, number - 1)) for package in new)
+        back = (words().say("package-added", "back", package=each, tag=tag, day=day) for each, day in days if day)
+        facts += [Coloured(said, "") for said in back]
     return tuple(facts), [statement_values(one) for one in report.statements]
 
 

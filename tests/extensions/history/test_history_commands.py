@@ -220,8 +220,11 @@ def test_a_shallow_clone_does_not_pass_for_a_quiet_history(repository: Path, tmp
 
 def test_a_version_that_left_is_said_to_have_left(tmp_path: Path, run: Run) -> None:
     """With the day, if the history is indexed; so is a package."""
-    states = [{"zlib": [record(1, versions=["1.2"])], "zlib1": [record(2)]}, {"zlib": [record(3, versions=["1.3"])]}]
+    zlib = {"zlib": [record(3, versions=["1.3"])]}
+    states = [{"zlib": [record(1, versions=["1.2"])], "zlib1": [record(2)]}, zlib, zlib | {"zlib1": [record(2)]}]
     folder = history(tmp_path / "c.git", *map(catalogue, states))
+    last = git(folder, "rev-parse", "main").strip()
+    git(folder, "update-ref", "refs/heads/main", "main~1")
     assert "until" not in run("show", "zlib@1.2", "--repo", folder).error
     run("log", "--repo", folder)
     assert "; there are 1.3; in develop until 2025-06-02\n" in run("show", "zlib@1.2", "--repo", folder).error
@@ -229,6 +232,9 @@ def test_a_version_that_left_is_said_to_have_left(tmp_path: Path, run: Run) -> N
         "no package 'zlib1' in develop; in develop until 2025-06-02\n" in run("show", "zlib1", "--repo", folder).error
     )
     assert "until" not in run("show", "zlib@9", "--repo", folder).error
+    git(folder, "update-ref", "refs/heads/main", last)
+    for said in (run("diff", "--repo", folder).error, run("log", "--repo", folder).output):
+        assert "zlib1 is back: develop had it until 2025-06-02\n" in said
 
 
 def _head(repository: Path) -> str:
