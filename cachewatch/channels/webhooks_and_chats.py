@@ -141,10 +141,8 @@ _NAME = "cachewatch"
 _LINK_TEXT = "The whole digest"
 # In characters. Limits: a header of Slack 150, a title of Discord 256, its description 4,096, and an embed 6,000.
 _TITLE, _MARKED_TITLE, _BULLET, _MARKED_UP = 150, 256, 500, 4_000
-# Addresses to which every chat can link.
-_ADDRESS = re.compile(r"https?://[!-~]{1,1000}")
-# The label of a bullet, up to its first colon.
-_LABEL = re.compile(r"([^:]{1,60}:) (?=\S)")
+_ADDRESS = re.compile(r"https?://[!-~]{1,1000}")  # addresses to which every chat can link
+_LABEL = re.compile(r"([^:]{1,60}:) (?=\S)")  # the label of a bullet, up to its first colon
 
 
 class _Brief(Struct, frozen=True):

@@ -231,5 +231,4 @@ def _with_extensions() -> type[Config]:
     return create_model("WholeConfig", __base__=Config, __module__=__name__, **fields)
 
 
-# The model of the whole file, with the sections of extensions.
-WholeConfig = _with_extensions()
+WholeConfig = _with_extensions()  # the model of the whole file, with the sections of extensions

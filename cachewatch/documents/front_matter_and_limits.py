@@ -22,8 +22,7 @@ from cachewatch.core.names_and_layouts import in_order
 from cachewatch.core.versions_spellings_targets import UNION_STACK
 from cachewatch.errors import UnreadableDocument
 
-# The largest real document has 333 kB. Beyond this something else was committed.
-MAX_BYTES = 32 * 2**20
+MAX_BYTES = 32 * 2**20  # the largest real document has 333 kB; beyond this something else was committed
 EMPTY = "is empty"  # why an empty document cannot be read
 # A document in another form than the generator's takes up to 200 times its size in memory while it is read.
 MAX_PATIENT_BYTES = 2**20

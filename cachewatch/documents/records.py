@@ -60,8 +60,7 @@ _decode_record = msgspec.json.Decoder(_Record).decode
 
 _MOST_UNNAMED = 20_000  # records without a hash, each of which gets a long key
 _HASH_LENGTH = 32
-# Texts of a few hundred characters, and their signatures: some 20 MB.
-_MANY = 20_000
+_MANY = 20_000  # texts of a few hundred characters, and their signatures: some 20 MB
 _HASH_KEY = '"hash": "'
 _OPENING, _BETWEEN, _CLOSING = "[{", "}, {", "}]"
 

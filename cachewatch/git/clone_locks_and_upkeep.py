@@ -43,10 +43,8 @@ def _tidy(folder: Path, *, is_alone: bool) -> None:
                 logger.warning("%s: removed; the git that made it is gone", path)
 
 
-# In the folder of a recorded history, which is no clone.
-RECORDING_LOCK = "cachewatch.lock"
-# Longer than a git takes to end that ends with us.
-PATIENCE_SECONDS = 15.0
+RECORDING_LOCK = "cachewatch.lock"  # in the folder of a recorded history, which is no clone
+PATIENCE_SECONDS = 15.0  # longer than a git takes to end that ends with us
 _PAUSE_SECONDS = 0.05
 _NEEDED = "cachewatch needs a folder there that it may write"
 
@@ -128,8 +126,7 @@ def _close_locks() -> None:
 os.register_at_fork(after_in_child=_close_locks)
 
 
-# The bytes of the disk that a fetch leaves free.
-RESERVE = 512 * 2**20
+RESERVE = 512 * 2**20  # the bytes of the disk that a fetch leaves free
 _CHECKING_SECONDS = 3600.0
 # Git is fast with fewer packs than that; and no large pack is rewritten to add a few small ones.
 _MANY_PACKS, _TOO_MANY_PACKS = 50, 500

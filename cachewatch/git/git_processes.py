@@ -42,19 +42,8 @@ from git.exc import GitError
 del os.environ["GIT_PYTHON_GIT_EXECUTABLE"]
 
 # The environment variables that git inherits: how to find programs, and how to reach the network.
-_INHERITED = (
-    "PATH",
-    "TMPDIR",
-    "SSH_AUTH_SOCK",
-    "http_proxy",
-    "https_proxy",
-    "HTTPS_PROXY",
-    "no_proxy",
-    "NO_PROXY",
-    "GIT_SSL_CAINFO",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-)
+_PROXIES = ("http_proxy", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY")
+_INHERITED = ("PATH", "TMPDIR", "SSH_AUTH_SOCK", *_PROXIES, "GIT_SSL_CAINFO", "SSL_CERT_FILE", "SSL_CERT_DIR")
 
 # How ssh is started; a shell reads it.
 SSH = "ssh -oBatchMode=yes -oConnectTimeout=20 -oServerAliveInterval=15 -oServerAliveCountMax=3"
@@ -113,16 +102,12 @@ _ENDING_SECONDS = 5.0
 # How long a guarded command may take to clean up, and after how much longer it is considered ended.
 _CLEANING_SECONDS = 5
 _GRACE_SECONDS = 10.0
-# How a guarded command ends that was ended: by `timeout`, SIGTERM or SIGKILL.
-ENDED = (124, 128 + 9, 128 + 15, -9, -15)
-# The number of bytes kept of messages, from their end: the last ones say why git ended.
-LONGEST_WORDS = 65536
+ENDED = (124, 128 + 9, 128 + 15, -9, -15)  # how a guarded command ends that was ended: by `timeout`, SIGTERM or SIGKILL
+LONGEST_WORDS = 65536  # the number of bytes kept of messages, from their end: the last ones say why git ended
 _LONGEST_REASON = 1000  # characters
 _CHUNK = 65536
-# As much as a list of the objects of a repository of 12 million.
-_LARGEST_OUTPUT = 2**29
-# For each git process, without the files that it maps: more than a clone of millions of objects needs.
-MEMORY = 2**30
+_LARGEST_OUTPUT = 2**29  # as much as a list of the objects of a repository of 12 million
+MEMORY = 2**30  # for each git process, without the files that it maps: more than a clone of millions of objects needs
 
 Report = Callable[[str], None]
 
@@ -289,9 +274,8 @@ class Git(git.Git):
             _running[process] = get_ident()
         if universal_newlines:
             with process.proc.stderr as pipe:
-                process.proc.stderr = io.TextIOWrapper(
-                    io.BufferedReader(_Messages(os.dup(pipe.fileno()))), errors="replace"
-                )
+                messages = io.BufferedReader(_Messages(os.dup(pipe.fileno())))
+                process.proc.stderr = io.TextIOWrapper(messages, errors="replace")
         return process if as_process else self._output(process.listen()).decode().removesuffix("\n")
 
     def start(self, arguments: Iterable[str], stdin: Any = subprocess.PIPE) -> Process:
@@ -467,7 +451,6 @@ class _Progress(git.RemoteProgress):
         self._report = report
 
     def update(self, *_: Any) -> None:
-        """Call `report` with the current line."""
         if self._report and self._cur_line:
             self._report(self._cur_line)
 

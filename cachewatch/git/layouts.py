@@ -26,8 +26,7 @@ from cachewatch.git.trees import CONTESTED, FILES, FOLDER, ODD, MadeTree, TreeEn
 
 # The ids that git gives to an empty file.
 EMPTY_FILES = frozenset(algorithm(b"blob 0\0", usedforsecurity=False).hexdigest() for algorithm in (sha1, sha256))
-# How many entries are kept for the next revisions; what was dropped is read again.
-_MOST_KEPT = 250_000
+_MOST_KEPT = 250_000  # how many entries are kept for the next revisions; what was dropped is read again
 _REVISIONS_AT_ONCE = 16
 _LONGEST_PATH = 4096
 _MOST_BESIDE = 100

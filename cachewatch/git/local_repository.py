@@ -23,15 +23,7 @@ from msgspec import Struct
 
 from cachewatch.core.names_and_layouts import ANYWHERE, Layout
 from cachewatch.errors import BrokenSource, SourceError
-from cachewatch.git.git_processes import (
-    LONGEST_WORDS,
-    Git,
-    Process,
-    check_version,
-    explain,
-    find_repository,
-    lines_of,
-)
+from cachewatch.git.git_processes import LONGEST_WORDS, Git, Process, check_version, explain, find_repository, lines_of
 from cachewatch.runtime.untrusted_files import RefusedFile, check_regular, read_regular
 
 _LARGEST_CONFIG = 2**20
@@ -164,8 +156,7 @@ def _included(text: str, folder: Path) -> Iterator[Path]:
 
 
 _PIPE_BYTES = 2**20
-# The bytes that an empty pipe takes on every system before anybody reads them.
-_PIPE_LEAST = 4096
+_PIPE_LEAST = 4096  # the bytes that an empty pipe takes on every system before anybody reads them
 _LARGEST = 32 * 2**20
 _BUFFER_BYTES = 2**16
 _ANSWER_SECONDS = 120.0
@@ -324,7 +315,6 @@ class _Answers(io.RawIOBase):
             self._waiting.register(handle, select.POLLIN)
 
     def readable(self) -> bool:
-        """Return True, as `io` requires."""
         return True
 
     def readinto(self, buffer: Any) -> int:

@@ -90,13 +90,11 @@ def redact(text: str, address: str = "") -> str:
     return safe(_QUERY.sub(rf"\1{_HIDDEN}", _USERINFO.sub(rf"\1{_HIDDEN}@", text)))
 
 
-# The name of the remote in git's configuration, which is passed to git and never written to a file.
-NAME = "up"
+NAME = "up"  # the name of the remote in git's configuration, which is passed to git and never written to a file
 _ID = r"[0-9a-f]{40}|[0-9a-f]{64}"
 _BRANCHES = "refs/heads/"
 _LIST_SECONDS = 120.0
-# How many objects are fetched at a time; a fetch that is interrupted loses no more than these.
-_MOST = 20_000
+_MOST = 20_000  # how many objects are fetched at a time; a fetch that is interrupted loses no more than these
 _LARGEST_LIST = 16 * 2**20  # of 200,000 branches
 # A name that is valid in a refspec: git's own rules, and no glob.
 _BRANCH = re.compile(r"(?![/.@-])(?!.*(?:\.\.|//|@\{|\.lock$|[/.]$))[^\x00-\x20\x7f~^:?*\[\\]{1,200}")

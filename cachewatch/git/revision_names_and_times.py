@@ -20,8 +20,7 @@ from cachewatch.git.trees import folders
 
 _TAG = re.compile(r"[A-Za-z0-9._+@-]{1,128}")
 _STEPS = re.compile(r"(.+?)(?:~\d*|\^)+")
-# The end of today is not yet here, nor is that of a zone's tomorrow.
-_SOON = timedelta(days=1)
+_SOON = timedelta(days=1)  # the end of today is not yet here, nor is that of a zone's tomorrow
 _YEAR = re.compile(r"(19|20)\d\d")
 _NOTHING = "0" * 40
 _NO_REVISIONS = "is a folder, which has no revisions"
@@ -29,8 +28,7 @@ _MOST_TIMES = 5000
 _MOST_STEPS = 500
 _PARENT = re.compile(rb"^parent ([0-9a-f]+)$", re.MULTILINE)
 _COMMITTER = re.compile(rb"^committer .* (\d{1,20}) [+-]\d{4}$", re.MULTILINE)
-# The last day that every time zone has a date for.
-LATEST = datetime(9999, 12, 30, tzinfo=UTC)
+LATEST = datetime(9999, 12, 30, tzinfo=UTC)  # the last day that every time zone has a date for
 
 
 class Revision(Struct, frozen=True):
@@ -39,7 +37,6 @@ class Revision(Struct, frozen=True):
     name: as the user wrote it.  commit: the full id.  tag: of the catalogue, or None if `name` selects none.
     time: of the commit, or None.  has_impossible_date: whether it is beyond every calendar; then time is in 9999.
     is_of_folder: whether it is a temporary commit made from a folder, whose id is never shown.
-    side: returns it as a side of a comparison.
     """
 
     name: str
@@ -174,8 +171,7 @@ def _commit(repository: Repository, name: str, now: datetime) -> str | None:
     moment = as_datetime(name, now)
     if moment is None or moment.timestamp() < 0 or moment > now + _SOON:
         return None
-    # With the @, no number of seconds is taken for a year.
-    until = f"--before=@{int(moment.timestamp())} +0000"
+    until = f"--before=@{int(moment.timestamp())} +0000"  # with the @, no number of seconds is taken for a year
     return repository.run(["rev-list", "-1", "--first-parent", until, "HEAD"]).decode().strip() or None
 
 

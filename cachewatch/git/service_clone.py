@@ -36,8 +36,7 @@ logger = logging.getLogger(__name__)
 
 _KEEP = "refs/cachewatch/keep/"
 _CLONING_SECONDS = 6 * 3600.0
-# How often a fetch is repeated because somebody pushed meanwhile.
-_ATTEMPTS = 3
+_ATTEMPTS = 3  # how often a fetch is repeated because somebody pushed meanwhile
 
 
 class Update(Struct, frozen=True, kw_only=True):
@@ -48,10 +47,8 @@ class Update(Struct, frozen=True, kw_only=True):
     after: str
     # The branch no longer contains `before`: its history was rewritten. Always False if our own history is incomplete.
     rewritten: bool = False
-    # Where the old clone lies, if it was damaged and replaced by a new one.
-    set_aside: Path | None = None
-    # The pinned commits that no longer exist anywhere, so that the new clone lacks them.
-    lost_pins: tuple[str, ...] = ()
+    set_aside: Path | None = None  # where the old clone lies, if it was damaged and replaced by a new one
+    lost_pins: tuple[str, ...] = ()  # the pinned commits that no longer exist anywhere; the new clone lacks them
 
 
 class ServiceClone:
@@ -250,10 +247,8 @@ class ServiceClone:
             catalogue = stored_catalogue(repository, commit)
             tags = folders(repository, catalogue) if catalogue else None
         named = [*tags.ids, *(name.decode("utf-8", "surrogateescape") for name in tags.odd)] if tags else []
-        wanted = [
-            f":(literal){folder_of(repository, tag)}" for tag in named if self._wanted_tag(tag) and "\n" not in tag
-        ]
-        paths = wanted if tags else self.layout.pathspecs
+        wanted = [tag for tag in named if self._wanted_tag(tag) and "\n" not in tag]
+        paths = [f":(literal){folder_of(repository, tag)}" for tag in wanted] if tags else self.layout.pathspecs
         return upkeep.missing(folder, [commit], [f":(literal){TAGS_FILE}", *paths])
 
     def _clone(self, lock: int, tip: Tip, problem: str = "") -> Update:

@@ -47,14 +47,12 @@ class RestoredDocument(Struct, frozen=True):
     content: bytes
 
 
-# By tag and package, like `Bases`.
-Restored = Mapping[str, Mapping[str, RestoredDocument]]
+Restored = Mapping[str, Mapping[str, RestoredDocument]]  # by tag and package, like `Bases`
 
 # A function that compares two trees of packages, as `TreeDifference` does.
 CompareTrees = Callable[[Repository, tuple[str, str], str | None, str | None], TreeDifference]
 
-# Real ones have 50 kB.
-_LARGEST_TAGS_FILE = 2**20
+_LARGEST_TAGS_FILE = 2**20  # real ones have 50 kB
 _FEW_DOCUMENTS = 5_000  # are read in some ten seconds
 
 
@@ -77,15 +75,11 @@ class GitReader:
         """Yield the content of each blob; if it is too large, a text with the reason."""
         names = [blob.name for blob in blobs]
         known = {one.blob.name: one.content for found in self._restored.values() for one in found.values()}
-        contents = self._repository.objects().readable(
-            [name for name in names if name not in known], kind="blob", most=MAX_BYTES
-        )
+        asked = [name for name in names if name not in known]
+        contents = self._repository.objects().readable(asked, kind="blob", most=MAX_BYTES)
         for name in names:
-            if name in known:
-                yield known[name]
-            else:
-                content = next(contents)
-                yield TOO_LARGE if content is None else content
+            content = known[name] if name in known else next(contents)
+            yield TOO_LARGE if content is None else content
 
     def reopened(self) -> "GitReader":
         """Return a reader with a git process of its own."""
@@ -212,9 +206,8 @@ def read_package(repository: Repository, revision: Revision, package: str) -> Pa
     repository.obtain([document.name])
     (content,) = repository.objects().stream([document.name], kind="blob")
     writer = "" if repository.is_folder else _writer(repository, revision.commit, tag, package)
-    return PackageDocument(
-        document.path, content, revision.side(tag), resolve(repository, writer).side(tag) if writer else None
-    )
+    written = resolve(repository, writer).side(tag) if writer else None
+    return PackageDocument(document.path, content, revision.side(tag), written)
 
 
 def document_in(
@@ -382,8 +375,7 @@ def read_documents(
                 yield document
 
 
-# Upstream repairs a document after a few revisions, or never.
-_MOST_VERSIONS = 50
+_MOST_VERSIONS = 50  # upstream repairs a document after a few revisions, or never
 
 
 def last_readable(

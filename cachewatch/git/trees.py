@@ -288,10 +288,8 @@ def ignored_entries_note(label: str, names: Collection[bytes]) -> list[Diagnosti
         return []
     first = min(names)
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    reason = (
-        "a link, a module, or listed twice"
-        if is_name(first)
-        else "names may have only letters of ASCII, digits and ._+@-"
-    )
+    reason = "a link, a module, or listed twice"
+    if not is_name(first):
+        reason = "names may have only letters of ASCII, digits and ._+@-"
     named = safe(first[:60].decode("utf-8", "backslashreplace"))
     return [Diagnostic(label, DiagnosticKind.UNREADABLE, f"ignored '{named}'{more}: {reason}")]

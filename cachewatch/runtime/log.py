@@ -23,8 +23,7 @@ from cachewatch.errors import CachewatchError
 
 _LOGGER = "cachewatch"
 _HEAD = ("time", "level", "event")
-# The event of messages of `logging`, which are sentences without a stable name.
-_NOTE = "note"
+_NOTE = "note"  # the event of messages of `logging`, which are sentences without a stable name
 
 
 class Log:

@@ -346,8 +346,7 @@ def in_processes(
         yield from map(make_work(), items)
         return
 
-    # Forked, so that nothing has to be sent to them.
-    context = get_context("fork")
+    context = get_context("fork")  # forked, so that nothing has to be sent to them
     readers: list[Connection] = []
     processes: list[ForkProcess] = []
     try:

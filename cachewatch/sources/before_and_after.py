@@ -26,8 +26,7 @@ from cachewatch.runtime.untrusted_files import read_beginning
 from cachewatch.sources import folders_and_unreadable_files as folders
 from cachewatch.sources.folders_and_unreadable_files import is_documents
 
-# How many possibly edited files are read: in a copy of a work tree, many only seem to be edited.
-_MOST_EDITED = 200
+_MOST_EDITED = 200  # how many possibly edited files are read: in a copy of a work tree, many only seem to be edited
 Choice = Callable[[str], bool]
 
 
