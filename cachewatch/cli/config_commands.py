@@ -152,6 +152,7 @@ def unknown_filters(context: Context) -> Iterator[str]:
     """Yield a sentence for each source that cannot be read, each unknown `since:`, and each filter without a match."""
     matches = dict(_matches(context.config))
     seen: dict[str, Values] = {}
+    tags: dict[str, Values] = {}  # all, watched or not
     for name, source in context.config.sources.items():
         own = [match for match in matches.values() if Globs(match.sources)(name)]
         asked = {(option, each) for match in own for key, option in _OPTION_OF.items() for each in getattr(match, key)}
@@ -162,11 +163,14 @@ def unknown_filters(context: Context) -> Iterator[str]:
         except CachewatchError as error:
             yield f"sources.{name}: {error}; its filters were not checked"
             continue
-        yield from _unknown(f"sources.{name}.tags", "tag", source.tags, {name: {"tag": all_tags}})
+        tags[name] = {"tag": all_tags}
+        yield from _unknown(f"sources.{name}.tags", "tag", source.tags, {name: tags[name]})
     for where, match in matches.items():
         of_match = {name: values for name, values in seen.items() if Globs(match.sources)(name)}
         for key, option in _OPTION_OF.items():
             yield from _unknown(f"{where}.{key}", option, getattr(match, key), of_match)
+        if pin := getattr(match, "pinned", None):
+            yield from _unknown(f"{where}.pinned", "tag", [pin], {name: tags[name] for name in of_match})
 
 
 def _matches(config: Config) -> Iterator[tuple[str, Match]]:

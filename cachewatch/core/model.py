@@ -57,7 +57,7 @@ class Kind(_Word):
     TURNOVER = "turnover", "more than half of the hashes are gone, of five packages or more and a fifth of all"
     SUSPICIOUS = (
         "suspicious",
-        "over half of a tag is gone in one revision, of five packages or more: publishing may have failed",
+        "over half of a tag's documents or places (see place-lost) went at once, of five packages or more: publishing may have failed",
     )
     UNREADABLE = "unreadable", "a document could not be compared; digests name it beside other changes, never alone"
     PACKAGE_REMOVED = "package-removed", "a package's document is gone"

@@ -145,7 +145,7 @@ def _diagnostics(path: str, package: str, front: FrontMatter, records: Records, 
     if package and front.title not in ("", package):
         yield note(f"its title is {safe_name(front.title)}; by its path it counts as the package {safe_name(package)}")
     for spec_hash, count in sorted(records.repeated.items()):
-        yield note(f"hash {spec_hash} is listed {count} times; the first is used", is_loss=True)
+        yield note(f"hash {spec_hash} is listed {count} times; the first is used", is_loss=spec_hash in records.unlike)
     yield from map(note, _oddities(records))
     for message in disagreements(front.meta, records, facts):
         # That all specs were removed is believed only if `meta` of the document agrees.

@@ -6,7 +6,7 @@ remaining text occurs, and decodes and checks each distinct text once as JSON.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Any
 
 import msgspec
@@ -22,6 +22,7 @@ class Records(Struct, frozen=True):
 
     specs: Specs
     repeated: Mapping[str, int] = {}  # hashes that are listed more than once, with their number of records
+    unlike: Set[str] = frozenset()  # those of them whose records differ
     unnamed: int = 0  # records without a hash
     odd: Sequence[str] = ()  # hashes that do not look like those of Spack
     compiler_form: CompilerForm = CompilerForm.NEW
@@ -165,6 +166,7 @@ def records_of(details: Any, known: KnownRecords) -> Records:
         raise UnreadableDocument(f"has {without_hash:,} specs without a hash; the limit is {_MOST_UNNAMED:,}")
     specs: dict[str, Signature] = {}
     unnamed: list[Signature] = []
+    unlike: set[str] = set()
     counts = Counter(record.hash for record in records if record.hash)
     for record in records:
         signature = _signature(record)
@@ -172,7 +174,8 @@ def records_of(details: Any, known: KnownRecords) -> Records:
         if any("\0" in text for text in (*of_one, *signature.versions, *signature.variants, *signature.stacks)):
             raise UnreadableDocument("holds a NUL character")
         if record.hash:
-            specs.setdefault(record.hash, known.one(signature))
+            if specs.setdefault(record.hash, known.one(signature)) != signature:
+                unlike.add(record.hash)
         else:
             unnamed.append(known.one(signature))
     for spec_hash in specs:
@@ -182,7 +185,7 @@ def records_of(details: Any, known: KnownRecords) -> Records:
     odd = [spec_hash for spec_hash in specs if not _are_hashes([spec_hash])]
     specs |= Specs.of({str(number): signature for number, signature in enumerate(unnamed)}).by_record()
     forms = Counter(_form(record.compiler) for record in records)
-    return _records(Specs.of(specs), forms, repeated=repeated, unnamed=len(unnamed), odd=odd)
+    return _records(Specs.of(specs), forms, repeated=repeated, unlike=unlike, unnamed=len(unnamed), odd=odd)
 
 
 def _signature(record: "_Record | _AnyRecord") -> Signature:

@@ -149,7 +149,7 @@ def test_a_gate_and_the_report_agree_that_a_tag_is_new(
 def test_what_was_not_compared_comes_first(run: Run, sides: tuple[Path, Path], tmp_path: Path) -> None:
     """A gate cannot pass, nor fail for another reason, on half of the documents; a wrong meta is only said."""
     (tmp_path / "bad.md").write_bytes(b"bad")
-    (tmp_path / "twice.md").write_bytes(document(records([1, 1])))
+    (tmp_path / "twice.md").write_bytes(document([record(1), record(1, os="rhel8")]))
     (tmp_path / "meta.md").write_bytes(document(records([7]), meta={"num_specs": 5}))
 
     assert run("diff", sides[0], tmp_path / "bad.md", "--exit-code").exit_code == 4

@@ -102,6 +102,9 @@ def check(site: Site, run: Run, match: str, *options: str) -> Result:
 def test_filters_are_checked_where_that_is_asked_for(site: Site, run: Run) -> None:
     """Only --strict makes a filter that nothing has a failure."""
     assert check(site, run, "{packages: [zlip]}", "--strict").exit_code == 2
+    pinned = check(site, run, "{pinned: develop-2020-01-01}", "--strict")
+    assert (pinned.exit_code, "match.pinned: develop-2020-01-01: no tag" in pinned.error) == (2, True)
+    check(site, run, "{packages: [zlip]}")
     plain = run("config", "check", "--config", site.folder / "cachewatch.yaml").error
     assert "warning" not in plain
     assert "was not checked; `cachewatch config check --source` does that" in plain

@@ -225,6 +225,7 @@ WORDS: dict[str, Any] = {
         (),
         "BUILT IN MORE PLACES 1 package, +1 zlib 1.0 +1 in e4s on no target",
     ),
+    "the target is not named any more": ([{}], [{"target": ""}], (), "zlib 1.0 -1 BUILT"),
     "a machine is lost": ([{}, {"os": "rhel8"}], [{}], (), "e4s (rhel8, x86_64_v3) zlib 1.0 -1"),
     "a place of macOS is lost": (
         [{}, {"platform": "darwin", "os": "sequoia", "target": "m1"}],

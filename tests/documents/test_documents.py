@@ -278,6 +278,8 @@ def test_a_hash_twice_is_a_diagnostic() -> None:
     assert spec_hash(1) in diagnostic.message
     assert rest == []
     assert found.specs[spec_hash(1)].os == "first"
+    (alike,) = parsed([record(1), record(1)]).diagnostics
+    assert ("listed 2 times" in alike.message, alike.is_loss) == (True, False)
 
 
 def test_meta_of_a_wrong_type_is_a_warning() -> None:

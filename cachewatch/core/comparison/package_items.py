@@ -70,7 +70,7 @@ class _ItemsReader:
         self._machines = {(lost.place, lost.machine.platform, lost.machine.os): lost for lost in change.machines_lost}
         gained = [one for one in change.places if one.verdict is Verdict.GAINED]
         self._moved_to = {  # targets that the stack of a lost place gained
-            lost.place: tuple(_target_of(one, lost) for one in gained if one.stack == lost.stack)
+            lost.place: tuple(_target_of(one, lost) for one in gained if one.stack == lost.stack and one.target)
             for lost in change.places
             if lost.verdict is Verdict.LOST
         }
