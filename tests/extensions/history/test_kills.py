@@ -60,7 +60,8 @@ def test_kills_leave_what_an_undisturbed_build_makes(tmp_path: Path, seed: int) 
     for number in range(KILLS):
         # Each time soon enough that something is left to do; now and then before anything is written.
         text, soon = ("", 50) if number % 3 == 0 else (WRITING, whole // KILLS)
-        killed = _run(folder, path, random.randrange(soon), text)
+        at = soon - 1 if number == KILLS - 1 else random.randrange(soon)  # at last so late that something is done
+        killed = _run(folder, path, at, text)
         assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert _documents_done(path)
     assert build(folder, path) == undisturbed
