@@ -25,10 +25,7 @@ _OWN = (
     Command("Begin", "demo", "Compare two revisions of a bundled sample catalogue.", "demo:demo"),
     Command("Begin", "init", "Write a short, commented configuration file.", "init:init"),
     Command(
-        "Begin",
-        "help",
-        "Show help on a command, or `help kinds`, `schema`, `completion`.",
-        "help_and_exit_codes:help_",
+        "Begin", "help", "Show help on a command, or `help kinds`, `schema`, `completion`.", "help_and_exit_codes:help_"
     ),
     Command("Compare", "diff", "Show what changed between two revisions, dates or documents.", "diff:diff"),
     Command("Compare", "show", "Show the builds of packages by version, stack and target.", "show_tags_packages:show"),
@@ -115,13 +112,7 @@ def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -
 @examples("cachewatch demo", "cachewatch diff --help", title="Begin with:")
 @click.group(cls=LazyCommands, context_settings=_SETTINGS)
 @click.option("--verbose", is_flag=True, is_eager=True, help="With --version: also Python, git, system, extensions.")
-@click.option(
-    "--version",
-    is_flag=True,
-    expose_value=False,
-    callback=_show_version,
-    help="Show the version and exit.",
-)
+@click.option("--version", is_flag=True, expose_value=False, callback=_show_version, help="Show the version and exit.")
 @click.option(
     "-C",
     "folder",

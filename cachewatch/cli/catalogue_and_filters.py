@@ -171,12 +171,7 @@ def one_tag(_context: click.Context, _option: click.Parameter, value: str | None
 
 
 TAG_OPTION = click.option(
-    "--tag",
-    default="develop",
-    metavar="TAG",
-    callback=one_tag,
-    shell_complete=completing("tags"),
-    help="Tag to read.",
+    "--tag", default="develop", metavar="TAG", callback=one_tag, shell_complete=completing("tags"), help="Tag to read."
 )
 
 

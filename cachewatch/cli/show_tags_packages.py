@@ -52,13 +52,7 @@ from cachewatch.errors import CachewatchError, DocumentError, UnknownRevision, U
 from cachewatch.git.layouts import locate, nothing_found, unread_documents
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, resolve
-from cachewatch.git.tags_and_documents import (
-    list_revision,
-    read_documents,
-    read_package,
-    stacks_of,
-    tags_of,
-)
+from cachewatch.git.tags_and_documents import list_revision, read_documents, read_package, stacks_of, tags_of
 from cachewatch.git.trees import folders as folders_of
 from cachewatch.hooks import extensions
 from cachewatch.report import tables_and_listings as tables

@@ -126,8 +126,7 @@ def render(*, name: str, templates_dir: Path | None, output: str | None) -> None
 
 
 @examples(
-    "cachewatch config template diff",
-    "cachewatch config template diff --templates-dir templates -o changes.diff",
+    "cachewatch config template diff", "cachewatch config template diff --templates-dir templates -o changes.diff"
 )
 @template.command
 @_of_own_templates

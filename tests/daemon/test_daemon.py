@@ -241,10 +241,7 @@ def test_a_port_that_is_taken_stops_nothing_else(site: Site) -> None:
     """It is said, and digests go on."""
     port = int((read_config(site.folder / "cachewatch.yaml").monitor.listen or "").rpartition(":")[2])
     daemon, _ = open_daemon(site)
-    with (
-        socket.create_server(("127.0.0.1", port)),
-        meanwhile(lambda: wait_for(lambda: heard(site, "source.polled"))),
-    ):
+    with socket.create_server(("127.0.0.1", port)), meanwhile(lambda: wait_for(lambda: heard(site, "source.polled"))):
         assert daemon.run() == 0
     assert heard(site, "monitor.failed")
 
@@ -288,10 +285,7 @@ def test_a_ping_that_fails_is_said_without_its_address(site: Site) -> None:
             daemon._ping()
         assert server.paths == ["/canary-8f31c2"]
     said = [event["error"].partition("(")[0] for event in site.events() if event["event"] == "ping.failed"]
-    assert said == [
-        "the server answered 404",
-        f"{address}***: no connection ",
-    ]
+    assert said == ["the server answered 404", f"{address}***: no connection "]
 
 
 @pytest.mark.usefixtures("loopback")

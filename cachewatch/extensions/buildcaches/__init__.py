@@ -13,7 +13,7 @@ from cachewatch.hooks import Command, SourceKind, extends
 def commands() -> list[Command]:
     """Return the command `record`."""
     return [
-        Command("Operate", "record", "Record the current contents of a build cache.", f"{__name__}.commands:record"),
+        Command("Operate", "record", "Record the current contents of a build cache.", f"{__name__}.commands:record")
     ]
 
 

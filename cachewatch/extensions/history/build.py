@@ -27,12 +27,7 @@ from cachewatch.extensions.causes.explaining_reports_and_locks import (
     count_all,
     find_steps,
 )
-from cachewatch.extensions.history.document_versions import (
-    ChainRevision,
-    Version,
-    find_versions,
-    first_parents,
-)
+from cachewatch.extensions.history.document_versions import ChainRevision, Version, find_versions, first_parents
 from cachewatch.extensions.history.index_lookup import Index, signature_of
 from cachewatch.extensions.history.schema_and_location import (
     INDEXES,
@@ -165,12 +160,7 @@ class IndexUpdate(Struct, frozen=True):
 
 
 def bring_up_to_date(
-    repository: Repository,
-    path: Path,
-    engine: Engine,
-    *,
-    progress: IndexProgress = _TELL_NOBODY,
-    end: str = "HEAD",
+    repository: Repository, path: Path, engine: Engine, *, progress: IndexProgress = _TELL_NOBODY, end: str = "HEAD"
 ) -> IndexUpdate:
     """Index all revisions up to `end` of `repository` in the index at `path`.
 

@@ -140,9 +140,7 @@ class TagStates:
         ]
 
     def advance_and_compare(
-        self,
-        selection: Selection = _EVERYTHING,
-        stacks_of: Callable[[str], frozenset[str] | None] = lambda _: None,
+        self, selection: Selection = _EVERYTHING, stacks_of: Callable[[str], frozenset[str] | None] = lambda _: None
     ) -> tuple[Sequence[tuple[DocumentChange, PackageChange]], Report]:
         """Go to the next revision; return its changes and the report that `cachewatch diff` makes of it.
 

@@ -227,10 +227,7 @@ def package_page(
         ],
         "more_lost": len(lost[_MOST_LOST:]),
         "figures": figures(
-            spec=present.specs,
-            version=len(present.versions),
-            stack=len(present.stacks),
-            target=len(present.targets),
+            spec=present.specs, version=len(present.versions), stack=len(present.stacks), target=len(present.targets)
         ),
         "upstream": filled(sources.packages, "{package}", package),
         "install": install_of(package, tag, present, sources),

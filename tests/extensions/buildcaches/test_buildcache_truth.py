@@ -52,11 +52,7 @@ def test_a_state_over_http(buildcaches: Path, truths: dict[tuple[str, str], Trut
 
 @pytest.mark.parametrize(("kind", "number"), TRANSITIONS)
 def test_every_transition(
-    run: Run,
-    histories: dict[str, History],
-    truths: dict[tuple[str, str], Truth],
-    kind: str,
-    number: int,
+    run: Run, histories: dict[str, History], truths: dict[tuple[str, str], Truth], kind: str, number: int
 ) -> None:
     """What was recorded, compared: exactly the hashes that came and went, and no revision where none did."""
     before, after = V3[number - 1], V3[number]

@@ -79,10 +79,7 @@ def odd(name: str, hashes: Mapping[str, str], *nodes: dict[str, Any], **values: 
         pytest.param(
             odd("mpi", NODES, spec("mpi", "1")),
             odd("mpi", NEW, spec("mpi", "2"), build_spec={"name": "hdf5", "hash": NODES["hdf5"]}),
-            [
-                "the dependencies of hdf5 were replaced after it was built (spliced)",
-                "mpi 1 -> 2\n      hdf5 <- mpi",
-            ],
+            ["the dependencies of hdf5 were replaced after it was built (spliced)", "mpi 1 -> 2\n      hdf5 <- mpi"],
             id="a spliced spec",
         ),
         *(

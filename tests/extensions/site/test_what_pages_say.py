@@ -9,17 +9,8 @@ from sites import read_site
 
 from cachewatch.extensions.site.building_and_feeds import Folder, build, tag_feed
 from cachewatch.extensions.site.front_page import cards, latest_card, unusual_card, versions_card
-from cachewatch.extensions.site.list_pages_and_search_index import (
-    hash_files,
-    index_file,
-    tag_pages,
-)
-from cachewatch.extensions.site.package_histories import (
-    AlikeSpecs,
-    Copies,
-    Present,
-    totals_of,
-)
+from cachewatch.extensions.site.list_pages_and_search_index import hash_files, index_file, tag_pages
+from cachewatch.extensions.site.package_histories import AlikeSpecs, Copies, Present, totals_of
 from cachewatch.extensions.site.package_page import Sources, builds_of, filled, install_of, matrix_of, package_page
 from cachewatch.extensions.site.page_parts_and_plots import Link, View
 from cachewatch.extensions.site.reading_history import SiteContents
