@@ -16,14 +16,13 @@ from msgspec.structs import asdict
 
 from cachewatch.comparison_flow import changesets
 from cachewatch.core import changesets as streams
-from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.advice.environment_coverage import Coverage, Environment, cover
 from cachewatch.core.changesets import Comparison, Listing
 from cachewatch.core.comparison import package_changes
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.filters_and_default_kinds import Selection, select
 from cachewatch.core.model import Diagnostic, Document, Kind, PackageChange, PackageCounts, Side, SpecCounts
-from cachewatch.core.names_and_layouts import ANYWHERE, Layout
+from cachewatch.core.names_and_layouts import ANYWHERE, DEFAULT_TAG, Layout, in_order, is_mutable
 from cachewatch.core.statement_kinds import Statement
 from cachewatch.core.statements import of_kinds
 from cachewatch.documents.parsing_and_diagnostics import parse
@@ -226,8 +225,8 @@ class OpenCatalogue:
         self._check_open()
         with _own_errors():
             if self._repository is None:
-                return tuple(tag_names.in_order(each.side.tag for each in self._listings() if each.side.tag))
-            return tuple(tag_names.in_order(tags_of(self._repository, resolve(self._repository, revision)).ids))
+                return tuple(in_order(each.side.tag for each in self._listings() if each.side.tag))
+            return tuple(in_order(tags_of(self._repository, resolve(self._repository, revision)).ids))
 
     def revisions(self, until: str = "HEAD", *, limit: int = 20) -> tuple[Revision, ...]:
         """Return the last revisions up to `until`, newest first; a folder of documents has none."""
@@ -298,7 +297,7 @@ class OpenCatalogue:
             raise UsageError(f"{self.address}: a folder of documents has no revisions")
         listings = self._listings()
         for listing in listings:
-            if len(listings) == 1 or listing.side.tag == tag_names.DEFAULT_TAG:
+            if len(listings) == 1 or listing.side.tag == DEFAULT_TAG:
                 return listed(listing, self.address)
         raise UsageError(f"{self.address} holds several tags; open the folder of one of them")
 
@@ -368,7 +367,7 @@ def compare(before: DocumentLike | None, after: DocumentLike | None) -> PackageC
         raise UsageError("there is nothing to compare; pass at least one document")
     if before and after and before.package != after.package:
         raise UsageError(f"the documents are of two packages, {before.package} and {after.package}")
-    return package_changes.compare(later.package, before, after, is_pruned=tag_names.is_mutable(later.tag or None))
+    return package_changes.compare(later.package, before, after, is_pruned=is_mutable(later.tag or None))
 
 
 def coverage(
@@ -410,10 +409,7 @@ def _is_folder_of_documents(path: Path, layout: Layout) -> bool:
 
 
 class _Kept(streams.ListCollector):
-    """A collector that keeps the changes of each package."""
-
     def add(self, change: PackageChange) -> None:
-        """Keep the change of one package."""
         self.kept.append(change)
 
 

@@ -58,7 +58,6 @@ MANIFEST_FILE = "spack.yaml"
 
 # Versions of lock files that name specs by the hashes of caches.
 LOCK_VERSIONS = (4, 5, 6, 7)
-
 _LARGEST = 64 * 2**20
 _SPEC = re.compile(r"(?:[a-z0-9_-]+\.)*(?P<name>[a-z0-9_][a-z0-9_-]*)(?:@(?P<versions>[^\s@+~%^/]+))?")
 _MOST_NODES = 100_000  # of a lock file; real ones have thousands

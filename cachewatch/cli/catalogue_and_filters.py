@@ -19,12 +19,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.cli.terminal import ProgressLine, say, warn, warn_of, with_options
-from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import Blob, Changeset, Comparison, Reader
 from cachewatch.core.escaping_and_mentions import safe, safe_name
 from cachewatch.core.filters_and_default_kinds import GROUPS, every_compiler, is_plain, matcher
 from cachewatch.core.model import Kind
-from cachewatch.core.names_and_layouts import ANYWHERE, CATALOGUE, PUBLIC_REPOSITORY, Layout, did_you_mean
+from cachewatch.core.names_and_layouts import ANYWHERE, CATALOGUE, PUBLIC_REPOSITORY, Layout, did_you_mean, in_order
 from cachewatch.core.versions_spellings_targets import Versions, sorted_versions
 from cachewatch.documents.parsing_and_diagnostics import parse
 from cachewatch.errors import CachewatchError, DocumentError, SourceError, UsageError
@@ -49,11 +48,8 @@ _THREE_WAYS = f"""\
   --repo PATH or URL    a git repository or a folder with documents ({VARIABLE} names one for all commands)
   --repo {PUBLIC}         the catalogue of Spack's public build cache, {{public}}
   cachewatch init       writes a configuration, whose first source is read"""
-
-
 # Names that need no quotes in a shell; others are not offered, because names in a catalogue are not trusted.
 _HARMLESS = re.compile(r"[A-Za-z0-9._+@:/~-]+")
-
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
@@ -114,7 +110,7 @@ def _of_catalogue(what: str, repository: Repository, revision: Revision, package
     if what == "packages":
         tree = trees.get(revision.tag or "")
         return sorted(folders(repository, tree).ids) if tree else []
-    tags = tag_names.in_order(trees)
+    tags = in_order(trees)
     if what == "tags":
         return tags
     refs = repository.run(["for-each-ref", "--format=%(refname:short)"]).decode("utf-8", "replace").split()

@@ -30,10 +30,9 @@ from cachewatch.config.showing_and_warnings import advise, channels_of, json_sch
 from cachewatch.config.sources_and_polling import Source
 from cachewatch.config.subscriptions import Match
 from cachewatch.config.value_types_and_secrets import parse_mail
-from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.filters_and_default_kinds import Globs
-from cachewatch.core.names_and_layouts import did_you_mean
+from cachewatch.core.names_and_layouts import did_you_mean, in_order
 from cachewatch.environments import open_environment
 from cachewatch.errors import CachewatchError, ConfigError, DeliveryError, UnknownRevision, UsageError
 from cachewatch.git.layouts import nothing_found
@@ -70,23 +69,19 @@ def load(file: Path | None, *, with_secrets: bool = True) -> Config:
     return read_config(find_config(file), with_secrets=with_secrets)
 
 
-def _configured(*, with_secrets: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that adds `--config` to a command, and passes it the checked configuration as `config`."""
+def configured(command: Callable[..., Any], *, with_secrets: bool = True) -> Callable[..., Any]:
+    """Return a command with `--config`, which gets the checked configuration as `config`."""
 
-    def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
-        @CONFIG_OPTION
-        @wraps(command)
-        def with_config(*arguments: Any, config_file: Path | None, **options: Any) -> Any:
-            return command(*arguments, config=load(config_file, with_secrets=with_secrets), **options)
+    @CONFIG_OPTION
+    @wraps(command)
+    def with_config(*arguments: Any, config_file: Path | None, **options: Any) -> Any:
+        return command(*arguments, config=load(config_file, with_secrets=with_secrets), **options)
 
-        return with_config
-
-    return decorated
+    return with_config
 
 
-configured = _configured(with_secrets=True)
 # For commands that neither send nor fetch, so that they need no access to secrets.
-configured_without_secrets = _configured(with_secrets=False)
+configured_without_secrets = partial(configured, with_secrets=False)
 log_format = click.option(
     "--log-format", type=click.Choice(["text", "json"]), default="text", help="Format of log events on standard error."
 )
@@ -141,11 +136,7 @@ def _when(moment: datetime | None, now: datetime) -> str:
 
 
 # The option of `diff` for each key of `match:`.
-_OPTION_OF = {
-    "tags": "tag",
-    "packages": "package",
-    **{fact: name for name, fact in FACTS.items() if name != "versions"},
-}
+_OPTION_OF = {"tags": "tag", "packages": "package"} | {fact: name for name, fact in FACTS.items() if name != "versions"}
 
 
 def unknown_filters(context: Context) -> Iterator[str]:
@@ -224,7 +215,7 @@ def _look(repository: Repository, source: Source, asked: Asked) -> tuple[set[str
     trees = tags_of(repository, revision).ids
     if not trees:
         raise UnknownRevision(nothing_found(repository, revision.commit, "HEAD"))
-    watched = tag_names.in_order(filter(Globs(source.tags), trees))
+    watched = in_order(filter(Globs(source.tags), trees))
     declared = stacks_of(repository, revision)
     values: dict[str, set[str]] = {name: set() for name in (*_OPTION_OF.values(), *FACTS)}
     values["tag"].update(watched)

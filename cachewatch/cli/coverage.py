@@ -6,7 +6,6 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from cachewatch import environments
 from cachewatch.cli.catalogue_and_filters import REPO_OPTION, REV_OPTION, completing, one_tag, open_catalogue
 from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.terminal import (
@@ -22,7 +21,7 @@ from cachewatch.cli.terminal import (
 )
 from cachewatch.core.advice.environment_coverage import cover
 from cachewatch.core.model import MISSED, LossClass
-from cachewatch.environments import open_environment
+from cachewatch.environments import open_environment, published, recorded_in
 from cachewatch.errors import UsageError
 from cachewatch.hooks import extensions
 from cachewatch.report.environment_words import coverage_json, named, render_coverage
@@ -88,14 +87,13 @@ def coverage(
     if source is not None:
         if context.get_parameter_source("repo") is ParameterSource.COMMANDLINE:
             raise UsageError("--repo and --source cannot be combined; give one of them")
-        held = environments.published(
-            source, environment.packages, tag=tag, view=view, token_file=token_file, login_file=login_file
-        )
+        options = {"tag": tag, "view": view, "token_file": token_file, "login_file": login_file}
+        held = published(source, environment.packages, **options)
         report = cover(environment, held.holdings, is_pruned=held.is_pruned)
     else:
         with closing(ProgressLine()) as line, closing(open_catalogue(repo, line)) as opened:
             revision = f"{rev}:{tag}" if tag else rev
-            held = environments.recorded_in(opened, repo or str(opened.path), revision, environment.packages)
+            held = recorded_in(opened, repo or str(opened.path), revision, environment.packages)
             report = cover(environment, held.holdings, is_pruned=held.is_pruned)
             causes = extensions().hook.causes(repository=opened)
             if causes is not None and held.revision and held.tag:

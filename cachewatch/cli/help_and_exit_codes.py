@@ -26,7 +26,6 @@ COMPLETING = "_CACHEWATCH_COMPLETE"
 # A paragraph that begins with this keeps its lines in click.
 AS_IT_IS = "\b"
 
-
 C = TypeVar("C", bound=click.Command)
 
 
@@ -113,7 +112,6 @@ def run_and_exit(command: click.Group) -> NoReturn:
 
 
 def _fail(code: int, text: str) -> NoReturn:
-    """Print an error and end with exit code `code`."""
     tell(text)
     sys.exit(code)
 

@@ -72,7 +72,17 @@ def init(*, file: Path, **options: Any) -> None:
 
     FILE is ./cachewatch.yaml if omitted, and must not exist.
     """
-    _write(file, render("cachewatch.yaml.j2", **_values(options), state=json.dumps(_state(file, options["state"]))))
+    # The file names the folder for the state, so that all commands use the same.
+    usual = "/var/lib/cachewatch" if Path("/etc") in file.absolute().parents else "state"
+    state = usual if options["state"] is None else str(Path(options["state"]).absolute())
+    text = render("cachewatch.yaml.j2", **_values(options), state=json.dumps(state))
+    try:
+        with open(file, "x", encoding="utf-8", opener=partial(os.open, mode=0o640)) as opened:
+            opened.write(text)
+    except FileExistsError as error:
+        raise UsageError(f"{file}: already exists; choose another file name, or remove it") from error
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be written: {error.strerror}") from error
     try:
         config = read_config(file)
     except UsageError as error:
@@ -118,19 +128,11 @@ def _values(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _name_of(source: str) -> str:
-    """Return a name for a source, taken from its repository or folder."""
     if source == PUBLIC_REPOSITORY:
         return PUBLIC
     path = Path(source).resolve() if Path(source).exists() else Path(source.rstrip("/"))
     name = (path.parent if path.name == ".git" else path).name.removesuffix(".git")
     return re.sub(r"^[^A-Za-z0-9]+|[^\w.-]+", "-", name, flags=re.ASCII).strip("-._")[:64] or "catalogue"
-
-
-def _state(file: Path, given: str | None) -> str:
-    """Return the folder for the state; the file names it, so that all commands use the same."""
-    if given is not None:
-        return str(Path(given).absolute())
-    return "/var/lib/cachewatch" if Path("/etc") in file.absolute().parents else "state"
 
 
 def _look(source: str, layout: Layout, since: str | None) -> Collection[str]:
@@ -162,14 +164,3 @@ def _server(text: str) -> tuple[str, int | None]:
     if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
         raise UsageError(f"--smtp {text}: write HOST or HOST:PORT")
     return parse_host(host.removeprefix("[").removesuffix("]")), int(port)
-
-
-def _write(file: Path, text: str) -> None:
-    """Write a new file. Raises UsageError if it exists already."""
-    try:
-        with open(file, "x", encoding="utf-8", opener=partial(os.open, mode=0o640)) as opened:
-            opened.write(text)
-    except FileExistsError as error:
-        raise UsageError(f"{file}: already exists; choose another file name, or remove it") from error
-    except OSError as error:
-        raise UsageError(f"{file}: cannot be written: {error.strerror}") from error

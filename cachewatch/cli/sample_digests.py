@@ -191,14 +191,8 @@ def _statements() -> Iterator[Statement]:
     yield _of(kinds.PACKAGE_REMOVED, "py-old", Counts(5), "1.0", losses=(gone,))
     yield _of(kinds.DOWNGRADED, "rocblas", Counts(1, 1), "6.4.0", "6.2.4")
     yield _of(kinds.UPGRADED, "py-build", Counts(3, 3), "1.2.0", "1.2.1", behind=(("radiuss", "1.2.0"),))
-    yield _of(
-        kinds.UPGRADED,
-        "py-ml-dtypes",
-        Counts(0, 3),
-        "0.3.1",
-        "0.4.0",
-        stays=frozenset(("0.3.1", place) for place in _X86),
-    )
+    older = frozenset(("0.3.1", place) for place in _X86)
+    yield _of(kinds.UPGRADED, "py-ml-dtypes", Counts(0, 3), "0.3.1", "0.4.0", stays=older)
     yield _of(kinds.PACKAGE_ADDED, "py-keras", Counts(0, 6), after="3.9.2")
     names = ("py-safetensors", *_SOME)
     first = _of(kinds.PLACE_LOST, names[0], Counts(1), "0.4.3", places=frozenset({lost}))

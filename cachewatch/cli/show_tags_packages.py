@@ -179,7 +179,6 @@ def _packages(name: str, catalogue: "_Catalogue") -> list[tables.ShownPackage]:
 
 
 def _chosen_specs(shown: tables.ShownPackage, matches: Callable[[str, Signature], bool]) -> tables.ShownPackage:
-    """Return the package with only the specs that match."""
     specs = {each: signature for each, signature in shown.document.specs.items() if matches(each, signature)}
     counts = shown.counts or shown.document.specs.counts
     return replace(shown, document=replace(shown.document, specs=Specs.of(specs)), counts=counts)
@@ -288,11 +287,10 @@ class _Catalogue:
         """Return the specs whose hashes begin with one of `beginnings`. Raises UsageError if no spec does."""
         listing = list_revision(*self._open(), Globs())
         wanted = [each.encode() for each in beginnings]
+        read = _documents(listing, self._line, may_have=lambda content: any(map(content.__contains__, wanted)))
         matching = [
             tables.ShownSpec(document.package, spec_hash, signature, listing.side)
-            for document in _documents(
-                listing, self._line, may_have=lambda content: any(map(content.__contains__, wanted))
-            )
+            for document in read
             for spec_hash, signature in document.specs.items()
             if spec_hash.startswith(tuple(beginnings))
         ]

@@ -47,7 +47,6 @@ _TEMPLATES = {
 
 
 def _own(folder: Path | None) -> set[str]:
-    """Return the names of the user's templates in `folder`."""
     return {file.name for file in folder.iterdir() if file.suffix in (".j2", ".toml")} if folder else set()
 
 

@@ -72,7 +72,6 @@ def is_drawing() -> bool:
 
 # About half a second of work; for less, no line is drawn.
 LONG_BYTES = 12 * 2**20
-
 _MANY_PIECES = 500
 # An earlier estimate would be unreliable.
 _SECONDS_BEFORE_ESTIMATE = 3.0
@@ -141,7 +140,6 @@ class ProgressLine:
             self._total = 0
 
     def _draw(self, text: str) -> None:
-        """Draw `text` in place of the line."""
         self._is_drawn = bool(text)
         sys.stderr.write(f"{_ERASE}{text[: _columns() - 1]}")
         sys.stderr.flush()

@@ -164,7 +164,6 @@ SERIES: Mapping[str, tuple[str, ...]] = {
 # The possible states of a new digest, and the possible results of an attempt to deliver.
 _DIGESTS = (DigestState.READY, DigestState.HELD)
 _ATTEMPTS = (DeliveryState.SENT, DeliveryState.DEFERRED, DeliveryState.QUEUED, DeliveryState.DEAD)
-
 Sample = tuple[str, Mapping[str, str], float]  # name of the series, labels, value
 
 
@@ -178,7 +177,6 @@ class DaemonStatus(Struct, frozen=True, kw_only=True):
 
 
 def _samples(context: Context, daemon: DaemonStatus) -> Iterator[Sample]:
-    """Yield the samples of all metrics for all configured objects."""
     config, status, now = context.config, read_status(context), context.clock()
     problems = find_problems(status, config, now)
     yield "cachewatch_build_info", {"version": __version__}, 1

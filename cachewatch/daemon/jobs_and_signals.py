@@ -116,8 +116,6 @@ _REFUSED = AlertKey(AlertKind.CONFIG_REFUSED, DAEMON)
 # Less than TimeoutStopSec of the systemd unit, after which cachewatch is killed.
 _ENDING_SECONDS = 25.0
 _INTERRUPT_SECONDS = 0.2
-
-
 # Failures in a row after which a job counts as failing.
 _MANY = 3
 _NUMBER = re.compile(r"\d+")
@@ -172,12 +170,9 @@ class Daemon:
         # The loop waits for a file descriptor, not for a lock, since a signal handler must not take a lock.
         bell, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-        for number, handler in (
-            (signal.SIGTERM, self._stop),
-            (signal.SIGINT, self._stop),
-            (signal.SIGHUP, self._ask_reload),
-        ):
-            signal.signal(number, handler)
+        signal.signal(signal.SIGTERM, self._stop)
+        signal.signal(signal.SIGINT, self._stop)
+        signal.signal(signal.SIGHUP, self._ask_reload)
         self._leadership.look()
         self._plan()
         self._scheduler.start()
@@ -266,11 +261,9 @@ class Daemon:
         self._beat = time.monotonic()
 
     def _ping(self) -> None:
-        """Ping the monitoring service if /readyz answers 200; otherwise report a failure."""
         ping(self._context.config, self._context.log, is_whole=self._readyz().status == 200)
 
     def _look_around(self) -> None:
-        """Reload the configuration if asked to, and notify the watchdog of systemd."""
         if self._is_reloading:
             self._is_reloading = False
             self._load_again()

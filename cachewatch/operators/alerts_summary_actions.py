@@ -86,7 +86,6 @@ def resolve_settled(connection: Connection, context: Context, still: Collection[
 
 
 def _alert(problem: Problem) -> Alert:
-    """Return the alert about an overdue poll, digest or delivery."""
     titles = {
         AlertKind.SOURCE_LATE: "the source {} is not polled",
         AlertKind.DIGEST_LATE: "the digest of {} is late",
@@ -108,9 +107,8 @@ def _may_last(connection: Connection, config: Config, key: AlertKey) -> bool:
         ):
             lasts = key.name in config.sources or key.name == DAEMON
         case AlertKind.DOCUMENTS_UNREADABLE:
-            lasts = key.name in config.sources and not _streams(config).isdisjoint(
-                health.unread_by(connection, key.name, key.part)
-            )
+            unread = health.unread_by(connection, key.name, key.part)
+            lasts = key.name in config.sources and not _streams(config).isdisjoint(unread)
         case AlertKind.SUSPICIOUS_LOSS | AlertKind.LARGE_CHANGE:
             held = digests.all_held(connection)
             lasts = any(alert_key(hold.event) == key for digest in held for hold in digest.holds)
@@ -240,10 +238,8 @@ def resend(context: Context, number: int) -> None:
         _check_recipient(connection, context, delivery)
         original = message_of(connection, context, number)
         again = open_channel(config).rebuild_message(structs.replace(stored.rendered, created=now), original)
-        copy = deliveries.next_copy(connection, delivery)
-        deliveries.add(
-            connection, delivery.channel, [again], state=DeliveryState.QUEUED, lasting=config.retry.lasting, copy=copy
-        )
+        copy, lasting = deliveries.next_copy(connection, delivery), config.retry.lasting
+        deliveries.add(connection, delivery.channel, [again], state=DeliveryState.QUEUED, lasting=lasting, copy=copy)
         deliveries.note(connection, number, "resent", "by an operator, as a new message", now)
 
 

@@ -23,7 +23,7 @@ from cachewatch.store import deliveries
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.deliveries import DeliveryState, Suppressed
-from cachewatch.store.digests_and_holds import HeldDigest, Slot
+from cachewatch.store.digests_and_holds import Slot
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind, ChannelHealth, SourceHealth
 from cachewatch.store.transactions_and_upgrades import Connection
 
@@ -116,7 +116,19 @@ def read_status(context: Context) -> ServiceStatus:
             streams=tuple(_stream(slots, stream) for stream in streams_of(config)),
             quiet_until=is_over if is_over > now else None,
             channels=tuple(_channels(connection, config, now)),
-            held=tuple(_held(stored, config) for stored in digests.all_held(connection)),
+            held=tuple(
+                HeldDigestStatus(
+                    key=stored.key,
+                    subscription=stored.subscription,
+                    stream=stored.stream,
+                    is_configured=stored.subscription in config.subscriptions,
+                    since=min([stored.created, *(hold.counted_from for hold in stored.holds if hold.counted_from)]),
+                    title=stored.title,
+                    reason=stored.reason,
+                    goes_out_at=goes_out_at(config, stored),
+                )
+                for stored in digests.all_held(connection)
+            ),
             silences=tuple(SilenceStatus(s.name, s.until, s.is_active(day), s.reason) for s in config.silences),
             suppressed=tuple(deliveries.all_suppressed(connection)),
             alerts=tuple(
@@ -151,19 +163,6 @@ def _channels(connection: Connection, config: Config, now: datetime) -> Iterator
             due_since=due.get(name),
             suppressed=suppressed[name],
         )
-
-
-def _held(stored: HeldDigest, config: Config) -> HeldDigestStatus:
-    return HeldDigestStatus(
-        key=stored.key,
-        subscription=stored.subscription,
-        stream=stored.stream,
-        is_configured=stored.subscription in config.subscriptions,
-        since=min([stored.created, *(hold.counted_from for hold in stored.holds if hold.counted_from)]),
-        title=stored.title,
-        reason=stored.reason,
-        goes_out_at=goes_out_at(config, stored),
-    )
 
 
 # Problems that arise as time passes; their alerts are opened and resolved to agree with this list.
