@@ -120,7 +120,8 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
     if story.kind is StatementKind.RECONFIGURED:
         before, after = (value or words().text(story.kind, "missing") for value in (before, after))
     new = _versions(story.versions, most)
-    beside = {"there": _versions(story.remaining, most)} if story.kind is StatementKind.RETIRED else {}
+    left = {"there": _versions(story.remaining, most), "none": "no version" if story.after == ("",) else ""}
+    beside = left if story.kind is StatementKind.RETIRED else {}
     values = {
         "new" if story.versions == story.after else "some": new,
         "also": "also" if story.remaining else "",

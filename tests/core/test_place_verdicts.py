@@ -175,7 +175,12 @@ WORDS: dict[str, Any] = {
         (),
         "1.2.2 -> 1.2.1 (1.2.1 was there), 1.2.0 added +1 -1",
     ),
-    "no version is left": ([{}, {"versions": []}], [{"versions": []}, {"versions": []}], (), "zlib 1.0 removed -1"),
+    "no version is left": (
+        [{}, {"versions": []}],
+        [{"versions": []}, {"versions": []}],
+        (),
+        "zlib 1.0 removed, no version is left -1",
+    ),
     "specs without a version are gone": (
         [{}, {"versions": []}],
         [{}],

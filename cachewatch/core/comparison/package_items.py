@@ -349,9 +349,8 @@ class _ItemsReader:
         if lost:
             # A spec of an older version that was replaced by another spec of a version that was already there.
             there = (has or frozenset()) - gained - lost
-            return Story(
-                kind=StatementKind.RETIRED, before=_sorted(lost), after=_sorted(gained), remaining=_sorted(there)
-            )
+            came = _sorted(gained) or (() if judged.after else ("",))  # builds without a version
+            return Story(kind=StatementKind.RETIRED, before=_sorted(lost), after=came, remaining=_sorted(there))
         return Story(kind=StatementKind.EXTENDED, after=_sorted(gained)) if gained else None
 
     def _losses(self) -> Iterator[OwnedLoss]:

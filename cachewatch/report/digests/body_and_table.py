@@ -398,9 +398,9 @@ def in_tags(digest: Digest, tags: Collection[TagDigest], words: Words, *, is_nam
 
 def tag_name(digest: Digest, source: str, tag: str, words: Words) -> str:
     """Return the name of a tag, with its source where the digest has several."""
-    return (
-        words.say("sections", "of_source", tag=safe(tag), source=safe(source)) if len(digest.sources) > 1 else safe(tag)
-    )
+    is_one = not (tag and source) or len(digest.sources) < 2
+    name = safe_name(tag)
+    return name if is_one else words.say("sections", "of_source", tag=name, source=safe_name(source))
 
 
 def _standing(digest: Digest) -> int:
