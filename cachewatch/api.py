@@ -4,7 +4,7 @@ Everything runs in the calling process and thread, except git, which runs in pro
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from html import escape
 from itertools import islice
@@ -24,7 +24,7 @@ from cachewatch.core.filters_and_default_kinds import Selection, select
 from cachewatch.core.model import Diagnostic, Document, Kind, PackageChange, PackageCounts, Side, SpecCounts
 from cachewatch.core.names_and_layouts import ANYWHERE, DEFAULT_TAG, Layout, in_order, is_mutable
 from cachewatch.core.statement_kinds import Statement
-from cachewatch.core.statements import of_kinds
+from cachewatch.core.statements import Wants, of_kinds
 from cachewatch.documents.parsing_and_diagnostics import parse
 from cachewatch.environments import CacheContents, listed, open_environment, published, recorded_in
 from cachewatch.errors import SourceError, UsageError
@@ -129,7 +129,7 @@ class TagChangeset:
         changeset: streams.Changeset,
         revisions_between: int | None,
         check_open: Callable[[], None],
-        wants: Callable[[Set[Kind]], bool],
+        wants: Wants,
     ) -> None:
         self.before = changeset.before
         self.after = changeset.after

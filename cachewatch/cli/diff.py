@@ -38,6 +38,7 @@ from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.filters_and_default_kinds import Globs, Selection, every_kind, select
 from cachewatch.core.names_and_layouts import ANYWHERE
 from cachewatch.core.statement_kinds import StatementKind
+from cachewatch.core.statements import of_kinds
 from cachewatch.errors import UsageError
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import newest_two
@@ -452,4 +453,5 @@ def _status(reports: Sequence[Report], selection: Selection, fail_on: Globs, *, 
         return 4
     if not fail_on.is_open and any(map(fail_on, kinds)):
         return 1
-    return int(is_gate and any(selection.wants({kind}) for kind in kinds))
+    is_event = any(one.tag_event and selection.wants({one.tag_event.kind}) for one in reports)
+    return int(is_gate and (is_event or any(of_kinds(one.statements, selection.wants) for one in reports)))

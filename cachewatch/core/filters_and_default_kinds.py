@@ -178,8 +178,10 @@ class Selection(Struct, frozen=True, kw_only=True):
         """Tell whether a spec has a selected version."""
         return self.versions.is_open or any(map(self.versions, signature.versions))
 
-    def wants(self, kinds: Set[Kind]) -> bool:
-        """Whether a change of these kinds is selected; not if it adds or removes a package, and that is excluded."""
+    def wants(self, kinds: Set[Kind], own: Set[Kind] = frozenset()) -> bool:
+        """Whether a change of these kinds is selected; not if one of its `own` is excluded, or that a package came or went."""
+        if any(map(self.kinds.excludes, own)):
+            return False
         if (worst := min(kinds, key=_ORDER.index, default=_ORDER[-1])) in _WHOLE_PACKAGE and self.kinds.excludes(worst):
             return False
         return self.kinds.is_open or any(map(self.kinds, kinds))

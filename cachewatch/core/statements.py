@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from cachewatch.core.comparison.compiler_and_target_migrations import ValueChange
 from cachewatch.core.comparison.matching_and_verdicts import loss_kinds
 from cachewatch.core.comparison.stacks_prunes_suspicion import Judgement, Merge
+from cachewatch.core.filters_and_default_kinds import GROUPS
 from cachewatch.core.graphs_and_attribution import Cause, assign
 from cachewatch.core.model import Kind, Signature
 from cachewatch.core.statement_kinds import (
@@ -394,7 +395,7 @@ def _joined(stories: Sequence[Story]) -> Story:
 
 
 WantsLine = Callable[[Line], bool]
-Wants = Callable[[Set[Kind]], bool]
+Wants = Callable[..., bool]  # of all kinds of a change, and of those by which it is called
 
 
 class Selected(Struct, frozen=True):
@@ -406,7 +407,14 @@ class Selected(Struct, frozen=True):
 
 def of_kinds(statements: Iterable[Statement], wants: Wants) -> tuple[Statement, ...]:
     """Return the statements of wanted kinds, with only their lines of these kinds."""
-    return select_statements(statements, lambda line: wants(line.kinds), wants).statements
+    return select_statements(statements, lambda line: is_wanted(line, wants), wants).statements
+
+
+def is_wanted(one: Statement | Line, wants: Wants) -> bool:
+    """Tell whether a statement or line is of a wanted kind, and the kind of its title, or the class of its loss, is not excluded."""
+    kind = one.kind if isinstance(one, Statement) else one.story.kind
+    own = {kind, *(GROUPS["lost"] if kind in (StatementKind.PACKAGE_REMOVED, *LOSSES) else ())}
+    return bool(wants(one.kinds, one.kinds & own))
 
 
 def select_statements(statements: Iterable[Statement], wants_line: WantsLine, wants: Wants) -> Selected:
@@ -415,7 +423,7 @@ def select_statements(statements: Iterable[Statement], wants_line: WantsLine, wa
     rest: list[Statement] = []
     for statement in statements:
         if statement.kind.is_of_tag:
-            (shown if wants(statement.kinds) else rest).append(statement)
+            (shown if is_wanted(statement, wants) else rest).append(statement)
         else:
             sides: tuple[list[Line], list[Line]] = ([], [])
             for line in statement.lines:

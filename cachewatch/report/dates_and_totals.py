@@ -13,7 +13,7 @@ from cachewatch.core.statement_kinds import (
     Statement,
     StatementKind,
 )
-from cachewatch.core.statements import Wants
+from cachewatch.core.statements import Wants, is_wanted
 from cachewatch.report.words import names, number, share_of, tag_event
 
 
@@ -75,8 +75,9 @@ def accounting(statements: Iterable[Statement]) -> str:
 
 def chosen_lines(statement: Statement, wants: Wants) -> tuple[Line, ...]:
     """Return the lines of wanted kinds; all lines if only the statement itself is of a wanted kind."""
-    lines = tuple(line for line in statement.lines if wants(line.kinds))
-    return lines or (statement.lines if wants(statement.kinds) else ())
+    is_whole = is_wanted(statement, wants)
+    lines = tuple(line for line in statement.lines if is_wanted(line, wants))
+    return lines if lines and (is_whole or not statement.kind.is_of_tag) else statement.lines if is_whole else ()
 
 
 def total(report: Report, wants: Wants) -> str:

@@ -21,7 +21,7 @@ from cachewatch.core.escaping_and_mentions import safe_name
 from cachewatch.core.graphs_and_attribution import Cause
 from cachewatch.core.model import Delta, Kind, kind_of_fact
 from cachewatch.core.statement_kinds import LOSSES, OF_VALUES, Counts, Line, Severity, Statement, StatementKind
-from cachewatch.core.statements import Wants
+from cachewatch.core.statements import Wants, is_wanted
 from cachewatch.core.versions_spellings_targets import NO_COMPILER
 from cachewatch.report import words
 from cachewatch.report.dates_and_totals import chosen_lines, nothing, signed, total
@@ -324,7 +324,7 @@ def blocks_of(report: Report, asked: Requested) -> Shown:
     chosen = [
         Chosen(one, lines)
         for one in report.statements
-        if (lines := chosen_lines(one, asked.wants)) or asked.wants(one.kinds)
+        if (lines := chosen_lines(one, asked.wants)) or is_wanted(one, asked.wants)
     ]
     if asked.names_kinds:
         wanted = frozenset(line.package for one in chosen for line in one.lines)

@@ -240,7 +240,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         tag = replace(self._with_causes(tag, pair, selection), silenced=silencing.packages)
         if pair.is_new_tag and not any(one.kind is StatementKind.TAG_ADDED for one in all_statements(tag)):
             tag = with_statements(tag, [tag_added(name)], silencing.wants)
-        is_hidden = not self.silencing(name, lambda _: True).wants({Kind.SUSPICIOUS})
+        is_hidden = not self.silencing(name, lambda *_: True).wants({Kind.SUSPICIOUS})
         is_touched = any(reported.report.own_kinds)  # whether it is reported or not
         return TagNews(tag, name, reported.report.suspicion if is_touched and not is_hidden else "", hidden)
 

@@ -23,10 +23,10 @@ from cachewatch.config.subscriptions import Match, Silence, Subscription
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.advice.waits_and_reminders import Remembered
 from cachewatch.core.changesets import Changeset, Collector
-from cachewatch.core.filters_and_default_kinds import GROUPS, Globs, Selection, every_compiler
+from cachewatch.core.filters_and_default_kinds import GROUPS, Globs, Selection, every_compiler, every_kind
 from cachewatch.core.model import Kind, PackageChange
 from cachewatch.core.statement_kinds import Line
-from cachewatch.core.statements import Wants
+from cachewatch.core.statements import Wants, is_wanted
 from cachewatch.core.versions_spellings_targets import Versions
 from cachewatch.errors import DamagedRow, UnknownRevision
 from cachewatch.git.local_repository import Repository
@@ -356,7 +356,7 @@ def command(stream: Stream, span: Span, base: str = "", only: Mapping[str, tuple
     words = ["cachewatch", "diff", before[:12], after[:12], "--repo", span.address]
     for key, patterns in {**dict(_patterns(match)), **(only or {})}.items():
         words += [f"--{_OPTIONS[key]}={pattern}" for pattern in patterns]
-    words += [f"--kind={_SIGNS.get(kind[0], kind[0])}{kind[1:]}" for kind in _kinds(stream.changes)]
+    words += [f"--kind={pattern}" for pattern in _kind_patterns(stream.changes)]
     return shlex.join(words)
 
 
@@ -369,6 +369,10 @@ def _kinds(changes: frozenset[Kind]) -> list[str]:
     return min([*ways, sorted(changes)], key=len)
 
 
+def _kind_patterns(changes: frozenset[Kind]) -> list[str]:
+    return [f"{_SIGNS.get(kind[0], kind[0])}{kind[1:]}" for kind in _kinds(changes)]
+
+
 def _patterns(match: Match) -> list[tuple[str, tuple[str, ...]]]:
     return [(key, patterns) for key in _OPTIONS if (patterns := getattr(match, key))]
 
@@ -378,14 +382,14 @@ def in_a_row(failures: int) -> str:
     return "failed once" if failures == 1 else f"failed {failures} times in a row"
 
 
-def selection_of(match: Match, kinds: Iterable[Kind] | None = None) -> Selection:
+def selection_of(match: Match, kinds: frozenset[Kind] | None = None) -> Selection:
     """Return the selection of a subscription or a silence; `kinds=None` selects every kind."""
     names = ("tags", "packages", "stacks", "targets", "oses")
     return Selection(
         **{name: Globs(getattr(match, name)) for name in names},
         compilers=Globs(every_compiler(match.compilers)),
         versions=Versions(match.versions),
-        kinds=Globs() if kinds is None else Globs(sorted(kinds)),
+        kinds=Globs() if kinds is None else Globs(every_kind(_kind_patterns(kinds))),
     )
 
 
@@ -428,9 +432,9 @@ class Silencing:
         whole = [one for one in self._silences if one.selection.packages.is_open and one.selection.takes_all_specs]
         self._everywhere = frozenset(kind for silence in whole for kind in silence.kinds)
 
-    def wants(self, kinds: Set[Kind]) -> bool:
+    def wants(self, kinds: Set[Kind], own: Set[Kind] = frozenset()) -> bool:
         """Tell whether an event of the whole tag with these kinds is reported."""
-        return _is_wanted(self._wants, kinds, self._everywhere)
+        return self._wants(kinds, own) and _is_wanted(self._wants, kinds, self._everywhere)
 
     def body(self, make_collector: Callable[[Wants], Collector]) -> Collector:
         """Return a collector that gets no silenced changes; read its results through `reported`."""
@@ -457,7 +461,8 @@ class Silencing:
 
     def wants_line(self, line: Line) -> bool:
         """Tell whether a line of a statement is reported; valid only when all results were read."""
-        return _is_wanted(self._wants, line.kinds, self._hidden.get(line.package, frozenset()))
+        hidden = self._hidden.get(line.package, frozenset())
+        return is_wanted(line, self._wants) and _is_wanted(self._wants, line.kinds, hidden)
 
 
 class _SilencedCollector:

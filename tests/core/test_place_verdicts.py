@@ -130,7 +130,7 @@ def test_a_digest_finds_a_package_by_any_of_its_kinds(many_kinds: tuple[Path, di
 def digest_names(repository: Path, kind: str) -> set[str]:
     """Return the packages of which a digest of this kind of change speaks."""
 
-    def wants(kinds: Set[Kind]) -> bool:
+    def wants(kinds: Set[Kind], _: Set[Kind] = frozenset()) -> bool:
         return kind in kinds
 
     opened = open_comparison("HEAD~1", "HEAD", repository=str(repository), wanted_tag=Globs(), wanted_package=Globs())
@@ -141,6 +141,12 @@ def digest_names(repository: Path, kind: str) -> set[str]:
 
 
 WORDS: dict[str, Any] = {
+    "what left a place did not widen it": (
+        [{}, {}, {}],
+        [{}, {"variants": ["build_system=cmake", "~shared"]}],
+        ("--kind", "widened"),
+        "ANOTHER WAY 1 package, +1 -1 zlib +shared -> ~shared (+shared stays) +1 -1 in e4s 1 of 2 packages has",
+    ),
     "a kind of the facts": ([{}], [{"versions": ["2.0"]}], ("--kind", "version-added"), "1.0 -> 2.0"),
     "paired, then selected": ([{}], [{"versions": ["2.0"]}], ("--versions", "@2:"), "1.0 -> 2.0"),
     "moved is not gone": ([{}], [{"stacks": ["ml"]}], ("--stack", "ml"), "zlib 1.0 +1 in ml"),

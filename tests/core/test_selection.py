@@ -11,7 +11,7 @@ from helpers import catalogue, history, record, signature
 
 import cachewatch
 from cachewatch.config.subscriptions import Match
-from cachewatch.core.filters_and_default_kinds import Globs, Selection, every_compiler
+from cachewatch.core.filters_and_default_kinds import DEFAULT, Globs, Selection, every_compiler
 from cachewatch.core.model import Kind
 from cachewatch.errors import UsageError
 from cachewatch.service.streams_and_silences import selection_of
@@ -64,7 +64,7 @@ def test_a_part_of_a_version_of_a_compiler_is_enough() -> None:
 
 def test_versions_are_a_key() -> None:
     """A spec of another version is not chosen, whatever else agrees."""
-    selection = selection_of(Match(versions=("@1.2:", "!@1.4"), stacks=("e4s",)), {Kind.REBUILT})
+    selection = selection_of(Match(versions=("@1.2:", "!@1.4"), stacks=("e4s",)), frozenset({Kind.REBUILT}))
 
     assert selection.chooses(signature(versions=("1.3",)))
     assert not selection.chooses(signature(versions=("1.4.1",)))
@@ -74,6 +74,10 @@ def test_versions_are_a_key() -> None:
     assert selection.wants({Kind.REBUILT, Kind.OS})
     assert not selection.wants({Kind.OS})
     assert selection_of(Match()).wants({Kind.OS})
+    upgrade = {Kind.UPGRADED, Kind.VERSION_ADDED}
+    no_upgrades = selection_of(Match(), DEFAULT - {Kind.UPGRADED})
+    assert (no_upgrades.wants(upgrade), no_upgrades.wants(upgrade, {Kind.UPGRADED})) == (True, False)
+    assert selection_of(Match(), frozenset({Kind.VERSION_ADDED})).wants(upgrade, {Kind.UPGRADED})
 
 
 def test_what_decides() -> None:
@@ -140,6 +144,9 @@ def test_kinds(run: Run, sides: tuple[Path, Path]) -> None:
     assert "MORE" not in result.output
     assert result.output.endswith(f"\n\n{total}\n")
     assert "REBUILT  1 spec of 1 package\n" in run("diff", *sides, "--kind", "rebuilt").output
+    without = run("diff", *sides, "--kind", "!upgraded", "--exit-code")
+    assert (without.exit_code, "UPGRADED" in without.output, "REBUILT" in without.output) == (1, False, True)
+    assert run("diff", *sides, "--kind", "version-added", "--kind", "!upgraded", "-q").exit_code == 0
     for how in (["--stat"], ["--format", "markdown"], ["--format", "html"]):
         output = " ".join(run("diff", *sides, "--kind", "upgraded", *how).output.split())
         assert total in output
@@ -162,6 +169,7 @@ def test_an_upgrade_is_no_change_of_what_is_beside_it(run: Run, tmp_path: Path) 
         return run("diff", *options, "--repo", repository).output
 
     assert "BUILT" in said("HEAD~1", "HEAD")
+    assert ("gmp" in said("HEAD~1", "HEAD", "--kind", "!gone"), "gmp" in said("HEAD~1", "HEAD")) == (False, True)
     assert "BUILT" not in said("HEAD~1", "HEAD", "--kind", "upgraded")
     assert "gmp  removed, had 1.0" in said("HEAD~1", "HEAD", "--kind", "version-removed")
     assert "gmp  1.0" in said("HEAD", "HEAD~1", "--kind", "version-added")

@@ -61,7 +61,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def told(repository: Path, *silences: Silence, kinds: Set[Kind] = DEFAULT) -> tuple[list[str], dict[str, int]]:
     """Return the lines that are told, and how many packages each silence hid."""
 
-    def wants(found: Set[Kind]) -> bool:
+    def wants(found: Set[Kind], _: Set[Kind] = frozenset()) -> bool:
         return bool(found & kinds)
 
     hidden = set[tuple[str, str]]()
@@ -140,7 +140,7 @@ def test_events_of_whole_tags() -> None:
     events = ({Kind.STACK_EVENT}, {Kind.PRUNE})
 
     def wanted(silenced: Silence) -> list[bool]:
-        silencing = Silencing([silenced], lambda _: True, source="public", tag="develop", day=TODAY)
+        silencing = Silencing([silenced], lambda *_: True, source="public", tag="develop", day=TODAY)
         return [silencing.wants(kinds) for kinds in events]
 
     assert wanted(silence(tags=("develop",))) == [False, False]

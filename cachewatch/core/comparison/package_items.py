@@ -272,7 +272,10 @@ class _ItemsReader:
         old, new = (self._places(side) for side in (before, after))
         places = old | new
         stories = tuple(self._stories(before, after))
-        kinds = {kind for place in places if place in self._judged for kind in self._judged[place].kinds}
+        # What left a place did not widen it, and what came did not narrow it.
+        of = {Verdict.WIDENED: new, Verdict.NARROWED: old}
+        judged = [one for place in places if (one := self._judged.get(place)) and place in of.get(one.verdict, places)]
+        kinds = {kind for one in judged for kind in one.kinds}
         # A spec with neither version of an upgrade is not part of it, even in the same place.
         kinds -= {Kind(kind) for kind in self._regraded.keys() - {one.kind for one in stories}}
         if self._change.status is not Status.CHANGED:

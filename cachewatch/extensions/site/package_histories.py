@@ -355,7 +355,7 @@ def story_of(report: Report) -> RevisionStory:
     """Return the changes of a report in words."""
     if not report.statements:
         return RevisionStory()
-    asked = Requested(most=_MOST_ENTRIES, wants=lambda _: True, names_packages=True)
+    asked = Requested(most=_MOST_ENTRIES, wants=lambda *_: True, names_packages=True)
     blocks_and_total = blocks_of(report, asked)
     return RevisionStory(
         facts=tuple(_facts(report.statements))[:_MOST_FACTS],

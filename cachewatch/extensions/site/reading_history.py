@@ -205,7 +205,7 @@ class _Reading:
             wanted_package=self._packages,
         ) as comparison:
             (changeset,) = changesets(comparison, selection, NoCollector, jobs=jobs)
-            return story_of(read_report(changeset, Requested(most=0, wants=lambda _: True)))
+            return story_of(read_report(changeset, Requested(most=0, wants=lambda *_: True)))
 
     def _changes(
         self, states: TagStates, *, is_first: bool

@@ -19,7 +19,7 @@ from cachewatch.core.changesets import Changeset
 from cachewatch.core.escaping_and_mentions import safe, safe_name, shortened, web_address
 from cachewatch.core.model import Kind, Machine, PackageChange
 from cachewatch.core.statement_kinds import Line, StatementKind
-from cachewatch.core.statements import Wants, select_statements
+from cachewatch.core.statements import Wants, is_wanted, select_statements
 from cachewatch.core.versions_spellings_targets import USUAL_TARGET, is_newer, newest, runs
 from cachewatch.report.dates_and_totals import accounting
 from cachewatch.report.digest_and_message_values import Digest, Example, Span, TagDigest, VersionsChange
@@ -475,7 +475,7 @@ def read_tag_digest(
         installable += taken.installable
         table.add(taken.csv)
     report = changeset.report
-    parted = select_statements(report.statements, wants_line or (lambda line: wants(line.kinds)), wants)
+    parted = select_statements(report.statements, wants_line or (lambda line: is_wanted(line, wants)), wants)
     return TagDigest(
         source=source,
         report=report.about(wants),

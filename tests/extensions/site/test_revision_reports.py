@@ -24,7 +24,7 @@ from cachewatch.report.diff_blocks_and_colours import ALL, Requested
 from cachewatch.report.diff_formats import read_report
 from cachewatch.sources.before_and_after import open_comparison
 
-_EVERYTHING = Requested(most=ALL, wants=lambda _: True)
+_EVERYTHING = Requested(most=ALL, wants=lambda *_: True)
 
 
 def _compared(repository: Path, before: str = "HEAD~1", after: str = "HEAD") -> list[Report]:
