@@ -218,11 +218,7 @@ def test_hostile_text_is_harmless() -> None:
         lists: dict[str, Any] = dict.fromkeys(("tags", "kinds", "revisions"), (text,))
         added = Attachment(name=text, content_type="text/csv", content=b"x")
         digest = rendered(
-            **labels,
-            **lists,
-            html=f"<p>{text}</p>",
-            archive_url=f"https://example.org/{text}",
-            attachments=(added,),
+            **labels, **lists, html=f"<p>{text}</p>", archive_url=f"https://example.org/{text}", attachments=(added,)
         )
         payload = pack(digest, email_config(25, unsubscribe="mailto:u@example.org")).payload
         message = read(payload)

@@ -17,11 +17,7 @@ from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import resolve
 
 # How documents may lie: what becomes of the tag and package of each.
-LAYOUTS = (
-    "{package}.md",
-    "docs/{tag}/{package}.txt",
-    "c/{tag}/{package}/specs.md",
-)
+LAYOUTS = ("{package}.md", "docs/{tag}/{package}.txt", "c/{tag}/{package}/specs.md")
 README = {"README.md": b"# Packages\n\nspec_details: see packages/\n"}
 TWO_STATES = (
     {"zlib": records([1, 2]), "hdf5": records([3]), "gmp": records([4])},

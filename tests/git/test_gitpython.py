@@ -83,16 +83,8 @@ def test_ctrl_c_ends_a_clone_and_leaves_nothing(tmp_path: Path) -> None:
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     with smart_http(tmp_path / "up", faults) as address:
         # Whatever ran the tests in the background ignores what Ctrl-C sends.
-        command = [
-            "env",
-            "--default-signal=INT",
-            sys.executable,
-            "-m",
-            "cachewatch",
-            "diff",
-            "--repo",
-            f"{address}/a.git",
-        ]
+        program = ["env", "--default-signal=INT", sys.executable, "-m", "cachewatch"]
+        command = [*program, "diff", "--repo", f"{address}/a.git"]
         with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) as process:
             until = time.monotonic() + 60
             while not faults.stalled:

@@ -120,10 +120,7 @@ def _blob(content: bytes, compression: str) -> dict[str, bytes]:
     """Return the files of a mirror of layout 3 whose index is `content`."""
     checksum = hashlib.sha256(content).hexdigest()
     entry = {"checksum": checksum, "mediaType": "application/vnd.spack.db.v8+json", "compression": compression}
-    return {
-        f"/{V3}": json.dumps({"data": [entry]}).encode(),
-        f"/blobs/sha256/{checksum[:2]}/{checksum}": content,
-    }
+    return {f"/{V3}": json.dumps({"data": [entry]}).encode(), f"/blobs/sha256/{checksum[:2]}/{checksum}": content}
 
 
 def _image(content: bytes) -> dict[str, bytes]:

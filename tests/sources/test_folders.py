@@ -61,10 +61,7 @@ def test_documents_of_two_packages(run: Run, tmp_path: Path) -> None:
     [
         ("build_cache/index.json", "is a build cache and holds no documents; `cachewatch record"),
         ("v3/manifests/index/index.manifest.json", "is a build cache and holds no documents; `cachewatch record"),
-        (
-            "a/README",
-            "files that begin with --- and have spec_details; found only a/README\n",
-        ),
+        ("a/README", "files that begin with --- and have spec_details; found only a/README\n"),
         ("HEAD", "found only HEAD"),
     ],
 )
@@ -191,10 +188,7 @@ def test_standard_input_and_pipes(tmp_path: Path) -> None:
     program = f"{sys.executable} -m cachewatch diff"
     expected, streamed = (
         subprocess.run(["bash", "-c", command], capture_output=True, check=True, text=True).stdout
-        for command in (
-            f"{program} {sides[0]} {sides[1]} --stat",
-            f"{program} - <(cat {sides[1]}) --stat < {sides[0]}",
-        )
+        for command in (f"{program} {sides[0]} {sides[1]} --stat", f"{program} - <(cat {sides[1]}) --stat < {sides[0]}")
     )
 
     assert "zlib" in expected
