@@ -271,7 +271,4 @@ def _check_paths(channels: dict[str, ChannelConfig]) -> dict[str, ChannelConfig]
     return channels
 
 
-Channels = Annotated[
-    ByName[Annotated[ChannelConfig, ByType("channels", channel_models)]],
-    AfterValidator(_check_paths),
-]
+Channels = Annotated[ByName[Annotated[ChannelConfig, ByType("channels", channel_models)]], AfterValidator(_check_paths)]

@@ -124,9 +124,8 @@ def _add_subscriptions(entries: dict[str, ConfigNode], path: Path, context: Conf
                     context.note(node, f"stands in {known[name].file}:{known[name].line} already; choose another name")
                 known.setdefault(name, node)
     if known:
-        entries["subscriptions"] = ConfigNode(
-            value=known, file=path, line=main.line if main else 1, path="subscriptions"
-        )
+        line = main.line if main else 1
+        entries["subscriptions"] = ConfigNode(value=known, file=path, line=line, path="subscriptions")
 
 
 def _section(node: ConfigNode, context: ConfigContext) -> Mapping[str, ConfigNode]:

@@ -11,15 +11,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from msgspec import Struct, field
-from pydantic import (
-    AliasChoices,
-    BaseModel,
-    ConfigDict,
-    Field,
-    ModelWrapValidatorHandler,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
@@ -131,12 +123,7 @@ NOT_A_KEY = "\0"
 _OURS = "cachewatch"
 _QUOTED = re.compile("'([^']*)'")
 _FOLLOWS_ANOTHER = "default_factory_not_called"  # the field that it depends on has an error of its own
-_WANTED_TYPE = {
-    "model_type": "section",
-    "dict_type": "section",
-    "model_attributes_type": "section",
-    "tuple_type": "list",
-}
+_WANTED_TYPE = dict.fromkeys(("model_type", "dict_type", "model_attributes_type"), "section") | {"tuple_type": "list"}
 
 
 def key(about: str | Mapping[str, str], default: Any = ..., *, name: str = "", if_left_out: str = "") -> Any:
@@ -169,7 +156,7 @@ class ConfigSection(BaseModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _describe(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+    def _describe(cls, data: Any, handler: Callable[[Any], Self]) -> Self:
         try:
             return handler(data)
         except ValidationError as error:

@@ -138,20 +138,13 @@ class _OfFile(GenerateJsonSchema):
         """Make the allowed keys depend on `type`, so that editors mark the wrong key."""
         types = {str(name): self.generate_inner(each) for name, each in schema["choices"].items()}
         default = schema.get("metadata", {}).get("default")
-        needed: dict[str, Any] = {} if default else {"required": ["type"]}
-        return {
-            "type": "object",
-            "properties": {"type": {"enum": list(types)}},
-            **needed,
-            "allOf": [
-                {
-                    "if": {"properties": {"type": {"const": name}}}
-                    | ({} if name == default else {"required": ["type"]}),
-                    "then": each,
-                }
-                for name, each in types.items()
-            ],
-        }
+        needed: JsonSchemaValue = {"required": ["type"]}
+        cases: list[JsonSchemaValue] = []
+        for name, each in types.items():
+            is_it: JsonSchemaValue = {"properties": {"type": {"const": name}}}
+            cases.append({"if": is_it if name == default else is_it | needed, "then": each})
+        known: JsonSchemaValue = {"type": "object", "properties": {"type": {"enum": list(types)}}}
+        return (known if default else known | needed) | {"allOf": cases}
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         """Describe each key, even if several keys fill one field."""

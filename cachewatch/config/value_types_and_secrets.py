@@ -396,22 +396,18 @@ class WithSecrets(ConfigSection):
         if not isinstance(data, dict):
             return data
         keys = {name for name, each in keys_of(cls).items() if len(each.names) == 3}
-        return {
-            name: Given(name, value) if name in keys and isinstance(value, str) else value
-            for name, value in data.items()
-        }
+        secrets = {name: Given(name, value) for name, value in data.items() if name in keys and isinstance(value, str)}
+        return data | secrets
 
 
 def secret(name: str, about: str, default: Any = ...) -> Any:
     """Declare the three keys of a secret `name`; `about` describes it in the documentation."""
-    return key(
-        {
-            name: about,
-            f"{name}_file": f"file that contains the {about}",
-            f"{name}_env": f"environment variable that contains the {about}",
-        },
-        default,
-    )
+    keys = {
+        name: about,
+        f"{name}_file": f"file that contains the {about}",
+        f"{name}_env": f"environment variable that contains the {about}",
+    }
+    return key(keys, default)
 
 
 def _found(given: Given, context: ConfigContext) -> str:
