@@ -273,10 +273,7 @@ def _check_events(text: str) -> None:
             raise UnreadableDocument("uses YAML anchors or aliases, which no document needs")
         if tag := getattr(event, "tag", None):
             raise UnreadableDocument(f"uses the YAML tag {tag}, which no document needs")
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        if isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _MAX_DEPTH:
             raise UnreadableDocument(f"is nested more than {_MAX_DEPTH} levels deep")
         if isinstance(event, yaml.ScalarEvent) and event.implicit[0] and event.value.lower() in _NOT_NUMBERS:

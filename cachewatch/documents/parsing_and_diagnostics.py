@@ -272,10 +272,7 @@ class Problems:
 
 
 def parse_pair(
-    pair: DocumentPair,
-    old_content: Content | None,
-    new_content: Content | None,
-    problems: Problems,
+    pair: DocumentPair, old_content: Content | None, new_content: Content | None, problems: Problems
 ) -> Pair | None:
     """Parse both documents of a package and record their problems; return None if one cannot be compared."""
     known = KnownRecords()

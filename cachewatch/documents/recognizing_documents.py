@@ -9,10 +9,7 @@ from pathlib import PurePosixPath
 
 from msgspec import Struct
 
-from cachewatch.core.model import (
-    Diagnostic,
-    DiagnosticKind,
-)
+from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.core.names_and_layouts import Layout, is_name
 from cachewatch.documents.front_matter_and_limits import BOM, EMPTY, load_yaml
 from cachewatch.errors import DocumentError
@@ -141,10 +138,7 @@ def _value(front: bytes, key: bytes) -> object:
     if plain is not None:
         listed = plain["list"]
         return plain["text"].decode() if listed is None else [name.strip() for name in listed.decode().split(",")]
-
-    try:
-        return load_yaml(
-            text.decode("utf-8", "replace").strip("\r\n")
-        )  # the indentation of a list is the same in all lines
+    try:  # the indentation of a list is the same in all lines
+        return load_yaml(text.decode("utf-8", "replace").strip("\r\n"))
     except DocumentError:
         return None

@@ -86,7 +86,6 @@ class KnownRecords:
 
 
 def _form(compiler: str | None) -> CompilerForm:
-    """Return how a record names its compiler."""
     if not compiler:
         return CompilerForm.MISSING
     return CompilerForm.OLD if spack.is_old_compiler(compiler) else CompilerForm.NEW

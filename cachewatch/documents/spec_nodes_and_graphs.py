@@ -24,15 +24,7 @@ import msgspec
 from msgspec import Struct
 
 from cachewatch.core import versions_spellings_targets as spack
-from cachewatch.core.graphs_and_attribution import (
-    LANGUAGES,
-    Dependency,
-    GraphNode,
-    Ingredients,
-    Use,
-    name_of,
-    shared_names,
-)
+from cachewatch.core.graphs_and_attribution import LANGUAGES, Dependency, GraphNode, Ingredients, name_of, shared_names
 from cachewatch.core.versions_spellings_targets import NO_COMPILER
 from cachewatch.documents.front_matter_and_limits import MAX_BYTES
 from cachewatch.errors import UnreadableDocument
@@ -96,14 +88,13 @@ Lookup = Callable[[str], tuple[str, str] | None]
 def read_node(data: bytes | msgspec.Raw) -> Node:
     """Decode one node. Raises msgspec's errors."""
     try:
-        node = _decode_node(data)
+        return _decode_node(data)
     except msgspec.ValidationError:
         wrapped = _decode_wrapped(data)
         if len(wrapped) != 1:
             raise
         ((name, inner),) = wrapped.items()
         return msgspec.structs.replace(_decode_node(inner), name=name)
-    return node
 
 
 def compiler_of(node: Node, lookup: Lookup, dependencies: Sequence[Dependency]) -> str:
@@ -332,5 +323,5 @@ def _interned(made_of: Ingredients) -> Ingredients:
         external=made_of.external,
         flags=made_of.flags,
         spliced=made_of.spliced,
-        uses=tuple([Use(sys.intern(use.name), use.types, use.virtuals) for use in made_of.uses]),
+        uses=tuple([msgspec.structs.replace(use, name=sys.intern(use.name)) for use in made_of.uses]),
     )

@@ -248,14 +248,12 @@ async def _ask(
 
 
 def _failure(url: str, error: httpx2.HTTPError) -> HttpError:
-    """Return an HttpError for an error of httpx2."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
         cause = cause.__cause__ or cause.__context__
     if cause is not None:
-        return HttpError(
-            f"{shown(url)}: the certificate is not trusted: {cause.verify_message or 'it cannot be verified'}"
-        )
+        why = cause.verify_message or "it cannot be verified"
+        return HttpError(f"{shown(url)}: the certificate is not trusted: {why}")
     first = (str(error).splitlines() or [""])[0][:200]
     match error:
         case httpx2.ProxyError():

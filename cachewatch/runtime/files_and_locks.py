@@ -207,10 +207,8 @@ def shipped_template(name: str) -> str | None:
 def shipped_schemas() -> Mapping[str, Traversable]:
     """Return our and the extensions' JSON Schemas of command output, by name."""
     folders = [shipped_folder() / "config", *(files(package) / "schemas" for package in extensions().loaded.values())]
-    schemas = sorted(
-        (file for folder in folders if folder.is_dir() for file in folder.iterdir()), key=lambda file: file.name
-    )
-    return {file.name.removesuffix(_SCHEMA): file for file in schemas if file.name.endswith(_SCHEMA)}
+    found = {file.name: file for folder in folders if folder.is_dir() for file in folder.iterdir()}
+    return {name.removesuffix(_SCHEMA): found[name] for name in sorted(found) if name.endswith(_SCHEMA)}
 
 
 def demo_documents(week: str = "") -> dict[str, bytes]:

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 from structlog import wrap_logger
 from structlog.processors import JSONRenderer, TimeStamper
 from structlog.stdlib import BoundLogger, ProcessorFormatter, add_log_level, filter_by_level
-from structlog.typing import EventDict
+from structlog.typing import EventDict, Processor
 
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.errors import CachewatchError
@@ -33,15 +33,11 @@ class Log:
         self, logger: BoundLogger | None = None, write: Callable[[Callable[[], None]], None] = lambda act: act()
     ) -> None:
         """Write nothing before `open_log` is called. `write` gets a function that writes a line, for each line."""
-        self._logger: BoundLogger = (
-            logger
-            or wrap_logger(
-                logging.getLogger(_LOGGER),
-                processors=[filter_by_level, add_log_level, _timestamp, ProcessorFormatter.wrap_for_formatter],
-                wrapper_class=BoundLogger,
-                context_class=dict,
-            ).bind()
-        )
+        if logger is None:
+            chain: list[Processor] = [filter_by_level, add_log_level, _timestamp, ProcessorFormatter.wrap_for_formatter]
+            usual = wrap_logger(logging.getLogger(_LOGGER), chain, wrapper_class=BoundLogger, context_class=dict)
+            logger = usual.bind()
+        self._logger: BoundLogger = logger
         self._write = write
 
     def bind(self, **fields: Any) -> "Log":
@@ -72,9 +68,8 @@ def open_log(form: str = "text", stream: TextIO | None = None, level: int = logg
     in_words = _folded if is_on_terminal else _text
     render = JSONRenderer(serializer=json.dumps, default=str) if form == "json" else in_words
     processors = [ProcessorFormatter.remove_processors_meta, _tidy, render]
-    handler.setFormatter(
-        ProcessorFormatter(foreign_pre_chain=[add_log_level, _timestamp, _note], processors=processors)
-    )
+    of_others: list[Processor] = [add_log_level, _timestamp, _note]
+    handler.setFormatter(ProcessorFormatter(foreign_pre_chain=of_others, processors=processors))
     logger = logging.getLogger(_LOGGER)
     logger.handlers[:] = [handler]
     logger.propagate = False
