@@ -29,8 +29,6 @@ _FIELD = re.compile(r"\{([^{}]*)\}")
 _DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 # One day, perhaps with a time, or two days; then a suffix that distinguishes digests of the same period.
 _SHAPES = {"period": rf"{_DAY}(?:T[0-9]{{4,6}}Z?|\.\.{_DAY})?(?:-urgent)?(?:-[0-9a-f]{{8}})?"}
-
-
 _PART = r"[A-Za-z0-9._+~-]+"
 
 
@@ -73,8 +71,7 @@ def of_error(error: OSError, path: Path) -> DeliveryResult:
     """Return the result of a delivery whose file `path` cannot be written."""
     message = one_line(f"{path}: {error.strerror or error}", 300)
     if error.errno in _OURS:
-        message = f"{message}; create the folder and give cachewatch write access"
-        return DeliveryResult(DeliveryOutcome.BLOCKED, message)
+        return DeliveryResult(DeliveryOutcome.BLOCKED, f"{message}; create the folder and give cachewatch write access")
     return DeliveryResult(DeliveryOutcome.DEFERRED, message)
 
 

@@ -31,13 +31,7 @@ from cachewatch.config.channels import MailConfig, MaildirConfig, SendmailConfig
 from cachewatch.config.value_types_and_secrets import address_of, parse_mail
 from cachewatch.core.escaping_and_mentions import file_name, markup, one_line, one_word, plain_lines
 from cachewatch.errors import ConfigError
-from cachewatch.report.digest_and_message_values import (
-    SENT,
-    DeliveryOutcome,
-    DeliveryResult,
-    Message,
-    RenderedDigest,
-)
+from cachewatch.report.digest_and_message_values import SENT, DeliveryOutcome, DeliveryResult, Message, RenderedDigest
 from cachewatch.report.digests.subject import subject_prefix
 from cachewatch.runtime.files_and_locks import publish
 
@@ -66,9 +60,8 @@ class Mail(Struct, frozen=True):
         """A hash of the content, in 16 hexadecimal digits; it is the same for all recipients."""
         rendered = self.rendered
         parts = [_FORMAT, rendered.key, rendered.title, rendered.text, rendered.html]
-        return _digest(
-            [*parts, *(f"{a.name} {a.content_type} {sha256(a.content).hexdigest()}" for a in rendered.attachments)]
-        )
+        parts += [f"{a.name} {a.content_type} {sha256(a.content).hexdigest()}" for a in rendered.attachments]
+        return _digest(parts)
 
 
 def _digest(parts: Iterable[str]) -> str:

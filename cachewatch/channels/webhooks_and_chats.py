@@ -63,11 +63,9 @@ class WebhookChannel(OneByOne):
 
     def deliver(self, message: Message) -> DeliveryResult:
         """Send one request."""
-        seconds = self._config.timeout.total_seconds()
+        url, seconds = self._config.url.reveal(), self._config.timeout.total_seconds()
         try:
-            answer = http.post(
-                self._config.url.reveal(), message.payload, headers=self._headers(message), seconds=seconds
-            )
+            answer = http.post(url, message.payload, headers=self._headers(message), seconds=seconds)
         except HttpError as error:
             is_ours = not error.is_transient and not error.was_sent  # the certificate, the proxy
             outcome = DeliveryOutcome.BLOCKED if is_ours else DeliveryOutcome.DEFERRED

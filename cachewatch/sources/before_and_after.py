@@ -24,7 +24,6 @@ from cachewatch.git.revision_names_and_times import file_of, resolve
 from cachewatch.git.tags_and_documents import GitReader, compare_revisions, list_revision, no_tag_matches, tags_of
 from cachewatch.runtime.untrusted_files import read_beginning
 from cachewatch.sources import folders_and_unreadable_files as folders
-from cachewatch.sources.folders_and_unreadable_files import is_documents
 
 _MOST_EDITED = 200  # how many possibly edited files are read: in a copy of a work tree, many only seem to be edited
 Choice = Callable[[str], bool]
@@ -74,13 +73,8 @@ def open_comparison(
             ]
             yield _compare_listings(_match(sides[0], sides[1], wanted_tag), wanted_package)
         else:
-            yield compare_revisions(
-                opened,
-                resolve(opened, before),
-                resolve(opened, after),
-                wanted_tag=wanted_tag,
-                wanted_package=wanted_package,
-            )
+            revisions = resolve(opened, before), resolve(opened, after)
+            yield compare_revisions(opened, *revisions, wanted_tag=wanted_tag, wanted_package=wanted_package)
     finally:
         if opened is not repository:
             opened.close()
@@ -132,9 +126,8 @@ def _file_of(repository: Repository, name: str) -> Listing | None:
     revision, path, content = file
     package, tag = folders.identified(path, content.content)
     blob = Blob(content.id, len(content.content), folder=path)
-    return Listing(
-        replace(revision.side(tag), name=name), {package: blob}, GitReader(repository), (), is_one_document=True
-    )
+    side = replace(revision.side(tag), name=name)
+    return Listing(side, {package: blob}, GitReader(repository), (), is_one_document=True)
 
 
 def _list_revision(repository: Repository, name: str, others: list[Listing], wanted_tag: Choice) -> list[Listing]:
@@ -252,7 +245,7 @@ def split_range(text: str) -> tuple[str, str] | None:
     if match is None or re.search(r"(^|/)\.\.(/|$)", text) or text.startswith(":/") or os.path.exists(text):  # noqa: PTH110  a name that is too long for a file is no error
         return None
     before, dots, after = match.groups()
-    if is_documents(before) or is_documents(after):
+    if folders.is_documents(before) or folders.is_documents(after):
         raise UsageError(f"{text}: of paths, write `cachewatch diff {before or NEWEST} {after or NEWEST}`")
     if dots != "..":
         raise UsageError(f"{text}: write {before or NEWEST}..{after or NEWEST}, which compares the two themselves")

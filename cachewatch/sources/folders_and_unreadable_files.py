@@ -216,13 +216,11 @@ def _list_anywhere(name: str, layout: Layout) -> list[Listing]:
         refused_names = {each.path: f"is {each.message}" for each in known.diagnostics}
         raise _nothing(name, layout, unread | refused_names, other_files or entries)
     reader = FileReader(refused | {root + path: why for path, why in unread.items()})
+    replaced = sorted({*known.replaced.values()} - unread.keys())
     diagnostics = (
         *(replace(each, path=root + each.path) for each in known.diagnostics),
         *(Diagnostic(root + path, DiagnosticKind.UNREADABLE, why) for path, why in sorted(unread.items())),
-        *(
-            Diagnostic(root + path, DiagnosticKind.UNREADABLE, NO_DOCUMENT)
-            for path in sorted({*known.replaced.values()} - unread.keys())
-        ),
+        *(Diagnostic(root + path, DiagnosticKind.UNREADABLE, NO_DOCUMENT) for path in replaced),
         *_renamed(name, {paths[0]: place[1] for place, paths in known.documents.items() if not paths[1:]}),
     )
     others = {**dict.fromkeys((*other_files, *chain(*contested)), ""), **unread}
