@@ -441,10 +441,7 @@ class Silencing:
         return _SilencedCollector(self._silences, self._wants, make_collector)
 
     def reported(self, changeset: Changeset, hidden: set[tuple[str, str]]) -> Changeset:
-        """Return `changeset` with the results of collectors made by `body`.
-
-        The hidden packages, each with the name of its silence, are added to `hidden`.
-        """
+        """Return `changeset` with the results of collectors made by `body`; `hidden` gets silences with packages."""
 
         def open_body(taken: tuple[object, set[tuple[str, str]], Mapping[str, frozenset[Kind]]]) -> object:
             inner, own, kinds = taken

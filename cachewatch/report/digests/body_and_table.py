@@ -134,10 +134,9 @@ def _snapshot(digest: Digest, clause: Clause, words: Words) -> str:
         parts += [part.more(more) if shown else part.counted] if more else []
     if not parts:
         is_same = all(one.kind is StatementKind.TAG_ADDED for one in tag.statements)
-        silenced = [
-            one for one in digest.tags if (one.source, one.report.tag) == (tag.source, tag.tag) and one.silenced
-        ]
-        return words.say("snapshot", "alone" if silenced else "same", tag=safe(tag.tag)) if is_same else ""
+        silenced = {(one.source, one.report.tag) for one in digest.tags if one.silenced}
+        key = "alone" if (tag.source, tag.tag) in silenced else "same"
+        return words.say("snapshot", key, tag=safe(tag.tag)) if is_same else ""
     said_of = "said" if is_snapshot(tag.tag) else "new"
     return words.say("snapshot", said_of, tag=safe(tag.tag), base=safe(tag.base), clauses=", ".join(parts))
 

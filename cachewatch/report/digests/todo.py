@@ -456,8 +456,7 @@ def _in_tag(action: Action, digest: Digest, words: Words) -> str:
     ]
     is_everywhere = all(packages.issuperset(action.names) for packages in missed)
     is_everywhere &= {action.source, *(tag.source for tag in others)} >= digest.sources
-    tag = tag_name(digest, action.source, action.tag, words)
-    return "" if is_everywhere else words.say("todo", "in_tag", tag=tag)
+    return "" if is_everywhere else words.say("todo", "in_tag", tag=tag_name(digest, action.source, action.tag, words))
 
 
 def _lacking(action: Action, digest: Digest) -> ComparedTag | None:
