@@ -85,7 +85,7 @@ def _by_stack(signatures: Iterable[Signature], kept: Mapping[str, Set[str]] | No
         lambda: (set(), set(), set(), set())
     )
     for signature in signatures:
-        compilers, oses, targets, variants = together[signature.stacks, signature.versions]
+        compilers, oses, targets, variants = together[signature.stacks, () if kept is None else signature.versions]
         compilers.add(signature.compiler)
         oses.add(signature.os)
         targets.add(signature.target)
@@ -93,10 +93,8 @@ def _by_stack(signatures: Iterable[Signature], kept: Mapping[str, Set[str]] | No
     parts: defaultdict[str, list[tuple[set[str], ...]]] = defaultdict(list)
     for (stacks, versions), held in together.items():
         for stack in stacks:
-            if kept is None:
-                parts[stack].append(held)
-            elif stack in kept:
-                is_kept = not versions or not kept[stack].isdisjoint(versions)
+            if kept is None or stack in kept:
+                is_kept = kept is None or not versions or not kept[stack].isdisjoint(versions)
                 parts[stack].append(held if is_kept else (*held[:3], set()))
     return {
         stack: tuple(frozenset[str]().union(*sets) for sets in zip(*own, strict=True)) for stack, own in parts.items()
