@@ -106,7 +106,6 @@ URL = "https://hpc.example.org/{subscription}.atom"
 
 
 def feed(folder: Path, **values: Any) -> FeedConfig:
-    """Return the configuration of a feed."""
     return FeedConfig(name="feed", path=str(folder / "{subscription}.atom"), url=URL, **values)
 
 

@@ -69,7 +69,6 @@ def shown(chat: str, body: Any) -> str:
 
 
 def texts(value: Any) -> Iterator[str]:
-    """Yield every text in some JSON."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):

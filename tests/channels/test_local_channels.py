@@ -34,7 +34,6 @@ HOSTILE = [
 
 
 def files(path: Path, place: str = "", **values: Any) -> FileConfig:
-    """Return the configuration of an archive."""
     place = place or str(path / "www/{subscription}/{period}.{ext}")
     everything: dict[str, Any] = {
         "name": "archive",
@@ -45,13 +44,11 @@ def files(path: Path, place: str = "", **values: Any) -> FileConfig:
 
 
 def feed(path: Path, **values: Any) -> FeedConfig:
-    """Return the configuration of a feed."""
     everything: dict[str, Any] = {"name": "feed", "path": str(path / "www/{subscription}.atom")}
     return FeedConfig(**(everything | values))
 
 
 def names(folder: Path) -> list[str]:
-    """Return what is below a folder."""
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir())
 
 

@@ -27,7 +27,6 @@ PATH = "/hooks/s3cr3t-of-the-hook"
 
 
 def webhook(url: str, **values: Any) -> WebhookConfig:
-    """Return the configuration of a webhook."""
     everything: dict[str, Any] = {"name": "chat", "url": Secret(url), "timeout": timedelta(seconds=2)}
     return WebhookConfig(**(everything | values))
 
@@ -147,7 +146,6 @@ def test_the_url_is_a_secret() -> None:
 
 
 def texts(value: Any) -> Iterator[str]:
-    """Yield every text in a message."""
     if isinstance(value, str):
         yield value
     for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():

@@ -380,7 +380,6 @@ SPECS = {
 
 
 def written(specs: dict[str, MadeOf]) -> bytes:
-    """Return the file of these specs."""
     return write_package_graph(
         {spec_hash: encode_ingredients(each, frozenset({"z" * 12})) for spec_hash, each in specs.items()}
     )

@@ -36,12 +36,10 @@ def upstream(tmp_path: Path) -> Upstream:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where the clone lies."""
     return tmp_path / "state" / "source.git"
 
 
 def age(path: Path, seconds: float) -> Path:
-    """Make a file as old as that."""
     then = time.time() - seconds
     os.utime(path, (then, then))
     return path

@@ -24,7 +24,6 @@ AUTHOR = ("-c", "user.name=a", "-c", "user.email=b")
 
 @pytest.fixture(autouse=True)
 def _forget_versions() -> None:
-    """Look at git anew."""
     git_version.cache_clear()
 
 

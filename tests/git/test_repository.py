@@ -49,7 +49,6 @@ def tree(folder: Path, *entries: tuple[str, str, bytes], check: bool = True) -> 
 
 
 def blob(folder: Path, content: bytes) -> str:
-    """Write one blob and return its id."""
     return git(folder, "hash-object", "-w", "--stdin", stdin=content)
 
 
@@ -68,14 +67,12 @@ def package(folder: Path, name: bytes, content: bytes, mode: str = "100644") -> 
 
 @pytest.fixture
 def bare(tmp_path: Path) -> Path:
-    """An empty bare repository."""
     git(tmp_path, "init", "--quiet", "--bare", "--initial-branch=main", "bare.git")
     return tmp_path / "bare.git"
 
 
 @pytest.fixture
 def two(tmp_path: Path) -> Path:
-    """A repository of two revisions."""
     return history(tmp_path / "two.git", ONE, TWO)
 
 
@@ -88,7 +85,6 @@ def diff(run: Run, *arguments: object) -> dict[str, Any]:
 
 
 def names(found: dict[str, Any]) -> list[str]:
-    """Return the packages that changed."""
     return [package["name"] for package in found["packages"]]
 
 

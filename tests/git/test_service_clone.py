@@ -24,7 +24,6 @@ def upstream(tmp_path: Path) -> Upstream:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where the clone lies."""
     return tmp_path / "state" / "source.git"
 
 

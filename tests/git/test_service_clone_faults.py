@@ -39,13 +39,11 @@ def bulky(seed: int) -> dict[str, bytes]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where the clone lies."""
     return tmp_path / "state" / "source.git"
 
 
 @pytest.fixture
 def faults() -> Faults:
-    """What is wrong with the server."""
     return Faults()
 
 
@@ -332,7 +330,6 @@ def test_a_secret_of_the_address_is_redacted_anywhere() -> None:
 
 
 def truncate(path: Path) -> None:
-    """Cut a file in half."""
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 

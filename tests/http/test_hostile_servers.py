@@ -28,7 +28,6 @@ LOGIN = "reader:geheim"
 
 @pytest.fixture
 def login(tmp_path: Path) -> Path:
-    """A file with a user and a password."""
     file = tmp_path / "login"
     file.write_text(LOGIN)
     file.chmod(0o600)

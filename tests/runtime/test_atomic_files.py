@@ -23,7 +23,6 @@ def victim(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
-    """A folder for a state."""
     folder = tmp_path / "state"
     folder.mkdir(mode=0o700)
     return folder

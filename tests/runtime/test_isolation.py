@@ -32,7 +32,6 @@ def about(word: str) -> Piece:
 
 @pytest.fixture
 def worker() -> Iterator[Worker]:
-    """A worker."""
     with Worker(limits=Limits(seconds=30)) as made:
         yield made
 

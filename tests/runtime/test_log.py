@@ -17,7 +17,6 @@ MOMENT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 
 
 def lines(stream: io.StringIO) -> list[dict[str, object]]:
-    """Return what was logged as JSON."""
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 

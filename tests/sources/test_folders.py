@@ -17,7 +17,6 @@ from cachewatch.sources import folders_and_unreadable_files as folders
 
 
 def write(folder: Path, files: dict[str, bytes]) -> Path:
-    """Write files below a folder."""
     for path, content in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(content)
