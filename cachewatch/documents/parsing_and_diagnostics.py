@@ -28,16 +28,7 @@ from cachewatch.core.model import (
     facts_of,
     known_hash,
 )
-from cachewatch.documents.front_matter_and_limits import (
-    MAX_BYTES,
-    MAX_PATIENT_BYTES,
-    FrontMatter,
-    NotPlain,
-    brief,
-    check,
-    read_yaml,
-    split,
-)
+from cachewatch.documents import front_matter_and_limits as front_matter
 from cachewatch.documents.records import KnownRecords, Records, read_records, records_of
 from cachewatch.errors import DocumentError, NotComparableDocument, UnreadableDocument
 from cachewatch.runtime.worker import Piece
@@ -60,8 +51,8 @@ def disagreements(meta: Any, records: Records, facts: Facts) -> Iterator[str]:
     """Yield a message for each value of `meta` (JSON text, decoded, or None) that differs from the records."""
     if meta is None or records.repeated:
         return  # repeated hashes are reported by another message
-    if isinstance(meta, str) and len(meta) > MAX_PATIENT_BYTES:
-        yield f"meta is larger than {MAX_PATIENT_BYTES // 2**20} MiB; the specs are used"
+    if isinstance(meta, str) and len(meta) > front_matter.MAX_PATIENT_BYTES:
+        yield f"meta is larger than {front_matter.MAX_PATIENT_BYTES // 2**20} MiB; the specs are used"
         return
     try:
         read_meta = _read(meta)
@@ -96,7 +87,7 @@ def _read(meta: Any) -> _Meta:
         return msgspec.convert(json.loads(meta, parse_float=str), _Meta, strict=False)
 
 
-TOO_LARGE = f"larger than {MAX_BYTES // 2**20} MiB, which no document is"
+TOO_LARGE = f"larger than {front_matter.MAX_BYTES // 2**20} MiB, which no document is"
 
 
 def parse(data: bytes, path: str, known: KnownRecords | None = None, *, package: str = "") -> Document:
@@ -108,25 +99,25 @@ def parse(data: bytes, path: str, known: KnownRecords | None = None, *, package:
     try:
         return _parse(data, path, known or KnownRecords(), package)
     except DocumentError as error:
-        raise type(error)(brief(str(error))) from error
+        raise type(error)(front_matter.brief(str(error))) from error
 
 
 def _parse(data: bytes, path: str, known: KnownRecords, package: str) -> Document:
-    if len(data) > MAX_BYTES:
+    if len(data) > front_matter.MAX_BYTES:
         raise UnreadableDocument(TOO_LARGE)
     front, records = None, None
-    with suppress(NotPlain):
-        front = split(data)
+    with suppress(front_matter.NotPlain):
+        front = front_matter.split(data)
         records = read_records(front.details, known) if isinstance(front.details, str) else None
     if front is None or records is None:
-        front = read_yaml(data)
+        front = front_matter.read_yaml(data)
         if front.details is None and front.is_legacy:
             raise NotComparableDocument("written in 2022, before documents named hashes")
         if front.details is None and not front.is_empty:
             raise UnreadableDocument("has no spec_details")
         records = records_of([] if front.details is None else front.details, known)
     facts = facts_of(records.specs.counts)
-    check(records.specs.counts, facts)
+    front_matter.check(records.specs.counts, facts)
     return Document(
         package=package or front.title,
         tag=front.tag,
@@ -138,9 +129,11 @@ def _parse(data: bytes, path: str, known: KnownRecords, package: str) -> Documen
     )
 
 
-def _diagnostics(path: str, package: str, front: FrontMatter, records: Records, facts: Facts) -> Iterator[Diagnostic]:
+def _diagnostics(
+    path: str, package: str, front: front_matter.FrontMatter, records: Records, facts: Facts
+) -> Iterator[Diagnostic]:
     def note(message: str, *, is_loss: bool = False) -> Diagnostic:
-        return Diagnostic(path, DiagnosticKind.INCONSISTENT, brief(message), is_loss=is_loss)
+        return Diagnostic(path, DiagnosticKind.INCONSISTENT, front_matter.brief(message), is_loss=is_loss)
 
     if package and front.title not in ("", package):
         yield note(f"its title is {safe_name(front.title)}; by its path it counts as the package {safe_name(package)}")
@@ -260,9 +253,8 @@ class Problems:
         if unread or (bad and was_comparable):
             reason = (bad.get("after") or bad["before"]).message
             is_after = "after" in unread or ("after" in bad and was_comparable)
-            self.unreadable.append(
-                Unreadable(package=package, reason=reason, before="before" in unread, after=is_after)
-            )
+            problem = Unreadable(package=package, reason=reason, before="before" in unread, after=is_after)
+            self.unreadable.append(problem)
 
     def remark(self, documents: DocumentPair, kind: DiagnosticKind, message: str) -> None:
         """Record a remark about the documents of a package, which are still compared; an empty `message` is none."""
