@@ -380,11 +380,7 @@ class MaildirChannel(MailChannel):
 
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
         """Return one message for the Maildir."""
-        return [self._for_maildir(rendered)]
-
-    def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:
-        """Return the mail again as a new message that refers to the original."""
-        return self._for_maildir(rendered, original.message_id or "")
+        return [self._message(rendered, "")]
 
     def deliver(self, message: Message) -> DeliveryResult:
         """Write one message, unless it is already there, read or unread.
@@ -402,5 +398,5 @@ class MaildirChannel(MailChannel):
             return of_error(error, folder)
         return SENT
 
-    def _for_maildir(self, rendered: RenderedDigest, original: str | None = None) -> Message:
+    def _message(self, rendered: RenderedDigest, _: str, original: str | None = None) -> Message:
         return self.finish(Mail(rendered, addresses(rendered.to), original), str(self._path))
