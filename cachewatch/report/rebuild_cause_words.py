@@ -143,17 +143,20 @@ def attributed(found: Sequence[Explanation]) -> Sequence[Attributed]:
 
 
 def grouped(explained: Sequence[Explanation]) -> list[dict[str, Any]]:
-    """Return the causes as data for templates: each with its specs and packages, most specs first."""
+    """Return the causes as data for templates: each with its specs and packages, most specs first.
+
+    The specs of a cause with the count 0 are all counted for others.
+    """
     package_of = {one.spec.hash: one.spec.name for one in explained}
     rows = [
         {
             "count": sum(len(one.attributed) for one in group),
             "cause": in_words([one.cause for one in group]),
-            "packages": sorted({safe(package_of[h]) for one in group for h in one.attributed}),
+            "packages": sorted({safe(package_of[h]) for one in group for h in one.attributed or one.hashes}),
         }
         for group in _alike(attributed(explained), lambda one: one.cause)
     ]
-    return sorted((one for one in rows if one["count"]), key=lambda one: -one["count"])
+    return sorted(rows, key=lambda one: -one["count"])
 
 
 def attributed_lines(explained: Sequence[Explanation], what: str) -> Iterator[str]:
@@ -161,10 +164,10 @@ def attributed_lines(explained: Sequence[Explanation], what: str) -> Iterator[st
     yield f"{number(len(explained), 'spec')} {what}:"
     groups = grouped(explained)
     for one in groups[:MOST_CAUSES]:
-        yield f"  {one['count']:>6,}  {one['cause']}"
+        yield f"  {format(one['count'], ',') if one['count'] else 'also':>6}  {one['cause']}"
         yield f"          {listed(one['packages'])}"
-    if rest := sum(one["count"] for one in groups[MOST_CAUSES:]):
-        yield f"  {rest:>6,}  for {number(len(groups) - MOST_CAUSES, 'other reason')} (--format json has all)"
+    if others := [one["count"] for one in groups[MOST_CAUSES:] if one["count"]]:
+        yield f"  {sum(others):>6,}  for {number(len(others), 'other reason')} (--format json has all)"
 
 
 def short(node: GraphNode) -> str:

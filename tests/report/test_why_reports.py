@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Run
+from msgspec.structs import replace
 from truths import V3, History
 
 from cachewatch.core.graphs_and_attribution import Cause, Explanation, GraphNode, What
@@ -85,6 +86,14 @@ def test_many_causes() -> None:
 
     assert output.count("\n- 1 spec: the recipe of p") == 20
     assert "\n- 5 specs: for 5 other reasons (`--format json` has all)\n" in output
+    first, second = (one.causes[0] for one in found[:2])
+    both = [replace(found[0], causes=(first,)), replace(found[1], causes=(first, second))]
+    report = revisions_report(SIDE, SIDE, both)
+    assert (
+        "\n- 2 specs: the recipe of p0 changed (hdf5)\n- also: the recipe of p1 changed (hdf5)\n"
+        in report_markdown(report).decode()
+    )
+    assert {"       2  the recipe of p0 changed", "    also  the recipe of p1 changed"} < {*report_lines(report)}
 
 
 @pytest.mark.parametrize("part", ["package", "version", "path", "stack"])

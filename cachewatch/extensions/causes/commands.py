@@ -179,7 +179,7 @@ def report_lines(report: WhyReport) -> Iterator[str]:
 def report_markdown(report: WhyReport) -> bytes:
     """Return a report as Markdown."""
     counted = grouped(report.counted)
-    others = len(counted) - MOST_CAUSES
+    others = sum(bool(one["count"]) for one in counted[MOST_CAUSES:])
     return render(
         "causes/why.md.j2",
         report=report,
