@@ -37,6 +37,7 @@ class Revision(Struct, frozen=True):
     name: as the user wrote it.  commit: the full id.  tag: of the catalogue, or None if `name` selects none.
     time: of the commit, or None.  has_impossible_date: whether it is beyond every calendar; then time is in 9999.
     is_of_folder: whether it is a temporary commit made from a folder, whose id is never shown.
+    side: returns it as a side of a comparison.
     """
 
     name: str
