@@ -37,8 +37,6 @@ from cachewatch.documents.writing_documents import Binary
 from cachewatch.errors import SourceError
 
 _BUFFER = 2**20
-
-
 # A binary without its package, and its ingredients.
 _Entry = tuple[str, str, str, str, str, str, tuple[str, ...], EncodedIngredients | None]
 
@@ -203,9 +201,8 @@ class _RecordReader:
             message = f"record {self._examples[reason][:40]!a} cannot be read: {reason}{more}"
             yield Diagnostic(self._where, DiagnosticKind.UNREADABLE, message)
         if len(self._reasons) > _MOST_FAULTS:
-            yield Diagnostic(
-                self._where, DiagnosticKind.UNREADABLE, f"{len(self._reasons) - _MOST_FAULTS} more reasons"
-            )
+            rest = f"{len(self._reasons) - _MOST_FAULTS} more reasons"
+            yield Diagnostic(self._where, DiagnosticKind.UNREADABLE, rest)
 
     def _binary(self, spec_hash: str, node: Node, dependencies: Sequence[Dependency]) -> Binary:
         if not _HASH.fullmatch(spec_hash):

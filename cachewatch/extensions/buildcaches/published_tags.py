@@ -108,7 +108,6 @@ class _ListedIndex(Struct):
 
 _decode = msgspec.json.Decoder(dict[str, list[_ListedIndex]]).decode
 
-
 # The indexes of all stacks of each tag, the entries (tag/stack, or tag) that cannot be understood, and a validator.
 _Listing = tuple[Mapping[str, tuple[CatalogueEntry, ...]], Sequence[str], Validator]
 
@@ -265,9 +264,8 @@ class CacheSource:
                 is_all_read = False
                 yield Failed(tag, str(error))
         if is_all_read:
-            message = (
-                f"{len(ignored)} entries cannot be understood: {', '.join(ascii(n)[1:-1][:60] for n in ignored[:5])}"
-            )
+            names = ", ".join(ascii(name)[1:-1][:60] for name in ignored[:5])
+            message = f"{len(ignored)} entries cannot be understood: {names}"
             diagnostics = (Diagnostic(mirror.where, DiagnosticKind.UNREADABLE, message),) if ignored else ()
             yield Published("", (), PublishedSpecs(()), {key: fresh}, diagnostics)
 

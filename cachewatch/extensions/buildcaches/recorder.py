@@ -42,7 +42,6 @@ from cachewatch.service.context_and_source_copies import News, RecordedSource
 
 # A stack that has no more than this share of its specs left is suspicious.
 SHARE_LEFT = 0.1
-
 _STATE_FILE = "cachewatch-record.json"
 _COUNTS = re.compile(rb'^meta: .*?"num_specs_by_stack": (\{[^}]*\})', re.MULTILINE)
 

@@ -66,9 +66,8 @@ class RepositoryCauses:
     ) -> Iterator[Changeset]:
         """Yield changesets that can explain their rebuilds; `warn` gets errors about unreadable graphs."""
         for changeset in changesets:
-            changeset.explain = partial(
-                _explain, self._repository, (changeset.before, changeset.after), selection, warn
-            )
+            sides = (changeset.before, changeset.after)
+            changeset.explain = partial(_explain, self._repository, sides, selection, warn)
             yield changeset
 
     def of_digest(

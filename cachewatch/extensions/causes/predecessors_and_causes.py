@@ -36,8 +36,6 @@ SpecPair = tuple[str, str, str]
 
 
 class _GraphSpec(NamedTuple):
-    """A spec with its dependencies and its graph."""
-
     node: GraphNode
     edges: Sequence[Dependency]
     graph: Graph
@@ -54,7 +52,6 @@ class _GraphSpec(NamedTuple):
 
     @property
     def compiler_edges(self) -> Sequence[Dependency]:
-        """The dependencies that are compilers."""
         return [edge for edge in self.edges if edge.virtuals and edge.languages]
 
     @property
@@ -281,7 +278,6 @@ class Walk:
         return spec_hash if self._graphs[side].find(package, name) is None else name
 
     def _find(self, asked: SpecPair) -> frozenset[Cause]:
-        """Return the causes of a pair; they are computed at the first call."""
         if asked[1] == asked[2]:
             return frozenset()
         if asked not in self._found:

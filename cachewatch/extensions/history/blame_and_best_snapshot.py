@@ -10,11 +10,10 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.comparison.kept_and_reused_hashes import NOTHING, describe_changes, is_same_spec, not_written
 from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.core.model import Signature
-from cachewatch.core.names_and_layouts import in_order
+from cachewatch.core.names_and_layouts import in_order, is_mutable
 from cachewatch.errors import UsageError
 from cachewatch.extensions.history.index_lookup import Index, IndexPoint
 from cachewatch.extensions.history.package_questions import Span, baseline_of, facts_of, joined
@@ -253,9 +252,8 @@ def _events(
             yield after.first, Coloured(f"back {where(after.stacks)}", "green")
             continue
         old, new = set(before.stacks), set(after.stacks)
-        moves = [
-            f"{moved} {', '.join(sorted(some))}" for moved, some in (("joined", new - old), ("left", old - new)) if some
-        ]
+        sides = (("joined", new - old), ("left", old - new))
+        moves = [f"{moved} {', '.join(sorted(some))}" for moved, some in sides if some]
         unbuilt = "" if new else "; no stack builds it any more"
         colour = "yellow" if unbuilt else "red" if not new - old else "" if old - new else "green"
         yield after.first, Coloured("; ".join(moves) + unbuilt, colour)
@@ -325,10 +323,9 @@ def find_best(
                 missing=tuple(sorted({*hashes} - there)),
             )
         )
-    mutable = tag_names.is_mutable
-    snapshots.sort(key=lambda s: (-s.found, not s.is_current, mutable(s.tag), -index.number_of(s.revision), s.tag))
-    left = snapshots[most:] if most else []
-    return BestSnapshots(indexed=index.indexed, snapshots=tuple(snapshots[:most]), others=len(left))
+    snapshots.sort(key=lambda s: (-s.found, not s.is_current, is_mutable(s.tag), -index.number_of(s.revision), s.tag))
+    others = len(snapshots[most:]) if most else 0
+    return BestSnapshots(indexed=index.indexed, snapshots=tuple(snapshots[:most]), others=others)
 
 
 def _most(spans: Iterable[list[Span]], end: int) -> tuple[int, Span]:

@@ -200,8 +200,6 @@ def has(path: Path, commit: str) -> bool:
 
 
 class _IndexBuild(Struct):
-    """One build or update of an index."""
-
     repository: Repository
     path: Path
     connection: sqlite3.Connection
@@ -246,7 +244,6 @@ class _IndexBuild(Struct):
             )
 
     def _index(self, commits: Sequence[str]) -> None:
-        """Index all documents of the revisions `commits`."""
         indexed = self._indexed()
         by_document = find_versions(self.repository, commits, indexed + 1)
         changed = {(tag, version.revision) for (tag, _), versions in by_document.items() for version in versions}

@@ -128,16 +128,11 @@ def _stay(index: Index, line: Line, before: Side, after: Side) -> Stay | None:
     if first.time is None or (end is not None and not is_over):
         return None
     days = days_between(first, index.point(presence.last if is_over and presence.last is not None else number))
-    return Stay(
-        day=first.time[:10],
-        or_before=presence.is_baseline,
-        days=days if days and days > 0 else None,
-        is_least=not is_over,
-    )
+    days = days if days and days > 0 else None
+    return Stay(day=first.time[:10], or_before=presence.is_baseline, days=days, is_least=not is_over)
 
 
 def _number(index: Index, side: Side) -> int | None:
-    """Return the number of a side's commit in the index; None if it is not indexed."""
     try:
         return index.number_of(side.revision) if side.revision else None
     except UnknownRevision:

@@ -110,11 +110,10 @@ class Index:
 
     def point(self, number: int) -> IndexPoint:
         """Return the revision with this number."""
-        known = self._points.get(number)
-        if known is None:
+        if number not in self._points:
             ((commit, moment),) = self.rows('SELECT "commit", time FROM revision WHERE n = ?', (number,))
-            known = self._points[number] = self._point(commit, moment)
-        return known
+            self._points[number] = self._point(commit, moment)
+        return self._points[number]
 
     def _point(self, commit: str, moment: int | None) -> IndexPoint:
         if not _COMMIT.fullmatch(str(commit)):
@@ -138,21 +137,19 @@ class Index:
 
     def signature(self, build: int, stacks: int) -> Signature:
         """Return the signature of specs from the ids of their build and their set of stacks."""
-        known = self._signatures.get((build, stacks))
-        if known is None:
+        if (build, stacks) not in self._signatures:
             query = """SELECT versions, compiler, os, platform, target, variants, names
                 FROM build JOIN stacks WHERE build.id = ? AND stacks.id = ?"""
             (row,) = self.rows(query, (build, stacks))
-            known = self._signatures[build, stacks] = signature_of(row)
-        return known
+            self._signatures[build, stacks] = signature_of(row)
+        return self._signatures[build, stacks]
 
     def stacks(self, stacks: int) -> tuple[str, ...]:
         """Return the names of the set of stacks with this id."""
-        names_of_set = self._stacks.get(stacks)
-        if names_of_set is None:
+        if stacks not in self._stacks:
             ((names,),) = self.rows("SELECT names FROM stacks WHERE id = ?", (stacks,))
-            names_of_set = self._stacks[stacks] = names_of(names)
-        return names_of_set
+            self._stacks[stacks] = names_of(names)
+        return self._stacks[stacks]
 
     def number_of(self, name: str, *, may_precede: bool = False) -> int:
         """Return the number of the revision that `name` means: a commit, a date, `HEAD` or `HEAD~3`.

@@ -36,7 +36,6 @@ _NOT_RECORDED = (
 
 Span = tuple[int, int]  # numbers of the first revision and of the first one after the span
 
-
 _ANY: Wanted = lambda _: True  # noqa: E731
 
 
@@ -324,9 +323,8 @@ def log_table(answer: RevisionLog, package: str | None, is_for_people: bool) -> 
 
     With `is_for_people`, only the first row of a revision has its date and hash.
     """
-    more: tuple[str, ...] = (
-        (f"{number(answer.earlier, 'earlier revision')} with changes; --most N shows more",) if answer.earlier else ()
-    )
+    earlier = f"{number(answer.earlier, 'earlier revision')} with changes; --most N shows more"
+    more: tuple[str, ...] = (earlier,) if answer.earlier else ()
     rows: list[Row] = []
     for revision in answer.revisions:
         unread = [Coloured(f"{one.package} is unreadable: {one.message}", "yellow") for one in revision.unreadable]
@@ -334,9 +332,8 @@ def log_table(answer: RevisionLog, package: str | None, is_for_people: bool) -> 
             is_told = place and is_for_people
             rows.append((" ", " ", fact) if is_told else ((revision.time or "")[:10], revision.revision[:10], fact))
     more += () if rows else (f"no changes of {f'{package} in ' if package else ''}{answer.tag} in that range",)
-    return Table(
-        ("date", "revision", "what happened"), rows, after=("",) * bool(rows) + (*more, answer.indexed.as_last)
-    )
+    after = ("",) * bool(rows) + (*more, answer.indexed.as_last)
+    return Table(("date", "revision", "what happened"), rows, after=after)
 
 
 class ChurnRow(Struct, frozen=True, kw_only=True):

@@ -65,7 +65,6 @@ class DocumentChange(NamedTuple):
 
 _Part = tuple[int, int, bytes | str]  # the build, the set of stacks and the packed hashes of an interval
 
-
 _EVERYTHING = Selection()
 _DOCUMENTS_AT_ONCE = 64  # in one call of DeepDiff
 
@@ -178,6 +177,7 @@ class TagStates:
         )
         if tally.selected is not None:
             judgement = counted(tally.seen.items, judgement, self._tag)
+        statements = statements_on(tally, packages, judgement, self._tag, selection=selection, takes=selection.packages)
         before, after = (Side(name=p.revision, revision=p.revision, tag=self._tag, time=p.time) for p in points)
         return changes, Report(
             before=before,
@@ -185,9 +185,7 @@ class TagStates:
             revisions_between=1,
             packages=packages,
             specs=tally.specs,
-            statements=statements_on(
-                tally, packages, judgement, self._tag, selection=selection, takes=selection.packages
-            ),
+            statements=statements,
         )
 
     def _survey(self, changed: Set[str]) -> dict[str, Mapping[Signature, int]]:

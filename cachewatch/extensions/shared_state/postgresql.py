@@ -40,7 +40,6 @@ _ADVICE = {
     "XX": "the server's files are damaged; restore a backup",
 }
 
-
 # The keys of the two advisory locks: of the session that leads, two numbers; of a transaction that writes, one.
 _LEADER = int.from_bytes(b"cach"), int.from_bytes(b"lead")
 _WRITER = int.from_bytes(b"cachewat")
@@ -142,11 +141,8 @@ class PostgresDatabase(Database):
             with self._explained(), self._writers.begin() as connection:
                 if _leads(connection):
                     return False
-                settings = {
-                    "idle_session_timeout": _LEADERS_PAUSE,
-                    "application_name": f"{_NAME} {owner}"[:_LONGEST_NAME],
-                }
-                for setting, value in settings.items():
+                name = f"{_NAME} {owner}"[:_LONGEST_NAME]
+                for setting, value in (("idle_session_timeout", _LEADERS_PAUSE), ("application_name", name)):
                     connection.exec_driver_sql("SELECT set_config(%s, %s, false)", (setting, value))
                 connection.exec_driver_sql("SELECT set_config('lock_timeout', %s, true)", (_LEADERS_PATIENCE,))
                 connection.exec_driver_sql("SELECT pg_advisory_lock(%s, %s)", _LEADER)

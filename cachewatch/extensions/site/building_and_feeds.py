@@ -176,7 +176,6 @@ _OWN = ".cachewatch"
 # The format of the remembered data; with another one, everything is built anew.
 _EDITION = "cachewatch.site/5"
 _LARGEST = 2 * 2**30
-
 Value = TypeVar("Value")
 
 
@@ -281,12 +280,8 @@ _ASSETS = ("site.css", "site.js")
 _PAGES_AT_ONCE = 50
 _NO_SOURCES = Sources()
 
-Progress = Callable[[int], None]
-
 
 class _Page(Struct, frozen=True):
-    """A page to write: its path, its template and the values for the template."""
-
     path: str
     template: str
     values: Mapping[str, object]
@@ -300,7 +295,7 @@ def build(
     title: str,
     sources: Sources = _NO_SOURCES,
     jobs: int = 1,
-    progress: Progress = lambda _: None,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> WrittenPages:
     """Write the site of `catalogue` with `digests` into `folder`; unchanged pages are not touched."""
     digests = sorted(digests, key=lambda digest: (digest.created, digest.key), reverse=True)

@@ -100,13 +100,8 @@ def site(
     repository = open_catalogue(repo, line)
     with closing(line), closing(repository):
         until = resolve(repository, rev)
-        planned = plan(
-            repository,
-            until,
-            since=resolve(repository, since) if since else None,
-            wanted_tag=Globs(tag),
-            packages=Globs(package),
-        )
+        oldest = resolve(repository, since) if since else None
+        planned = plan(repository, until, since=oldest, wanted_tag=Globs(tag), packages=Globs(package))
         known = target.remembered()
         catalogue = ask_index(
             repository,

@@ -216,20 +216,18 @@ def stack_pages(past: TagHistory, totals: Totals) -> Iterator[tuple[str, View]]:
         own = members[stack]
         targets = sorted({target for present in own.values() for target in present.targets})
         lead = f"It builds for {', '.join(shown(t, 40) for t in targets[:6])}{', ...' if len(targets) > 6 else ''}."
-        yield (
-            stack,
-            {
-                "name": shown(stack),
-                "tag": shown(past.tag),
-                "lead": lead if own else "It has no specs now.",
-                "figures": figures(package=len(own), spec=specs[-1], target=len(targets)),
-                "plot": specs_plot([specs[n] for n in changes], changes, past.revisions),
-                "happenings": happened[:_MOST_REVISIONS],
-                "more_happenings": max(0, len(happened) - _MOST_REVISIONS),
-                "packages": [package_row(package, present, up=_UP) for package, present in sorted(own.items())],
-                "feed": f"{file_name(stack)}.atom",
-            },
-        )
+        view = {
+            "name": shown(stack),
+            "tag": shown(past.tag),
+            "lead": lead if own else "It has no specs now.",
+            "figures": figures(package=len(own), spec=specs[-1], target=len(targets)),
+            "plot": specs_plot([specs[n] for n in changes], changes, past.revisions),
+            "happenings": happened[:_MOST_REVISIONS],
+            "more_happenings": max(0, len(happened) - _MOST_REVISIONS),
+            "packages": [package_row(package, present, up=_UP) for package, present in sorted(own.items())],
+            "feed": f"{file_name(stack)}.atom",
+        }
+        yield stack, view
 
 
 def tag_rows(catalogue: SiteContents) -> list[View]:

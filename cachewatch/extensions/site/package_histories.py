@@ -295,7 +295,6 @@ _MARKED = (
     StatementKind.REBUILD_WAVE,
 )
 
-
 # How pages colour a change: bad news, something new, another change, or routine; these are classes of site.css.
 ATTENTION, NEWS, CHANGED, ROUTINE = "attention", "news", "changed", "routine"
 _TONES = {Severity.ATTENTION: ATTENTION, Severity.NEWS: CHANGED, Severity.ROUTINE: ROUTINE}

@@ -204,9 +204,8 @@ def package_page(
     steps = history.steps if history else ()
     stays = history.stays if history else ()
     # The stacks that had the package and have no build of it now, the latest loss first.
-    lost = (
-        sorted(lost_by(history).items(), key=lambda item: (-item[1], item[0])) if history and history.is_there else []
-    )
+    losses = lost_by(history) if history and history.is_there else {}
+    lost = sorted(losses.items(), key=lambda item: (-item[1], item[0]))
     runs = _runs([step for step in steps if not step.is_baseline])
     is_pruned = tag_names.is_mutable(tag)
     # The axis ends with the last change of this package, so that only a change makes another page.
@@ -245,9 +244,7 @@ def package_page(
         "baseline": revisions[steps[0].revision] if steps and steps[0].is_baseline else None,
         "tags": [_tag_row(name, found) for name, found in in_tags.items()],
         "feed": f"{file_name(package)}.atom" if history else "",
-        "stack_feeds": [
-            Link(shown(stack, 40), f"{_UP}stack/{file_name(stack)}.atom") for stack in sorted(present.stacks)
-        ],
+        "stack_feeds": [Link(shown(s, 40), f"{_UP}stack/{file_name(s)}.atom") for s in sorted(present.stacks)],
     }
 
 
@@ -279,7 +276,6 @@ def _happening_of(run: Sequence[PackageStep], revisions: Revisions) -> View:
 
 
 def _stay_rows(stays: Sequence[StackStay], revisions: Revisions) -> list[View]:
-    """Return the newest stays of versions in stacks, as rows of a table."""
     arrivals = sorted(stays, key=lambda stay: stay.stack)
     arrivals.sort(key=lambda stay: (stay.first, version_key(stay.version)), reverse=True)
     return [
@@ -307,9 +303,7 @@ def _lead(present: Present, tag: str, *, is_pruned: bool) -> str:
     if not present.versions:
         return "Its specs have no version."
     latest = newest(present.versions)
-    stacks = sorted(
-        {stack_text(copies.stack) for copies in present.copies if copies.version == latest and copies.stack}
-    )
+    stacks = sorted({stack_text(one.stack) for one in present.copies if one.version == latest and one.stack})
     there = f"in {', '.join(stacks[:3])}{f' and {len(stacks) - 3} more stacks' if len(stacks) > 3 else ''}"
     text = f"The newest version is {shown(latest, 40)}, {there if stacks else 'which no stack builds'}."
     if present.unreferenced and is_pruned:

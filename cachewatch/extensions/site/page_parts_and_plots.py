@@ -216,14 +216,8 @@ def marks_of(stories: Sequence[RevisionStory], places: Sequence[float], revision
     for story, place, moment in zip(stories, places, revisions, strict=True):
         for mark in story.marks:
             said = f"{words().text(mark.kind, 'mark')} {shown(mark.name)}".strip()
-            marks.append(
-                {
-                    "at": place,
-                    "tone": mark.kind.severity.value,
-                    "letter": words().text(mark.kind, "letter"),
-                    "title": f"{said}, {moment.calendar_day}",
-                }
-            )
+            letter, title = words().text(mark.kind, "letter"), f"{said}, {moment.calendar_day}"
+            marks.append({"at": place, "tone": mark.kind.severity.value, "letter": letter, "title": title})
     return marks[-_MOST_MARKS:]
 
 
