@@ -108,19 +108,15 @@ def test_what_is_told_again_after_a_restore_has_its_old_id(site: Site, run: Run)
     for _ in range(2):
         site.run()  # by one clock: minutes that a digest names are part of its id
         assert [each.state for each in site.deliveries()] == [DeliveryState.SENT]
-        _restore(copy, site.folder / "state")
+        for path in (site.folder / "state").glob("cachewatch.db*"):
+            path.unlink()
+        shutil.copy(copy, site.folder / "state/cachewatch.db")
     assert len(_ids(site)) == 1
     site.run(2)
     assert len(_ids(site)) == 2
     (newest,) = site.told()
     assert "new-2" in newest
     assert "new-3" in newest
-
-
-def _restore(copy: Path, state: Path) -> None:
-    for path in state.glob("cachewatch.db*"):
-        path.unlink()
-    shutil.copy(copy, state / "cachewatch.db")
 
 
 def _ids(site: Site) -> set[str]:

@@ -41,7 +41,6 @@ subscriptions:
   many: {channels: [files], changes: [all], match: {sources: [many], tags: [develop]}}
 """
 
-
 RECORDED = """\
 version: 1
 state: {{folder}}/state

@@ -120,17 +120,13 @@ def test_dependencies_as_spack_writes_them(run: Run, tmp_path: Path) -> None:
     assert run("show", "hdf5 ^", "--repo", made).error.endswith("hdf5 ^: write the name of a package behind ^\n")
 
 
-def schema_of(run: Run, name: str) -> Any:
-    """Return a schema as the program prints it."""
-    return json.loads(run("help", "schema", name).output)
-
-
 def check(run: Run, name: str, *arguments: object) -> dict[str, Any]:
     """Run a command, check its JSON, and return it."""
     result = run(name, *arguments, "--format", "json")
     assert (result.exit_code, result.error) == (0, "")
     found: dict[str, Any] = json.loads(result.output)
-    jsonschema.validate(found, schema_of(run, name), cls=jsonschema.Draft202012Validator)
+    schema = json.loads(run("help", "schema", name).output)
+    jsonschema.validate(found, schema, cls=jsonschema.Draft202012Validator)
     return found
 
 

@@ -40,7 +40,6 @@ building.bring_up_to_date(repository, building.Path(path), building.in_jobs(repo
 print(next(count))
 """
 
-
 # The statement before the first document is written.
 WRITING = "SELECT name FROM unit"
 

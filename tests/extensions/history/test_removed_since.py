@@ -59,14 +59,10 @@ def _last(site: Site, extension: str = "txt") -> str:
     return " ".join(newest.read_text().split())
 
 
-def _report_the_last(site: Site, told: int = 3) -> None:
-    site.run(told)
-    site.run(4, later=DAY)
-
-
 def test_what_is_gone_was_there_since(site: Site) -> None:
     """Rebuilt or not; the revision that removed it is not indexed when the digest is written, so the days are the least."""
-    _report_the_last(site)
+    site.run(3)
+    site.run(4, later=DAY)
     for extension in ("txt", "html", "md"):
         text = _last(site, extension)
         assert re.search(r"hdf5.{0,300}was there since 2025-06-03, at least 1 day\b", text), text
