@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -324,12 +323,6 @@ def test_a_first_report_needs_two_revisions(run: Run, tmp_path: Path) -> None:
     assert "stream.silent" not in run("once").error
 
 
-def publish(site: Path, *states: Mapping[str, bytes]) -> None:
-    """Let upstream have these revisions, and a new history if need be."""
-    shutil.rmtree(site / "upstream.git")
-    history(site / "upstream.git", *states)
-
-
 def stored() -> dict[Path, bytes]:
     """Return all files of the state but those that SQLite makes for any reader."""
     files = (path for path in Path("state").rglob("*") if path.is_file())
@@ -342,7 +335,9 @@ def test_a_preview_fetches_what_is_on_this_machine(configured: Path, run: Run) -
     run("once")
     old = sent("all")
     base = {"zlib": records([1])}
-    publish(configured, catalogue(base), catalogue(base | {"new": records([2])}), catalogue(base))
+    upstream = configured / "upstream.git"
+    shutil.rmtree(upstream)
+    history(upstream, catalogue(base), catalogue(base | {"new": records([2])}), catalogue(base))
     before = stored()
     shown = run("preview", "all")
     assert (shown.exit_code, shown.error) == (0, "")

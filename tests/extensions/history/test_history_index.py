@@ -1,6 +1,5 @@
 """`history:`: the index follows each poll, and whatever happens to it happens to nothing else."""
 
-import json
 from datetime import timedelta
 from pathlib import Path
 
@@ -33,11 +32,6 @@ def _index(site: Site) -> Path:
     return site.folder / "state/sources/public.git" / NAME
 
 
-def _said(site: Site, event: str) -> list[dict[str, object]]:
-    lines = map(json.loads, site.said.getvalue().splitlines())
-    return [line for line in lines if line["event"] == event]
-
-
 @pytest.mark.slow
 def test_a_damaged_index_keeps_no_digest_back_and_is_built_again(site: Site) -> None:
     site.run()
@@ -45,7 +39,7 @@ def test_a_damaged_index_keeps_no_digest_back_and_is_built_again(site: Site) -> 
     # The header, and so the kind of file, is left.
     _index(site).write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
     site.run(1, later=DAY)
-    (line,) = _said(site, "history.failed")
+    (line,) = [event for event in site.events() if event["event"] == "history.failed"]
     assert "malformed" in str(line["error"])
     assert len(site.told()) == 1
     site.run(later=DAY)

@@ -25,10 +25,6 @@ def _stays(package: PackageHistory) -> list[tuple[str, str, int, int | None, boo
     return [(stay.stack, stay.version, stay.first, stay.last, stay.is_dated) for stay in package.stays]
 
 
-def _lags(past: TagHistory) -> dict[tuple[str, str], float | None]:
-    return {(stay.version, stay.stack): stay.lag for one in past.packages for stay in one.stays if stay.first}
-
-
 @pytest.fixture
 def zlib(tmp_path: Path) -> Path:
     """Five days of zlib: 1.0 in two stacks, then 1.1 in one, a day of nothing, then in the other."""
@@ -51,7 +47,6 @@ def test_a_version_may_be_written_in_another_way_while_it_stays(tmp_path: Path, 
 
     assert (made.exit_code, made.error.count("Traceback")) == (0, 0)
     assert _stays(_only(_past(folder))) == [("e4s", "1.0", 0, None, False), ("e4s", "1.2", 0, 3, False)]
-    assert _lags(_past(folder)) == {}
 
 
 @pytest.mark.parametrize("shown", [2, 4])
