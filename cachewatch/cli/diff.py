@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from datetime import date, timedelta
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -211,7 +210,7 @@ def diff(
         if not quiet:
             write(pieces, output, is_for_people=stat or format_ == "text")
             _note_not_compared(opened, named, after)
-            _note_returned(opened, done)
+            _note_returned(opened, (each.report for each in done))
     reports = [each.report for each in done]
     faults = dict.fromkeys(fault for report in reports for fault in report.diagnostics)
     warn_of(faults, most=None if is_all else _MOST_WARNINGS, more=" (--all)")
@@ -236,19 +235,23 @@ def _note_not_compared(opened: Sequence[Repository], named: tuple[str, str] | No
     say(f"{sentence}: `{command}`")
 
 
-def _note_returned(opened: Sequence[Repository], done: Iterable[Changeset]) -> None:
+def _note_returned(opened: Sequence[Repository], reports: Iterable[Report]) -> None:
     """Say of new packages that their tag had them before, within the last 400 days, if the history is indexed."""
-    past = extensions().hook.past(repository=opened[0], log=None) if opened else None
+    new = [
+        (report, package)
+        for report in reports
+        for one in report.statements
+        if one.kind is StatementKind.PACKAGE_ADDED and report.before.tag == report.after.tag
+        for package in one.packages
+    ]
+    past = extensions().hook.past(repository=opened[0], log=None) if opened and new else None
     if past is None:
         return
     with closing(past):
-        for report in (each.report for each in done if each.before.tag == each.after.tag):
-            new = (one for one in report.statements if one.kind is StatementKind.PACKAGE_ADDED)
-            for package in islice((name for one in new for name in one.packages), _MOST_WARNINGS):
-                day = past.until(package, report.tag, lambda *_: True, report.before)
-                last = f"{date.fromisoformat(day) + _REMEMBERED}" if day else ""
-                if (report.after.time or "")[:10] <= last:
-                    say(words().say("package-added", "back", package=safe(package), tag=safe(report.tag), day=day))
+        for report, package in new[:_MOST_WARNINGS]:
+            day = past.until(package, report.tag, lambda *_: True, report.before)
+            if day and (report.after.time or "")[:10] <= f"{date.fromisoformat(day) + _REMEMBERED}":
+                say(words().say("package-added", "back", package=safe(package), tag=safe(report.tag), day=day))
 
 
 def _named(before: str | None, after: str | None) -> tuple[str, str] | None:
