@@ -385,6 +385,9 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
     has_older = any(lost.package in action.names and lost.loss and lost.loss.there for lost in gone)
     most = (_MOST_OPEN if prefix else most) if action.is_copy else MOST_NAMES
     no_longer = [fact.statement for fact in assessment.facts if fact.kind == StatementKind.NO_LONGER]
+    # What is gone for some machines, and nobody is asked to require.
+    missed = (each for each in assessment.due if not (each.is_requirement or is_snapshot(each.tag)))
+    is_missed = any(each.because is Because.GONE or each.worst is LossClass.GONE for each in missed)
     # The commands do it, because of what is due or still open.
     is_concretized = not assessment.is_waiting and any(
         one.verb is Verb.RECONCRETIZE or one.because in CONCRETIZED for one in assessment.actions
@@ -430,16 +433,10 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
         change=", ".join(sorted({change_of_values(each) for each in no_longer if each})),
         mistake=words.text("todo", "mistake") if is_fall else "",
         act=words.say("todo", "act", names=names) if is_fall else "",
-        built=words.text("todo", "then_built") if any(map(_is_missed, assessment.due)) else "",
+        built=words.text("todo", "then_built") if is_missed else "",
     )
     is_first = prefix or any(one.is_requirement for one in assessment.due) or not assessment.required
     return said if is_first or action.because not in LOCK_FILES else words.say("todo", "require_first", sentence=said)
-
-
-def _is_missed(action: Action) -> bool:
-    """Tell whether an action names packages without another build for some machine, which it asks nobody to require."""
-    is_gone = action.because is Because.GONE or action.worst is LossClass.GONE
-    return is_gone and not (action.is_requirement or is_snapshot(action.tag))
 
 
 def _in_tag(action: Action, digest: Digest, words: Words) -> str:
