@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from cachewatch.config.general_settings import Config
 from cachewatch.config.schedules_and_dates import minute
 from cachewatch.core.statement_kinds import StatementKind
-from cachewatch.report.digest_and_message_values import TagDigest
+from cachewatch.report.digest_and_message_values import TagDigest, newest_day
 from cachewatch.report.digests.subject import clauses_of_statements
 from cachewatch.report.words import names, number
 from cachewatch.service.alerts_and_staleness import Alert
@@ -71,7 +71,7 @@ def _changed(tag: TagDigest) -> int:
 
 def _content(news: TagNews) -> Iterator[str]:
     found = [one for one in news.tag.statements if one.kind.is_of_tag and one.kind is not StatementKind.SUSPICIOUS]
-    yield from (clause.said for clause in clauses_of_statements(found))
+    yield from (clause.said for clause in clauses_of_statements(found, newest_day(news.tag.report)))
     kinds = (StatementKind.SUSPICIOUS, StatementKind.PACKAGE_REMOVED)
     effects = [effect for one in news.tag.statements for effect in one.effects]
     gone = {package for one in news.tag.statements if one.kind in kinds for package in one.packages}

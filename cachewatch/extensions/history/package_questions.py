@@ -22,6 +22,7 @@ from cachewatch.core.versions_spellings_targets import version_key
 from cachewatch.extensions.history.index_lookup import Index, IndexPoint, days_between, names_of
 from cachewatch.extensions.history.restored_documents import TagStates
 from cachewatch.report.diff_blocks_and_colours import colour_of
+from cachewatch.report.digest_and_message_values import newest_day
 from cachewatch.report.digests.subject import clauses_of_statements
 from cachewatch.report.json_and_csv import statement_values
 from cachewatch.report.tables_and_listings import Cell, Coloured, Row, Table
@@ -291,7 +292,7 @@ def facts_of(
         return (), []
     _, report = TagStates(index, tag, number - 1, lambda _: True).advance_and_compare(selection)
     facts = []
-    for clause in clauses_of_statements(report.statements):
+    for clause in clauses_of_statements(report.statements, newest_day(report)):
         is_harmless = clause.first.rank is Rank.HARMLESS
         colour = "" if is_harmless else colour_of(clause.statement.kind, clause.statement.severity)
         facts.append(Coloured(clause.line, colour))

@@ -23,6 +23,7 @@ from cachewatch.core.statement_kinds import Severity, Statement, StatementKind
 from cachewatch.extensions.history.restored_documents import HeldSpecs
 from cachewatch.extensions.history.schema_and_location import unpack
 from cachewatch.report.diff_blocks_and_colours import Block, Requested, blocks_of
+from cachewatch.report.digest_and_message_values import newest_day
 from cachewatch.report.digests.subject import clauses_of_statements
 from cachewatch.report.words import name_of, staying, where
 
@@ -357,7 +358,7 @@ def story_of(report: Report) -> RevisionStory:
     asked = Requested(most=_MOST_ENTRIES, wants=lambda *_: True, names_packages=True)
     blocks_and_total = blocks_of(report, asked)
     return RevisionStory(
-        facts=tuple(_facts(report.statements))[:_MOST_FACTS],
+        facts=tuple(_facts(report))[:_MOST_FACTS],
         total=blocks_and_total.total,
         sections=tuple(_section(block) for block in blocks_and_total.blocks),
         marks=tuple(Mark(one.kind, _bounded(name_of(one))) for one in report.statements if one.kind in _MARKED),
@@ -365,9 +366,9 @@ def story_of(report: Report) -> RevisionStory:
     )
 
 
-def _facts(statements: Sequence[Statement]) -> Iterator[FactInWords]:
+def _facts(report: Report) -> Iterator[FactInWords]:
     """Yield the statements in words, the most important first."""
-    for clause in clauses_of_statements(statements):
+    for clause in clauses_of_statements(report.statements, newest_day(report)):
         tone = tone_of(clause.statement.kind, clause.statement.severity)
         is_harmless = tone == ATTENTION and clause.first.rank is Rank.HARMLESS
         yield FactInWords(CHANGED if is_harmless else tone, _bounded(clause.line))
