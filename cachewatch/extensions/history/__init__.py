@@ -41,4 +41,5 @@ def settings() -> Settings:
 @extends
 def past(repository: Any, log: Any) -> Any:
     """Return the history index of a repository for digests, or None if there is none."""
-    return load(f"{__name__}.in_service:open_past")(repository, log)
+    path = load(f"{__name__}.schema_and_location:index_path")(None, repository.shared_git_dir, {})
+    return load(f"{__name__}.in_service:open_past")(path, log) if path.exists() else None

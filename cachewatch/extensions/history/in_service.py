@@ -21,10 +21,9 @@ from cachewatch.extensions.history.blame_and_best_snapshot import find_best
 from cachewatch.extensions.history.build import IndexUpdate, bring_up_to_date, in_jobs
 from cachewatch.extensions.history.index_lookup import Index, days_between
 from cachewatch.extensions.history.package_questions import find_presence, last_day
-from cachewatch.extensions.history.schema_and_location import NAME, DamagedIndex, NotAnIndex, index_path
+from cachewatch.extensions.history.schema_and_location import NAME, DamagedIndex, NotAnIndex
 from cachewatch.extensions.history.settings import HistorySettings
 from cachewatch.extensions.history.write import discard
-from cachewatch.git.local_repository import Repository
 from cachewatch.runtime.log import Log
 from cachewatch.runtime.worker import Limits, Worker
 from cachewatch.service.alerts_and_staleness import contained
@@ -95,11 +94,10 @@ class Past:
             return None
 
 
-def open_past(repository: Repository, log: Log | None) -> Past | None:
-    """Open the history index of a source, or return None if it does not exist or cannot be read."""
-    path = index_path(None, repository.shared_git_dir, {})
+def open_past(path: Path, log: Log | None) -> Past | None:
+    """Open the history index at `path`, or return None if it cannot be read."""
     try:
-        return Past(Index(path, busy_milliseconds=_BUSY_MILLISECONDS), log) if path.exists() else None
+        return Past(Index(path, busy_milliseconds=_BUSY_MILLISECONDS), log)
     except NoHistoryIndex:
         return None  # it is being built
     except CachewatchError as error:
