@@ -71,7 +71,7 @@ def _changed(tag: TagDigest) -> int:
 
 def _content(news: TagNews) -> Iterator[str]:
     found = [one for one in news.tag.statements if one.kind.is_of_tag and one.kind is not StatementKind.SUSPICIOUS]
-    yield from (clause.said for clause in clauses_of_statements(found, newest_day(news.tag.report)))
+    yield from (clause.said for clause in clauses_of_statements(found, "", newest_day(news.tag.report)))
     kinds = (StatementKind.SUSPICIOUS, StatementKind.PACKAGE_REMOVED)
     effects = [effect for one in news.tag.statements for effect in one.effects]
     gone = {package for one in news.tag.statements if one.kind in kinds for package in one.packages}

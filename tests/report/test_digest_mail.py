@@ -313,7 +313,7 @@ def test_a_headline_about_one_package_says_what_happened(kind: StatementKind, sa
     line = Line(package="zlib", story=story, counts=Counts(new=1), kinds=frozenset())
     statement = Statement(kind=kind, packages=("zlib",), lines=(line,), counts=line.counts)
 
-    assert [clause.forms[0] for clause in clauses_of_statements([statement], "")] == [said]
+    assert [clause.forms[0] for clause in clauses_of_statements([statement], "", "")] == [said]
 
 
 Packages = Mapping[str, list[Record]]

@@ -292,7 +292,7 @@ def facts_of(
         return (), []
     _, report = TagStates(index, tag, number - 1, lambda _: True).advance_and_compare(selection)
     facts = []
-    for clause in clauses_of_statements(report.statements, newest_day(report)):
+    for clause in clauses_of_statements(report.statements, tag, newest_day(report)):
         is_harmless = clause.first.rank is Rank.HARMLESS
         colour = "" if is_harmless else colour_of(clause.statement.kind, clause.statement.severity)
         facts.append(Coloured(clause.line, colour))

@@ -15,6 +15,7 @@ from cachewatch.core.comparison.stacks_prunes_suspicion import judge
 from cachewatch.core.filters_and_default_kinds import Selection
 from cachewatch.core.model import CompilerForm, Document, PackageChange, PackageCounts, Side, Signature
 from cachewatch.core.names_and_layouts import Wanted, is_mutable
+from cachewatch.core.statement_kinds import StatementKind
 from cachewatch.core.statements import counted
 from cachewatch.extensions.history.index_lookup import Index
 from cachewatch.extensions.history.schema_and_location import BYTES, pack, unpack
@@ -170,7 +171,7 @@ class TagStates:
         judgement = judge(
             tally.seen,
             packages,
-            whole=None,
+            whole=self._whole(packages),
             declared=(declared[0], declared[1]),
             survey=partial(self._survey, {document.package for document, _ in changes}),
             is_pruned=is_mutable(self._tag),
@@ -187,6 +188,15 @@ class TagStates:
             specs=tally.specs,
             statements=statements,
         )
+
+    def _whole(self, packages: PackageCounts) -> StatementKind | None:
+        """Return whether the tag was removed or is new; packages that are not wanted may have been there, too."""
+        if packages.before and packages.after:
+            return None
+        number = self.number - (not packages.before)
+        if packages.before == packages.after or packages_at(self._index, self._tag, number):
+            return None
+        return StatementKind.TAG_REMOVED if packages.before else StatementKind.TAG_ADDED
 
     def _survey(self, changed: Set[str]) -> dict[str, Mapping[Signature, int]]:
         """Return the number of specs by signature in all documents of the current revision except `changed` ones."""

@@ -368,7 +368,7 @@ def story_of(report: Report) -> RevisionStory:
 
 def _facts(report: Report) -> Iterator[FactInWords]:
     """Yield the statements in words, the most important first."""
-    for clause in clauses_of_statements(report.statements, newest_day(report)):
+    for clause in clauses_of_statements(report.statements, report.after.tag or "", newest_day(report)):
         tone = tone_of(clause.statement.kind, clause.statement.severity)
         is_harmless = tone == ATTENTION and clause.first.rank is Rank.HARMLESS
         yield FactInWords(CHANGED if is_harmless else tone, _bounded(clause.line))

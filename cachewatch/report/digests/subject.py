@@ -409,9 +409,9 @@ def clauses_of(digest: Digest | None, facts: Iterable[Fact], words: Words) -> li
     return [Clause(group, words, digest) for group in groups.values()]
 
 
-def clauses_of_statements(statements: Iterable[Statement], day: str) -> list[Clause]:
-    """Group the statements of one tag about a revision of `day` into clauses, without a digest."""
-    facts = assess([ComparedTag(source="", tag="", day=day, statements=tuple(statements))]).facts
+def clauses_of_statements(statements: Iterable[Statement], tag: str, day: str) -> list[Clause]:
+    """Group the statements about `tag` in a revision of `day` into clauses, without a digest."""
+    facts = assess([ComparedTag(source="", tag=tag, day=day, statements=tuple(statements))]).facts
     return clauses_of(None, facts, words())
 
 
