@@ -271,17 +271,17 @@ def write_stat(
     changesets: Iterable[Changeset], *, wants: Wants, width: int | None, palette: Palette
 ) -> Iterator[bytes]:
     """Yield a line for each package, and the totals of each tag."""
-    groups: dict[tuple[tuple[_Numbers, ...], PackageCounts, tuple[Statement, ...]], list[Report]] = {}
+    groups: dict[tuple[str, tuple[_Numbers, ...], PackageCounts, tuple[Statement, ...]], list[Report]] = {}
     for changeset in changesets:
         packages = tuple(numbers for body in changeset.collected() for numbers in body)
         report = changeset.report.about(wants)
-        groups.setdefault((packages, report.packages, report.statements), []).append(report)
-    for (packages, *_), reports in groups.items():
+        # Each tag that is compared with another one is named with that.
+        sides = heading(report)[0] if report.before.tag not in (None, "", report.after.tag) else ""
+        groups.setdefault((sides, packages, report.packages, report.statements), []).append(report)
+    for (sides, packages, *_), reports in groups.items():
         report = reports[0]
-        if report.before.tag not in (None, "", report.after.tag):
-            yield f"{heading(report)[0]}\n".encode()
-        elif report.after.tag:
-            yield f"{tags_named(reports)}\n".encode()
+        if sides or report.after.tag:
+            yield f"{sides or tags_named(reports)}\n".encode()
         yield _encoded(fitted((f" {line}" for line in _lines(packages, report.statements, wants, palette)), width))
         last = total(report, wants) if packages or report.statements else nothing(report)
         yield _encoded(_wrapped(last, width or _WIDTH, first=" ", rest="   "))

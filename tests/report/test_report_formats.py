@@ -51,7 +51,7 @@ def test_tags_that_changed_alike_are_told_together(run: Run, demo_repository: Pa
         f"{alone.partition(chr(10) * 2)[2]}"
     )
     short = run("diff", *repository, "--stat").output
-    assert short.count("develop and develop-2025-06-01\n") == short.count("py-keras") == 1
+    assert short.count("\ndevelop-2025-05-25 -> new tag develop-2025-06-01  ") == short.count("\ndevelop\n") == 1
     for form in ("markdown", "html"):
         output = run("diff", *repository, "--format", form).output
         assert output.count("New packages: 1") == (form == "markdown")
