@@ -149,6 +149,12 @@ WORDS: dict[str, Any] = {
     ),
     "a kind of the facts": ([{}], [{"versions": ["2.0"]}], ("--kind", "version-added"), "1.0 -> 2.0"),
     "paired, then selected": ([{}], [{"versions": ["2.0"]}], ("--versions", "@2:"), "1.0 -> 2.0"),
+    "new places with the chosen version": (
+        [{}],
+        [{}, *({"versions": [version], "target": "zen4"} for version in ("1.1", "2.0"))],
+        ("--versions", "2.0"),
+        "zlib new version 2.0 +1 in e4s on zen4",
+    ),
     "moved is not gone": ([{}], [{"stacks": ["ml"]}], ("--stack", "ml"), "zlib 1.0 +1 in ml"),
     "the old version stays": ([{}, {}], [{}, {"versions": ["9.9"]}], (), "1.0 -> 9.9 (1.0 stays) +1 -1"),
     "several versions came": (

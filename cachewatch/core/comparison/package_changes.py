@@ -426,7 +426,7 @@ def _chosen_places(
 ) -> tuple[tuple[PlaceChange, ...], tuple[MachineLoss, ...]]:
     """Return the changes of the `touched` places, judged only by builds with selected compilers, systems and versions.
 
-    A selected version may be replaced by any version, so only losses are judged by the selected versions alone.
+    A selected version may be replaced by any version, so only lost and new places are judged by the selected ones alone.
     """
     if not (selection.narrows_builds or selection.narrows_versions):
         return (
@@ -441,8 +441,9 @@ def _chosen_places(
     if selection.narrows_versions:
         before, after = (list(filter(selection.sees_version, side)) for side in (before, after))
         chosen = judge_places(touched, before, after, is_compiler_unknown=unknown)
-        lost = {place: one for place, one in chosen.items() if one.verdict is Verdict.LOST}
-        judged = {place: one for place, one in judged.items() if one.verdict is not Verdict.LOST} | lost
+        new = {place for place, one in judged.items() if one.verdict is Verdict.GAINED}
+        alone = {place: one for place, one in chosen.items() if one.verdict is Verdict.LOST or place in new}
+        judged = {place: one for place, one in judged.items() if one.verdict is not Verdict.LOST} | alone
     losses, machines = judge_losses(chosen, before, after, change.restacked, is_pruned=change.is_pruned)
     return tuple(
         replace(one, outside=_outside(change, one, before, selection)) if one.loss else one
