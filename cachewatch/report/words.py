@@ -328,8 +328,15 @@ def outside(lost: OwnedLoss, own: Words) -> str:
 def fates(one: Statement, own: Words, *, is_of_environment: bool = False) -> str:
     """Return the builds left of a stack's or value's packages: `; 50 of its 60 packages have equal builds in e4s`."""
     parts: list[str] = []
+    # Of a renamed stack, packages with equal builds in the new one are not named.
+    new = {*one.after} if one.kind is StatementKind.STACK_MERGED else set[str]()
+    told = [
+        lost
+        for lost in one.losses
+        if lost.loss and (lost.loss.loss_class is not LossClass.EQUAL or new.isdisjoint(lost.loss.stacks))
+    ]
     for loss_class in LossClass:
-        packages = packages_of(one.losses, loss_class)
+        packages = packages_of(told, loss_class)
         if not packages or (one.kind is StatementKind.STACK_MERGED and loss_class is LossClass.KEPT):
             continue
         of = " package" + "s" * (len(packages) > 1)
@@ -337,7 +344,7 @@ def fates(one: Statement, own: Words, *, is_of_environment: bool = False) -> str
             key = "in_lock_file" if is_of_environment else "selected"
             chosen = "" if one.of in (None, len(one.packages)) else own.text("fates", key)
             of = f" of its {number(len(one.packages), 'package')}{chosen}"
-        losses = [lost.loss for lost in one.losses if lost.loss and lost.loss.loss_class is loss_class]
+        losses = [lost.loss for lost in told if lost.loss and lost.loss.loss_class is loss_class]
         stacks = sorted({stack for loss in losses for stack in loss.stacks})
         named = ", ".join(map(stack_name, stacks)) if 0 < len(stacks) <= 2 else "other stacks"
         text = own.say("fates", loss_class, len(packages), of="" if parts else of, stacks=named)
