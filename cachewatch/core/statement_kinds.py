@@ -116,6 +116,7 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     before, after: versions, or parts of a configuration.
     stays: of an upgrade, where in the whole tag an old version still is, but for stacks that are behind with it as their
     newest one; of a downgrade, where the new version was before.
+    outside: of `stays`, those without selected builds.
     behind: of an upgrade, selected stacks whose newest version is older than the new one, with that version.
     of_stacks: of an upgrade, the number of selected stacks that have selected builds of the package now; of a downgrade,
     of all stacks that have any.
@@ -133,6 +134,7 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     after: tuple[str, ...] = ()
     places: frozenset[Place] = frozenset()
     stays: frozenset[tuple[str, Place]] = frozenset()
+    outside: frozenset[tuple[str, Place]] = frozenset()
     behind: tuple[tuple[str, str], ...] = ()
     of_stacks: int = 0
     replaced: tuple[str, ...] = ()

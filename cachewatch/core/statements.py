@@ -388,6 +388,7 @@ def _joined(stories: Sequence[Story]) -> Story:
         pairs=tuple(sorted({pair for one in stories for pair in one.pairs}, key=lambda p: tuple(map(version_key, p)))),
         places=frozenset(place for one in stories for place in one.places),
         stays=frozenset(place for one in stories for place in one.stays),
+        outside=frozenset(place for one in stories for place in one.outside),
         replaced=tuple(sorted_versions({version for one in stories for version in one.replaced})),
         versions=tuple(sorted_versions({version for one in stories for version in one.versions})),
         remaining=tuple(sorted({name for one in stories for name in one.remaining})),

@@ -155,16 +155,21 @@ def _beside(line: Line, most: int) -> Iterator[str]:
 def staying(line: Line, most: int = MOST_NAMES) -> str:
     """Return which old versions stay after an upgrade, or that a downgrade's new one was there: `(0.3.1 stays)`.
 
-    Stacks that were not upgraded are counted, even if they are not selected.
+    Stacks that were not upgraded are counted, too; those outside of the selection only if no other has the version.
     """
     story, parts = line.story, []
     verb = "stays" if story.kind is StatementKind.UPGRADED else "was there"
     for version in sorted_versions({version for version, _ in story.stays}):
-        places = {place for there, place in story.stays if there == version}
+        found, chosen = (
+            {place for there, place in stays if there == version}
+            for stays in (story.stays, story.stays - story.outside)
+        )
+        places = chosen or found
         stacks = {place.stack for place in places}
-        behind = {stack for stack, has in story.behind if has == version}  # which the row names
+        behind = {stack for stack, has in story.behind if has == version and chosen}  # which the row names
         named = stacks_named(stacks, most) if places <= story.places else number(len(stacks | behind), "stack")
-        parts.append(f"{safe_name(version)} {verb}" + ("" if places >= story.places else f" in {named}"))
+        said = f"{safe_name(version)} {verb}" + ("" if places >= story.places else f" in {named}")
+        parts.append(said if chosen else words().say("outside", "stays", stays=said))
     return f"({', '.join(parts)})" if parts else ""
 
 

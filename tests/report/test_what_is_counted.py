@@ -281,9 +281,12 @@ def test_stacks_of_an_upgrade_are_counted_among_those_of_the_selection(
     patterns = {name: Globs([own] if key == name else []) for name in ("target", "os", "compiler")}
     selection = Selection(targets=patterns["target"], oses=patterns["os"], compilers=patterns["compiler"])
     assert "p 1.1 -> 1.2 2 of 2 stacks" in mail(digest_of(read(tmp_path / "r.git", selection=selection)))[1]
+    kept = [record(n, versions=["1.1"], stacks=["b", "d"][:n], **{key: value}) for n, value in ((1, own), (2, other))]
+    said = " ".join(compared(run, tmp_path / "kept", before, {"p": [*kept, *after["p"][1:]]}, f"--{key}", own).split())
+    assert "p 1.1 -> 1.2 (1.1 stays in b) +2" in said
     after = {"p": [record(9, **others[0] | {"versions": ["1.1"]}), before["p"][1], after["p"][2]]}
     said = " ".join(compared(run, tmp_path / "behind", before, after, f"--{key}", own).split())
-    assert "p 1.1 -> 1.2 (1.1 stays in 2 stacks) +1 -1 in b (1 of 2 stacks); not yet in a" in said
+    assert "p 1.1 -> 1.2 (1.1 stays in 1 stack outside of the filter) +1 -1 in b (1 of 2 stacks); not yet in a" in said
 
 
 def test_what_is_gone_with_a_stack_is_gone_for_its_machines(run: Run, tmp_path: Path) -> None:

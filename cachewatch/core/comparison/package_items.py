@@ -410,19 +410,23 @@ class _ItemsReader:
             return replace(story, stays=stays, of_stacks=sum(map(bool, self._versions_in[1].values())))
         # The newest version in each selected stack, among builds that match the selection except for versions.
         specs, chosen = self._change.specs_after.counts, self._selection
-        built = versions_by_stack(s for s in specs if chosen.targets(s.target) and chosen.sees_build(s))
+        matching = [s for s in specs if chosen.targets(s.target) and chosen.sees_build(s)]
+        built = versions_by_stack(matching)
         newest_in = {stack: newest(has) for stack, has in built.items() if has and self._sees(stack)}
         newest_after = version_key(newest({after for _, after in pairs}))[:3]
         behind = {stack: has for stack, has in newest_in.items() if version_key(has)[:3] < newest_after}
+        stays = frozenset(
+            (version, place)
+            for one in specs
+            for version in old.intersection(one.versions)
+            for place in one.places
+            if behind.get(place.stack) != version
+        )
+        seen = {(version, place) for one in matching for version in one.versions for place in one.places}
         return replace(
             story,
-            stays=frozenset(
-                (version, place)
-                for one in specs
-                for version in old.intersection(one.versions)
-                for place in one.places
-                if behind.get(place.stack) != version
-            ),
+            stays=stays,
+            outside=frozenset(one for one in stays if one not in seen or not self._sees(one[1].stack)),
             behind=tuple(sorted(behind.items())),
             of_stacks=len(newest_in),
             replaced=_sorted(replaced),
