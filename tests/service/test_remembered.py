@@ -462,6 +462,18 @@ def test_a_snapshot_that_went_lost_nothing(made: Made) -> None:
     assert "Gone" not in readers.site.told()[-1]
 
 
+def test_the_removed_snapshot_that_a_new_one_replaces_is_told_once(made: Made) -> None:
+    """Nobody can stay on it; what the new one lacks is said."""
+    first, second = (catalogue(MANY | ZLIB, f"develop-2025-06-0{day}") for day in (1, 2))
+    readers = made(first | second, catalogue(MANY, "develop-2025-06-03"))
+    readers.go_on()
+    assert (
+        "If you use develop-2025-06-02: it was removed, as old snapshots are; move to develop-2025-06-03 and "
+        "re-concretize. The new one lacks: zlib. If you use develop-2025-06-01: it was removed, as old snapshots are; "
+        "move to develop-2025-06-03 and re-concretize. What happened"
+    ) in " ".join(readers.site.told()[-1].split())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("lost", "is_over"), [(5, False), (14, True)])
 def test_the_end_of_a_wait_is_said_to_those_who_wait(made: Made, lost: int, is_over: bool) -> None:

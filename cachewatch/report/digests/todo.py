@@ -54,7 +54,6 @@ def todo(digest: Digest, words: Words) -> list[str]:
     if is_rebuilt_again(digest):
         required = _specs_said(advice.required, words)
         lines.append(words.say("todo", again, day=_last_day(digest), required=required))
-    new = newest_snapshots(digest)
     if lines and advice.alternative and any(one.because in ENVIRONMENT for one in advice.due):
         other = advice.alternative
         lines.append(words.say("todo", "alternative", tag=safe(other.tag), has=f"{other.has:,}", of=f"{other.of:,}"))
@@ -84,24 +83,14 @@ def todo(digest: Digest, words: Words) -> list[str]:
     if not (lines or over) and any(one.verb is Verb.MOVE for one in advice.still_open):
         over = words.text("todo", "now_due")
     unless = "" if lines else _unless(digest, words, "unless_over" if over else "unless")
-    removed, lacking = _removed_snapshots(digest), list(filter(lacks, new_snapshots(digest)))
     is_alone = not (lines or over or unless)
-    values = {
-        "tag": " or ".join(safe(tag) for _, tag in new) or words.text("todo", "newer_one"),
-        "names": and_more(removed, words),
-        "or_to": words.say("todo", "or_newest", newest=and_more([one.tag for one in lacking], words))
-        if lacking
-        else "",
-        "gone": words.say("todo", "snapshots_gone", len(removed), names=and_more(removed, words)) if removed else "",
-    }
-    key = "older_snapshot" if new and not lacking else "removed_snapshot"
-    moves = [words.say("todo", key, len(removed), **values)] if new or (removed and not is_alone) else []
-    if is_alone and removed and not new:
-        unless = words.say("todo", "unless_removed_snapshot", len(removed), **values)
+    moves, removed = _moves(digest, words)
+    if is_alone and removed:
+        unless, moves = removed, []
     lifted = []
     if advice.lifted:
         lifted.append(words.say("todo", "lifted", len(advice.lifted), names=and_more(advice.lifted, words)))
-    if not lines and not (is_alone and (new or lifted)):
+    if not lines and not (is_alone and (moves or lifted)):
         nothing = words.text("todo", "nothing_else" if lifted else "nothing_new" if advice.actions else "nothing")
         lines = [unless] * bool(unless) if over else [f"{nothing.rstrip('.')}{unless}."]
     is_asked = bool(advice.due or unless) and not any(one.verb in PINNED for one in advice.due)
@@ -109,6 +98,25 @@ def todo(digest: Digest, words: Words) -> list[str]:
     unaffected = [words.say("todo", "pin_unaffected", name=safe(name)) for name in pins]
     lines = [*lifted, *lines, *moves, *unaffected]
     return [" ".join(filter(None, (over, *lines[:1]))), *lines[1:]]
+
+
+def _moves(digest: Digest, words: Words) -> tuple[list[str], str]:
+    """Return where users of older snapshots should move; and an exception for digests with nothing else to do."""
+    new = newest_snapshots(digest)
+    told = {found.base for one in digest.assessment.due if (found := _lacking_what_went(one, digest))}
+    removed = [name for name in _removed_snapshots(digest) if name not in told]
+    lacking = [one.tag for one in filter(lacks, new_snapshots(digest))]
+    others = [tag for tag in lacking if tag not in {to for _, to in new}]
+    values = {
+        "tag": " or ".join(safe(tag) for _, tag in new) or words.text("todo", "newer_one"),
+        "names": and_more(removed, words),
+        "or_to": words.say("todo", "or_newest", newest=and_more(others, words)) if others else "",
+        "gone": words.say("todo", "snapshots_gone", len(removed), names=and_more(removed, words)) if removed else "",
+    }
+    key = "older_snapshot" if new and not lacking else "removed_snapshot"
+    moves = [words.say("todo", key, len(removed), **values)] if removed or (new and not lacking) else []
+    is_unless = removed and not new
+    return moves, words.say("todo", "unless_removed_snapshot", len(removed), **values) if is_unless else ""
 
 
 def went(digest: Digest) -> bool:
@@ -358,10 +366,11 @@ def _others_there(because: Because, own: Sequence[Resolution], count: int, tag: 
 
 def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int) -> str:
     assessment, key = digest.assessment, action.because.value
-    lacking = _lacking(action, digest)
-    if lacking is not None and (action.because is Because.GONE or action.worst is LossClass.GONE):
+    lacking = _lacking_what_went(action, digest)
+    if lacking is not None:
         names = lacked(lacking.statements, words)
         key = "snapshot-gone" if is_snapshot(lacking.base) else "tag-gone"
+        key = "snapshot-went" if lacking.base in _removed_snapshots(digest) else key
         return words.say("todo", key, base=safe(lacking.base), tag=safe(action.tag), names=names)
     if action.because is Because.GONE and action.is_everywhere:
         key = "gone-removed"
@@ -460,6 +469,12 @@ def _lacking(action: Action, digest: Digest) -> ComparedTag | None:
     """Return the new snapshot that an action is about because it lacks something; None for another action."""
     compared = (tag for fact in digest.assessment.facts for tag in fact.tags if tag.base)
     return next((tag for tag in compared if (tag.tag, tag.source) == (action.tag, action.source)), None)
+
+
+def _lacking_what_went(action: Action, digest: Digest) -> ComparedTag | None:
+    """Return the new snapshot that an action is about because packages of the one before are gone."""
+    is_gone = action.because is Because.GONE or action.worst is LossClass.GONE
+    return _lacking(action, digest) if is_gone and action.because not in ENVIRONMENT else None
 
 
 def or_with_old(task: Action, digest: Digest, words: Words, most: int = _MOST_OPEN) -> str:
