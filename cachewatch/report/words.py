@@ -160,11 +160,8 @@ def staying(line: Line, most: int = MOST_NAMES) -> str:
     story, parts = line.story, []
     verb = "stays" if story.kind is StatementKind.UPGRADED else "was there"
     for version in sorted_versions({version for version, _ in story.stays}):
-        found, chosen = (
-            {place for there, place in stays if there == version}
-            for stays in (story.stays, story.stays - story.outside)
-        )
-        places = chosen or found
+        chosen = {place for there, place in story.stays - story.outside if there == version}
+        places = chosen or {place for there, place in story.stays if there == version}
         stacks = {place.stack for place in places}
         behind = {stack for stack, has in story.behind if has == version and chosen}  # which the row names
         named = stacks_named(stacks, most) if places <= story.places else number(len(stacks | behind), "stack")
@@ -333,13 +330,9 @@ def outside(lost: OwnedLoss, own: Words) -> str:
 def fates(one: Statement, own: Words, *, is_of_environment: bool = False) -> str:
     """Return the builds left of a stack's or value's packages: `; 50 of its 60 packages have equal builds in e4s`."""
     parts: list[str] = []
-    # Of a renamed stack, packages with equal builds in the new one are not named.
-    new = {*one.after} if one.kind is StatementKind.STACK_MERGED else set[str]()
-    told = [
-        lost
-        for lost in one.losses
-        if lost.loss and (lost.loss.loss_class is not LossClass.EQUAL or new.isdisjoint(lost.loss.stacks))
-    ]
+    new = {*one.after} if one.kind is StatementKind.STACK_MERGED else set[str]()  # equal builds there are not named
+    found = ((lost, lost.loss) for lost in one.losses if lost.loss)
+    told = [lost for lost, loss in found if loss.loss_class is not LossClass.EQUAL or new.isdisjoint(loss.stacks)]
     for loss_class in LossClass:
         packages = packages_of(told, loss_class)
         if not packages or (one.kind is StatementKind.STACK_MERGED and loss_class is LossClass.KEPT):
