@@ -191,10 +191,8 @@ class TagStates:
 
     def _whole(self, packages: PackageCounts) -> StatementKind | None:
         """Return whether the tag was removed or is new; packages that are not wanted may have been there, too."""
-        if packages.before and packages.after:
-            return None
-        number = self.number - (not packages.before)
-        if packages.before == packages.after or packages_at(self._index, self._tag, number):
+        empty = self.number - (not packages.before)
+        if bool(packages.before) is bool(packages.after) or packages_at(self._index, self._tag, empty):
             return None
         return StatementKind.TAG_REMOVED if packages.before else StatementKind.TAG_ADDED
 

@@ -103,7 +103,8 @@ def todo(digest: Digest, words: Words) -> list[str]:
 def _moves(digest: Digest, words: Words) -> tuple[list[str], str]:
     """Return where users of older snapshots should move; and an exception for digests with nothing else to do."""
     new = newest_snapshots(digest)
-    told = {found.base for one in digest.assessment.due if (found := _lacking_what_went(one, digest))}
+    gone = (one for one in digest.assessment.due if one.because is Because.GONE or one.worst is LossClass.GONE)
+    told = {found.base for one in gone if (found := _lacking(one, digest))}
     removed = [name for name in _removed_snapshots(digest) if name not in told]
     lacking = [one.tag for one in filter(lacks, new_snapshots(digest))]
     others = [tag for tag in lacking if tag not in {to for _, to in new}]
@@ -115,8 +116,8 @@ def _moves(digest: Digest, words: Words) -> tuple[list[str], str]:
     }
     key = "older_snapshot" if new and not lacking else "removed_snapshot"
     moves = [words.say("todo", key, len(removed), **values)] if removed or (new and not lacking) else []
-    is_unless = removed and not new
-    return moves, words.say("todo", "unless_removed_snapshot", len(removed), **values) if is_unless else ""
+    unless = words.say("todo", "unless_removed_snapshot", len(removed), **values)
+    return moves, unless if removed and not new else ""
 
 
 def went(digest: Digest) -> bool:
@@ -366,8 +367,8 @@ def _others_there(because: Because, own: Sequence[Resolution], count: int, tag: 
 
 def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int) -> str:
     assessment, key = digest.assessment, action.because.value
-    lacking = _lacking_what_went(action, digest)
-    if lacking is not None:
+    lacking = _lacking(action, digest)
+    if lacking is not None and (action.because is Because.GONE or action.worst is LossClass.GONE):
         names = lacked(lacking.statements, words)
         key = "snapshot-gone" if is_snapshot(lacking.base) else "tag-gone"
         key = "snapshot-went" if lacking.base in _removed_snapshots(digest) else key
@@ -469,12 +470,6 @@ def _lacking(action: Action, digest: Digest) -> ComparedTag | None:
     """Return the new snapshot that an action is about because it lacks something; None for another action."""
     compared = (tag for fact in digest.assessment.facts for tag in fact.tags if tag.base)
     return next((tag for tag in compared if (tag.tag, tag.source) == (action.tag, action.source)), None)
-
-
-def _lacking_what_went(action: Action, digest: Digest) -> ComparedTag | None:
-    """Return the new snapshot that an action is about because packages of the one before are gone."""
-    is_gone = action.because is Because.GONE or action.worst is LossClass.GONE
-    return _lacking(action, digest) if is_gone and action.because not in ENVIRONMENT else None
 
 
 def or_with_old(task: Action, digest: Digest, words: Words, most: int = _MOST_OPEN) -> str:

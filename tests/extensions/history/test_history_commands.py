@@ -239,10 +239,8 @@ def test_a_version_that_left_is_said_to_have_left(tmp_path: Path, run: Run) -> N
     folder = history(tmp_path / "many.git", many, dict(list(many.items())[:2]) | v1, many)
     assert "Missing since 2 June (" in run("log", "--repo", folder).output
     told = run("log", "--repo", folder, "--tag", "v1").output
-    assert [row.split("  ")[-1] for row in told.splitlines()[1:3]] == [
-        "Tag v1 was removed, with 1 package (the catalogue does not say why)",
-        "Tag v1 is new, with 1 package",
-    ]
+    assert "  Tag v1 was removed, with 1 package (the catalogue does not say why)\n" in told
+    assert "  Tag v1 is new, with 1 package\n" in told
 
 
 def _head(repository: Path) -> str:
