@@ -61,12 +61,13 @@ def test_one_that_takes_too_long_is_unread_and_not_read_again(tmp_path: Path, mo
             deaths.append(str(found))
             return found
 
+    heavy = HEAVY[:-3] + b"a\n" * 6 * 2**20 + HEAVY[-3:]  # which takes more than two seconds
     # Little processor time, and as long as others need to share the processor.
     limits = Limits(seconds=1, seconds_per_megabyte=0)
     monkeypatch.setattr(worker, "_PATIENCE", 120.0)
     monkeypatch.setattr(passes_and_leadership, "Worker", partial(Counting, limits=limits))
-    snapshot = {PATH.replace("develop", "develop-2025-01-01"): HEAVY}
-    made = site(tmp_path, pa("7.1", 10), {PATH: HEAVY}, {PATH: HEAVY}, {PATH: HEAVY} | snapshot, pa("7.2", 11))
+    snapshot = {PATH.replace("develop", "develop-2025-01-01"): heavy}
+    made = site(tmp_path, pa("7.1", 10), {PATH: heavy}, {PATH: heavy}, {PATH: heavy} | snapshot, pa("7.2", 11))
     made.run()
     made.run(1, later=DAY)
     ended = len(deaths)
