@@ -122,12 +122,7 @@ def bars_of_history(history: History) -> Iterator[Bar]:
 
 
 def bars_of_index(
-    *,
-    peer: Figures | None,
-    two: Figures,
-    size: Figures,
-    questions: Mapping[str, Figures],
-    version: Figures,
+    *, peer: Figures | None, two: Figures, size: Figures, questions: Mapping[str, Figures], version: Figures
 ) -> Iterator[Bar]:
     """Bar 8: the history index, built and asked; `questions` are the seconds of whole processes, as is `version`."""
     if peer is not None:

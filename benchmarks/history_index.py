@@ -14,12 +14,7 @@ from pathlib import Path
 from benchmarks import history_questions as questions
 from benchmarks import nights
 from benchmarks.bars import Bar, bars_of_index
-from benchmarks.history_build import (
-    Building,
-    Peer,
-    measure_building,
-    measure_peer,
-)
+from benchmarks.history_build import Building, Peer, measure_building, measure_peer
 from benchmarks.machine import Bystanders
 from benchmarks.measuring import Figures, tell
 from benchmarks.subject import CHECKOUT, Peers
@@ -66,11 +61,7 @@ def measure(
         questions.Synthetic(index, 20 if is_quick else questions.REVISIONS).make()
     events, size = questions.size_of(index)
     return HistoryIndex(
-        building=building,
-        peer=peer,
-        events=events,
-        bytes=size,
-        seconds=questions.measure(index, rounds),
+        building=building, peer=peer, events=events, bytes=size, seconds=questions.measure(index, rounds)
     )
 
 

@@ -40,10 +40,7 @@ def measure(checkout: Path, mirror: Path, repository: Path) -> Cost:
     memory = peak_memory(command)
     tree = _git(repository, "rev-parse", "main^{tree}").strip()
     return Cost(
-        seconds=spent() - before,
-        megabytes=memory.largest_python * 2**20 / 1e6,
-        tree=tree,
-        packed=_packed(repository),
+        seconds=spent() - before, megabytes=memory.largest_python * 2**20 / 1e6, tree=tree, packed=_packed(repository)
     )
 
 

@@ -53,10 +53,7 @@ class Subject:
         """Return one `cachewatch diff` after another, each a process of its own."""
         lines = [shlex.join(map(str, self.diff(catalogue, span, *options, name="").arguments)) for span in spans]
         return Command(
-            name=name,
-            arguments=["sh", "-ec", "\n".join(lines)],
-            folder=catalogue.folder,
-            environment=self._environment,
+            name=name, arguments=["sh", "-ec", "\n".join(lines)], folder=catalogue.folder, environment=self._environment
         )
 
     def spied(self, catalogue: Catalogue, span: Span, *options: str, log: Path) -> Command:

@@ -125,11 +125,7 @@ class TagChangeset:
     """
 
     def __init__(
-        self,
-        changeset: streams.Changeset,
-        revisions_between: int | None,
-        check_open: Callable[[], None],
-        wants: Wants,
+        self, changeset: streams.Changeset, revisions_between: int | None, check_open: Callable[[], None], wants: Wants
     ) -> None:
         self.before = changeset.before
         self.after = changeset.after

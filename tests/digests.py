@@ -23,11 +23,7 @@ def read(repository: Path, *, selection: Selection | None = None, jobs: int = 1)
     """Read the last revision of develop as a digest."""
     chosen = selection or Selection(tags=Globs(["develop"]))
     opened = open_comparison(
-        "HEAD~1",
-        "HEAD",
-        repository=str(repository),
-        wanted_tag=chosen.tags,
-        wanted_package=chosen.packages,
+        "HEAD~1", "HEAD", repository=str(repository), wanted_tag=chosen.tags, wanted_package=chosen.packages
     )
     with opened as comparison:
         found = changesets(comparison, chosen, lambda: DigestCollector(chosen.wants), jobs=jobs)

@@ -311,10 +311,7 @@ def dump(path: Path) -> Dump:
     )
     found["interval"] = sorted((*_sortable(row[:-1]), unpack(row[-1])) for row in intervals)
     found["revision"] = list(connection.execute('SELECT n, "commit" FROM revision ORDER BY n'))
-    found["progress"] = [
-        *connection.execute("SELECT indexed FROM progress"),
-        *connection.execute("SELECT * FROM unit"),
-    ]
+    found["progress"] = [*connection.execute("SELECT indexed FROM progress"), *connection.execute("SELECT * FROM unit")]
     wanted = {(p, i) for i, h in connection.execute("SELECT id, hashes FROM interval") for p in prefixes(h)}
     found["spec is right"] = [set(connection.execute("SELECT prefix, interval FROM spec")) == wanted]
     members = {

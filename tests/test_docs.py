@@ -84,10 +84,7 @@ def test_every_event_is_described() -> None:
         for path in (ROOT / "cachewatch" / part).rglob("*.py")
     )
     logged = set(
-        re.findall(
-            r"""(?:log|_LOG|log_\w+\([^()]*\))\.(?:info|warning|error)\(\s*"([a-z]+\.[a-z]+)\"""",
-            code,
-        )
+        re.findall(r"""(?:log|_LOG|log_\w+\([^()]*\))\.(?:info|warning|error)\(\s*"([a-z]+\.[a-z]+)\"""", code)
     )
     logged |= set(re.findall(r"""event = "([a-z]+\.[a-z]+)\"""", code)) | set(
         re.findall(r'"((?:digest|operators)\.[a-z]+)"', code)

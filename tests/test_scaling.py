@@ -99,10 +99,7 @@ def each(n: int, first: int = 0, **values: str) -> list[Record]:
 STATES: dict[str, Callable[[int], States]] = {
     "rebuilt": lambda n: (records(range(n)), records(range(n, 2 * n))),
     "versions up": lambda n: (each(n, versions="1.%"), each(n, n, versions="2.%")),
-    "versions up in stacks": lambda n: (
-        each(n, stacks="s%", versions="1.%"),
-        each(n, n, stacks="s%", versions="2.%"),
-    ),
+    "versions up in stacks": lambda n: (each(n, stacks="s%", versions="1.%"), each(n, n, stacks="s%", versions="2.%")),
     "versions lost": lambda n: (each(n, versions="1.%", target="t"), records([n])),
     "versions gained": lambda n: (records([n]), each(n, versions="1.%", target="t")),
     "versions retired": lambda n: ([*each(n, versions="1.%"), record(n, versions=["9"])], [record(n, versions=["9"])]),

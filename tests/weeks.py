@@ -185,11 +185,7 @@ def read_last(repository: Path, *, jobs: int = 1, tag: str = "develop") -> TagDi
     """Read the last revision of develop as a digest."""
     chosen = Selection(tags=Globs([tag]))
     opened = open_comparison(
-        "HEAD~1",
-        "HEAD",
-        repository=str(repository),
-        wanted_tag=chosen.tags,
-        wanted_package=chosen.packages,
+        "HEAD~1", "HEAD", repository=str(repository), wanted_tag=chosen.tags, wanted_package=chosen.packages
     )
     with opened as comparison:
         found = changesets(comparison, chosen, partial(DigestCollector, chosen.wants), jobs=jobs)

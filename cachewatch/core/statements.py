@@ -158,10 +158,7 @@ class _Assignment:
         return replace(last, kind=_INSTEAD.get(last.kind, last.kind))
 
 
-_INSTEAD = {
-    StatementKind.PLACE_LOST: StatementKind.SURPLUS,
-    StatementKind.PLACE_GAINED: StatementKind.EXTRA_COPY,
-}
+_INSTEAD = {StatementKind.PLACE_LOST: StatementKind.SURPLUS, StatementKind.PLACE_GAINED: StatementKind.EXTRA_COPY}
 
 
 def _is_of(value: Attribute, lost: OwnedLoss) -> bool:

@@ -130,7 +130,7 @@ _FOR_THE_ADMINISTRATOR = {
 _OF_THE_WAY = re.compile(
     r"Could not resolve|unable to look up|[Cc]onnection (refused|reset|timed out)|Failed to connect|unable to connect"
     r"|early EOF|hung up|unexpected disconnect|RPC failed|transfer closed|Operation (too slow|timed out)|returned error: "
-    r"|[Nn]o route to host|Network is unreachable|Could not read from remote|unable to access|bytes of body",
+    r"|[Nn]o route to host|Network is unreachable|Could not read from remote|unable to access|bytes of body"
 )
 
 

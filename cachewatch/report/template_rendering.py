@@ -63,12 +63,7 @@ def fill(text: str, first: str = "", rest: str = "", width: int = 78) -> str:
     if lengths and len(first) + lengths[0] > width and not is_cut:
         head, first = f"{first.rstrip()}\n", rest
     return head + textwrap.fill(
-        text,
-        width,
-        initial_indent=first,
-        subsequent_indent=rest,
-        break_long_words=is_cut,
-        break_on_hyphens=False,
+        text, width, initial_indent=first, subsequent_indent=rest, break_long_words=is_cut, break_on_hyphens=False
     )
 
 

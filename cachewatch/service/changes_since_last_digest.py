@@ -14,25 +14,11 @@ from cachewatch.config.sources_and_polling import Source
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.advice.environment_coverage import Coverage, Environment, Need, Resolution
 from cachewatch.core.advice.verbs_and_reasons import Alternative, Home, Pinned
-from cachewatch.core.advice.waits_and_reminders import (
-    Departure,
-    Fact,
-    Point,
-    Remembered,
-    merged,
-    series_or_tag,
-)
+from cachewatch.core.advice.waits_and_reminders import Departure, Fact, Point, Remembered, merged, series_or_tag
 from cachewatch.core.statement_kinds import Statement, StatementKind
 from cachewatch.core.versions_spellings_targets import version_key
 from cachewatch.git.local_repository import Repository
-from cachewatch.git.revision_names_and_times import (
-    Revision,
-    is_there,
-    lacks,
-    resolve,
-    resolve_upstream,
-    times_between,
-)
+from cachewatch.git.revision_names_and_times import Revision, is_there, lacks, resolve, resolve_upstream, times_between
 from cachewatch.git.tags_and_documents import Bases, Restored, RestoredDocument, document_in, tags_of
 from cachewatch.report.digest_and_message_values import Note, Outage, Span
 from cachewatch.service.alerts_and_staleness import is_stale, longest_pause, staleness
@@ -207,12 +193,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         return news, bases, restored, earlier
 
     def _compared_range(
-        self,
-        gap: PendingRange,
-        steps: Steps,
-        snapshots: Mapping[str, NewSnapshot],
-        bases: Bases,
-        restored: Restored,
+        self, gap: PendingRange, steps: Steps, snapshots: Mapping[str, NewSnapshot], bases: Bases, restored: Restored
     ) -> tuple[TagNews, ...]:
         """Compare the tags of a range; of several new snapshots of a series, only the newest."""
         new = {tag for one in snapshots.values() for tag in (*one.others, *one.unnamed)}
@@ -470,10 +451,7 @@ def open_source(
             repository=repository,
             newest=newest,
             ranges=plan_ranges(
-                repository,
-                position,
-                newest,
-                wanted=lambda tag: wants_tag(tag) and takes(source.name, tag),
+                repository, position, newest, wanted=lambda tag: wants_tag(tag) and takes(source.name, tag)
             ),
             comparisons=comparisons,
             documents=UnreadDocuments(repository, position.unread, isolation),

@@ -294,13 +294,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         before = [replace(told.get(tag, self.newest), tag=tag) for tag in self.ranges.places]
         after = [replace(self.newest, tag=tag) for tag in self.ranges.places]
         had, has = cover_both(
-            self.repository,
-            self.environment,
-            before,
-            after,
-            bases=bases,
-            restored=restored,
-            isolation=self.isolation,
+            self.repository, self.environment, before, after, bases=bases, restored=restored, isolation=self.isolation
         )
         lock, log = self.stream.subscription.match.environment, self.context.log.bind(source=self.source.name)
         causes = extensions().hook.causes(repository=self.repository)

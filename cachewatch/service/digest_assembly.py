@@ -23,14 +23,7 @@ from cachewatch.config.general_settings import Config
 from cachewatch.core.advice.actions import TASKS
 from cachewatch.core.advice.environment_coverage import Coverage, CoverageChange, Environment, best, compare_coverage
 from cachewatch.core.advice.verbs_and_reasons import OF_LOCK_FILE, Known, Verb
-from cachewatch.core.advice.waits_and_reminders import (
-    Departure,
-    Fact,
-    MetBinaries,
-    OpenAction,
-    Remembered,
-    confirmed,
-)
+from cachewatch.core.advice.waits_and_reminders import Departure, Fact, MetBinaries, OpenAction, Remembered, confirmed
 from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.environments import file_of, open_environment
 from cachewatch.errors import TemplateError, UsageError, WorkFailed
@@ -339,11 +332,7 @@ class ChannelMessages(Struct, frozen=True, kw_only=True):
 
 
 def build_messages(
-    config: Config,
-    stream: Stream,
-    digest: Digest,
-    *,
-    forms: frozenset[Form] | None = None,
+    config: Config, stream: Stream, digest: Digest, *, forms: frozenset[Form] | None = None
 ) -> tuple[ChannelMessages, ...]:
     """Return the messages of every channel of `stream`; channels with the same options share one rendered digest.
 

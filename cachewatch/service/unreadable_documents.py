@@ -162,11 +162,7 @@ def _unread_among(contents: Sequence[Read]) -> tuple[Unreadable, ...]:
 
 
 def unread_at_begin(
-    repository: Repository,
-    first: Revision,
-    newest: Revision,
-    found: Iterable[Unreadable],
-    isolation: Isolation,
+    repository: Repository, first: Revision, newest: Revision, found: Iterable[Unreadable], isolation: Isolation
 ) -> Iterator[Unread]:
     """Yield the entries to store about documents unreadable in `newest`, for a stream that begins at `first`."""
     for document in found:

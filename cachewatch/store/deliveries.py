@@ -30,16 +30,7 @@ from sqlalchemy import (
 
 from cachewatch.errors import DamagedRow
 from cachewatch.report.digest_and_message_values import Message
-from cachewatch.store.schema import (
-    attempts,
-    bodies,
-    checksum_of,
-    deliveries,
-    insert_new,
-    put,
-    read_row,
-    suppressed,
-)
+from cachewatch.store.schema import attempts, bodies, checksum_of, deliveries, insert_new, put, read_row, suppressed
 
 # The columns of a delivery that describe its message, by name.
 Columns = dict[str, Any]

@@ -12,15 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, u
 
 from cachewatch.store import schema
 from cachewatch.store.deliveries import LONGEST_WAIT
-from cachewatch.store.schema import (
-    alerts,
-    channels,
-    insert_into,
-    put,
-    read_row,
-    sources,
-    unread,
-)
+from cachewatch.store.schema import alerts, channels, insert_into, put, read_row, sources, unread
 
 
 class SourceHealth(Struct, frozen=True, kw_only=True):

@@ -293,12 +293,7 @@ alerts = Table(
 )
 
 # Counters, such as of digests made and of deliveries by result.
-counters = Table(
-    "counters",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("value", Float, nullable=False),
-)
+counters = Table("counters", metadata, Column("name", Text, primary_key=True), Column("value", Float, nullable=False))
 
 
 def make_tables(connection: Connection) -> None:

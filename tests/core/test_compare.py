@@ -126,11 +126,7 @@ def test_format_is_no_change(before: list[Record], after: list[Record]) -> None:
         ({"os": "rhel8"}, {"new": 1, "gone": 1}, "operating system ubuntu22.04, now rhel8"),
         ({"platform": "darwin"}, {"new": 1, "gone": 1}, "platform linux, now darwin"),
         ({"target": "zen4"}, {"new": 1, "gone": 1}, "target x86_64_v3, now zen4"),
-        (
-            {"variants": ["~shared", "build_system=cmake"]},
-            {"reconfigured": 1},
-            "variants +shared, now ~shared",
-        ),
+        ({"variants": ["~shared", "build_system=cmake"]}, {"reconfigured": 1}, "variants +shared, now ~shared"),
         ({"variants": ["build_system=cmake"]}, {"reconfigured": 1}, "variants +shared removed"),
         ({"versions": []}, {"new": 1, "gone": 1}, "version 1.0, now not given"),
         ({"compiler": "none"}, {"recompiled": 1}, "compiler gcc@11.4.0, now none"),
@@ -142,11 +138,7 @@ def test_format_is_no_change(before: list[Record], after: list[Record]) -> None:
         ({"target": ""}, {"new": 1, "gone": 1}, "target x86_64_v3, now not given"),
         ({"variants": ...}, {"reconfigured": 1}, "variants build_system=cmake, +shared, now not given"),
         ({"versions": ["1.0", "1.1"]}, {"upgraded": 1}, "version 1.1 added"),
-        (
-            {"versions": ["2.0"], "stacks": ["ml", "root"]},
-            {"new": 1, "gone": 1},
-            "version 1.0, now 2.0",
-        ),
+        ({"versions": ["2.0"], "stacks": ["ml", "root"]}, {"new": 1, "gone": 1}, "version 1.0, now 2.0"),
     ],
 )
 def test_a_hash_whose_record_says_something_else_names_another_spec(
@@ -272,11 +264,7 @@ RECONFIGURED: Record = {"variants": ["+cuda"]}
 
 @pytest.mark.parametrize(
     ("first", "second", "name"),
-    [
-        (MOVED, UPGRADED, "moved"),
-        (UPGRADED, RECOMPILED, "upgraded"),
-        (RECOMPILED, RECONFIGURED, "recompiled"),
-    ],
+    [(MOVED, UPGRADED, "moved"), (UPGRADED, RECOMPILED, "upgraded"), (RECOMPILED, RECONFIGURED, "recompiled")],
 )
 def test_of_two_successors_the_higher_rung_takes_it(first: Record, second: Record, name: str) -> None:
     """Whichever of them a document names first, the other one is new."""
@@ -299,12 +287,7 @@ NEW_COMPILER: Record = {"compiler": "gcc@13.2.0"}
 
 
 @pytest.mark.parametrize(
-    ("near", "far"),
-    [
-        (NEW_TARGET, NEW_TARGET | NEW_OS),
-        (NEW_OS, NEW_OS | NEW_TARGET),
-        (NEW_OS, NEW_OS | NEW_COMPILER),
-    ],
+    ("near", "far"), [(NEW_TARGET, NEW_TARGET | NEW_OS), (NEW_OS, NEW_OS | NEW_TARGET), (NEW_OS, NEW_OS | NEW_COMPILER)]
 )
 def test_the_counterpart_of_a_spec_differs_least(near: Record, far: Record) -> None:
     """On another system or target, the spec of which most is equal; the other one is new."""

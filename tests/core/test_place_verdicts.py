@@ -256,12 +256,7 @@ WORDS: dict[str, Any] = {
 
 @pytest.mark.parametrize(("before", "after", "options", "line"), WORDS.values(), ids=WORDS.keys())
 def test_the_words_follow_what_is_there(  # noqa: PLR0917
-    run: Run,
-    tmp_path: Path,
-    before: list[Record] | None,
-    after: list[Record],
-    options: tuple[str, ...],
-    line: str,
+    run: Run, tmp_path: Path, before: list[Record] | None, after: list[Record], options: tuple[str, ...], line: str
 ) -> None:
     """A line says what happened: what replaced what, what stays, and which configuration came or went."""
     state = {"other": [record(50)]}

@@ -493,10 +493,7 @@ def test_the_stack_of_a_recorded_cache_is_called_one(tmp_path: Path) -> None:
     """It is named `cache`: nothing is said to be missing in the cache."""
     cache = ["cache", "root"]
     before = {name: [record(n, stacks=cache), record(n + 5, target="zen4")] for n, name in enumerate(("curl", "zlib"))}
-    after = {
-        "curl": [record(9, stacks=cache, versions=["2.0"]), *before["curl"][1:]],
-        "zlib": before["zlib"][1:],
-    }
+    after = {"curl": [record(9, stacks=cache, versions=["2.0"]), *before["curl"][1:]], "zlib": before["zlib"][1:]}
     rendered, body = mail(digest_of(week(tmp_path, before, after)))
 
     assert rendered.title == "zlib gone from stack cache; curl 1.0 -> 2.0"

@@ -169,10 +169,7 @@ def test_another_system_is_no_copy(run: Run, tmp_path: Path, after: dict[str, st
     """Specs for another system in the same stack are told together, whatever their hashes, if some are left for the old one."""
     old, new = [record(8)], [record(9, **after)]
     for numbers in (range(4), range(10, 14)):
-        for others, fewer, more in (
-            (old, "fewer", "now"),
-            ([*old, *new], "fewer", "more"),
-        ):
+        for others, fewer, more in ((old, "fewer", "now"), ([*old, *new], "fewer", "more")):
             said = told(run, tmp_path, [*records(range(4)), *others], [*records(numbers, **after), *others])
             assert f"BUILT IN ANOTHER WAY 1 package, +4 -4 zlib 1.0 {fewer} {says.format(more)} +4 -4 in e4s" in said
             assert "COPIES" not in said

@@ -114,10 +114,7 @@ def describe_not_written(before: Document | None, after: Document | None) -> str
 
 
 def reused_hashes(
-    before: Mapping[Hash, Signature],
-    after: Mapping[Hash, Signature],
-    common: Iterable[Hash],
-    unwritten: frozenset[str],
+    before: Mapping[Hash, Signature], after: Mapping[Hash, Signature], common: Iterable[Hash], unwritten: frozenset[str]
 ) -> frozenset[Hash]:
     """Return the hashes among `common` that mean another spec in `after` than in `before`, and so are not kept specs.
 

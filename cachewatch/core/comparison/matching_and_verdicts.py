@@ -40,13 +40,7 @@ from cachewatch.core.model import (
     versions_by_stack,
 )
 from cachewatch.core.statement_kinds import STATEMENT_OF
-from cachewatch.core.versions_spellings_targets import (
-    NO_COMPILER,
-    is_newer,
-    newest,
-    sorted_versions,
-    version_key,
-)
+from cachewatch.core.versions_spellings_targets import NO_COMPILER, is_newer, newest, sorted_versions, version_key
 
 Counts = Counter[Signature]
 Key = Callable[[Signature], Hashable]

@@ -181,12 +181,7 @@ class TagStates:
         statements = statements_on(tally, packages, judgement, self._tag, selection=selection, takes=selection.packages)
         before, after = (Side(name=p.revision, revision=p.revision, tag=self._tag, time=p.time) for p in points)
         return changes, Report(
-            before=before,
-            after=after,
-            revisions_between=1,
-            packages=packages,
-            specs=tally.specs,
-            statements=statements,
+            before=before, after=after, revisions_between=1, packages=packages, specs=tally.specs, statements=statements
         )
 
     def _whole(self, packages: PackageCounts) -> StatementKind | None:

@@ -73,11 +73,7 @@ def test_since_makes_a_baseline(zlib: Path) -> None:
 
     assert len(past.revisions) == 3
     assert [(step.revision, step.specs) for step in package.steps] == [(0, 2), (2, 2)]
-    assert _stays(package) == [
-        ("e4s", "1.1", 0, None, True),
-        ("ml", "1.0", 0, 2, False),
-        ("ml", "1.1", 2, None, True),
-    ]
+    assert _stays(package) == [("e4s", "1.1", 0, None, True), ("ml", "1.0", 0, 2, False), ("ml", "1.1", 2, None, True)]
     assert package.stays[0].since == _past(zlib).revisions[1]
     assert package.stays[2].lag == 2.0
 
