@@ -8,7 +8,8 @@ import re
 import sys
 import textwrap
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from functools import partial
 from itertools import groupby, takewhile
 from operator import itemgetter
 
@@ -343,51 +344,58 @@ def blocks_of(report: Report, asked: Requested) -> Shown:
 def _section(own: Sequence[Chosen], asked: Requested) -> Block:
     kind = own[0].statement.kind
     severity = min((one.statement.severity for one in own), key=_SEVERITIES.index)
-    entries = [entry for one in own for entry in _entries(one, asked)]
+    entries = [entry for one in own for entry in _entries(one, asked)]  # each with its counts, in words only if shown
     most = asked.most
     if severity is Severity.ROUTINE and not asked.is_whole and not asked.names_kinds:
         most //= _ROUTINE_SHARE
     packages = {name for one in own for name in one.packages}
     counts = _sum(one.counts for one in own)
-    is_shared = kind in LOSSES and counts != _sum(entry.counts for entry in entries)
+    is_shared = kind in LOSSES and counts != _sum(each for each, _ in entries)
     shared = wording().text(kind, "shared") if is_shared else ""
     return Block(
         kind=kind,
         severity=severity,
         title=words.heading_of(kind),
         total=", ".join(filter(None, (number(len(packages), "package"), signed(counts)))) + shared,
-        entries=tuple(entries[:most]),
-        more=_more(entries[most:]),
+        entries=tuple(make() for _, make in entries[:most]),
+        more=_more([each for each, _ in entries[most:]]),
         packages=len(packages),
     )
 
 
-def _more(left_out: Sequence[BlockEntry]) -> str:
+def _more(left_out: Sequence[Counts]) -> str:
     if not left_out:
         return ""
-    counts = signed(_sum(entry.counts for entry in left_out))
+    counts = signed(_sum(left_out))
     return f"... and {len(left_out):,} more{f', {counts}' if counts else ''} (--all)"
 
 
-def _entries(chosen: Chosen, asked: Requested) -> Iterator[BlockEntry]:
-    statement = chosen.statement
-    if statement.kind in LOSSES and statement.name:
-        # The place comes first, because readers look for it.
-        yield BlockEntry(
-            name=words.place_name(statement),
-            fact=_lost(chosen, asked),
-            counts=_sum(line.here for line in chosen.lines),
-            where=_reasons(chosen, asked),
-            is_harmless=statement.is_harmless,
-        )
-        return
-    for line in chosen.lines:
-        yield BlockEntry(
-            name=safe_name(line.package),
-            fact=words.fact(line, asked.most_names),
-            counts=line.counts,
-            where=words.where(line, asked.most_names),
-        )
+def _entries(chosen: Chosen, asked: Requested) -> Iterator[tuple[Counts, Callable[[], BlockEntry]]]:
+    if chosen.statement.kind in LOSSES and chosen.statement.name:
+        counts = _sum(line.here for line in chosen.lines)
+        yield counts, partial(_entry_of_place, chosen, counts, asked)
+    else:
+        yield from ((line.counts, partial(_entry_of_line, line, asked)) for line in chosen.lines)
+
+
+def _entry_of_place(chosen: Chosen, counts: Counts, asked: Requested) -> BlockEntry:
+    """Return the entry of a lost place; the place comes first, because readers look for it."""
+    return BlockEntry(
+        name=words.place_name(chosen.statement),
+        fact=_lost(chosen, asked),
+        counts=counts,
+        where=_reasons(chosen, asked),
+        is_harmless=chosen.statement.is_harmless,
+    )
+
+
+def _entry_of_line(line: Line, asked: Requested) -> BlockEntry:
+    return BlockEntry(
+        name=safe_name(line.package),
+        fact=words.fact(line, asked.most_names),
+        counts=line.counts,
+        where=words.where(line, asked.most_names),
+    )
 
 
 def _lost(chosen: Chosen, asked: Requested) -> str:
@@ -448,7 +456,7 @@ def _other_values(report: Report, chosen: Sequence[Chosen], asked: Requested) ->
     # A tag that was added or removed is about all values of its packages.
     own = [one for one in chosen if one.statement.kind not in (StatementKind.TAG_ADDED, StatementKind.TAG_REMOVED)]
     packages = {package for one in own for package in one.packages}
-    named = _words_used(own, asked)
+    named = _words_used(own, asked) if report.facts else {}
     entries = [
         BlockEntry(name=safe_name(package), fact=fact)
         for package, facts in report.facts.items()
@@ -461,7 +469,7 @@ def _other_values(report: Report, chosen: Sequence[Chosen], asked: Requested) ->
             title="Also added or removed",
             total=number(len(entries), "package"),
             entries=tuple(entries[: asked.most]),
-            more=_more(entries[asked.most :]),
+            more=_more([entry.counts for entry in entries[asked.most :]]),
         )
 
 
@@ -472,11 +480,12 @@ def _words_used(chosen: Sequence[Chosen], asked: Requested) -> Mapping[str, froz
         if block.is_of_tag or block.statement.kind in LOSSES:
             own = [words.name_of(block.statement), *block.statement.before, *block.statement.after]
             if not block.is_of_tag:
-                own = [text for entry in _entries(block, asked) for text in (entry.name, entry.fact)]
+                own = [text for _, make in _entries(block, asked) for text in (make().name, make().fact)]
             for package in block.packages:
                 texts[package] += own
         elif block.statement.kind is not _PLAIN:
-            for line, entry in zip(block.lines, _entries(block, asked), strict=True):
+            for line in block.lines:
+                entry = _entry_of_line(line, asked)
                 texts[line.package] += (entry.fact, entry.where)
     return {package: frozenset(_ENDS.split(" ".join(said))) for package, said in texts.items()}
 

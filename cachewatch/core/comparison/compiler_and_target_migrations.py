@@ -96,9 +96,8 @@ def _by_stack(signatures: Iterable[Signature], kept: Mapping[str, Set[str]] | No
             if kept is None or stack in kept:
                 is_kept = kept is None or not versions or not kept[stack].isdisjoint(versions)
                 parts[stack].append(held if is_kept else (*held[:3], set()))
-    return {
-        stack: tuple(frozenset[str]().union(*sets) for sets in zip(*own, strict=True)) for stack, own in parts.items()
-    }
+    none = frozenset[str]()
+    return {stack: tuple([none.union(*sets) for sets in zip(*own, strict=True)]) for stack, own in parts.items()}
 
 
 def _differing(own: _Held, other: _Held) -> frozenset[Attribute]:
@@ -202,13 +201,14 @@ def _had(
 ) -> _Had:
     """Return, for each stack and wanted value, the packages that had it and are still in the stack."""
     packages_by_value: defaultdict[tuple[str, Attribute], list[str]] = defaultdict(list)
-    by_kind = [{value.text: value for value in wanted if value.kind is kind} for kind in _KINDS]
+    by_kind = [(n, {one.text: one for one in wanted if one.kind is kind}) for n, kind in enumerate(_KINDS)]
+    named_values = [(n, named) for n, named in by_kind if named]
     changed = ((package, own.had or _by_stack(own.kept)) for package, own in packages.items())
     same = ((package, _by_stack(signatures)) for package, signatures in unchanged.items())
     for package, by_stack in chain(changed, same):
         for stack, held in by_stack.items():
-            for texts, named in zip(held, by_kind, strict=True):
-                for text in named.keys() & texts:
+            for n, named in named_values:
+                for text in named.keys() & held[n]:
                     packages_by_value[stack, named[text]].append(package)
     return packages_by_value
 
