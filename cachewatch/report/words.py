@@ -164,9 +164,9 @@ def staying(line: Line, most: int = MOST_NAMES) -> str:
         places = chosen or {place for there, place in story.stays if there == version}
         stacks = {place.stack for place in places}
         behind = {stack for stack, has in story.behind if has == version and chosen}  # which the row names
-        named = stacks_named(stacks, most) if places <= story.places else number(len(stacks | behind), "stack")
-        said = f"{safe_name(version)} {verb}" + ("" if places >= story.places else f" in {named}")
-        parts.append(said if chosen else words().say("outside", "stays", stays=said))
+        counted = number(len(stacks | behind), "stack" if chosen else "other stack")
+        named = stacks_named(stacks, most) if places <= story.places else counted
+        parts.append(f"{safe_name(version)} {verb}" + ("" if places >= story.places else f" in {named}"))
     return f"({', '.join(parts)})" if parts else ""
 
 

@@ -260,8 +260,9 @@ def _events(
     if life.died is not None:
         stay = "no stack has this version any more"
         if life.stays:
-            kept = f"{', '.join(life.spec.versions)} stays in {number(len(life.stays), 'stack')}"
-            stay = "" if any(kept in fact for fact in life.facts) else f"{life.package} {kept}"
+            kept = f"{', '.join(life.spec.versions)} stays in "
+            is_said = any(kept in fact for fact in life.facts)
+            stay = "" if is_said else f"{life.package} {kept}{number(len(life.stays), 'stack')}"
         yield life.died, Coloured("; ".join(filter(None, ("gone", *life.facts, stay))), "red")
 
 

@@ -166,7 +166,7 @@ def test_a_spec_dies_in_the_words_of_a_report(run: Run, tmp_path: Path) -> None:
     run("history", "build", "--repo", folder)
 
     ends = [run("history", "blame", record(n)["hash"], "--repo", folder).output.splitlines()[4] for n in (1, 2)]
-    assert ends[0].endswith("  gone; zlib 1.0 -> 1.1 (1.0 stays in 2 stacks)")
+    assert ends[0].endswith("  gone; zlib 1.0 -> 1.1 (1.0 stays in 2 other stacks)")
     assert ends[1].endswith("no stack has this version any more")
     assert "ml" in ends[1]
 
