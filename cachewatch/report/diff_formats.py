@@ -281,7 +281,7 @@ def write_stat(
     for (sides, packages, *_), reports in groups.items():
         report = reports[0]
         if sides or report.after.tag:
-            yield f"{sides or tags_named(reports)}\n".encode()
+            yield _encoded(fitted([sides or tags_named(reports)], width))
         yield _encoded(fitted((f" {line}" for line in _lines(packages, report.statements, wants, palette)), width))
         last = total(report, wants) if packages or report.statements else nothing(report)
         yield _encoded(_wrapped(last, width or _WIDTH, first=" ", rest="   "))
