@@ -202,7 +202,7 @@ _THEIRS |= {"content-disposition"}
 _WIDTH = 78
 
 
-class _Registry(HeaderRegistry):
+class _HeaderClasses(HeaderRegistry):
     """Makes the class of each header once; the library makes another each time, which stays until it is collected."""
 
     def __init__(self) -> None:
@@ -251,7 +251,7 @@ class MailPolicy(EmailPolicy):
 
 # For SMTP; and for Maildirs and local programs.
 INTERNET, LOCAL = (
-    MailPolicy(linesep=end, max_line_length=_WIDTH, header_factory=_Registry()) for end in ("\r\n", "\n")
+    MailPolicy(linesep=end, max_line_length=_WIDTH, header_factory=_HeaderClasses()) for end in ("\r\n", "\n")
 )
 
 

@@ -5,7 +5,6 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
 from textwrap import fill
@@ -99,7 +98,6 @@ _HASH = re.compile(r"/[a-z0-9]{4,32}")
 _HASH_OF = re.compile(rf"[^:]+:{_HASH.pattern}")  # git has no such names
 _MOST_LINES = 20
 _MOST_WARNINGS = 20
-_REMEMBERED = timedelta(days=400)  # then a package that was removed is new
 _MOST_TAGS = 5
 
 # A function that makes a collector of packages, and one that writes them.
@@ -229,7 +227,7 @@ def _note_not_compared(opened: Sequence[Repository], named: tuple[str, str] | No
 
 
 def _note_returned(opened: Sequence[Repository], reports: Iterable[Report]) -> None:
-    """Say of new packages that their tag had them before, within the last 400 days, if the history is indexed."""
+    """Say of new packages that their tag had them not long before, if the history is indexed."""
     new = [
         (report, package)
         for report in reports
@@ -242,8 +240,7 @@ def _note_returned(opened: Sequence[Repository], reports: Iterable[Report]) -> N
         return
     with closing(past):
         for report, package in new[:_MOST_WARNINGS]:
-            day = past.until(package, report.tag, lambda *_: True, report.before)
-            if day and (report.after.time or "")[:10] <= f"{date.fromisoformat(day) + _REMEMBERED}":
+            if day := past.removed_lately(package, report.before):
                 say(words().say("package-added", "back", package=safe(package), tag=safe(report.tag), day=day))
 
 

@@ -197,6 +197,18 @@ def test_who_re_concretized_before_a_rebuild_is_asked_again(tmp_path: Path) -> N
         assert ("Re-concretize, even if you did so before 2 June: old builds are gone." in body) is is_asked
 
 
+def test_what_an_environment_required_ends_with_a_newer_version(tmp_path: Path) -> None:
+    """Else re-concretizing, which is asked for, could not choose that."""
+    environment = needs(("hdf5", 1, "1.14"))
+    known = Known(since={("public", Verb.BUILD, "hdf5"): "2025-05-25"}, met=frozenset({spec_hash(1)}))
+    for version, is_lifted in (("1.15", True), ("1.13", False)):
+        change = compare_coverage(cover(environment, {}), cover(environment, held(("hdf5", 2, version))))
+        tag = week(tmp_path / version, {"zlib": [record(1)]}, {"zlib": [record(2)]})
+        _, body = mail(digest_of(tag, environment=change, known=known, silenced=()))
+        assert ("If you required hdf5, as an earlier mail asked: builds of it are there again" in body) is is_lifted
+        assert ("config remove packages:hdf5:require" in body) is is_lifted
+
+
 def test_a_selection_of_what_was_rebuilt_is_counted(tmp_path: Path) -> None:
     """Of packages without changes it is not known whether the selected stacks have them."""
     old = many(0, 20, stacks=["ml", "root"]) | {"cray": [record(50, stacks=["cray", "root"])]}

@@ -65,11 +65,12 @@ def still_to_do(task: Action, known: Known, tags: Iterable[ComparedTag] = ()) ->
     return replace(task.only([name for name in task.names if name not in ended]), needs=needs)
 
 
-def lifted(tasks: Iterable[Action], open_ones: Iterable[Action], known: Known) -> tuple[str, ...]:
-    """Return the packages that readers were asked to require, as actions that no longer apply, of all that are known."""
-    asked = {name for one in tasks if one.is_requirement for name in one.names}
+def lifted(actions: Iterable[Action], known: Known) -> tuple[str, ...]:
+    """Return the packages that earlier digests asked readers to require, and that none of `actions` requires or copies."""
+    asked = {name for one in known.tasks if one.is_requirement for name in one.names}
     asked |= {name for _, verb, name in known.since if verb is Verb.BUILD}
-    return tuple(sorted(asked.difference(*(one.names for one in open_ones))))
+    still = (one for one in actions if one.is_requirement or one.is_copy or one.verb in (Verb.BUILD, Verb.COPY))
+    return tuple(sorted(asked.difference(*(one.names for one in still))))
 
 
 def replaced_versions(tag: str, statements: Collection[Statement], *, is_wait_over: bool) -> Iterator[str]:

@@ -24,7 +24,6 @@ from cachewatch.core.advice.actions import (
 )
 from cachewatch.core.advice.environment_coverage import CoverageChange, Need, Resolution
 from cachewatch.core.advice.verbs_and_reasons import (
-    PINNED,
     Action,
     Alternative,
     AssessedLoss,
@@ -155,7 +154,7 @@ def assess(
         is_wait_over=not waits and known.was_waiting,
         required=_with_homes(_required(actions, own), known.kept),
         to_copy=_with_homes(_to_copy(actions, own), known.kept),
-        lifted=() if waits else lifted(known.tasks, (one for one in actions if one.verb not in PINNED), known),
+        lifted=() if waits else lifted(actions, known),
     )
 
 
@@ -262,7 +261,8 @@ def _facts(tags: Sequence[ComparedTag], known: Known, gone: Set[str], *, has_env
 def _rank(statement: Statement, tags: Sequence[ComparedTag], known: Known, *, has_environment: bool) -> Rank:
     """Return the rank of a statement by its kind and worst loss. For an environment, losses of places do not count."""
     rank = _RANKS.get(statement.kind, Rank.REST)
-    if rank in (Rank.VALUES, Rank.REST) and {*_returned(tags)}.issuperset(statement.packages):
+    is_of_returned = bool(statement.packages) and {*_returned(tags)}.issuperset(statement.packages)
+    if rank in (Rank.VALUES, Rank.REST) and is_of_returned:
         return Rank.WAVE if rank is Rank.VALUES else Rank.HARMLESS  # it says what is different about what is back
     if statement.kind is StatementKind.SUSPICIOUS:
         return Rank.GONE if all((tag.source, tag.tag) in known.confirmed for tag in tags) else rank

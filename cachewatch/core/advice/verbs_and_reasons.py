@@ -27,7 +27,7 @@ class Verb(StrEnum):
 OF_LOCK_FILE = (Verb.BUILD, Verb.COPY, Verb.RECONCRETIZE)  # that a changed lock file settles
 
 
-PINNED = (Verb.STAY, Verb.MOVE)  # of whom snapshots are pinned
+PINNED = (Verb.STAY, Verb.MOVE)  # what is asked of readers who pin a snapshot
 
 
 class Level(StrEnum):

@@ -20,7 +20,7 @@ from cachewatch.errors import CachewatchError, NoHistoryIndex, UnknownRevision
 from cachewatch.extensions.history.blame_and_best_snapshot import find_best
 from cachewatch.extensions.history.build import IndexUpdate, bring_up_to_date, in_jobs
 from cachewatch.extensions.history.index_lookup import Index, days_between
-from cachewatch.extensions.history.package_questions import find_presence, last_day
+from cachewatch.extensions.history.package_questions import find_presence, last_day, removed_lately
 from cachewatch.extensions.history.schema_and_location import NAME, DamagedIndex, NotAnIndex
 from cachewatch.extensions.history.settings import HistorySettings
 from cachewatch.extensions.history.write import discard
@@ -63,17 +63,16 @@ class Past:
 
         return self._asked(find)
 
-    def until(
-        self, package: str, tag: str, chooses: Callable[[str, Signature], object], at: Side | None = None
-    ) -> str | None:
-        """Return the day since which a tag no longer has any of the chosen specs of a package; None if it has one, or never had.
+    def until(self, package: str, tag: str, chooses: Callable[[str, Signature], object]) -> str | None:
+        """Return the day since which a tag no longer has any of the chosen specs of a package; None if it has one, or never had."""
+        return self._asked(lambda index: last_day(index, package, tag, index.newest, chooses))
 
-        With `at`, the answer is that of an earlier revision.
-        """
+    def removed_lately(self, package: str, before: Side) -> str | None:
+        """Return the day since which a tag does not have a package in the state `before`; None if it has, or never lately had."""
 
         def find(index: Index) -> str | None:
-            number = index.newest if at is None else _number(index, at)
-            return None if number is None else last_day(index, package, tag, number, chooses)
+            number = _number(index, before)
+            return None if number is None else removed_lately(index, package, before.tag or "", number)
 
         return self._asked(find)
 

@@ -6,6 +6,7 @@ revision changed, as statements; `churn` how many specs were added and removed, 
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date, timedelta
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -284,6 +285,15 @@ def last_day(
     return (index.point(end).time or "")[:10] if end <= number else None
 
 
+_REMEMBERED = timedelta(days=400)  # a package that was removed longer ago is new
+
+
+def removed_lately(index: Index, package: str, tag: str, number: int) -> str | None:
+    """Return the day since which a tag did not have a package in revision `number`; None if it had it, or long before."""
+    day, now = last_day(index, package, tag, number), index.point(number).time or ""
+    return day if day and now[:10] <= f"{date.fromisoformat(day) + _REMEMBERED}" else None
+
+
 def facts_of(
     index: Index, tag: str, number: int, selection: Selection
 ) -> tuple[tuple[Coloured, ...], list[dict[str, Any]]]:
@@ -297,7 +307,7 @@ def facts_of(
         colour = "" if is_harmless else colour_of(clause.statement.kind, clause.statement.severity)
         facts.append(Coloured(clause.line, colour))
         new = clause.statement.packages if clause.kind == StatementKind.PACKAGE_ADDED else ()
-        days = ((package, last_day(index, package, tag, number - 1)) for package in new)
+        days = ((package, removed_lately(index, package, tag, number - 1)) for package in new)
         back = (words().say("package-added", "back", package=each, tag=tag, day=day) for each, day in days if day)
         facts += [Coloured(said, "") for said in back]
     return tuple(facts), [statement_values(one) for one in report.statements]
