@@ -35,7 +35,7 @@ from cachewatch.extensions.site.page_parts_and_plots import (
     stack_text,
 )
 from cachewatch.extensions.site.reading_history import SiteContents
-from cachewatch.report.words import names, number
+from cachewatch.report.words import names, number, stacks_named
 
 _MOST_LINES = 5
 _MOST_VERSIONS = 8
@@ -133,18 +133,28 @@ def _unusual(past: TagHistory, totals: Totals) -> Iterator[CardLine]:
 
 
 def versions_card(catalogue: SiteContents) -> View:
-    """Return the card of packages that were upgraded or are new in the last seven days, the newest first."""
+    """Return the card of versions and packages that are new in the last seven days, the newest first."""
     newest = catalogue.past.revisions[-1]
-    versions: dict[str, NewVersion] = {}
+    firsts: defaultdict[str, defaultdict[tuple[str, str], list[str]]] = defaultdict(lambda: defaultdict(list))
+    for history in catalogue.past.packages:
+        for stay in history.stays:
+            if stay.is_first and stay.is_dated:
+                firsts[stay.since.revision][history.package, stay.version].append(stay.stack)
+    versions: dict[tuple[str, str], NewVersion] = {}  # by package, and by version where that is no upgrade
     for story, revision in zip(catalogue.stories, catalogue.past.revisions, strict=True):
         if newest.time is None or revision.time is None or newest.time - revision.time < _WEEK:
             for one in story.versions:
-                first = versions.pop(one.package, one)
-                versions[one.package] = NewVersion(one.package, first.before, one.after, one.where)
+                first = versions.pop((one.package, ""), one)
+                versions[one.package, ""] = NewVersion(one.package, first.before, one.after, one.where)
+            told = {(one.package, version) for one in story.versions for version in one.after.split(", ")}
+            for key in sorted(firsts[revision.revision].keys() - told):
+                stacks = stacks_named(firsts[revision.revision][key])
+                versions[key] = NewVersion(key[0], "", key[1], f"in {stacks}")
     lines: list[CardLine] = []
-    for new in reversed(versions.values()):
+    for (_, version), new in reversed(versions.items()):
         after = shown(new.after, 40)
-        text = f"{shown(new.before, 40)} -> {after} {new.where}" if new.before else f"{after}, new package"
+        came = f"{after} {new.where}" if version else f"{after}, new package"
+        text = f"{shown(new.before, 40)} -> {after} {new.where}" if new.before else came
         lines.append(CardLine(text.rstrip(), package_link(new.package, ""), NEWS))
     title = f"New versions in the {f'week to {newest.calendar_day}' if newest.time else 'last week'}"
     return _card(title, lines, _MOST_VERSIONS, "No package has a new version.", Link("All revisions", "revisions.html"))
