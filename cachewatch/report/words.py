@@ -135,10 +135,11 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
 
 
 def replacement(line: Line, most: int = MOST_NAMES) -> str:
-    """Return the versions of an upgrade or a downgrade: `0.3.1 -> 0.4.0`."""
+    """Return the versions of an upgrade or a downgrade: `0.3.1 -> 0.4.0`; with targets if a stack has them for others."""
     story = line.story
     pairs = story.pairs or ((_versions(story.before, most), _versions(story.after, most)),)
-    return ", ".join(f"{safe_name(old)} -> {safe_name(new)}" for old, new in pairs)
+    on = names(story.targets) if len(story.targets) <= MOST_NAMES else f"{len(story.targets)} targets"
+    return ", ".join(f"{safe_name(old)} -> {safe_name(new)}" for old, new in pairs) + (f" on {on}" if on else "")
 
 
 def _beside(line: Line, most: int) -> Iterator[str]:

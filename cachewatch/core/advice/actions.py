@@ -27,6 +27,7 @@ from cachewatch.core.statement_kinds import (
     StatementKind,
     lacking,
     lost_packages,
+    name_of,
     packages_of,
     removed_packages,
 )
@@ -378,14 +379,16 @@ def divided(look: Action, tags: Iterable[ComparedTag]) -> Iterator[Action]:
 
 
 def _where(because: Because, package: str, statements: Iterable[Statement]) -> Iterator[tuple[str, str]]:
-    """Yield the machines that lost a package, or the stacks that have only an older version of it."""
+    """Yield the machines that lost a package, or the stacks or places that have only an older version of it."""
     for one in statements:
         if because is Because.GONE:
             own = (lost for lost in one.losses if lost.package == package)
             yield from (_machine_of(each) for each in own if each.loss and each.loss.loss_class is LossClass.GONE)
         for line in one.lines if one.kind is StatementKind.DOWNGRADED and because is Because.DOWNGRADED else ():
             stacks = {place.stack for place in line.story.places}
-            if line.package == package and len(stacks) < line.story.of_stacks:
+            if line.package == package and line.story.targets:
+                yield from (("", name_of(place)) for place in line.story.places)
+            elif line.package == package and len(stacks) < line.story.of_stacks:
                 yield from (("", stack) for stack in stacks)
 
 

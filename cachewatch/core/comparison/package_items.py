@@ -407,7 +407,16 @@ class _ItemsReader:
         )
         if kind is StatementKind.DOWNGRADED:
             stays = frozenset((one.after[-1], one.place) for one in judged if one.after[-1] in one.before)
-            return replace(story, stays=stays, of_stacks=sum(map(bool, self._versions_in[1].values())))
+            had = dict(sorted(((one.stack, version_key(one.before[-1])) for one in judged), reverse=True))  # oldest
+            is_part = any(
+                place.stack in had and place not in story.places and version_key(version)[:4] >= had[place.stack][:4]
+                for one in self._change.specs_after.counts
+                for place in one.places
+                for version in one.versions
+            )
+            targets = tuple(sorted({one.target for one in judged})) if is_part else ()
+            of_stacks = sum(map(bool, self._versions_in[1].values()))
+            return replace(story, stays=stays, targets=targets, of_stacks=of_stacks)
         # The newest version in each selected stack, among builds that match the selection except for versions.
         specs, chosen = self._change.specs_after.counts, self._selection
         matching = [s for s in specs if chosen.targets(s.target) and chosen.sees_build(s)]

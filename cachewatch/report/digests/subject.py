@@ -136,7 +136,7 @@ class Clause:
         If other stacks keep an older version, which may be built for these targets, one or two stacks are named.
         """
         targets = sorted({place.target for place in line.story.places if place.target})
-        if not targets or len(targets) > 2 or any(runs(USUAL_TARGET, one) for one in targets):
+        if not targets or line.story.targets or len(targets) > 2 or any(runs(USUAL_TARGET, one) for one in targets):
             return ""
         stacks = sorted({place.stack for place in line.story.places})
         names = stacks if line.story.behind and len(stacks) <= 2 else targets

@@ -443,6 +443,7 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
         change=", ".join(sorted({change_of_values(each) for each in no_longer if each})),
         mistake=words.text("todo", "mistake") if is_fall else "",
         act=words.say("todo", "act", names=names) if is_fall else "",
+        now=words.text("todo", "now_there" if action.machine else "now"),
         built=words.text("todo", "then_built") if is_missed else "",
     )
     is_first = prefix or any(one.is_requirement for one in assessment.due) or not assessment.required
