@@ -166,17 +166,18 @@ def check(*, templates_dir: Path | None) -> int:
     mistakes: set[str] = set()
     for name in sorted(whole):
         try:
-            _rendered(name, templates_dir)
+            _rendered(name, templates_dir, only=name)
         except TemplateError as error:
             if str(error) not in mistakes:  # several templates have the same part
                 tell(f"cachewatch: {safe_lines(str(error))}")
             mistakes.add(str(error))
+            click.echo(f"{safe(name)}: wrong")
         else:
             click.echo(f"{safe(name)}: ok")
     return TemplateError.exit_code if mistakes else 0
 
 
-def _rendered(name: str, folder: Path | None) -> str:
+def _rendered(name: str, folder: Path | None, only: str = "") -> str:
     base, _, form = name.removesuffix(".j2").partition(".")
     forms: dict[str, Callable[[RenderedDigest], str]] = {
         "html": lambda digest: digest.html,
@@ -192,5 +193,5 @@ def _rendered(name: str, folder: Path | None) -> str:
             f"{name}: only whole templates such as digest.html.j2 can be rendered; parts are rendered as part of them"
         )
     if base == "notice":
-        return forms[form](render_notice(sample_notice(), templates_dir=folder))
-    return forms[form](render_digest(sample_digest(), templates_dir=folder, template=f"{base}.html.j2"))
+        return forms[form](render_notice(sample_notice(), templates_dir=folder, only=only))
+    return forms[form](render_digest(sample_digest(), templates_dir=folder, template=f"{base}.html.j2", only=only))

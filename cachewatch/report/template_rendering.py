@@ -147,15 +147,15 @@ def render(name: str, **context: Any) -> str:
 
 
 @contextmanager
-def templates_of(folder: Path | None) -> Iterator[Callable[[Sequence[Job]], list[str]]]:
-    """Yield a function that renders templates with plain data; a user's templates in `folder` are preferred."""
+def templates_of(folder: Path | None, only: str = "") -> Iterator[Callable[[Sequence[Job]], list[str]]]:
+    """Yield a function that renders templates (with `only` that one) with plain data, preferring those in `folder`."""
     if folder is None:
-        yield partial(_render_each, None)
+        yield partial(_render_each, None, only=only)
         return
 
     def render_apart(jobs: Sequence[Job]) -> list[str]:
         try:
-            return worker.do(_render_each, folder, jobs, seconds=_SECONDS)
+            return worker.do(_render_each, folder, jobs, only, seconds=_SECONDS)
         except WorkFailed as error:
             names = ", ".join(name for name, _ in jobs)
             raise TemplateError(f"{folder}: {names}: {str(error).removeprefix('reading ')}") from error
@@ -182,8 +182,8 @@ def source(name: str, folder: Path | None = None) -> tuple[str, str] | None:
     return None if text is None else (text, f"templates/{name}")
 
 
-def _render_each(folder: Path | None, jobs: Sequence[Job]) -> list[str]:
-    return [_render(_environment(folder), name, context) for name, context in jobs]
+def _render_each(folder: Path | None, jobs: Sequence[Job], only: str = "") -> list[str]:
+    return ["" if only not in ("", name) else _render(_environment(folder), name, context) for name, context in jobs]
 
 
 def _render(environment: jinja2.Environment, name: str, context: Context) -> str:

@@ -206,6 +206,7 @@ def test_the_templates_of_the_configuration_are_checked(
     checked = run("config", "template", "check")
 
     assert (checked.exit_code, "mine/_lead.html.j2: line 1: 'nonsense' is undefined" in checked.error) == (6, True)
+    assert {"digest.html.j2: wrong", "digest.txt.j2: ok"} <= set(checked.output.splitlines())
     assert run("config", "template", "render", "digest.html.j2").exit_code == 6
     assert "* _lead.html.j2" in run("config", "template", "list").output
     assert "nonsense" not in run("config", "template", "show", "_lead.html.j2").output, "it shows cachewatch's own"

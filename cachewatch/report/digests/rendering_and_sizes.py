@@ -95,17 +95,18 @@ def render_lengths(
     *,
     templates_dir: Path | None = None,
     template: str | None = None,
+    only: str = "",
     **options: Any,
 ) -> list[RenderedDigest]:
     """Render `digest` in several lengths, with the options of _Renderer and the `shortness` of its `render`.
 
     Templates in `templates_dir` are preferred to ours; `template` names another HTML template there (site.html.j2),
-    with its siblings site.txt.j2, site.md.j2 and so on if they exist. Raises TemplateError.
+    with its siblings site.txt.j2 and so on if they exist, `only` the single one to render. Raises TemplateError.
     """
     base = _FORM.sub("", template or "digest.html.j2")
     if not any(source(f"{base}.{form}.j2", templates_dir) for form in _FORMS):
         raise TemplateError(f"{templates_dir or 'templates'}: there is no template {base}.html.j2")
-    with templates_of(templates_dir) as render:
+    with templates_of(templates_dir, only) as render:
         renderer = _Renderer(digest, templates_dir, base, render, **options)
         return [renderer.render(shortness) for shortness in lengths]
 
@@ -299,8 +300,10 @@ OPERATORS = "operators"
 _LONGEST = 500
 
 
-def render_notice(notice: Notice, *, to: tuple[str, ...] = (), templates_dir: Path | None = None) -> RenderedDigest:
-    """Render `notice` for the operators `to`."""
+def render_notice(
+    notice: Notice, *, to: tuple[str, ...] = (), templates_dir: Path | None = None, only: str = ""
+) -> RenderedDigest:
+    """Render `notice` for the operators `to`, with `only` a single template."""
     clean = cleaner(_LONGEST)
     context: dict[str, Any] = {
         "key": notice.key,
@@ -316,7 +319,7 @@ def render_notice(notice: Notice, *, to: tuple[str, ...] = (), templates_dir: Pa
         "operator": clean(notice.operator),
     }
     jobs = [(f"notice.{form}.j2", {"notice": context}) for form in ("txt", "html", "md", "chat", "feed.html")]
-    with templates_of(templates_dir) as render:
+    with templates_of(templates_dir, only) as render:
         text, html, markdown, chat, feed = render(jobs)
     return RenderedDigest(
         key=notice.key,
