@@ -41,7 +41,7 @@ from cachewatch.report.words import number
 @click.option("--max-index", default="4GiB", metavar="SIZE", help="Maximum size of an unpacked index.")
 @click.option("--token-file", type=Path, metavar="FILE", help="File that contains a bearer token.")
 @click.option("--login-file", type=Path, metavar="FILE", help="File that contains user:password.")
-@click.option("--force", is_flag=True, help="Accept large removals.")
+@click.option("--force", is_flag=True, help="Accept an empty index, or nine tenths fewer specs of a tag or stack.")
 @FORMAT_OPTION
 @click.option("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
 def record(
