@@ -6,6 +6,7 @@ in autumn is due once.
 """
 
 import re
+from calendar import monthrange
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import islice
@@ -197,25 +198,34 @@ def parse_size(text: str) -> int:
     return int(match[1]) * _BYTES[match[2]]
 
 
-_AGO = re.compile(r"(\d{1,4}) (minute|hour|day|week)s? ago")
+_AGO = re.compile(r"(\d{1,4}) (minute|hour|day|week|month|year)s? ago")
+_MONTHS = {"month": 1, "year": 12}
 
 
 def as_datetime(text: str, now: datetime) -> datetime | None:
-    """Return the last moment of a date or time such as `yesterday` or `3 days ago`; None if `text` is neither."""
+    """Return the last moment of a date or time such as `10 Mar 2025` or `3 days ago`; None if `text` is neither."""
     text = text.strip().lower()
     if text in ("today", "yesterday"):
         return _end_of((now - timedelta(days=text == "yesterday")).date())
-    if ago := _AGO.fullmatch(text):
-        return now - timedelta(**{f"{ago[2]}s": int(ago[1])})
-    if text == "last week":
-        return now - timedelta(weeks=1)
+    if ago := _AGO.fullmatch("1 week ago" if text == "last week" else text):
+        return _before(now, int(ago[1]), ago[2])
     try:
         if re.fullmatch(r"\d{4}-\d\d-\d\d|\d{8}", text):
             return _end_of(date.fromisoformat(text))
+        if words := re.fullmatch(r"\d\d? ([a-z]+) \d{4}", text):
+            month = "%b" if len(words[1]) == len("mar") else "%B"
+            return _end_of(datetime.strptime(f"{text} +0000", f"%d {month} %Y %z"))
         moment = datetime.fromisoformat(text.upper()) if re.match(r"\d{4}-\d\d-\d\d[t ]", text) else None
     except ValueError:
         return None
     return moment if moment is None or moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _before(now: datetime, count: int, unit: str) -> datetime:
+    if unit not in _MONTHS:
+        return now - timedelta(**{f"{unit}s": count})
+    year, month = divmod(max(12, now.year * 12 + now.month - 1 - count * _MONTHS[unit]), 12)
+    return now.replace(year=year, month=month + 1, day=min(now.day, monthrange(year, month + 1)[1]))
 
 
 def _end_of(day: date) -> datetime:

@@ -21,7 +21,7 @@ from cachewatch.git.trees import folders
 _TAG = re.compile(r"[A-Za-z0-9._+@-]{1,128}")
 _STEPS = re.compile(r"(.+?)(?:~\d*|\^)+")
 _SOON = timedelta(days=1)  # the end of today is not yet here, nor is that of a zone's tomorrow
-_YEAR = re.compile(r"(19|20)\d\d")
+_YEAR = re.compile(r"(19|20)\d\d(-\d\d)?")
 _NOTHING = "0" * 40
 _NO_REVISIONS = "is a folder, which has no revisions"
 _MOST_TIMES = 5000
@@ -242,7 +242,11 @@ def _changing(repository: Repository) -> Iterator[str]:
 def _complaints(repository: Repository, name: str) -> Iterator[str]:
     """Yield reasons why `name` is no revision, with hints; callers use the first one."""
     now = datetime.now(UTC)
+    head = repository.objects().get("HEAD^{commit}")
+    tree = catalogue_of(repository, head.id) if head else None
+    tags = folders(repository, tree).ids if tree else {}
     revision, _, path = name.partition(":")
+    name = revision if path in tags else name  # commands add the tag that they show
     moment = as_datetime(name, now)
     if moment is None and (of_tag := as_datetime(name.rpartition(":")[0], now)) is not None:
         name, moment = name.rpartition(":")[0], of_tag
@@ -251,12 +255,9 @@ def _complaints(repository: Repository, name: str) -> Iterator[str]:
         yield f"{where} is in the future"
     if moment is not None:
         yield f"{where}: there is no revision that old{_oldest(repository, 'HEAD')[1]}"
-    head = repository.objects().get("HEAD^{commit}")
     refs = repository.run(["for-each-ref", "--format=%(refname:short)"]).decode("utf-8", "replace").split()
     if head is None and not refs:
         yield f"{repository.path}: the repository has no commits yet"
-    tree = catalogue_of(repository, head.id) if head else None
-    tags = folders(repository, tree).ids if tree else {}
     if name in tags:
         yield f"{where} is a tag, not a revision; write HEAD:{name}"
     if (steps_back := _STEPS.fullmatch(name)) and (found := _oldest(repository, steps_back[1]))[1]:
