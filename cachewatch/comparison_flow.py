@@ -266,7 +266,7 @@ def statements_on(
     selected, part = tally.seen.items, None
     if tally.selected is not None:
         selected = tally.selected
-        part = packages.before, lambda package, stack: takes(package) and selection.stacks(stack)
+        part = packages.before or packages.after, lambda package, stack: takes(package) and selection.stacks(stack)
     statements = statements_of(selected, judgement, tag, part)
     return with_turnover(statements, selected, tally.before, packages, judgement, selection)
 

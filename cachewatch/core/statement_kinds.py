@@ -315,7 +315,7 @@ class Statement(Struct, frozen=True, kw_only=True):
     packages, places, stacks: what it concerns.  counts: the numbers of specs.
     elsewhere: the number of specs of a new or removed stack that other statements count.
     of: specs of the whole tag, if only some are selected.
-    of_packages: packages of the whole tag before, if it is about the whole tag.
+    of_packages: packages of the whole tag before (or after), if it is about the whole tag.
     exceptions: packages to which the same could have happened, but did not.
     effects: consequences that no other statement counts.
     causes: of rebuilds, most specs first; empty without a recorded graph.

@@ -150,6 +150,9 @@ def test_moments() -> None:
 
     assert as_datetime("2025-06-01", now) == datetime(2025, 6, 1, 23, 59, 59, tzinfo=UTC)
     assert as_datetime("20250601", now) == as_datetime("2025-06-01", now)
+    assert as_datetime("1 Jun 2025", now) == as_datetime("1 june 2025", now) == as_datetime("2025-06-01", now)
+    assert as_datetime("12 months ago", now) == as_datetime("1 year ago", now) == datetime(2025, 3, 1, 12, tzinfo=UTC)
+    assert as_datetime("1 month ago", datetime(2028, 3, 31, tzinfo=UTC)) == datetime(2028, 2, 29, tzinfo=UTC)
     assert as_datetime("last week", now) == as_datetime("1 week ago", now)
     assert as_datetime("Yesterday", now) == datetime(2026, 2, 28, 23, 59, 59, tzinfo=UTC)
     assert as_datetime("2 weeks ago", now) == datetime(2026, 2, 15, 12, tzinfo=UTC)

@@ -53,6 +53,7 @@ WIDEST = 78
 _LONGEST_PREFIX = 40
 _LONGEST_NAME = 48
 _MOST_ITEMS = 4
+_TAGS = (StatementKind.TAG_REMOVED, StatementKind.TAG_ADDED)
 _OF_BUILDS = (StatementKind.SURPLUS, StatementKind.EXTRA_COPY, StatementKind.PRUNE, StatementKind.PRUNED)
 
 
@@ -263,7 +264,7 @@ class Clause:
         counted = {"lost": LossClass.GONE, "going": LossClass.GOING, "other": LossClass.OTHER}
         return {
             "name": safe(one.name)[:_LONGEST_NAME],
-            "packages": number(len(packages), "package"),
+            "packages": number(max(len(packages), one.of_packages) if one.kind in _TAGS else len(packages), "package"),
             "names": and_more(packages, words),
             "few": and_more(packages, words, 2),
             "change": change_of_values(one),
