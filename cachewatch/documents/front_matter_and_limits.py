@@ -12,6 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping
+from operator import attrgetter
 from typing import Any, NoReturn
 
 import yaml
@@ -50,9 +51,9 @@ def check(signatures: Mapping[Signature, int], facts: Facts) -> None:
     for name, values in facts.items():
         most = MAX_VARIANT if name == "variants" else MAX_VALUE
         counts.append((max(map(len, values), default=0), most, f"names one of its {name} with {{}} characters"))
-    for kind in ("variants", "versions"):
-        longest = max((len(getattr(signature, kind)) for signature in signatures), default=0)
-        counts.append((longest, MAX_IN_RECORD, f"has a spec of {{}} {kind}"))
+    for name in ("variants", "versions"):
+        longest = max(map(len, set(map(attrgetter(name), signatures))), default=0)
+        counts.append((longest, MAX_IN_RECORD, f"has a spec of {{}} {name}"))
     for count, most, problem in counts:
         if count > most:
             raise UnreadableDocument(f"{problem.format(f'{count:,}')}; the limit is {most:,}")

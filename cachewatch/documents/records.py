@@ -188,12 +188,9 @@ def records_of(details: Any, known: KnownRecords) -> Records:
 
 
 def _signature(record: "_Record | _AnyRecord") -> Signature:
-    return Signature(
-        versions=record.versions,
-        compiler=spack.compiler(record.compiler),
-        os=record.os,
-        platform=record.platform,
-        target=record.target,
-        variants=spack.variants(record.variants),
-        stacks=spack.stacks(record.stacks),
+    compiler, variants, stacks = (
+        spack.compiler(record.compiler),
+        spack.variants(record.variants),
+        spack.stacks(record.stacks),
     )
+    return Signature(record.versions, compiler, record.os, record.platform, record.target, variants, stacks)

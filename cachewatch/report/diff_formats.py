@@ -8,6 +8,7 @@ import re
 import textwrap
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import chain
 from tempfile import SpooledTemporaryFile
 from typing import Any
 
@@ -33,14 +34,15 @@ from cachewatch.report.diff_blocks_and_colours import (
 )
 from cachewatch.report.json_and_csv import (
     SCHEMA,
+    PackageJson,
     encode,
     fault_values,
     machines_lost,
     owners_of,
     package_json,
+    places_json,
     side_values,
     statement_values,
-    with_owners,
 )
 from cachewatch.report.rebuild_cause_words import attributed_json, attributed_lines
 from cachewatch.report.words import fact, number, share_of
@@ -181,7 +183,7 @@ def _encoded(lines: Iterable[str]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-_IN_MEMORY = 64 * 2**20  # bytes of JSON
+_IN_MEMORY = 8 * 2**20  # bytes of JSON
 
 
 class JsonCollector(ListCollector):
@@ -195,12 +197,13 @@ class JsonCollector(ListCollector):
 def write_json(changesets: Iterable[Changeset], *, wants: Wants) -> Iterator[bytes]:
     """Yield one JSON object with all changesets; statements and events of kinds that `wants` refuses are left out."""
     yield b'{"schema":' + encode(SCHEMA) + b',"changesets":['
-    for place, changeset in enumerate(changesets):
-        yield b",\n" if place else b"\n"
+    for tag, changeset in enumerate(changesets):
+        yield b",\n" if tag else b"\n"
         yield b'{"before":' + encode(side_values(changeset.before))
         yield b',"after":' + encode(side_values(changeset.after))
         yield b',"packages":['
-        yield from ((b",\n" if place else b"\n") + package for place, package in enumerate(_packages(changeset)))
+        for place, package in enumerate(_packages(changeset)):
+            yield from (b",\n" if place else b"\n", *package)
         rest = (b",\n" + encode(name) + b":" + encode(values) for name, values in _rest(changeset, wants).items())
         yield b"]" + b"".join(rest) + b"}"
     yield b"]}\n"
@@ -221,7 +224,8 @@ def write_jsonl(changesets: Iterable[Changeset], *, wants: Wants) -> Iterator[by
     for changeset in changesets:
         sides = {"before": side_values(changeset.before), "after": side_values(changeset.after)}
         yield encode({"type": "changeset", "schema": SCHEMA, **sides}) + b"\n"
-        yield from (b'{"type":"package",' + package[1:] + b"\n" for package in _packages(changeset))
+        for head, places, specs in _packages(changeset):
+            yield from (b'{"type":"package",', head[1:], places, specs, b"\n")
         rest = _rest(changeset, wants)
         for name, type_ in _TYPES.items():
             yield from (encode({"type": type_, **values}) + b"\n" for values in rest.get(name, ()))
@@ -242,17 +246,21 @@ def _rest(changeset: Changeset, wants: Wants) -> dict[str, Any]:
     }
 
 
-def _packages(changeset: Changeset) -> Iterator[bytes]:
-    """Yield the packages, each place with the id of the statement that explains it; statements follow all packages."""
+def _packages(changeset: Changeset) -> Iterator[tuple[bytes, bytes, bytes]]:
+    """Yield the packages in parts, each place with the id of the statement that explains it.
+
+    Statements follow all packages, so the specs, which take most of the bytes, wait in a file.
+    """
     with SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
-        for parts in changeset.collected():
-            file.writelines(part + b"\n" for part in parts)
+        all_parts: Iterator[PackageJson] = chain.from_iterable(changeset.collected())
+        packages = [(one._replace(specs=b""), file.write(one.specs)) for one in all_parts]
         file.seek(0)
         statements = changeset.report.statements
         owners = owners_of(statements)
         tags = (StatementKind.TAG_ADDED, StatementKind.TAG_REMOVED)
         whole = next((one.id for one in statements if one.kind in tags), None)
-        yield from (with_owners(line.removesuffix(b"\n"), owners, whole) for line in file)
+        for one, size in packages:
+            yield one.head, places_json(one, owners, whole), file.read(size)
 
 
 _WIDTH = 80  # of sentences, where nobody reads them on a terminal

@@ -9,7 +9,7 @@ import io
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import asdict
@@ -70,8 +70,17 @@ SCHEMA = "cachewatch.changesets/3"
 _encode = msgspec.json.encode
 
 
-def package_json(change: PackageChange) -> bytes:
-    """Return all of `change` as one JSON object on one line."""
+class PackageJson(NamedTuple):
+    """A package as JSON on one line; its places are encoded when the statements that explain them are known."""
+
+    package: str
+    head: bytes
+    places: tuple[PlaceChange, ...]
+    specs: bytes
+
+
+def package_json(change: PackageChange) -> PackageJson:
+    """Return all of `change` as JSON."""
     counts = asdict(change.counts)
     # Under a package these are lists; their lengths are the counts.
     del counts["added"], counts["removed"], counts["unreferenced"]
@@ -97,16 +106,12 @@ def package_json(change: PackageChange) -> bytes:
             {"stack": one.stack, "before": one.before, "after": one.after, "direction": _direction(one)}
             for one in change.stack_versions
         ],
-        "places": [_place_values(change.package, place) for place in change.places],
     }
-    return ascii_only(b"{" + _members(head) + b',"specs":{' + b",".join(specs) + b"}}")
+    rest = b',"specs":{' + b",".join(specs) + b"}}"
+    return PackageJson(change.package, ascii_only(b"{" + _members(head)), change.places, ascii_only(rest))
 
 
-# Which statement explains a place is known when all packages are compared: until then, the place stands for it.
 _OWNED = (Verdict.LOST, Verdict.UPGRADED, Verdict.DOWNGRADED)
-_OWNER = "of:"
-_OWNED_PLACE = re.compile(rb'("loss":\{"class":"\w+","reason":"(?:[^"\\]|\\.)*"\},)?"statement":("of:(?:[^"\\]|\\.)*")')
-
 Owners = Mapping[tuple[str, Place], str]  # ids of statements, by package and place
 
 
@@ -120,19 +125,20 @@ def owners_of(statements: Iterable[Statement]) -> Owners:
     return owners
 
 
-def with_owners(package: bytes, owners: Owners, whole: str | None) -> bytes:
-    """Return the JSON of a package with the ids of the statements that explain its places.
+def places_json(one: PackageJson, owners: Owners, whole: str | None) -> bytes:
+    """Return the places of a package as JSON, each with the id of the statement that explains it.
 
     `whole` is the statement that the whole tag was added or removed: its losses have no class.
     """
-
-    def name(match: re.Match[bytes]) -> bytes:
-        package, stack, target = msgspec.json.decode(msgspec.json.decode(match[2])[len(_OWNER) :])
-        loss = b"" if whole else match[1] or b""
-        return loss + b'"statement":' + encode(owners.get((package, Place(stack, target)), whole))
-
-    head, *specs = package.partition(b',"specs":{')  # which take most of the bytes, and have no places
-    return b"".join((_OWNED_PLACE.sub(name, head), *specs))
+    places = []
+    for place in one.places:
+        values = {name: getattr(place, name) for name in ("stack", "target", "before", "after", "verdict")}
+        if place.loss is not None and not whole:
+            values["loss"] = loss_values(place.loss)
+        if place.verdict in _OWNED:
+            values["statement"] = owners.get((one.package, place.place), whole)
+        places.append(values)
+    return b',"places":' + encode(places)
 
 
 def _direction(entry: StackVersions) -> str:
@@ -143,15 +149,6 @@ def _direction(entry: StackVersions) -> str:
         Verdict.DOWNGRADED: "downgrade",
     }
     return names.get(entry.verdict, "changed")
-
-
-def _place_values(package: str, place: PlaceChange) -> dict[str, Any]:
-    values = {name: getattr(place, name) for name in ("stack", "target", "before", "after", "verdict")}
-    if place.loss is not None:
-        values["loss"] = loss_values(place.loss)
-    if place.verdict in _OWNED:
-        values["statement"] = _OWNER + _encode((package, place.stack, place.target)).decode()
-    return values
 
 
 def loss_values(loss: Loss) -> dict[str, str]:

@@ -20,7 +20,7 @@ from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.core.model import NEW_CLASSES, VANISHED_CLASSES, Kind, PackageChange
 from cachewatch.documents.parsing_and_diagnostics import parse
 from cachewatch.report.digests.data_for_templates import DigestCollector, read_tag_digest
-from cachewatch.report.json_and_csv import package_json
+from cachewatch.report.json_and_csv import package_json, places_json
 from cachewatch.sources.before_and_after import open_comparison
 
 # All pairs of the real documents of one package, both ways, but those without hashes.
@@ -31,7 +31,8 @@ def told(change: PackageChange | None) -> dict[str, Any]:
     """Return what the JSON says of places and classes."""
     if change is None:
         return {"places": {}, "classes": dict.fromkeys((*oracle.VANISHED, *oracle.NEW), 0)}
-    found = json.loads(package_json(change))
+    package = package_json(change)
+    found = json.loads(package.head + places_json(package, {}, None) + package.specs)
     return {
         "places": {
             (place["stack"], place["target"]): (set(place["before"]), set(place["after"]), place["verdict"])

@@ -81,23 +81,22 @@ _SAME_VALUES = (MatchKind.REBUILT, MatchKind.UPGRADED, MatchKind.DOWNGRADED)
 
 def _by_stack(signatures: Iterable[Signature], kept: Mapping[str, Set[str]] | None = None) -> Mapping[str, _Held]:
     """Return all values by stack; if given, only of stacks in `kept`, and variants only of its versions."""
-    together: defaultdict[tuple[tuple[str, ...], tuple[str, ...]], tuple[set[str], ...]] = defaultdict(
-        lambda: (set(), set(), set(), set())
-    )
+    members: defaultdict[str, list[Signature]] = defaultdict(list)
     for signature in signatures:
-        compilers, oses, targets, variants = together[signature.stacks, () if kept is None else signature.versions]
-        compilers.add(signature.compiler)
-        oses.add(signature.os)
-        targets.add(signature.target)
-        variants.update(signature.variants)
-    parts: defaultdict[str, list[tuple[set[str], ...]]] = defaultdict(list)
-    for (stacks, versions), held in together.items():
-        for stack in stacks:
-            if kept is None or stack in kept:
-                is_kept = kept is None or not versions or not kept[stack].isdisjoint(versions)
-                parts[stack].append(held if is_kept else (*held[:3], set()))
-    none = frozenset[str]()
-    return {stack: tuple([none.union(*sets) for sets in zip(*own, strict=True)]) for stack, own in parts.items()}
+        for stack in signature.stacks:
+            members[stack].append(signature)
+    return {
+        stack: (
+            frozenset([one.compiler for one in own]),
+            frozenset([one.os for one in own]),
+            frozenset([one.target for one in own]),
+            frozenset[str]().union(
+                *[s.variants for s in own if kept is None or not s.versions or not kept[stack].isdisjoint(s.versions)]
+            ),
+        )
+        for stack, own in members.items()
+        if kept is None or stack in kept
+    }
 
 
 def _differing(own: _Held, other: _Held) -> frozenset[Attribute]:
@@ -174,7 +173,11 @@ def judge_values(
     widespread = {step: stacks for step, stacks in taken.items() if max(map(len, stacks.values())) >= FEW_PACKAGES}
     if not widespread:
         return ()
-    had = _had(packages, unchanged(), {step.before for step in widespread})
+    wanted: defaultdict[str, set[Attribute]] = defaultdict(set)
+    for step, stacks in widespread.items():
+        for stack in stacks:
+            wanted[stack].add(step.before)
+    had = _had(packages, unchanged(), wanted)
     alike: dict[tuple[StatementKind, frozenset[str], frozenset[str]], list[Step]] = {}
     for step, stacks in widespread.items():
         if any(len(own) >= max(FEW_PACKAGES, _SHARE * len(had[stack, step.before])) for stack, own in stacks.items()):
@@ -197,19 +200,21 @@ _Had = Mapping[tuple[str, Attribute], Sequence[str]]
 
 
 def _had(
-    packages: Mapping[str, PackageValues], unchanged: Mapping[str, Collection[Signature]], wanted: Set[Attribute]
+    packages: Mapping[str, PackageValues],
+    unchanged: Mapping[str, Collection[Signature]],
+    wanted: Mapping[str, Set[Attribute]],
 ) -> _Had:
-    """Return, for each stack and wanted value, the packages that had it and are still in the stack."""
+    """Return, for each stack and its wanted values, the packages that had the value and are still in the stack."""
     packages_by_value: defaultdict[tuple[str, Attribute], list[str]] = defaultdict(list)
-    by_kind = [(n, {one.text: one for one in wanted if one.kind is kind}) for n, kind in enumerate(_KINDS)]
-    named_values = [(n, named) for n, named in by_kind if named]
     changed = ((package, own.had or _by_stack(own.kept)) for package, own in packages.items())
     same = ((package, _by_stack(signatures)) for package, signatures in unchanged.items())
+    named = {stack: [(_KINDS.index(one.kind), one.text, one) for one in values] for stack, values in wanted.items()}
     for package, by_stack in chain(changed, same):
-        for stack, held in by_stack.items():
-            for n, named in named_values:
-                for text in named.keys() & held[n]:
-                    packages_by_value[stack, named[text]].append(package)
+        for stack in named.keys() & by_stack.keys():
+            held = by_stack[stack]
+            for n, text, value in named[stack]:
+                if text in held[n]:
+                    packages_by_value[stack, value].append(package)
     return packages_by_value
 
 

@@ -6,6 +6,7 @@ gives makes no difference either.
 
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import astuple, replace
@@ -33,7 +34,8 @@ def in_one_form(old: Specs, new: Specs, *, has_hashes: bool = True, is_compiler_
     records have hashes (`has_hashes`), equal records are kept instead. `is_compiler_unknown` tells that only one side
     writes compilers as before Spack 1.0.
     """
-    spellings = spellings_of(version for side in (old, new) for s in side.counts for version in s.versions)
+    lists = {signature.versions for side in (old, new) for signature in side.counts}
+    spellings = spellings_of(chain.from_iterable(lists))
     if spellings:
         respelled = {
             s: replace(s, versions=tuple(dict.fromkeys(spellings.get(version, version) for version in s.versions)))

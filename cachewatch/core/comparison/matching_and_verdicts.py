@@ -64,9 +64,9 @@ def account(
     With `is_compiler_unknown`, one of the two documents writes compilers as before Spack 1.0 and the other does not: a
     spec without compiler then matches any compiler.
     """
-    rebuilt = vanished & new
+    rebuilt = {signature: min(vanished[signature], new[signature]) for signature in vanished.keys() & new.keys()}
     matches = [SpecMatch(MatchKind.REBUILT, signature, signature, rebuilt[signature]) for signature in sorted(rebuilt)]
-    vanished, new = (_newest_first(counts - rebuilt) for counts in (vanished, new))
+    vanished, new = (_newest_first(without(counts, rebuilt)) for counts in (vanished, new))
     if is_compiler_unknown:
         matches += _take_without_compiler(MatchKind.REBUILT, vanished, new, lambda s: s)
     for kind, key in _KEYS:
@@ -74,6 +74,11 @@ def account(
         if is_compiler_unknown:
             matches += _take_without_compiler(kind, vanished, new, key)
     return tuple(matches), tuple(vanished.items()), tuple(new.items())
+
+
+def without(counts: Mapping[Signature, int], fewer: Mapping[Signature, int]) -> Counts:
+    """Return `counts` less `fewer`, without zeros."""
+    return Counter({one: left for one, count in counts.items() if (left := count - fewer.get(one, 0))})
 
 
 def _newest_first(counts: Counts) -> Counts:

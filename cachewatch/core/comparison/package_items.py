@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from itertools import chain
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -46,6 +47,7 @@ _SYSTEM_CLASSES = (SpecClass.DROPPED, SpecClass.SURPLUS, SpecClass.NEW_COMBINATI
 
 
 class _Sum(Struct):
+    items: Items  # without the sums
     counts: Counts = Counts()
     stacks: set[str] = field(default_factory=set)
     kinds: set[Kind] = field(default_factory=set)
@@ -89,8 +91,9 @@ class _ItemsReader:
             for verdict in (Verdict.DOWNGRADED, Verdict.UPGRADED)
             if (places := [one for one in change.places if one.verdict is verdict])
         }
-        self._sums: defaultdict[Items, _Sum] = defaultdict(_Sum)  # by the values that equal items share
-        self._known_items: dict[Hashable, Items] = {}
+        self._sums: dict[Hashable, _Sum] = {}  # by the values that equal items share
+        self._known_items: dict[Hashable, tuple[Items, int]] = {}
+        self._numbers: dict[Items, int] = {}  # of items that are equal but for their stacks and kinds
         self._found_others: dict[Hashable, Facts] = {}
 
     def items(self) -> tuple[Items, ...]:
@@ -107,9 +110,8 @@ class _ItemsReader:
         for compilers, matches in rebuilt.items():
             story = Story(kind=StatementKind.REBUILT, before=compilers[:1], after=compilers[1:])
             stacks = set(filter(self._sees, chain.from_iterable({match.after.stacks for match in matches})))
-            self._sums[Items(package=change.package, stories=(story,), is_again=True)] = _Sum(
-                _counts_of(matches), stacks, {Kind.REBUILT}
-            )
+            items = Items(package=change.package, stories=(story,), is_again=True)
+            self._sums[story] = _Sum(items, _counts_of(matches), stacks, {Kind.REBUILT})
         for gone in change.gone:
             self._add_vanished(gone)
         for new in change.new:
@@ -117,12 +119,11 @@ class _ItemsReader:
         for kept in change.restacked:
             self._add_kept(kept)
         if not self._sums and change.status is not Status.CHANGED:  # a document without specs
-            self._sums[Items(package=change.package, stories=tuple(self._stories(None, None)))] = _Sum(
-                kinds=set(change.kinds)
-            )
+            items = Items(package=change.package, stories=tuple(self._stories(None, None)))
+            self._sums[items] = _Sum(items, kinds=set(change.kinds))
         made = [
-            replace(key, stacks=frozenset(found.stacks), counts=found.counts, kinds=change.kinds & found.kinds)
-            for key, found in self._sums.items()
+            replace(one.items, stacks=frozenset(one.stacks), counts=one.counts, kinds=change.kinds & one.kinds)
+            for one in self._sums.values()
         ]
         made.sort(key=lambda one: (one.stories[0].kind.rank, one.stories[0].before, -one.counts.total))
         if made:
@@ -245,20 +246,22 @@ class _ItemsReader:
         is_prunable: bool = False,
     ) -> None:
         """Add items with these signatures before and after; `otherwise` is their story if no place has one."""
-        built_for = (_built_for(before), _built_for(after))
+        built_for = (_built_for(before), _built_for(after), otherwise.is_system)
         if built_for not in self._known_items:
-            self._known_items[built_for] = self._described(before, after)
-        items = self._known_items[built_for]
-        key = replace(
-            items,
-            stories=(otherwise,) if otherwise.is_system else (*items.stories, otherwise),
-            stacks=frozenset(),
-            kinds=frozenset(),
-            gone_values=held_by(before, self._values.gone),
-            new_values=held_by(after, self._values.new),
-            is_again=is_again,
-            is_prunable=is_prunable,
-        )
+            items = self._described(before, after)
+            items = replace(items, stories=()) if otherwise.is_system else items
+            alike = replace(items, stacks=frozenset(), kinds=frozenset())
+            self._known_items[built_for] = items, self._numbers.setdefault(alike, len(self._numbers))
+        items, number = self._known_items[built_for]
+        own: dict[str, Any] = {
+            "gone_values": held_by(before, self._values.gone),
+            "new_values": held_by(after, self._values.new),
+            "is_again": is_again,
+            "is_prunable": is_prunable,
+        }
+        key = (number, otherwise, *own.values())
+        if key not in self._sums:
+            self._sums[key] = _Sum(replace(items, stories=(*items.stories, otherwise), **own))
         total = self._sums[key]
         total.counts += counts
         total.stacks |= items.stacks
@@ -515,7 +518,10 @@ def _target_of(gained: PlaceChange, lost: PlaceChange) -> str:
 
 def _counts_of(matches: Iterable[SpecMatch]) -> Counts:
     """Return the numbers of both sides of matches; with a selection, perhaps only one side is selected."""
-    vanished, new = sum(m.count for m in matches if not m.entered), sum(m.count for m in matches if not m.left)
+    vanished = new = 0
+    for match in matches:
+        vanished += 0 if match.entered else match.count
+        new += 0 if match.left else match.count
     return Counts(vanished, new, alone=new - vanished)
 
 
