@@ -39,7 +39,7 @@ from cachewatch.core.statement_kinds import StatementKind
 from cachewatch.core.statements import of_kinds
 from cachewatch.errors import UsageError
 from cachewatch.git.local_repository import Repository
-from cachewatch.git.revision_names_and_times import newest_two
+from cachewatch.git.revision_names_and_times import contains, newest_two
 from cachewatch.hooks import extensions, lacking, load
 from cachewatch.report.diff_blocks_and_colours import ALL, Requested
 from cachewatch.report.diff_formats import JsonCollector, StatCollector, write_json, write_jsonl, write_stat, write_text
@@ -235,7 +235,9 @@ def _note_returned(opened: Sequence[Repository], reports: Iterable[Report]) -> N
         if one.kind is StatementKind.PACKAGE_ADDED and report.before.tag == report.after.tag
         for package in one.packages
     ]
-    past = extensions().hook.past(repository=opened[0], log=None) if opened and new else None
+    old, end = (new[0][0].before.revision, new[0][0].after.revision) if new else (None, None)
+    is_later = opened and old and (end is None or contains(opened[0], end, old))  # AFTER comes after BEFORE
+    past = extensions().hook.past(repository=opened[0], log=None) if is_later else None
     if past is None:
         return
     with closing(past):

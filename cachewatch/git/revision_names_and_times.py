@@ -116,6 +116,11 @@ def count_between(repository: Repository, before: Revision, after: Revision) -> 
     return max(left, right) if not (left and right) else None
 
 
+def contains(repository: Repository, commit: str, earlier: str) -> bool:
+    """Tell whether one commit is, or comes after, an earlier one."""
+    return _listed(repository, "--count", f"{commit}..{earlier}") == ["0"]
+
+
 def times_between(repository: Repository, before: Revision, after: Revision) -> list[datetime]:
     """Return the times of the commits from `before` to `after`, newest first; none if their history is missing."""
     asked = ["--first-parent", "--timestamp", f"--max-count={_MOST_TIMES}", f"{before.commit}..{after.commit}"]

@@ -235,6 +235,7 @@ def test_a_version_that_left_is_said_to_have_left(tmp_path: Path, run: Run) -> N
     git(folder, "update-ref", "refs/heads/main", last)
     for said in (run("diff", "--repo", folder).error, run("log", "--repo", folder).output):
         assert "zlib1 is back: develop had it until 2025-06-02\n" in said
+    assert "is back" not in run("diff", "main~1", "main~2", "--repo", folder).error
     many, v1 = catalogue({f"p{n}": [record(n)] for n in range(9)}), catalogue(states[0], "v1")
     folder = history(tmp_path / "many.git", many, dict(list(many.items())[:2]) | v1, many)
     assert "Missing since 2 June (" in run("log", "--repo", folder).output
