@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from cachewatch.core.changesets import Report
 from cachewatch.core.escaping_and_mentions import safe, safe_name
@@ -182,8 +182,11 @@ def span(report: Report) -> str:
     if report.revisions_between is not None and before.revision != after.revision:
         parts.append(number(report.revisions_between, "revision"))
     if before.time and after.time and before.time != after.time:
-        seconds = (datetime.fromisoformat(after.time) - datetime.fromisoformat(before.time)).total_seconds()
-        parts.append(f"{how_long(abs(seconds))} {'later' if seconds > 0 else 'earlier'}")
+        start, end = (datetime.fromisoformat(time).astimezone(UTC) for time in (before.time, after.time))
+        passed = abs(end - start)
+        if passed >= timedelta(hours=36):  # as the days beside it
+            passed = abs(end.date() - start.date())
+        parts.append(f"{how_long(passed.total_seconds())} {'later' if end > start else 'earlier'}")
     return ", ".join(parts)
 
 

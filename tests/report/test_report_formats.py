@@ -418,12 +418,13 @@ def test_how_far_apart(seconds: int, said: str) -> None:
 
 
 def test_two_revisions_of_one_day(run: Run, tmp_path: Path) -> None:
-    """Seconds tell their times apart where minutes do not; the head says how far apart they are."""
+    """Seconds tell their times apart where minutes do not; the head says how far apart they are, by days if they are."""
     assert days("2025-06-01T04:00:00Z", "2025-06-01T04:01:10Z") == "1 Jun 2025, 04:00 -> 04:01 UTC"
-    times = (START, START + timedelta(seconds=7))
+    times = (START, START + timedelta(seconds=7), START + timedelta(days=9, hours=21))
     revisions = [NewRevision(message="x", time=t, files=catalogue({"zlib": records([t.second])})) for t in times]
     write_repository(tmp_path / "r.git", revisions)
-    heads = run("diff", "HEAD~1", "--repo", tmp_path / "r.git").output.splitlines()[:2]
+    heads = run("diff", "HEAD~2", "HEAD~1", "--repo", tmp_path / "r.git").output.splitlines()[:2]
 
     assert heads[0] == "develop  1 Jun 2025, 04:00:00 -> 04:00:07 UTC"
     assert heads[1].endswith(", 1 revision, 7 seconds later)")
+    assert ", 1 revision, 10 days later)" in run("diff", "HEAD~1", "--repo", tmp_path / "r.git").output
