@@ -92,7 +92,7 @@ class Layout(Struct, frozen=True, dict=True):
     """Where the documents of a repository are: where the pattern says or, without one, in `_cache/` or anywhere.
 
     A pattern is a path such as `catalogue/{tag}/{package}/specs.md`. Each placeholder, and `*`, stands for one name or
-    a part of it. Without `_cache/`, any text file with records is a document.
+    a part of it; a placeholder that is repeated, for the same. Without `_cache/`, any text file with records is a document.
     """
 
     pattern: str = ""
@@ -162,8 +162,11 @@ class Layout(Struct, frozen=True, dict=True):
 
     @cached_property
     def _regex(self) -> re.Pattern[str]:
-        parts = _PART.findall(self.pattern)
-        return re.compile("".join(_AS_REGEX.get(part, re.escape(part)) for part in parts))
+        text = "".join(_AS_REGEX.get(part, re.escape(part)) for part in _PART.findall(self.pattern))
+        for name in ("tag", "package"):
+            first, group, others = text.partition(_AS_REGEX[f"{{{name}}}"])
+            text = f"{first}{group}{others.replace(group, f'(?P={name})')}" if group else text
+        return re.compile(text)
 
 
 # The layout if the user names none.
@@ -202,8 +205,6 @@ def _tells_apart(one: str, other: str) -> str:
 def _problem(pattern: str) -> str:
     if "{package}" not in pattern:
         return "lacks {package}, the place where the names of packages are"
-    if any(pattern.count(name) > 1 for name in ("{tag}", "{package}")):
-        return "has a placeholder twice"
     if "".join(_PART.findall(pattern)) != pattern:
         return "has other placeholders than {tag} and {package}"
     if pattern.startswith("/") or any(part in ("", ".", "..") for part in pattern.split("/")):

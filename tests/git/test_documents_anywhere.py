@@ -186,6 +186,7 @@ def test_a_document_that_was_moved_and_emptied_cannot_be_read(run: Run, tmp_path
         ("docs/{tag}/{package}.md", "docs/*/{package}.md"),
         ("{package}/{tag}.md", ""),
         ("{tag}/{package}/{package}.txt", ""),
+        ("{tag}/{package}/{package}.txt", "*/{package}/{package}.txt"),
     ],
 )
 def test_a_document_of_one_tag_that_was_overwritten_cannot_be_read(
