@@ -279,7 +279,7 @@ def _heading(document: Document, side: Side, since: Side | None, palette: Palett
     configurations = number(len({replace(one, stacks=()) for one in signatures}), "configuration")
     yield ", ".join([number(len(document.specs), "spec"), *counted, configurations])
     if since is not None and since.revision:
-        yield f"last changed {(since.time or '')[:10]} ({since.revision[:10]})"
+        yield f"document last changed {(since.time or '')[:10]} ({since.revision[:10]})"
 
 
 def _where(side: Side) -> str:

@@ -370,7 +370,7 @@ def test_show_marks_what_will_go(run: Run, tmp_path: Path) -> None:
     assert ["2.0", "e4s", "2"] in table
     assert ["1.0", "(no", "stack)", "1U"] in table
     assert ["e4s", "1!"] in table
-    assert "last changed 2025-06-01" in output
+    assert "document last changed 2025-06-01" in output
     assert run("show", "zlib", "--repo", repository, "--rev", "2025-06-01", "--tag", "develop").exit_code == 0
 
 
