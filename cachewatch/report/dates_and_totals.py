@@ -90,9 +90,10 @@ def total(report: Report, wants: Wants) -> str:
     )
     suffix = f" ({shares})" if shares else ""
     packages, specs = report.packages, report.specs
+    unread = len({one.package for one in report.unreadable}) - report.uncounted  # that could not be compared
     if not wants(frozenset()):
         changed = len({line.package for _, line in lines})
-        whole = number(packages.before + packages.added, "package")
+        whole = number(packages.before + packages.added - unread, "package")
         # Of packages without changes it is not known whether they have selected specs.
         which = number(changed, "package") if report.is_part else f"{changed:,} of {whole}"
         return f"{which} {'has' if changed == 1 else 'have'} changes of these kinds{suffix}"
@@ -101,7 +102,9 @@ def total(report: Report, wants: Wants) -> str:
         for kind in (Kind.PACKAGE_ADDED, Kind.PACKAGE_REMOVED)
     )
     rebuilt = f" ({packages.rebuilt_only:,} of them only rebuilt)" if packages.rebuilt_only else ""
-    on_both_sides = packages.before - packages.removed
+    # Some of those that could not be compared are on one side only.
+    unread -= (packages.removed - gone) + (packages.added - new)
+    on_both_sides = packages.before - packages.removed - max(0, unread)
     counted = [f"{packages.changed:,} of {number(on_both_sides, 'package')} changed{rebuilt}"] if on_both_sides else []
     if report.is_part:  # of packages without changes it is not known whether they have selected specs
         is_said = packages.changed or not (new or gone)

@@ -171,8 +171,10 @@ def test_a_document_that_was_moved_and_emptied_cannot_be_read(run: Run, tmp_path
     before = _state(layout, TWO_STATES[0])
     place = layout.format(tag="develop", package="zlib")
     elsewhere = {path: content for path, content in before.items() if path != place} | {"moved/zlib.md": b""}
-    repository = history(tmp_path / "r.git", before, elsewhere, before)
+    alone = {place: before[place]}
+    repository = history(tmp_path / "r.git", alone, before, elsewhere, before)
 
+    assert "2 packages are new; their specs" in run("diff", "HEAD~3", "HEAD~1", "--repo", repository).output
     for first, second in (("HEAD~2", "HEAD~1"), ("HEAD~1", "HEAD")):
         result = run("diff", first, second, "--repo", repository)
         assert (result.exit_code, "moved/zlib.md: unreadable: is empty" in result.error) == (4, True)
