@@ -394,10 +394,10 @@ def removed_packages(statements: Iterable[Statement]) -> frozenset[str]:
 
 
 def in_order(statements: Iterable[Statement]) -> tuple[Statement, ...]:
-    """Sort statements by the rank of their kind, then by their numbers of items and stacks."""
-    return tuple(
-        sorted(
-            statements,
-            key=lambda one: (one.kind.rank, -one.counts.total, -len(one.stacks), one.name, one.before, one.after),
-        )
-    )
+    """Sort statements by the rank of their kind, then by their numbers of items (of a lost place: all) and stacks."""
+
+    def key(one: Statement) -> tuple[object, ...]:
+        items = max(one.counts.total, sum(line.here.total for line in one.lines))
+        return one.kind.rank, -items, -len(one.stacks), one.name, one.before, one.after
+
+    return tuple(sorted(statements, key=key))

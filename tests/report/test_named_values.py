@@ -227,12 +227,12 @@ def test_an_older_version_that_moved_is_named_with_both_stacks(run: Run, tmp_pat
 
 
 def test_a_lost_place_has_its_own_number(run: Run, tmp_path: Path) -> None:
-    """Specs of two stacks are counted in both lines, and once in the total."""
+    """Specs of two stacks are counted in both lines, most first, and once in the total."""
     shared, alone = {"stacks": ["a", "b", "root"]}, {"stacks": ["b", "root"]}
     said = told(run, tmp_path, [*records(range(3), **shared), *records(range(5, 7), **alone)], [])
 
     assert (
-        "-5 (specs of several lines count once) a (x86_64_v3) zlib 1.0 -3 b (x86_64_v3) zlib 1.0 -5 1 of 1 package"
+        "-5 (specs of several lines count once) b (x86_64_v3) zlib 1.0 -5 a (x86_64_v3) zlib 1.0 -3 1 of 1 package"
         in said
     )
 
