@@ -293,7 +293,8 @@ def listed(listing: Listing, name: str) -> CacheContents:
         else:
             diagnostics.append(found)
     side = listing.side
-    where = " ".join(filter(None, (name, side.tag, side.revision and f"at {side.revision[:10]}")))
+    named = ("" if name == "." else name, side.tag, side.revision and f"at {side.revision[:10]}")
+    where = " ".join(filter(None, named))
     is_pruned = tag_names.is_mutable(side.tag)
     return CacheContents(holdings, where, is_pruned, tuple(diagnostics), revision=side.revision, tag=side.tag)
 
