@@ -290,7 +290,7 @@ def test_changes_are_rows(demo_repository: Path) -> None:
         rows = changeset.to_records()
     assert len({tuple(row) for row in rows}) == 1
     assert next(iter(rows[0].items())) == ("tag", "develop")
-    assert {"package-changed", "version-added", "replaces-nothing"} <= {row["change"] for row in rows}
+    assert {"package-changed", "version-added", "unmatched-added"} <= {row["change"] for row in rows}
     (keras,) = (row for row in rows if row["change"] == "package-added")
     assert (keras["specs_before"], keras["specs_after"], keras["before"], keras["name"]) == (0, 130, "", "")
 

@@ -294,7 +294,7 @@ def _lines(change: PackageChange) -> Iterator[Line]:
     for place in change.places:
         where = {"stacks": place.stack, "target": place.target}
         yield {"change": f"place-{place.verdict}", **where, **_sides(place.before, place.after)}
-    counted = {kind.value: kind.value for kind in MatchKind} | {"replaces-nothing": "new", "not-replaced": "gone"}
+    counted = {kind.value: kind.value for kind in MatchKind} | {"unmatched-added": "new", "unmatched-removed": "gone"}
     for name, field_name in counted.items():
         if count := getattr(change.counts, field_name):
             yield {"change": name, "count": count}

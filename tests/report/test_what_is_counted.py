@@ -214,11 +214,11 @@ def test_only_what_no_stack_builds_is_counted_where_that_was_asked_for(run: Run,
     assert "(3 kept with changed stacks: 3 in removed stacks)" in said
 
 
-def test_tables_count_what_nothing_replaces_by_another_name_than_the_kind_gone(run: Run, tmp_path: Path) -> None:
+def test_tables_count_unmatched_specs_by_another_name_than_the_kind_gone(run: Run, tmp_path: Path) -> None:
     """The kind is what has nothing left or an older version."""
     said = compared(run, tmp_path, {"p": [record(1), record(2)]}, {"p": [record(1)]}, "--format", "csv")
 
-    assert "develop,p,not-replaced,,,,1," in said
+    assert "develop,p,unmatched-removed,,,,1," in said
     assert "develop,p,gone" not in said
 
 
