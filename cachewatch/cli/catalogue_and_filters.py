@@ -387,7 +387,7 @@ def _seen(comparison: Comparison, done: Iterable[Changeset]) -> dict[str, set[st
         values["package"].update(document.package for document in pair.difference.all_documents)
     for changeset in done:
         for name, fact in FACTS.items():
-            values[name] |= {value for kind, value in changeset.tally.seen.facts if kind == fact}
+            values[name] |= changeset.tally.seen.facts.get(fact, set())
     return values
 
 

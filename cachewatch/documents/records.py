@@ -128,8 +128,9 @@ def read_records(details: str, known: KnownRecords) -> Records | None:
             raise UnreadableDocument("is nested too deeply") from error
         if learned is None:
             return None
-        signatures[text], form = learned
-        counts[signatures[text]] += count
+        signature, form = learned
+        signatures[text] = signature
+        counts[signature] = counts.get(signature, 0) + count  # faster than += where most are new
         forms[form] += count
     return _records(Specs(distinct, counts, zip(hashes, map(signatures.__getitem__, texts), strict=True)), forms)
 

@@ -342,9 +342,10 @@ def verdict_of(old: Set[str], new: Set[str], left: Contents = frozenset(), added
     """Return the verdict on a place from its versions before and after, and the combinations it lost and gained."""
     if not old or not new:
         return Verdict.GAINED if new else Verdict.LOST
-    if is_newer(newest(new), newest(old)):
+    first, last = newest(old), newest(new)
+    if is_newer(last, first):
         return Verdict.UPGRADED
-    if is_newer(newest(old), newest(new)):
+    if is_newer(first, last):
         return Verdict.DOWNGRADED
     # Only versions that are neither newer nor older remain: another git reference of the same number, or no version.
     for verdict, is_so in (

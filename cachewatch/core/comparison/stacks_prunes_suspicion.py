@@ -71,13 +71,14 @@ class Observation(Struct):
     unchanged: dict[str, Contents] = field(default_factory=dict)
     # Stacks of documents that cannot be read on the other side, where they may have them as well.
     half_read: set[str] = field(default_factory=set)
-    facts: set[tuple[str, str]] = field(default_factory=set)  # values of any package, before or after
+    # Values of any package, before or after.
+    facts: dict[str, set[str]] = field(default_factory=lambda: {name: set() for name in _NOTED})
 
     def add(self, change: PackageChange, items: Sequence[Items], values: PackageValues) -> None:
         """Record a changed package, with its items and its changed compilers, systems, targets and variants."""
         self.items += items
-        for facts in (change.before, change.after):
-            self.facts.update((name, value) for name in _NOTED for value in facts[name])
+        self._note(change.before)
+        self._note(change.after)
         contents = change.specs_before.counts
         lost: Counter[str] = Counter()
         machines: dict[Verdict, dict[str, frozenset[Machine]]] = {Verdict.LOST: {}, Verdict.GAINED: {}}
@@ -103,7 +104,11 @@ class Observation(Struct):
         """Record a package whose specs did not change; it shows which stacks still exist."""
         if document.specs:
             self.unchanged[document.package] = document.specs.counts
-            self.facts.update((name, value) for name in _NOTED for value in document.facts[name])
+            self._note(document.facts)
+
+    def _note(self, facts: Mapping[str, Set[str]]) -> None:
+        for name, values in self.facts.items():
+            values.update(facts[name])
 
     def join(self, other: "Observation") -> None:
         """Add the facts about other packages of the tag."""
@@ -111,7 +116,7 @@ class Observation(Struct):
         self.packages |= other.packages
         self.unchanged |= other.unchanged
         self.half_read |= other.half_read
-        self.facts |= other.facts
+        self._note(other.facts)
 
     def moved_stacks(self) -> tuple[set[str], set[str]]:
         """Return the stacks that no compared package has any more, and those that none had before."""
