@@ -182,6 +182,7 @@ def test_a_lost_system_is_a_loss(run: Run, tmp_path: Path) -> None:
 
     assert "LOST PLACES 1 package, -1 e4s (x86_64_v3) zlib 1.0, now on zen4 -1" in target
     assert "LOST MACHINES 1 package, -1 e4s (ubuntu22.04, x86_64_v3) zlib 1.0, now on rhel8 -1" in system
+    assert "-1: 1 in lost machines)" in system
     both = told(run, tmp_path, [record(1)], [record(2, os="rhel8", target="zen4")])
     assert "e4s (x86_64_v3) zlib 1.0, now on zen4 (rhel8) -1" in both
     assert "zlib 1.0 +1 in e4s on zen4 (rhel8)" in both
