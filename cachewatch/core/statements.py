@@ -336,12 +336,26 @@ def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line
     for key, group in groups.items():
         line = _line(str(key[0]), group)
         if head.kind in BY_VERSION:
-            line = replace(line, values=assignment.values_of(line.package, {p.stack for p in line.story.places}))
+            line = _with_other_changes(line, [items for items, _ in group if items], assignment)
         if head.kind in LOSSES:
             own = (loss_kinds(lost.loss) for lost in taken.losses if lost.package == line.package)
             line = replace(line, kinds=line.kinds.union(*own), here=taken.here[line.package])
         lines.append(line)
     yield from sorted(lines, key=lambda one: (-one.counts.total, -len(one.stacks), one.package, one.story.before))
+
+
+def _with_other_changes(line: Line, members: Iterable[Items], assignment: _Assignment) -> Line:
+    """Add the compilers and systems that changed with the versions."""
+    stacks = {place.stack for place in line.story.places}
+    widespread = assignment.values_of(line.package, stacks)
+    having: defaultdict[str, set[str]] = defaultdict(set)
+    for items in members:
+        for value in items.new_values:
+            if value.kind in (Kind.COMPILER, Kind.OS) and value.text not in widespread:
+                having[value.text] |= items.stacks
+    return replace(
+        line, values=(*widespread, *sorted(having)), is_partly=any(not stacks <= own for own in having.values())
+    )
 
 
 def _line(package: str, group: Sequence[tuple[Items | None, Story]]) -> Line:

@@ -103,7 +103,8 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
     moves = _moves(line, most) if line.is_move else ""
     if story.kind in BY_VERSION:
         change = " ".join(filter(None, (replacement(line, most), staying(line, most))))
-        return ", ".join(filter(None, (change, *_beside(line, most), moves)))
+        now = f"now {'partly ' if line.is_partly else ''}with {names(line.values, most)}" if line.values else ""
+        return ", ".join(filter(None, (change, *_beside(line, most), moves, now)))
     if story.is_system:
         old, new = (" ".join(map(safe_name, side)) for side in (story.before, story.after))
         fewer = "no longer" if set(story.before).isdisjoint(story.remaining) else "fewer"

@@ -222,8 +222,14 @@ WORDS: dict[str, Any] = {
     "a configuration came, and the only other one is gone": (
         [{}],
         [{"os": "rhel8", "compiler": "gcc@12.1.0"}],
-        (),
+        ("--kind", "widened"),
         "1.0 now with gcc@12.1.0, rhel8",
+    ),
+    "a version came with the compiler of another stack": (
+        [{}, {"stacks": ["ml"], "compiler": "gcc@12.1.0"}],
+        [{"versions": ["2.0"], "compiler": "gcc@12.1.0"}, {"stacks": ["ml"], "compiler": "gcc@12.1.0"}],
+        ("--kind", "compiler"),
+        "zlib 1.0 -> 2.0, now with gcc@12.1.0 +1 -1",
     ),
     "a new version in a new place": (
         [{}],
@@ -245,6 +251,12 @@ WORDS: dict[str, Any] = {
     ),
     "the target is not named any more": ([{}], [{"target": ""}], (), "zlib 1.0 -1 BUILT"),
     "a machine is lost": ([{}, {"os": "rhel8"}], [{}], (), "e4s (rhel8, x86_64_v3) zlib 1.0 -1"),
+    "a machine is lost with an upgrade": (
+        [{}, {"stacks": ["ml"]}],
+        [{"os": "rhel8", "versions": ["2.0"]}, {"stacks": ["ml"]}],
+        ("--kind", "os"),
+        "now on rhel8 -1 an equal build is there, ml builds it UPGRADED 1 package, +1 zlib 1.0 -> 2.0, now with rhel8",
+    ),
     "a place of macOS is lost": (
         [{}, {"platform": "darwin", "os": "sequoia", "target": "m1"}],
         [{}],

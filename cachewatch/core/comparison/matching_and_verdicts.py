@@ -226,7 +226,7 @@ class Combination(NamedTuple):
 
 Contents = Set[Combination]
 
-# The kind of change if these fields of combinations differ.
+# The kind of change if these fields of combinations differ. Another version usually has other variants, too.
 _ATTRIBUTES = {"compiler": Kind.COMPILER, "os": Kind.OS, "platform": Kind.OS, "variants": Kind.VARIANT}
 
 
@@ -245,11 +245,13 @@ class PlaceJudgement(Struct, frozen=True):
     def kinds(self) -> frozenset[Kind]:
         """The kinds of change that the verdict implies."""
         kinds = {Kind(STATEMENT_OF[self.verdict])}
-        if self.verdict in (Verdict.NARROWED, Verdict.WIDENED):
+        if self.before and self.after:
+            is_of_versions = self.verdict not in (Verdict.NARROWED, Verdict.WIDENED)
             kinds |= {
                 kind
                 for name, kind in _ATTRIBUTES.items()
-                if {getattr(c, name) for c in self.before} != {getattr(c, name) for c in self.after}
+                if not (is_of_versions and kind is Kind.VARIANT)
+                and {getattr(c, name) for c in self.before} != {getattr(c, name) for c in self.after}
             }
         return frozenset(kinds)
 
@@ -459,6 +461,8 @@ def kinds_of(change: PackageChange) -> frozenset[Kind]:
         Kind.UNREFERENCED: change.newly_unreferenced,
         Kind.SPEC_ADDED: change.counts.new,
         Kind.SPEC_REMOVED: change.counts.gone,
+        Kind.NARROWED: change.counts.dropped,
+        Kind.WIDENED: change.counts.new_combination,
     }
     kinds |= {kind for kind, holds in claims.items() if holds}
     of_machines = [loss_kinds(lost.loss) | {Kind.MACHINE_LOST} for lost in change.machines_lost]

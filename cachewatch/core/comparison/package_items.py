@@ -166,7 +166,7 @@ class _ItemsReader:
             None,
             Counts(vanished=gone.count),
             system or Story(kind=kind, before=versions, after=named),
-            {Kind.SPEC_REMOVED},
+            {Kind.SPEC_REMOVED, *([Kind.NARROWED] if gone.spec_class is SpecClass.DROPPED else [])},
             is_prunable=gone.spec_class in _PRUNABLE and system is None,
         )
 
@@ -185,12 +185,13 @@ class _ItemsReader:
         else:
             story = Story(kind=kind, after=signature.versions)
         is_copy = kind is StatementKind.EXTRA_COPY and system is None
+        own = [Kind.WIDENED] if kind is StatementKind.WIDENED else [] if signature.stacks else [Kind.UNREFERENCED]
         self._add(
             None,
             signature,
             Counts(new=new.count),
             system or story,
-            {Kind.SPEC_ADDED} if signature.stacks else {Kind.SPEC_ADDED, Kind.UNREFERENCED},
+            {Kind.SPEC_ADDED, *own},
             is_again=is_copy and signature in self._change.specs_before.counts,
         )
 
@@ -261,7 +262,8 @@ class _ItemsReader:
         }
         key = (number, otherwise, *own.values())
         if key not in self._sums:
-            self._sums[key] = _Sum(replace(items, stories=(*items.stories, otherwise), **own))
+            member = replace(items, stories=(*items.stories, otherwise), **own)
+            self._sums[key] = _Sum(member, kinds={value.kind for value in member.gone_values | member.new_values})
         total = self._sums[key]
         total.counts += counts
         total.stacks |= items.stacks
@@ -278,9 +280,9 @@ class _ItemsReader:
         # What left a place did not widen it, and what came did not narrow it.
         of = {Verdict.WIDENED: new, Verdict.NARROWED: old}
         judged = [one for place in places if (one := self._judged.get(place)) and place in of.get(one.verdict, places)]
-        kinds = {kind for one in judged for kind in one.kinds}
         # A spec with neither version of an upgrade is not part of it, even in the same place.
-        kinds -= {Kind(kind) for kind in self._regraded.keys() - {one.kind for one in stories}}
+        beside = self._regraded.keys() - {one.kind for one in stories}
+        kinds = {kind for one in judged if STATEMENT_OF[one.verdict] not in beside for kind in one.kinds}
         if self._change.status is not Status.CHANGED:
             kinds |= {Kind.PACKAGE_ADDED, Kind.PACKAGE_REMOVED}
         if any(map(self._moved_to.get, places)):

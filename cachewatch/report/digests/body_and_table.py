@@ -344,12 +344,11 @@ def _changes(kind: StatementKind, digest: Digest, words: Words) -> Section:
     is_of_versions = kind in _CLAUSES
     rows = []
     for line, tag in lines:
-        now = f"now with {', '.join(map(safe_name, line.values))}" if line.values and is_of_versions else ""
         fall = words.text(kind, "mistake") if any(falls(*pair) for pair in line.story.pairs) else ""
         rows.append(
             Row(
                 package=line.package,
-                change=", ".join(filter(None, (fact(line), now))),
+                change=fact(line),
                 where="; ".join(filter(None, (where(line).removeprefix("in "), there_since(line), fall))),
                 kind=line.story.kind,
                 specs=line.counts.specs,
