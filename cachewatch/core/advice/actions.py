@@ -31,7 +31,7 @@ from cachewatch.core.statement_kinds import (
     packages_of,
     removed_packages,
 )
-from cachewatch.core.versions_spellings_targets import newest
+from cachewatch.core.versions_spellings_targets import newest, sorted_versions
 
 # What readers should do about binaries of an environment, by cause.
 ENVIRONMENT = {
@@ -280,7 +280,7 @@ def things_to_look_after(facts: Sequence[Fact], *, has_environment: bool) -> Ite
             count=len(names),
             worst=worst,
             needs=tuple(needs_of(because, worst, names, statements)) if because in LASTING else (),
-            versions=tuple(_versions(because, names, statements)),
+            versions=tuple(_versions(because, worst, names, statements)),
             machine=_machine(names, tag),
             is_everywhere=removed_packages(tag.statements) >= set(names),
         )
@@ -320,15 +320,24 @@ def needs_of(
         yield from (Need(package=name, version="") for name in names if name not in known)
 
 
-def _versions(because: Because, names: Collection[str], statements: Iterable[Statement]) -> Iterator[str]:
-    """Yield the newest version that each package had before, in Spack's syntax: openmpi@5.8.0."""
+def _versions(
+    because: Because, worst: LossClass | None, names: Collection[str], statements: Iterable[Statement]
+) -> Iterator[str]:
+    """Yield the newest version that each package had, in Spack's syntax: openmpi@5.8.0.
+
+    Where places that lost a package had different ones, it is the oldest of them, or a newer one: openmpi@5.8.0:.
+    """
     had: dict[str, set[str]] = {}
     for statement in statements:
         for line in statement.lines if because is Because.DOWNGRADED else ():
-            had.setdefault(line.package, set()).update(before for before, _ in line.story.pairs if before)
+            befores = {before for before, _ in line.story.pairs if before}
+            had.setdefault(line.package, set()).update({newest(befores)} if befores else ())
         for lost in statement.losses:
-            had.setdefault(lost.package, set()).update(lost.versions)
-    yield from (f"{name}@{newest(had[name])}" for name in names if had.get(name))
+            if lost.versions and (lost.loss is None or lost.loss.loss_class == (worst or because)):
+                had.setdefault(lost.package, set()).add(newest(lost.versions))
+    for name in names:
+        if versions := sorted_versions(had.get(name, ())):
+            yield f"{name}@{versions[0]}{':' * (len(versions) > 1)}"
 
 
 def _machine(names: Collection[str], tag: ComparedTag) -> str:

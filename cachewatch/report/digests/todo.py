@@ -387,7 +387,7 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
         key = "suspicious-apart"
     if action.because is Because.STACK_REMOVED and action.worst is not LossClass.GONE:
         key = f"stack-removed-{action.worst}"
-    versions: Sequence[str] = action.versions
+    versions = [one.rstrip(":") for one in action.versions] if action.because is Because.PRUNED else [*action.versions]
     if action.because is Because.DOWNGRADED:  # another version may have to do
         required = {spec.partition("@")[0]: spec.removesuffix(":") for spec in assessment.required}
         versions = [required[name] for name in action.names if name in required]
@@ -434,7 +434,7 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
         # Behind several names, the machine could be read as that of the last one.
         for_several=f",{for_machines}," if for_machines and action.count > 1 else "",
         for_one="" if action.count > 1 else for_machines,
-        versions=and_more(versions or action.names, words),
+        versions=_specs_said(versions or action.names, words),
         left=words.say(
             "todo", "left", n=len(action.others), of=len(action.others) + action.count, day=day_of(action.name)
         )
