@@ -132,20 +132,18 @@ class FileChannel(PublishedChannel):
 
     def deliver(self, message: Message) -> DeliveryResult:
         """Write one file, unless it exists with the same content."""
-        path, content = Path(message.target), message.payload
+        path, content, fields = Path(message.target), message.payload, self._place.fields & {"period", "key"}
         try:
-            if read(path) != content and not self._is_outdated(message):
-                # In an archive, no other digest of the same period is overwritten.
-                if {"period", "key"} & self._place.fields == {"period"} and read(path) is not None:
-                    digits = sha256(message.key.encode()).hexdigest()[:8]
-                    path = path.with_name(f"{path.stem}-{digits}{path.suffix}")
-                publish(path, content, base=self._place.base_of(path), mode=self._config.mode)
+            if read(path) == content:
+                return SENT
+            # Without these fields, the file holds only the latest digest, and a later one may already be written.
+            if not fields and any(sent.created > message.created for sent in self._sent_history(message.target, 1)):
+                return SENT
+            # In an archive, no other digest of the same period is overwritten.
+            if fields == {"period"} and read(path) is not None:
+                digits = sha256(message.key.encode()).hexdigest()[:8]
+                path = path.with_name(f"{path.stem}-{digits}{path.suffix}")
+            publish(path, content, base=self._place.base_of(path), mode=self._config.mode)
         except OSError as error:
             return of_error(error, path)
         return SENT
-
-    def _is_outdated(self, message: Message) -> bool:
-        """Tell whether the file holds only the latest digest, and a later one was already written."""
-        if self._place.fields & {"period", "key"}:
-            return False
-        return any(sent.created > message.created for sent in self._sent_history(message.target, 1))

@@ -17,6 +17,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from html import escape
 from typing import Any
@@ -91,9 +92,13 @@ class WebhookChannel(OneByOne):
         name = message.message_id or ""
         headers = {"Content-Type": message.content_type, "Idempotency-Key": name}
         if self._config.signing_key is not None:
-            moment = str(int(time.time()))
+            secret, moment = self._config.signing_key.reveal(), str(int(time.time()))
+            key = secret.encode()
+            if secret.startswith("whsec_"):
+                with suppress(binascii.Error):  # the text that follows may be no base64
+                    key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
             signed = f"{name}.{moment}.".encode() + message.payload
-            mac = base64.b64encode(hmac.digest(_key(self._config.signing_key), signed, "sha256")).decode()
+            mac = base64.b64encode(hmac.digest(key, signed, "sha256")).decode()
             headers |= {"webhook-id": name, "webhook-timestamp": moment, "webhook-signature": f"v1,{mac}"}
         return headers
 
@@ -124,15 +129,6 @@ def place(url: Secret) -> str:
     """Return scheme and host of `url`; the rest is secret."""
     parts = urlsplit(url.reveal())
     return one_line(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}")
-
-
-def _key(secret: Secret) -> bytes:
-    """Return the signing key as bytes: decoded from base64 if it begins with `whsec_`, else as it is."""
-    text = secret.reveal()
-    try:
-        return base64.b64decode(text.removeprefix("whsec_"), validate=True) if text[:6] == "whsec_" else text.encode()
-    except binascii.Error:
-        return text.encode()
 
 
 _NAME = "cachewatch"
@@ -315,7 +311,9 @@ class AppriseChannel(OneByOne):
 
     def __init__(self, config: AppriseConfig) -> None:
         self.name = config.name
-        self._urls = {_target(url.reveal()): url.reveal() for url in config.urls}
+        urls = [url.reveal() for url in config.urls]
+        # The names reveal only the type of chat.
+        self._urls = {f"{one_line(url.partition('://')[0], 20)}:{hash_mark(url)}": url for url in urls}
 
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
         """Return one message for each chat."""
@@ -354,8 +352,3 @@ class AppriseChannel(OneByOne):
             content_type="application/json",
             created=rendered.created,
         )
-
-
-def _target(url: str) -> str:
-    """Return a name for a URL that reveals only the type of chat."""
-    return f"{one_line(url.partition('://')[0], 20)}:{hash_mark(url)}"

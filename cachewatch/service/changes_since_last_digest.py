@@ -392,6 +392,12 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         streams = (REGULAR, URGENT) if self.stream.subscription.urgent is not None else (REGULAR,)
         departures = ((key, fact) for key, fact in facts.items() if isinstance(fact, Departure))
         over = tuple(key for key, departure in departures if not any(map(departure.missing, streams)))
+        told = [  # the announced prunes that took place, which only regular digests report
+            wave.key
+            for each in (() if self.stream.is_urgent else news)
+            if any(one.kind is StatementKind.PRUNE for one in all_statements(each.tag))
+            and (wave := self.state.remembered.wave(self.source.name, each.name))
+        ]
         return Advance(
             subscription=self.stream.subscription.name,
             stream=self.stream.name,
@@ -399,15 +405,8 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
             revision=self.newest.commit,
             tags=tuple(updates),
             learned=tuple(fact for key, fact in facts.items() if key not in over and known.get(key) != fact),
-            forgotten=(*(key for key in over if key in known), *self._pruned(news)),
+            forgotten=(*(key for key in over if key in known), *told),
         )
-
-    def _pruned(self, news: Iterable[TagNews]) -> Iterator[str]:
-        """Yield the keys of announced prunes that took place; only regular digests report these."""
-        for each in () if self.stream.is_urgent else news:
-            wave = self.state.remembered.wave(self.source.name, each.name)
-            if wave is not None and any(one.kind is StatementKind.PRUNE for one in all_statements(each.tag)):
-                yield wave.key
 
 
 def _joined(bases: Bases, earlier: Bases) -> Bases:

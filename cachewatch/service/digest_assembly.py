@@ -21,7 +21,7 @@ from cachewatch.channels import open_channel
 from cachewatch.config.channels import ChannelConfig, FeedConfig, FileConfig, MailConfig, WebhookConfig
 from cachewatch.config.general_settings import Config
 from cachewatch.core.advice.actions import TASKS
-from cachewatch.core.advice.environment_coverage import Coverage, CoverageChange, Environment, best, compare_coverage
+from cachewatch.core.advice.environment_coverage import CoverageChange, Environment, best, compare_coverage
 from cachewatch.core.advice.verbs_and_reasons import OF_LOCK_FILE, Known, Verb
 from cachewatch.core.advice.waits_and_reminders import Departure, Fact, MetBinaries, OpenAction, Remembered, confirmed
 from cachewatch.core.names_and_layouts import is_snapshot
@@ -97,11 +97,8 @@ def compose(
     with closing(Comparisons()) if comparisons is None else nullcontext(comparisons) as shared:
         environment: Environment | None = None
         if lock is not None:
-            isolation, read = (
-                shared.isolation(f"environment {lock}"),
-                partial(_read, context.config.environment_folders),
-            )
-            ((_, found),) = isolation.each(read, [lock], _about_file)
+            read = partial(_read, context.config.environment_folders)
+            ((_, found),) = shared.isolation(f"environment {lock}").each(read, [lock], _about_file)
             if isinstance(found, WorkFailed):
                 raise UsageError(f"{lock}: {found}")
             environment = found
@@ -122,7 +119,10 @@ def _assembled(
     tags = tuple(each.tag for part in parts for each in part.news)
     now, holds = context.clock(), tuple(holds_of(parts, stream.subscription.limit.hold_above))
     key = _key(stream, state, parts, occasion)
-    environment = _joined(part.coverage for part in parts if part.coverage)
+    coverages = [part.coverage for part in parts if part.coverage]
+    # A binary is there if one of the sources has it.
+    sides = [reduce(best, side) for side in zip(*coverages, strict=True)]
+    environment = compare_coverage(*sides) if sides else None
     advances = tuple(part.advance for part in parts if part.advance is not None)
     learned = [fact for each in advances for fact in each.learned]
     over = {key for each in advances for key in each.forgotten}
@@ -399,12 +399,3 @@ def _about_file(path: Path) -> Piece:
         found = file_of(path).stat()
         versions = (f"{found.st_ino} {found.st_size} {found.st_mtime_ns}",)
     return Piece(str(path), versions, 0)
-
-
-def _joined(parts: Iterable[tuple[Coverage, Coverage]]) -> CoverageChange | None:
-    """Combine the coverages of an environment by several sources: a binary is there if one of them has it.
-
-    Each part is the coverage before and after; the result is None without parts.
-    """
-    found = list(parts)
-    return compare_coverage(*(reduce(best, sides) for sides in zip(*found, strict=True))) if found else None

@@ -125,7 +125,13 @@ class Departures:
         if before.tag != after.tag:
             if before.tag and after.tag and tag_names.is_snapshot(after.tag):
                 at = self._point(self._newest, before.tag), self._point(self._newest, after.tag)
-                yield from self._of_snapshot(digest, *at)
+                kinds = {
+                    StatementKind.PACKAGE_REMOVED: DepartureKind.PACKAGE,
+                    StatementKind.STACK_REMOVED: DepartureKind.STACK,
+                }
+                for one in all_statements(digest):
+                    if one.kind in kinds:
+                        yield self._departure(kinds[one.kind], one.name, *at, one.packages)
             return
         gone = list(self._of_tag(digest, after.tag or "", steps, base))
         if any(one.kind is StatementKind.SUSPICIOUS for one in all_statements(digest)):
@@ -171,13 +177,6 @@ class Departures:
         last, first = steps.last_with(lambda at: bool(steps.packages(at, tag)))
         packages = steps.packages(last, tag)
         return self._departure(DepartureKind.TAG, tag, self._point(last, tag), self._point(first, tag), packages)
-
-    def _of_snapshot(self, digest: TagDigest, last: Point, first: Point) -> Iterator[Departure]:
-        for statement in all_statements(digest):
-            if statement.kind is StatementKind.PACKAGE_REMOVED:
-                yield self._departure(DepartureKind.PACKAGE, statement.name, last, first, statement.packages)
-            elif statement.kind is StatementKind.STACK_REMOVED:
-                yield self._departure(DepartureKind.STACK, statement.name, last, first, statement.packages)
 
     def _departure(
         self, kind: DepartureKind, name: str, last: Point, first: Point, packages: Iterable[str]

@@ -55,14 +55,12 @@ class UnreadDocuments:
 
     def bases(self, tags: Collection[str]) -> Bases:
         """Return the revisions to compare unread documents with, by tag and package."""
-        return {tag: found for tag in sorted(tags) if (found := dict(self._bases(self._known.get(tag, ()))))}
-
-    def _bases(self, entries: Iterable[Unread]) -> Iterator[tuple[str, Revision]]:
-        for entry in entries:
-            try:
-                yield entry.package, replace(resolve(self._repository, entry.base), tag=entry.base_tag)
-            except UnknownRevision:
-                continue  # upstream rewrote its history, and our copy was lost: nobody can know
+        found: dict[str, dict[str, Revision]] = {}
+        for tag, entry in ((each, entry) for each in sorted(tags) for entry in self._known.get(each, ())):
+            with suppress(UnknownRevision):  # upstream rewrote its history, and our copy was lost: nobody can know
+                base = replace(resolve(self._repository, entry.base), tag=entry.base_tag)
+                found.setdefault(tag, {})[entry.package] = base
+        return found
 
     def earlier(self, news: Iterable[TagNews], bases: Bases) -> Bases:
         """Return the revisions where documents were last readable that the earlier state of `news` cannot read.

@@ -276,7 +276,15 @@ def first_held(known: Iterable[Hold], event: HoldEvent) -> datetime | None:
 def holds_of(connection: Connection, subscription: str, stream: str) -> tuple[Hold, ...]:
     """Return the events for which the digest of a stream is held."""
     query = select(holds).filter_by(subscription=subscription, stream=stream)
-    return tuple(map(_hold, connection.execute(query.order_by(holds.c.source, holds.c.tag, holds.c.kind))))
+    return tuple(
+        Hold(
+            event=HoldEvent(row.source, row.tag, HoldKind(row.kind)),
+            said=row.said,
+            content=tuple(row.content.splitlines()),
+            counted_from=row.counted_from,
+        )
+        for row in connection.execute(query.order_by(holds.c.source, holds.c.tag, holds.c.kind))
+    )
 
 
 def streams_held(connection: Connection) -> set[tuple[str, str]]:
@@ -294,15 +302,6 @@ def all_held(connection: Connection) -> list[HeldDigest]:
         read_row(HeldDigest, row, state=DigestState.HELD, holds=holds_of(connection, row.subscription, row.stream))
         for row in rows
     ]
-
-
-def _hold(row: Row[Any]) -> Hold:
-    return Hold(
-        event=HoldEvent(row.source, row.tag, HoldKind(row.kind)),
-        said=row.said,
-        content=tuple(row.content.splitlines()),
-        counted_from=row.counted_from,
-    )
 
 
 class Slot(Struct, frozen=True, kw_only=True):

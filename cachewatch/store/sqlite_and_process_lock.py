@@ -35,21 +35,16 @@ def make_private(folder: Path) -> None:
         raise StateError(f"{folder}: {error.strerror}; choose another folder with `state:`") from error
     if about.st_mode & stat.S_IWOTH:
         raise StateError(f"{folder}: everybody may write in it; run: chmod o-w {folder}, or choose a folder in it")
-    refusal = _refusal(folder, os.W_OK | os.X_OK)
+    refusal = None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        code = errno.EROFS if os.statvfs(folder).f_flag & os.ST_RDONLY else errno.EACCES
+        refusal = OSError(code, os.strerror(code))
     if os.geteuid() and about.st_uid not in (0, os.geteuid()):
         raise StateError(
             f"{folder}: it belongs to another user, who could replace what is in it; choose a folder of your own"
         ) from refusal
     if refusal:
         raise StateError(f"{folder}: {refusal.strerror}; choose another folder with `state:`") from refusal
-
-
-def _refusal(path: Path, access: int) -> OSError | None:
-    """Return the error with which the system would refuse this access; None if it is granted."""
-    if os.access(path, access):
-        return None
-    code = errno.EROFS if os.statvfs(path).f_flag & os.ST_RDONLY else errno.EACCES
-    return OSError(code, os.strerror(code))
 
 
 NAME = "cachewatch.db"

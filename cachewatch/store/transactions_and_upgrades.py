@@ -119,7 +119,12 @@ def copy_rows(source: Connection, target: Connection, *, but: Collection[str] = 
         for rows in _batches(source, table):
             target.execute(insert(table), rows)
             count += len(rows)
-        _set_next_number(target, table)
+        # PostgreSQL continues the automatic numbers after the copied ones.
+        for column in table.primary_key if target.dialect.name == "postgresql" else ():
+            if isinstance(column.type, Integer):
+                sequence = func.pg_get_serial_sequence(table.name, column.name)
+                last = select(func.max(column)).scalar_subquery()
+                target.execute(select(func.setval(sequence, last)).where(select(column).exists()))
     return count
 
 
@@ -133,18 +138,6 @@ def _batches(source: Connection, table: Table) -> Iterator[list[dict[str, Any]]]
     with source.execute(query) as found:
         for rows in found.mappings().partitions():
             yield [dict(row) for row in rows]
-
-
-def _set_next_number(target: Connection, table: Table) -> None:
-    """Make PostgreSQL continue the automatic numbers of `table` after the copied ones."""
-    if target.dialect.name != "postgresql":
-        return
-    for column in table.primary_key:
-        if not isinstance(column.type, Integer):
-            continue
-        sequence = func.pg_get_serial_sequence(table.name, column.name)
-        last = select(func.max(column)).scalar_subquery()
-        target.execute(select(func.setval(sequence, last)).where(select(column).exists()))
 
 
 def check_same(source: Connection, target: Connection, place: str) -> None:
