@@ -213,8 +213,7 @@ def as_datetime(text: str, now: datetime) -> datetime | None:
         if re.fullmatch(r"\d{4}-\d\d-\d\d|\d{8}", text):
             return _end_of(date.fromisoformat(text))
         if words := re.fullmatch(r"\d\d? ([a-z]+) \d{4}", text):
-            month = "%b" if len(words[1]) == len("mar") else "%B"
-            return _end_of(datetime.strptime(f"{text} +0000", f"%d {month} %Y %z"))
+            return _end_of(datetime.strptime(f"{text} +0000", f"%d {'%b' if len(words[1]) == 3 else '%B'} %Y %z"))
         moment = datetime.fromisoformat(text.upper()) if re.match(r"\d{4}-\d\d-\d\d[t ]", text) else None
     except ValueError:
         return None

@@ -186,10 +186,8 @@ def span(report: Report) -> str:
         parts.append(number(report.revisions_between, "revision"))
     if before.time and after.time and before.time != after.time:
         start, end = (datetime.fromisoformat(time).astimezone(UTC) for time in (before.time, after.time))
-        passed = abs(end - start)
-        if passed >= timedelta(hours=36):  # as the days beside it
-            passed = abs(end.date() - start.date())
-        parts.append(f"{how_long(passed.total_seconds())} {'later' if end > start else 'earlier'}")
+        passed = end.date() - start.date() if abs(end - start) >= timedelta(hours=36) else end - start  # as `days`
+        parts.append(f"{how_long(abs(passed).total_seconds())} {'later' if end > start else 'earlier'}")
     return ", ".join(parts)
 
 

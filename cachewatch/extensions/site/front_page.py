@@ -136,10 +136,9 @@ def versions_card(catalogue: SiteContents) -> View:
     """Return the card of versions and packages that are new in the last seven days, the newest first."""
     newest = catalogue.past.revisions[-1]
     firsts: defaultdict[str, defaultdict[tuple[str, str], list[str]]] = defaultdict(lambda: defaultdict(list))
-    for history in catalogue.past.packages:
-        for stay in history.stays:
-            if stay.is_first and stay.is_dated:
-                firsts[stay.since.revision][history.package, stay.version].append(stay.stack)
+    for package, stay in ((one.package, stay) for one in catalogue.past.packages for stay in one.stays):
+        if stay.is_first and stay.is_dated:
+            firsts[stay.since.revision][package, stay.version].append(stay.stack)
     versions: dict[tuple[str, str], NewVersion] = {}  # by package, and by version where that is no upgrade
     for story, revision in zip(catalogue.stories, catalogue.past.revisions, strict=True):
         if newest.time is None or revision.time is None or newest.time - revision.time < _WEEK:
@@ -148,13 +147,12 @@ def versions_card(catalogue: SiteContents) -> View:
                 versions[one.package, ""] = NewVersion(one.package, first.before, one.after, one.where)
             told = {(one.package, version) for one in story.versions for version in one.after.split(", ")}
             for key in sorted(firsts[revision.revision].keys() - told):
-                stacks = stacks_named(firsts[revision.revision][key])
-                versions[key] = NewVersion(key[0], "", key[1], f"in {stacks}")
+                versions[key] = NewVersion(key[0], "", key[1], f"in {stacks_named(firsts[revision.revision][key])}")
     lines: list[CardLine] = []
     for (_, version), new in reversed(versions.items()):
         after = shown(new.after, 40)
-        came = f"{after} {new.where}" if version else f"{after}, new package"
-        text = f"{shown(new.before, 40)} -> {after} {new.where}" if new.before else came
+        came = f"{shown(new.before, 40)} -> " if new.before else ""
+        text = f"{came}{after} {new.where}" if came or version else f"{after}, new package"
         lines.append(CardLine(text.rstrip(), package_link(new.package, ""), NEWS))
     title = f"New versions in the {f'week to {newest.calendar_day}' if newest.time else 'last week'}"
     return _card(title, lines, _MOST_VERSIONS, "No package has a new version.", Link("All revisions", "revisions.html"))
