@@ -70,9 +70,8 @@ DARWIN = {"os": "sequoia", "platform": "darwin", "stacks": ["mps", "root"], "tar
 
 def test_what_is_gone_for_some_machines_is_not_called_gone(tmp_path: Path) -> None:
     """It is named with these machines, apart from what is gone everywhere, which alone is to be required."""
-    before = {"gpytorch": [record(1, **LINUX)], "keras": [record(2, **LINUX), record(3, **DARWIN)]}
-    before["gpytorch"].append(record(6, versions=["0.9"], **DARWIN))  # its users never had 1.0
-    before |= {"zlib": [record(4), record(5, **DARWIN)]}
+    before = {"gpytorch": [record(1, **LINUX), record(6, versions=["0.9"], **DARWIN)]}  # users of mps never had 1.0
+    before |= {"keras": [record(2, **LINUX), record(3, **DARWIN)], "zlib": [record(4), record(5, **DARWIN)]}
     after = {"keras": [record(2, **LINUX)], "zlib": [record(4), record(5, **DARWIN)]}
     digest = digest_of(week(tmp_path, before, after), silenced=())
     first, second = digest.assessment.due
