@@ -16,7 +16,7 @@ from cachewatch.core.comparison.matching_and_verdicts import loss_kinds
 from cachewatch.core.comparison.stacks_prunes_suspicion import Judgement, Merge
 from cachewatch.core.filters_and_default_kinds import GROUPS
 from cachewatch.core.graphs_and_attribution import Cause, assign
-from cachewatch.core.model import Kind, Signature
+from cachewatch.core.model import Kind, Place, Signature
 from cachewatch.core.statement_kinds import (
     LOSSES,
     OF_REBUILDS,
@@ -345,16 +345,23 @@ def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line
 
 
 def _with_other_changes(line: Line, members: Iterable[Items], assignment: _Assignment) -> Line:
-    """Add the compilers and systems that changed with the versions."""
+    """Add what changed with the versions: compilers and systems, and older versions in other stacks."""
     stacks = {place.stack for place in line.story.places}
     widespread = assignment.values_of(line.package, stacks)
     having: defaultdict[str, set[str]] = defaultdict(set)
+    others: defaultdict[Story, set[Place]] = defaultdict(set)
     for items in members:
         for value in items.new_values:
             if value.kind in (Kind.COMPILER, Kind.OS) and value.text not in widespread:
                 having[value.text] |= items.stacks
+        for story in items.stories:
+            if story.places and story.kind in (StatementKind.RETIRED, StatementKind.EXTENDED):
+                others[replace(story, places=frozenset())] |= story.places
     return replace(
-        line, values=(*widespread, *sorted(having)), is_partly=any(not stacks <= own for own in having.values())
+        line,
+        values=(*widespread, *sorted(having)),
+        is_partly=any(not stacks <= own for own in having.values()),
+        others=tuple(replace(story, places=frozenset(places)) for story, places in others.items()),
     )
 
 

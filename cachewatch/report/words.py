@@ -3,6 +3,8 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from functools import partial
 
+from msgspec.structs import replace
+
 from cachewatch.core.changesets import Report
 from cachewatch.core.escaping_and_mentions import safe_name
 from cachewatch.core.model import Kind, Loss, LossClass, Place
@@ -180,6 +182,10 @@ def where(line: Line, most: int = MOST_NAMES) -> str:
     """
     story = line.story
     stacks = {place.stack for place in story.places}
+    others = "; ".join(
+        f"{fact(replace(line, story=one, is_move=False), most)} in {stacks_named({p.stack for p in one.places}, most)}"
+        for one in line.others
+    )
     # Stacks that are not behind and were not upgraded had the version before: they are no part of what was.
     is_counted = story.of_stacks > 1 and (story.behind or len(stacks) == story.of_stacks)
     if story.kind is StatementKind.UPGRADED and is_counted:
@@ -190,13 +196,12 @@ def where(line: Line, most: int = MOST_NAMES) -> str:
         behind = [(stack, has) for stack, has in story.behind if stack not in stacks]
         is_old = all(has in story.before for _, has in behind)
         named = names([stack if is_old else f"{stack} ({has})" for stack, has in behind], most)
-        return "; ".join(
-            (text, *([names(upgraded, most)] if upgraded else []), *([f"not yet in {named}"] if behind else []))
-        )
+        parts = (names(upgraded, most) if upgraded else "", f"not yet in {named}" if behind else "", others)
+        return "; ".join(filter(None, (text, *parts)))
     if story.kind is StatementKind.MOVED:
         return ""
     if story.kind in BY_VERSION:
-        return f"in {stacks_named(stacks, most)}" if stacks else ""
+        return "; ".join(filter(None, (f"in {stacks_named(stacks, most)}" if stacks else "", others)))
     if story.places:
         said = in_places(story.places, most)
         if story.kind is StatementKind.PLACE_GAINED and story.remaining:
@@ -401,7 +406,8 @@ def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) 
             for line in statement.lines:
                 if any(map(wants, line.kinds)):
                     own = (loss.place for loss in statement.losses if loss.package == line.package)
-                    packages.setdefault(line.package, set()).update(line.story.places or own)
+                    others = {place for one in line.others if wants(Kind(one.kind)) for place in one.places}
+                    packages.setdefault(line.package, set()).update(others or line.story.places or own)
     somewhere = []
     for package, lost in packages.items():
         first = min(lost, default=None)

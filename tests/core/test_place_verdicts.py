@@ -218,6 +218,13 @@ WORDS: dict[str, Any] = {
         (),
         "1.0 -> 2.0 (1.0 stays in e4s)",
     ),
+    "an older version came to two stacks, of which one keeps the newest": (
+        [{"versions": ["2.0"], "stacks": ["e4s", "ml"]}, {"versions": ["2.0"], "stacks": ["ml"]}],
+        [{"stacks": ["e4s", "ml"]}, {"versions": ["2.0"], "stacks": ["ml"]}],
+        ("--kind", "extended", "--fail-on", "extended"),
+        "in e4s; 1.0 added in ml 1 of 2 packages has changes of these kinds (+1 -1: 1 in downgrades) cachewatch:"
+        " --fail-on extended: zlib in ml (x86_64_v3)",
+    ),
     "a configuration came": ([{}], [{}, {"os": "rhel8"}], (), "1.0 now also with rhel8"),
     "a configuration came, and the only other one is gone": (
         [{}],
@@ -276,4 +283,5 @@ def test_the_words_follow_what_is_there(  # noqa: PLR0917
     old = state if before is None else {**state, "zlib": [record(n, **values) for n, values in enumerate(before)]}
     new = {**state, "zlib": [record(100 + n, **values) for n, values in enumerate(after)]}
 
-    assert line in " ".join(run("diff", *two_folders(tmp_path, old, new), *options).output.split())
+    found = run("diff", *two_folders(tmp_path, old, new), *options)
+    assert line in " ".join(f"{found.output} {found.error}".split())
