@@ -222,8 +222,10 @@ WORDS: dict[str, Any] = {
         [{"versions": ["2.0"], "stacks": ["e4s", "ml"]}, {"versions": ["2.0"], "stacks": ["ml"]}],
         [{"stacks": ["e4s", "ml"]}, {"versions": ["2.0"], "stacks": ["ml"]}],
         ("--kind", "extended", "--fail-on", "extended"),
-        "in e4s; 1.0 added in ml 1 of 2 packages has changes of these kinds (+1 -1: 1 in downgrades) cachewatch:"
-        " --fail-on extended: zlib in ml (x86_64_v3)",
+        (
+            "in e4s; 1.0 added in ml 1 of 2 packages has changes of these kinds (+1 -1: 1 in downgrades) cachewatch:"
+            " --fail-on extended: zlib in ml (x86_64_v3)"
+        ),
     ),
     "a configuration came": ([{}], [{}, {"os": "rhel8"}], (), "1.0 now also with rhel8"),
     "a configuration came, and the only other one is gone": (
