@@ -66,10 +66,7 @@ class Everything(Told):
         return number + 1 if number + 1 < len(self.timeline) else None
 
     def when(self, tag: str, package: str) -> dict[Row, Row]:
-        """Return (last, whether first is a baseline, lag, whether that is a minimum) by version, stack, target and first.
-
-        Each time that a version came back has a row of its own, without a lag.
-        """
+        """Return (last, is a baseline, lag, is that a minimum) by version, stack, target and first, again for each return."""
         seen: defaultdict[Row, list[int]] = defaultdict(list)
         for number in range(len(self.timeline)):
             for own, _, s in self.specs(number, tag):

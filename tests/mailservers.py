@@ -129,10 +129,7 @@ Talk = Callable[[socket.socket, Callable[[], bytes]], None]
 
 @contextmanager
 def talking(talk: Talk) -> Iterator[int]:
-    """Run a server that does with each connection what `talk` does with it, and yield its port.
-
-    `talk` gets the connection and something that reads the next line from it.
-    """
+    """Run a server that calls `talk` with each connection and a reader of its lines, and yield its port."""
     listener = socket.create_server(("127.0.0.1", 0))
     listener.settimeout(0.05)
     stopping = threading.Event()

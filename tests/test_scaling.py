@@ -497,10 +497,7 @@ def _tell(run: Run, folder: Path, n: int, form: str) -> str:
 
 
 def grows_like_its_size(jobs: Sequence[Callable[[], object]]) -> bool:
-    """Tell whether `jobs`, each of which is twice the one before, take less than three times as long from one to the next.
-
-    That is so on average: of two steps, one may have been disturbed by what else the machine does.
-    """
+    """Tell whether `jobs`, each twice the one before, take on average less than three times as long from one to the next."""
     jobs[0]()  # what is loaded and remembered once is not counted
     least = [float("inf")] * len(jobs)
     for _ in range(_ATTEMPTS):

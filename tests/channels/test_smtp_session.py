@@ -221,10 +221,7 @@ def test_no_server_holds_a_session(talk: Callable[[socket.socket, Read], None]) 
 
 @pytest.mark.slow
 def test_no_attempt_is_longer_than_the_longest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The longest there is: a session that is lost within a large message, then a new one, all deadlines added up.
-
-    The server hangs up instead of falling silent, so the deadlines are added up and no time has to pass.
-    """
+    """A session is lost within a large message, then a new one; all deadlines add up, as the server hangs up at once."""
     deadlines: list[float] = []
     within, hangs_up = Session.within, threading.Event()
 

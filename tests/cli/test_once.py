@@ -42,10 +42,7 @@ def configure(since: str) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("configured")
 def test_a_digest_was_sent(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The summary names the source, the digest and where it went; the next one says that nothing was due.
-
-    Where no terminal is, there is none.
-    """
+    """The summary on a terminal names the source, the digest and where it went; the next one says that nothing was due."""
     configure("HEAD~1")
     first, second = run("once").output.splitlines(), run("once").output.splitlines()
 

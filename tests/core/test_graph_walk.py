@@ -12,10 +12,7 @@ _GRAPHS = 300
 
 
 class Graphs:
-    """Two random graphs of the same packages. Every hash differs; a version, a recipe or an edge does here and there.
-
-    Some have cycles, some edges lead to what is not described.
-    """
+    """Two random graphs of the same packages; all hashes and some versions, recipes and edges differ, and some are odd."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)

@@ -60,10 +60,7 @@ def _read(world: World, stream: Stream) -> Iterator[Digest]:
 
 
 def _gone_problems(world: World, stream: Stream) -> Iterator[str]:
-    """What the regular digests say has gone was said at once too, or it came and went while a digest was held.
-
-    Of snapshots nothing is said at once.
-    """
+    """What regular digests call gone was reported at once, too, unless a digest was held; of snapshots, nothing is."""
     regular = next(each for each in world.streams if each.subscription == stream.subscription)
     told, came = Counter[tuple[str, str]](), set[tuple[str, str]]()
     for each in _of(world, stream, *_OUT, "dropped", "superseded"):

@@ -112,10 +112,7 @@ class Sum:
     """What the readers of one stream know."""
 
     def __init__(self, first: Tags, had: Callable[[str], Tags], *, is_forgetful: bool = False) -> None:
-        """Begin with what is there first; `had` tells the last readable versions of the documents of a revision.
-
-        A service that `is_forgetful` may not remember what was removed: its clock was more than a year ahead.
-        """
+        """Begin with `had`, the last readable versions by revision; who `is_forgetful` had a clock far ahead, and may forget."""
         self.known = content_of(first)
         self._had = had
         self._is_forgetful = is_forgetful

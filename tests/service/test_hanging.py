@@ -40,10 +40,7 @@ STATES = [
 
 @pytest.mark.only_sqlite
 def test_a_server_that_hangs_holds_up_only_its_own(tmp_path: Path) -> None:
-    """Two digests arrive in files and a Maildir while the first one still waits for a mail server to answer.
-
-    Who is taken out meanwhile gets nothing more when it does.
-    """
+    """Two digests arrive while the first waits for a mail server; who is removed meanwhile gets nothing when it answers."""
     site = Site(tmp_path, STATES)
     history(tmp_path / "stuck.git", STATES[0])
     has_message, may_answer = threading.Event(), threading.Event()
