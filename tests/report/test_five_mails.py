@@ -315,17 +315,17 @@ def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
     [
         (
             [record(2, stacks=E4S)],
-            "LOST PLACES, WITH EQUAL BUILDS ELSEWHERE zlib 1.0 radiuss; an equal build is there, e4s builds it",
+            "LOST, WITH EQUAL BUILDS ELSEWHERE zlib 1.0 radiuss; an equal build is there, e4s builds it",
             "Nothing to do now; re-concretize older lock files before the next install.",
         ),
         (
             [record(2, stacks=["radiuss"], target="x86_64_v2")],
-            "LOST PLACES, WITH EQUAL BUILDS ELSEWHERE zlib 1.0 radiuss (x86_64_v3); an equal build is there, radiuss builds it, now on x86_64_v2",
+            "LOST, WITH EQUAL BUILDS ELSEWHERE zlib 1.0 radiuss (x86_64_v3); an equal build is there, radiuss builds it, now on x86_64_v2",
             "Nothing to do now; re-concretize older lock files before the next install.",
         ),
         (
             [record(1, stacks=E4S)],
-            "LOST PLACES, WITH EQUAL BUILDS ELSEWHERE zlib 1.0 radiuss; the same binary stays, e4s builds it",
+            "LOST, WITH EQUAL BUILDS ELSEWHERE zlib 1.0 radiuss; the same binary stays, e4s builds it",
             "Nothing to do.",
         ),
         (
