@@ -107,15 +107,12 @@ class ProgressLine:
         if self._total:
             self._done += size
             share = self._done / self._total
-            bar = f"{self._doing} [{'#' * int(30 * share):30}] {share:4.0%}{self._left()}"
+            elapsed, done = self._clock() - self._start, self._done - self._done_at_start
+            # At the present speed, which the first seconds do not show.
+            is_estimated = elapsed >= _SECONDS_BEFORE_ESTIMATE and done
+            left = f", {how_long(elapsed / done * (self._total - self._done))} left" if is_estimated else ""
+            bar = f"{self._doing} [{'#' * int(30 * share):30}] {share:4.0%}{left}"
             self._draw("" if share >= 1 else bar)
-
-    def _left(self) -> str:
-        """Return how long the rest will take at the present speed, in words; "" in the first seconds."""
-        elapsed, done = self._clock() - self._start, self._done - self._done_at_start
-        if elapsed < _SECONDS_BEFORE_ESTIMATE or not done:
-            return ""
-        return f", {how_long(elapsed / done * (self._total - self._done))} left"
 
     def count(self, done: int) -> None:
         """Count `done` more pieces, and draw their number, without a total."""

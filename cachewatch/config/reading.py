@@ -186,24 +186,21 @@ class _Tree:
 
     def _value(self, node: Any, path: str, around: tuple[yaml.Node, ...]) -> Any:
         if isinstance(node, yaml.MappingNode):
-            return self._mapping(node, path, around)
+            section: dict[str, ConfigNode] = {}
+            for name, value in node.value:
+                if not isinstance(name, yaml.ScalarNode):
+                    self._refuse(name, path, "has a key that is not a word")
+                key, line = self._text(name, path), _line_of(name)
+                place = f"{path}.{key}" if path else key
+                if key in section:
+                    twice = f"stands in line {section[key].line} already; keep one of them"
+                    self._context.note(self._make(None, line, place), twice)
+                section.setdefault(key, self._node(value, line, place, around))
+            return section
         if isinstance(node, yaml.SequenceNode):
             return tuple(self._node(v, _line_of(v), f"{path}[{n}]", around) for n, v in enumerate(node.value, 1))
         text = self._text(node, path)
         return None if not node.style and text.lower() in ("", "~", "null") else text
-
-    def _mapping(self, node: yaml.MappingNode, path: str, around: tuple[yaml.Node, ...]) -> dict[str, ConfigNode]:
-        section: dict[str, ConfigNode] = {}
-        for name, value in node.value:
-            if not isinstance(name, yaml.ScalarNode):
-                self._refuse(name, path, "has a key that is not a word")
-            key, line = self._text(name, path), _line_of(name)
-            place = f"{path}.{key}" if path else key
-            if key in section:
-                twice = f"stands in line {section[key].line} already; keep one of them"
-                self._context.note(self._make(None, line, place), twice)
-            section.setdefault(key, self._node(value, line, place, around))
-        return section
 
     def _text(self, node: Any, path: str) -> str:
         if "\0" in node.value or _HALF.search(node.value):

@@ -221,7 +221,10 @@ def _sentence(section: type[ConfigSection], error: ErrorDetails, data: Any) -> s
     if kind == "missing":
         return _missing(section, str(error["loc"][-1]), data)
     if kind == "extra_forbidden":
-        return _extra(section, str(error["loc"][-1]))
+        name, keys = str(error["loc"][-1]), keys_of(section)
+
+        said = f"set only one: one of {', '.join(keys[name].names)}" if name in keys else ""
+        return said or f"there is no such key; {unknown(name, keys)}"
     if kind == "literal_error" and isinstance(value, str):
         return f"{value!r} is not one of its values; {unknown(value, _QUOTED.findall(error['ctx']['expected']))}"
     # Values that code passed get pydantic's own message.
@@ -239,10 +242,3 @@ def _missing(section: type[ConfigSection], name: str, data: Any) -> str | None:
     if isinstance(data, dict) and data.keys() - keys.keys() - {NOT_A_KEY}:
         return None  # one of them is probably misspelt, which is another mistake
     return f"lacks `{names[1]}:` (or `{names[2]}:`)"
-
-
-def _extra(section: type[ConfigSection], name: str) -> str:
-    keys = keys_of(section)
-    if name in keys:
-        return f"set only one: one of {', '.join(keys[name].names)}"
-    return f"there is no such key; {unknown(name, keys)}"

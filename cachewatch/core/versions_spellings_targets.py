@@ -286,17 +286,10 @@ def _variant(text: str) -> str:
     if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
         value = value[1:-1]
     name = name.removesuffix(":")
-    if name == "patches" or "," in value:
-        value = _values(name, value)
+    if (name == "patches" or "," in value) and not value.startswith("-"):  # commas in compiler flags are another thing
+        # A set of values; upstream shortens the checksums of patches, too.
+        value = ",".join(sorted({one[:PATCH_DIGITS] if name == "patches" else one for one in value.split(",")}))
     return f"{name}={value}"
-
-
-def _values(name: str, listed: str) -> str:
-    """Sort the values of a variant, which are a set, and shorten checksums of patches as upstream does."""
-    if listed.startswith("-"):
-        return listed  # compiler flags, in which commas have another meaning
-    values = listed.split(",")
-    return ",".join(sorted({value[:PATCH_DIGITS] for value in values} if name == "patches" else set(values)))
 
 
 USUAL_TARGET = "x86_64_v4"

@@ -54,15 +54,10 @@ def write_document(package: str, tag: str, specs: Collection[ListedSpec]) -> byt
         for spec in sorted(specs, key=lambda spec: spec.binary.hash)
         for binary in [spec.binary]
     ]
-    meta = json.dumps(_meta(specs))
-    return _TEMPLATE.format(package=package, tag=tag, meta=meta, details=json.dumps(records)).encode()
-
-
-def _meta(specs: Collection[ListedSpec]) -> dict[str, object]:
     by_stack: Counter[str] = Counter()
     for stacks, count in Counter(spec.stacks for spec in specs).items():
         by_stack.update(dict.fromkeys({*stacks, UNION_STACK}, count))
-    return {
+    meta = {
         "compilers": sorted({spec.binary.compiler for spec in specs}),
         "num_specs": len(specs),
         "num_specs_by_stack": dict(sorted(by_stack.items())),
@@ -72,3 +67,5 @@ def _meta(specs: Collection[ListedSpec]) -> dict[str, object]:
         "targets": sorted({spec.binary.target for spec in specs}),
         "versions": sorted({spec.binary.version for spec in specs}),
     }
+    values = {"package": package, "tag": tag, "meta": json.dumps(meta), "details": json.dumps(records)}
+    return _TEMPLATE.format(**values).encode()

@@ -162,7 +162,13 @@ async def _follow(
         answer = await _ask(client, "GET", url, headers, most=most, named_by=named_by)
         if answer.status not in _REDIRECTS or answer.status in expected:
             return _accepted(answer, expected, most)
-        target = _target(url, answer)
+        try:
+            target = urljoin(url, answer.headers.get("location", ""))
+            check_url(target)
+        except (ValueError, RefusedAddress) as error:
+            raise HttpError(f"{shown(url)}: redirects to a forbidden address") from error
+        if url.startswith("https:") and not target.startswith("https:"):
+            raise HttpError(f"{shown(url)}: redirects from https to http, which is refused")
         if origin(target) != origin(url):
             await check_target(url, target)
             named_by = url
@@ -298,14 +304,3 @@ def _accepted(answer: Answer, expected: Collection[int], most: int) -> Answer:
     if answer.is_cut and status == 200:
         raise HttpError(f"{where}: has more than {most:,} bytes", is_too_large=True)
     return answer
-
-
-def _target(url: str, answer: Answer) -> str:
-    try:
-        target = urljoin(url, answer.headers.get("location", ""))
-        check_url(target)
-    except (ValueError, RefusedAddress) as error:
-        raise HttpError(f"{shown(url)}: redirects to a forbidden address") from error
-    if url.startswith("https:") and not target.startswith("https:"):
-        raise HttpError(f"{shown(url)}: redirects from https to http, which is refused")
-    return target

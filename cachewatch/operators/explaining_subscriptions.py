@@ -20,8 +20,7 @@ from cachewatch.core.model import Document
 from cachewatch.documents.parsing_and_diagnostics import parse
 from cachewatch.environments import open_environment
 from cachewatch.errors import DocumentError, UnknownRevision, UsageError
-from cachewatch.git.local_repository import Repository
-from cachewatch.git.revision_names_and_times import Revision, resolve
+from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.git.tags_and_documents import read_package, tags_of
 from cachewatch.git.trees import folders
 from cachewatch.report.words import number
@@ -167,18 +166,12 @@ def explain_package(context: Context, package: str) -> tuple[list[SubscriptionAn
             trees = tags_of(repository, revision).ids
             for tag in filter(Globs(source.tags), trees):
                 names |= folders(repository, trees[tag]).ids.keys()
-                documents += _document(repository, replace(revision, tag=tag), package)
+                try:
+                    found = read_package(repository, replace(revision, tag=tag), package)
+                    # Documents of a new tag may still name the tag that they were copied from.
+                    documents.append(replace(parse(found.content, found.path, package=package), tag=tag))
+                except UnknownRevision:
+                    continue  # the tag does not have the package
+                except DocumentError as error:
+                    documents.append(UnreadDocument(tag, str(error)))
     return list(explain(context.config, package, documents, day=context.today())), names
-
-
-def _document(repository: Repository, revision: Revision, package: str) -> list[Document | UnreadDocument]:
-    """Return the document of a package in one tag of a revision; none if the tag does not have the package."""
-    tag = revision.tag or ""
-    try:
-        found = read_package(repository, revision, package)
-        # Documents of a new tag may still name the tag that they were copied from.
-        return [replace(parse(found.content, found.path, package=package), tag=tag)]
-    except UnknownRevision:
-        return []
-    except DocumentError as error:
-        return [UnreadDocument(tag, str(error))]

@@ -233,7 +233,12 @@ def _shown_by_state(status: ServiceStatus, config: Config, now: datetime) -> Ite
     every = min((source.poll.every for source in config.sources.values()), default=timedelta(0))
     limit = now - max(PATIENCE, every)
     for source in status.sources:
-        yield from _of_source(source, config, now)
+        name, interval = source.name, config.sources[source.name].poll.every
+        if source.polled_at is None:
+            yield Problem(AlertKind.SOURCE_LATE, name, f"the source {name} was never polled")
+        elif now - source.polled_at > _MISSED_POLLS * interval:
+            what = f"the source {name} was polled {_ago(source.polled_at, now)}, but should be polled every {how_long(interval.total_seconds())}"
+            yield Problem(AlertKind.SOURCE_LATE, name, what, since=source.polled_at)
     for stream in status.streams:
         # A digest that is due in quiet hours is due at their end.
         if stream.due is not None and (due := quiet_until(config.quiet, stream.due)) < limit:
@@ -248,15 +253,6 @@ def _shown_by_state(status: ServiceStatus, config: Config, now: datetime) -> Ite
             who = "an operator is" if whose == OPERATORS else f"all recipients of {whose} are"
             what, said = f"{who} suppressed in the channel {one.channel}", f"{one.target} refused: {one.said}"
             yield Problem(AlertKind.ADDRESS_SUPPRESSED, one.channel, what, one.target, said, one.since)
-
-
-def _of_source(source: SourceHealth, config: Config, now: datetime) -> Iterator[Problem]:
-    every, name = config.sources[source.name].poll.every, source.name
-    if source.polled_at is None:
-        yield Problem(AlertKind.SOURCE_LATE, name, f"the source {name} was never polled")
-    elif now - source.polled_at > _MISSED_POLLS * every:
-        what = f"the source {name} was polled {_ago(source.polled_at, now)}, but should be polled every {how_long(every.total_seconds())}"
-        yield Problem(AlertKind.SOURCE_LATE, name, what, since=source.polled_at)
 
 
 def _of_channel(channel: ChannelStatus, limit: datetime, now: datetime) -> Iterator[Problem]:

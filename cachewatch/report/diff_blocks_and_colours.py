@@ -375,20 +375,19 @@ def _more(left_out: Sequence[Counts]) -> str:
 def _entries(chosen: Chosen, asked: Requested) -> Iterator[tuple[Counts, Callable[[], BlockEntry]]]:
     if chosen.statement.kind in LOSSES and chosen.statement.name:
         counts = _sum(line.here for line in chosen.lines)
-        yield counts, partial(_entry_of_place, chosen, counts, asked)
+        # The place comes first, because readers look for it.
+        yield (
+            counts,
+            lambda: BlockEntry(
+                name=words.place_name(chosen.statement),
+                fact=_lost(chosen, asked),
+                counts=counts,
+                where=_reasons(chosen, asked),
+                is_harmless=chosen.statement.is_harmless,
+            ),
+        )
     else:
         yield from ((line.counts, partial(_entry_of_line, line, asked)) for line in chosen.lines)
-
-
-def _entry_of_place(chosen: Chosen, counts: Counts, asked: Requested) -> BlockEntry:
-    """Return the entry of a lost place; the place comes first, because readers look for it."""
-    return BlockEntry(
-        name=words.place_name(chosen.statement),
-        fact=_lost(chosen, asked),
-        counts=counts,
-        where=_reasons(chosen, asked),
-        is_harmless=chosen.statement.is_harmless,
-    )
 
 
 def _entry_of_line(line: Line, asked: Requested) -> BlockEntry:

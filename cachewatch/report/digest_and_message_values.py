@@ -152,7 +152,18 @@ class Digest(Struct, frozen=True, kw_only=True, dict=True):
     def assessment(self) -> Assessment:
         """What readers should do because of the digest."""
         return assess(
-            tuple(map(_compared, self.tags)),
+            tuple(
+                ComparedTag(
+                    source=tag.source,
+                    tag=report.after.tag or report.before.tag or report.after.name,
+                    base=base_of(report),
+                    since=(report.before.time or "")[:10],
+                    day=newest_day(report),
+                    statements=tag.statements,
+                    is_incomplete=bool(tag.unreadable) or bool(report.losses),
+                )
+                for tag, report in ((tag, tag.report) for tag in self.tags)
+            ),
             environment=self.environment,
             pins=self.pinned,
             known=_known(self.known, self.remembered, self.created),
@@ -197,19 +208,6 @@ def _known(known: Known, remembered: Remembered, now: datetime) -> Known:
         waiting={(one.source, one.last.tag): one.left for one in remembered.suspicions},
         tasks=tuple(task for task, is_repeated in tasks if is_repeated),
         quiet=tuple(task for task, is_repeated in tasks if task.is_copy and not is_repeated),
-    )
-
-
-def _compared(tag: TagDigest) -> ComparedTag:
-    report = tag.report
-    return ComparedTag(
-        source=tag.source,
-        tag=report.after.tag or report.before.tag or report.after.name,
-        base=base_of(report),
-        since=(report.before.time or "")[:10],
-        day=newest_day(report),
-        statements=tag.statements,
-        is_incomplete=bool(tag.unreadable) or bool(report.losses),
     )
 
 

@@ -3,7 +3,7 @@
 The same for moving from a pinned snapshot to another one.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cachewatch.core.advice.environment_coverage import Coverage, Nearest, Resolution
@@ -59,15 +59,9 @@ def render_coverage(coverage: Coverage, against: str, palette: Palette) -> Itera
         if name is not LossClass.KEPT and (listed := coverage.of_class(name)):
             yield ""
             yield palette.paint(f"{name.value}: {meaning} ({len(listed):,})", colour)
-            yield from _list(listed)
-
-
-def _list(listed: Iterable[Resolution]) -> Iterator[str]:
-    """Yield a line for each needed binary, roots first."""
-    ordered = sorted(listed, key=lambda covered: not covered.need.is_root)
-    width = max(len(_name(covered)) for covered in ordered)
-    for covered in ordered:
-        yield f"  {_name(covered):<{width}}  {safe(remark(covered))}".rstrip()
+            listed = sorted(listed, key=lambda covered: not covered.need.is_root)
+            longest = max(len(_name(covered)) for covered in listed)
+            yield from (f"  {_name(covered):<{longest}}  {safe(remark(covered))}".rstrip() for covered in listed)
 
 
 def coverage_json(coverage: Coverage, against: str) -> bytes:
@@ -82,7 +76,24 @@ def coverage_json(coverage: Coverage, against: str) -> bytes:
             "externals": environment.externals,
             **{name.value: len(coverage.of_class(name)) for name in MEANINGS},
         },
-        "specs": [_values(covered) for covered in coverage.needs],
+        "specs": [
+            {
+                "package": covered.need.package,
+                "version": covered.need.version,
+                "hash": covered.need.hash or None,
+                "platform": covered.need.platform,
+                "os": covered.need.os,
+                "target": covered.need.target,
+                "root": covered.need.is_root,
+                "class": covered.loss_class.value,
+                "other_builds": list(covered.others),
+                "differs": list(covered.differs),
+                "other_versions": list(covered.versions),
+                "elsewhere": list(covered.elsewhere),
+                "causes": causes_json(dict(covered.causes)),
+            }
+            for covered in coverage.needs
+        ],
     }
     return encode(values) + b"\n"
 
@@ -117,25 +128,6 @@ def _name(covered: Resolution) -> str:
     need = covered.need
     version = f"@{need.version}" if need.version else ""
     return safe(f"{need.package}{version}{f'/{need.hash[:7]}' if need.hash else ''}{' (root)' if need.is_root else ''}")
-
-
-def _values(covered: Resolution) -> dict[str, object]:
-    need = covered.need
-    return {
-        "package": need.package,
-        "version": need.version,
-        "hash": need.hash or None,
-        "platform": need.platform,
-        "os": need.os,
-        "target": need.target,
-        "root": need.is_root,
-        "class": covered.loss_class.value,
-        "other_builds": list(covered.others),
-        "differs": list(covered.differs),
-        "other_versions": list(covered.versions),
-        "elsewhere": list(covered.elsewhere),
-        "causes": causes_json(dict(covered.causes)),
-    }
 
 
 Data = dict[str, Any]

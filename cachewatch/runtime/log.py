@@ -117,15 +117,13 @@ def _tidy(_logger: Any, _method: str, fields: EventDict) -> EventDict:
 def _text(_logger: Any, _method: str, fields: EventDict) -> str:
     time, level, event = (fields.pop(name) for name in _HEAD)
     words = safe(fields.pop("said", "")) if event == _NOTE else safe(event)
-    return " ".join([time, level, words, *(f"{name}={_value(value)}" for name, value in fields.items())]).rstrip()
+    for name, text in ((name, safe(str(value))) for name, value in fields.items()):
+        is_quoted = " " in text or '"' in text or not text
+        words += f" {name}={json.dumps(text, ensure_ascii=False) if is_quoted else text}"
+    return f"{time} {level} {words}".rstrip()
 
 
 def _folded(logger: Any, method: str, fields: EventDict) -> str:
     """Break the line at the width of the terminal, but no word."""
     columns, line = shutil.get_terminal_size().columns, _text(logger, method, fields)
     return textwrap.fill(line, columns, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
-
-
-def _value(value: Any) -> str:
-    text = safe(str(value))
-    return json.dumps(text, ensure_ascii=False) if " " in text or '"' in text or not text else text
