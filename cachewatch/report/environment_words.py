@@ -59,9 +59,9 @@ def render_coverage(coverage: Coverage, against: str, palette: Palette) -> Itera
         if name is not LossClass.KEPT and (listed := coverage.of_class(name)):
             yield ""
             yield palette.paint(f"{name.value}: {meaning} ({len(listed):,})", colour)
-            listed = sorted(listed, key=lambda covered: not covered.need.is_root)
             longest = max(len(_name(covered)) for covered in listed)
-            yield from (f"  {_name(covered):<{longest}}  {safe(remark(covered))}".rstrip() for covered in listed)
+            for covered in sorted(listed, key=lambda covered: not covered.need.is_root):
+                yield f"  {_name(covered):<{longest}}  {safe(remark(covered))}".rstrip()
 
 
 def coverage_json(coverage: Coverage, against: str) -> bytes:

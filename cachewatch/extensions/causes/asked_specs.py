@@ -128,8 +128,19 @@ class RecordedGraph:
         content = None if folder is None else self._file(f"{folder}:{PACKAGE_GRAPH}")
         made_of = {} if content is None else read_package_graph(content, f"{package}/{PACKAGE_GRAPH}")
         return {
-            h: _node(h, package, s, made_of.get(h[:NAME_LETTERS]) or made_of.get(h, _NOTHING))
+            h: GraphNode(
+                hash=h,
+                name=package,
+                version=s.versions[0] if s.versions else "",
+                compiler="" if s.compiler == NO_COMPILER else s.compiler,
+                os=s.os,
+                target=s.target,
+                variants=s.variants,
+                ingredients=ingredients,
+                below=below,
+            )
             for h, s in document.specs.items()
+            for ingredients, below in [made_of.get(h[:NAME_LETTERS]) or made_of.get(h, _NOTHING)]
         }
 
     def _file(self, name: str) -> bytes | None:
@@ -150,20 +161,6 @@ def recorded_impact(graph: RecordedGraph, asked: str) -> Impact:
         raise UsageError(f"{asked}: no spec of this revision is or uses it; {hint}")
     stacks = {h: s.stacks for name in sorted(graph.folders) if (d := graph.document(name)) for h, s in d.specs.items()}
     return find_impact(nodes, hashes, stacks)
-
-
-def _node(spec_hash: str, package: str, signature: Signature, made_of: MadeOf) -> GraphNode:
-    return GraphNode(
-        hash=spec_hash,
-        name=package,
-        version=signature.versions[0] if signature.versions else "",
-        compiler="" if signature.compiler == NO_COMPILER else signature.compiler,
-        os=signature.os,
-        target=signature.target,
-        variants=signature.variants,
-        ingredients=made_of[0],
-        below=made_of[1],
-    )
 
 
 class GraphStep:

@@ -269,13 +269,11 @@ class Walk:
 
     def _pair(self, package: str, before: str, after: str) -> SpecPair:
         """Return the pair with names as dependents write them, so that it is compared only once."""
-        old, new = (self._name(side, package, h) for side, h in enumerate((before, after)))
+        old, new = (
+            h if self._graphs[side].find(package, h[:NAME_LETTERS]) is None else h[:NAME_LETTERS]  # which others share
+            for side, h in enumerate((before, after))
+        )
         return (package, before, after) if old == new and before != after else (package, old, new)
-
-    def _name(self, side: int, package: str, spec_hash: str) -> str:
-        """Return the shortened hash, or the whole hash if other specs share the shortened one."""
-        name = spec_hash[:NAME_LETTERS]
-        return spec_hash if self._graphs[side].find(package, name) is None else name
 
     def _find(self, asked: SpecPair) -> frozenset[Cause]:
         if asked[1] == asked[2]:

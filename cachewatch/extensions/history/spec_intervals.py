@@ -249,20 +249,16 @@ class Follower:
             if step.added or step.removed or is_compiler_unknown or is_there != was_there:
                 self._steps.append(step)
             self._tallies.append((version.revision, tallies))
-        self._move(version.revision, differing)
+        for spec_hash, signature in differing.removed.items():
+            self._ended[signature, self._first.pop(spec_hash), version.revision].append(spec_hash)
+        for spec_hash, (signature, _) in differing.changed.items():
+            self._ended[signature, self._first[spec_hash], version.revision].append(spec_hash)
+            self._first[spec_hash] = version.revision
+        self._first.update(dict.fromkeys(differing.added, version.revision))
         self._specs, self._form = specs, form
         baseline = self._document.baseline if self._document else version.revision if is_baseline else None
         self._document = KnownDocument(version.blob, version.revision, baseline, form)
         self._is_unread = False
-
-    def _move(self, revision: int, differing: VersionDifference) -> None:
-        """End the intervals of removed specs and begin those of added ones; both for changed specs."""
-        for spec_hash, signature in differing.removed.items():
-            self._ended[signature, self._first.pop(spec_hash), revision].append(spec_hash)
-        for spec_hash, (before, _) in differing.changed.items():
-            self._ended[before, self._first[spec_hash], revision].append(spec_hash)
-            self._first[spec_hash] = revision
-        self._first.update(dict.fromkeys(differing.added, revision))
 
     def _intervals(self) -> Iterator[Interval]:
         for one, signature in self._specs.items():

@@ -357,21 +357,18 @@ def story_of(report: Report) -> RevisionStory:
         return RevisionStory()
     asked = Requested(most=_MOST_ENTRIES, wants=lambda *_: True, names_packages=True)
     blocks_and_total = blocks_of(report, asked)
+    facts = []
+    for clause in clauses_of_statements(report.statements, report.after.tag or "", newest_day(report)):
+        tone = tone_of(clause.statement.kind, clause.statement.severity)
+        is_harmless = tone == ATTENTION and clause.first.rank is Rank.HARMLESS
+        facts.append(FactInWords(CHANGED if is_harmless else tone, _bounded(clause.line)))
     return RevisionStory(
-        facts=tuple(_facts(report))[:_MOST_FACTS],
+        facts=tuple(facts[:_MOST_FACTS]),
         total=blocks_and_total.total,
         sections=tuple(_section(block) for block in blocks_and_total.blocks),
         marks=tuple(Mark(one.kind, _bounded(name_of(one))) for one in report.statements if one.kind in _MARKED),
         versions=tuple(_versions(report.statements)),
     )
-
-
-def _facts(report: Report) -> Iterator[FactInWords]:
-    """Yield the statements in words, the most important first."""
-    for clause in clauses_of_statements(report.statements, report.after.tag or "", newest_day(report)):
-        tone = tone_of(clause.statement.kind, clause.statement.severity)
-        is_harmless = tone == ATTENTION and clause.first.rank is Rank.HARMLESS
-        yield FactInWords(CHANGED if is_harmless else tone, _bounded(clause.line))
 
 
 def _bounded(text: str) -> str:

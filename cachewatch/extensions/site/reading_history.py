@@ -188,24 +188,21 @@ class _Reading:
         snapshots = (tag for tag in tag_names.in_order(changed) if tag_names.series(tag) == self._tag)
         if newest := next(snapshots, None):
             before.setdefault(self._tag, newest)
+        commit, selection = self._chain[-1].revision, Selection(packages=self._packages)
         for tag, base in before.items():
             move = self._known.moves.get(tag)
             if move is None or not changed[tag] or (move.before, *move.changed) != (base, changed[base], changed[tag]):
-                move = TagMove(base, (changed[base], changed[tag]), self._compared(base, tag, jobs))
+                with open_comparison(
+                    f"{commit}:{base}",
+                    f"{commit}:{tag}",
+                    repository=self._repository,
+                    wanted_tag=selection.tags,
+                    wanted_package=self._packages,
+                ) as comparison:
+                    (changeset,) = changesets(comparison, selection, NoCollector, jobs=jobs)
+                    story = story_of(read_report(changeset, Requested(most=0, wants=lambda *_: True)))
+                move = TagMove(base, (changed[base], changed[tag]), story)
             yield tag, move
-
-    def _compared(self, before: str, after: str, jobs: int) -> RevisionStory:
-        """Return the changes between two tags of the newest revision in words."""
-        commit, selection = self._chain[-1].revision, Selection(packages=self._packages)
-        with open_comparison(
-            f"{commit}:{before}",
-            f"{commit}:{after}",
-            repository=self._repository,
-            wanted_tag=selection.tags,
-            wanted_package=self._packages,
-        ) as comparison:
-            (changeset,) = changesets(comparison, selection, NoCollector, jobs=jobs)
-            return story_of(read_report(changeset, Requested(most=0, wants=lambda *_: True)))
 
     def _changes(
         self, states: TagStates, *, is_first: bool
