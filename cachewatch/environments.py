@@ -139,10 +139,7 @@ def read_lock(data: bytes, name: str) -> Environment:
 
 
 def open_lock_graph(path: Path, folders: Iterable[Path] = ()) -> LockGraph:
-    """Read the dependency graph of the lock file at `path`, or in its folder, or beside its manifest.
-
-    Raises UsageError if there is no lock file.
-    """
+    """Read the graph of the lock file at `path`, in that folder or beside that manifest. Raises UsageError if none."""
     path = path.with_name(LOCK_FILE) if path.suffix in (".yaml", ".yml") else path
     path = path / LOCK_FILE if path.is_dir() else path
     lock, nodes, roots = _parts(_read(path, folders, "a spack.lock or its folder"), str(path))
@@ -224,10 +221,7 @@ def _sorted(needs: Iterable[Need]) -> tuple[Need, ...]:
 
 
 def _expanded(listed: Any, definitions: Mapping[str, list[Any]], name: str) -> Iterator[str]:
-    """Yield the specs of a list in the manifest `name`, with its references to other lists and its matrices expanded.
-
-    Raises UsageError if it expands to more than any environment has.
-    """
+    """Yield the specs of a list in the manifest `name`, with references to other lists and matrices expanded."""
     steps = text = 0
 
     def count(more: int = 0) -> None:

@@ -207,10 +207,7 @@ def _unknown(where: str, option: str, patterns: Sequence[str], seen: Mapping[str
 
 
 def _look(repository: Repository, source: Source, asked: Asked) -> tuple[set[str], Values]:
-    """Return all tags of the newest revision of a source, and the values in the watched tags.
-
-    Documents are read last, and only until all filters match something.
-    """
+    """Return all tags of the newest revision of a source, and the values in its watched tags that `asked` needs."""
     revision = resolve(repository, "HEAD")
     trees = tags_of(repository, revision).ids
     if not trees:

@@ -302,10 +302,7 @@ class _Catalogue:
         return matching
 
     def dependents(self, shown: tables.ShownPackage, asked: SpecPattern) -> tables.ShownPackage:
-        """Return the package with only the specs that have all dependencies that `asked` names.
-
-        Raises UsageError if it names any, and no graph is recorded.
-        """
+        """Return the package with only the specs that have all dependencies that `asked` names."""
         if not asked.dependencies:
             return shown
         graph = self._graph

@@ -328,10 +328,7 @@ class SpecPattern:
 
 
 def _compiler_condition(part: re.Match[str], text: str) -> tuple[int, SpecCondition]:
-    """Return the number of the compiler's language and the condition; a spec has the compiler of its first language.
-
-    Raises UsageError if the text names no language.
-    """
+    """Return the number of the compiler's language and the condition; a spec has the compiler of its first language."""
     languages = (part["languages"] or "c").split(",")
     if not set(languages) <= set(LANGUAGES):
         raise UsageError(

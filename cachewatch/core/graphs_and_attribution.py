@@ -235,10 +235,7 @@ class Attributed(Struct, frozen=True, kw_only=True):
 
 
 def attribute(causes: Mapping[str, Iterable[Cause]]) -> tuple[Attributed, ...]:
-    """Attribute each spec to one of its causes; return all causes, those of most specs first.
-
-    `causes` maps the hash of each spec to its causes.
-    """
+    """Attribute each spec, by its hash in `causes`, to one cause; return all causes, those of most specs first."""
     alike: defaultdict[frozenset[Cause], list[str]] = defaultdict(list)
     for spec_hash, own in causes.items():
         alike[frozenset(own)].append(spec_hash)

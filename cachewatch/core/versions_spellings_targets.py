@@ -114,10 +114,7 @@ class VersionRange(Struct, frozen=True):
 
 
 def parse_ranges(text: str) -> tuple[VersionRange, ...]:
-    """Parse `@1.2:`, `@:2`, `@1.2.3`, `@=1.2` and lists of them (`@1.2:1.4,2:`); the @ may be omitted.
-
-    Raises UsageError for anything else.
-    """
+    """Parse `@1.2:`, `@1.2.3`, `@=1.2` and lists such as `@1.2:1.4,2:`, with or without @. Raises UsageError."""
     return tuple(_parse_range(part, text) for part in text.removeprefix("@").split(","))
 
 
@@ -297,10 +294,7 @@ USUAL_TARGET = "x86_64_v4"
 
 @cache
 def runnable(target: str) -> frozenset[str]:
-    """Return the targets whose binaries run on machines of `target`: itself and its ancestors.
-
-    For a target that archspec does not know, this is only the target itself.
-    """
+    """Return the targets whose binaries run on machines of `target`: itself and the ancestors that archspec knows."""
     from archspec.cpu import TARGETS  # noqa: PLC0415  slow to load, and seldom needed
 
     known = TARGETS.get(target)

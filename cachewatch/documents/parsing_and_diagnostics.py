@@ -188,10 +188,7 @@ def read(documents: Documents, readers: Readers) -> Iterator[Read]:
 def parse_side(
     blob: Blob | None, content: Content | None, known: KnownRecords, package: str = ""
 ) -> Document | Diagnostic | None:
-    """Return the parsed document, or a diagnostic if it is unusable; None if there is no document.
-
-    `package` is the package to which its path belongs.
-    """
+    """Return the parsed document of `package`, a diagnostic if it is unusable, or None if there is no document."""
     if blob is None or content is None:
         return None
     if isinstance(content, str):

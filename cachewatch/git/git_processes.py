@@ -348,10 +348,7 @@ def git_version(path: str) -> tuple[int, ...]:
 
 
 def check_version() -> tuple[int, ...]:
-    """Return the version of git on PATH, or an empty tuple if it is unknown.
-
-    Raises BrokenSource if git is missing or too old.
-    """
+    """Return the version of git on PATH, () if it is unknown. Raises BrokenSource if git is missing or too old."""
     version = git_version(os.environ.get("PATH", os.defpath))
     if version and version < OLDEST:
         raise BrokenSource(
@@ -363,10 +360,7 @@ def check_version() -> tuple[int, ...]:
 
 @contextmanager
 def handing_on(lock: int) -> Iterator[None]:
-    """Make every git process that this thread starts inside the `with` inherit `lock`, a file descriptor.
-
-    The lock is thus held until all of these processes have ended.
-    """
+    """Make git processes that this thread starts in the `with` inherit the descriptor `lock`, held until they end."""
     token = _handed_on.set((*_handed_on.get(), lock))
     try:
         yield

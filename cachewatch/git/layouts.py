@@ -231,10 +231,7 @@ def _files(repository: Repository, commit: str) -> Iterator[tuple[str, str]]:
 
 
 def _differing(repository: Repository, start: str, before: str | None, after: str | None) -> Iterator[tuple[str, str]]:
-    """Yield path and id of each file that may be a document and that only one of two trees has.
-
-    `start` is the path of both. Raises BrokenSource if there are too many files.
-    """
+    """Yield path and id of each file below `start` that may be a document and that only one of two trees has."""
     waiting, entries = [(start, before, after)], 0
     while waiting:
         place, *pair = waiting.pop()

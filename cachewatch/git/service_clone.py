@@ -282,10 +282,7 @@ class ServiceClone:
         return tip, self._carry_over(patient, old, new) if old else ()
 
     def _carry_over(self, remote: Remote, old: Path, new: Path, *, but: Collection[str] = ()) -> tuple[str, ...]:
-        """Pin in the clone `new` what is pinned in `old`, fetching the commits from `remote` or from `old`.
-
-        Returns the ids that neither has. The pins in `but` are skipped.
-        """
+        """Pin in `new` what `old` pins, except `but`, from `remote` or from `old`; return the ids that neither has."""
         lost = []
         for commit in sorted(_pins_of(old) - _pins_of(new) - {*but}):
             try:

@@ -49,10 +49,7 @@ def _shares(counted: Iterable[tuple[StatementKind, Counts]]) -> tuple[Counter[st
 
 
 def accounting(statements: Iterable[Statement]) -> str:
-    """Return `+96: 64 rebuilt, 15 in upgrades; -79: 64 rebuilt, 15 in upgrades`; "" if nothing changed.
-
-    The largest numbers of each side are named.
-    """
+    """Return the largest numbers, `+96: 64 rebuilt, 15 in upgrades; -79: 64 rebuilt`; "" if nothing changed."""
     statements = list(statements)
     added, removed, _ = _shares((one.kind, one.counts) for one in statements)
     old = sum(max(0, one.counts.unbuilt - one.counts.left) for one in statements)  # without those that left

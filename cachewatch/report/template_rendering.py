@@ -253,10 +253,7 @@ MOST_ROWS = 1000  # of a section: browsers take no pleasure in more
 
 
 def script_hash(script: str) -> str:
-    """Return the hash of a script for the page's policy, so that a browser runs only this script.
-
-    `script` is exactly the text between <script> and </script>.
-    """
+    """Return the hash of the text between <script> and </script>, so that a browser runs only this script."""
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 

@@ -97,10 +97,7 @@ def share_of(kind: StatementKind) -> str:
 
 
 def fact(line: Line, most: int = MOST_NAMES) -> str:
-    """Return what happened to the package of a line: `1.14.5 -> 1.14.6`, `fewer in radiuss`.
-
-    Up to `most` stacks are named, and about as many versions.
-    """
+    """Return what happened to the package of a line, in up to `most` stacks: `1.14.5 -> 1.14.6`, `fewer in radiuss`."""
     story = line.story
     moves = _moves(line, most) if line.is_move else ""
     if story.kind in BY_VERSION:
@@ -382,10 +379,7 @@ def unbuilt(statement: Statement, own: Words) -> str:
 
 
 def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) -> str:
-    """Return the wanted changes in words: those of the whole tag, then packages, then lost places.
-
-    Each package is named with the first stack and target in which it changed.
-    """
+    """Return the wanted changes in words: of the tag, of packages (first stack and target each), then lost places."""
     of_tag, packages, places = [], dict[str, set[Place]](), []
     for statement in statements:
         if not any(map(wants, statement.kinds)):

@@ -158,10 +158,7 @@ def settle_within(connection: Connection, context: Context, alert: Alert, end: s
 
 
 def resolve_within(connection: Connection, context: Context, key: AlertKey, title: str) -> datetime | None:
-    """Resolve an alert; return when it was opened, or None if it was not open.
-
-    Operators get a notice with `title`, unless that is empty.
-    """
+    """Resolve an alert, with a notice `title` unless that is empty; return when it was opened, None if it was not."""
     alert = health.remove(connection, key)
     if alert is None:
         return None

@@ -224,10 +224,7 @@ class ComparedTags:
         return judge_tag(of_pair, tally, is_counted=True), batches
 
     def _refused(self, contents: Read, failure: WorkFailed) -> KeptBatch:
-        """Return the result for a package that no process could compare.
-
-        Each of its documents is read alone, to find out which of them are unreadable.
-        """
+        """Return the result for a package that no process could compare: each of its documents is read alone."""
         pair, *sides = contents
         before = after = None
         if not isinstance(failure, OutOfTime):

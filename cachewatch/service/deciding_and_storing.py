@@ -198,10 +198,7 @@ class StreamDecision(Struct, frozen=True, kw_only=True):
 
 
 def create_digest(context: Context, stream: Stream, comparisons: Comparisons) -> None:
-    """Read the state of `stream`, decide, and write its digest if it is due.
-
-    Operators are notified of a failure, and other streams continue.
-    """
+    """Read the state of `stream`, decide, and write its digest if it is due; notify operators of a failure."""
     name = stream.subscription.name
     log = context.log.bind(subscription=name, stream=stream.name)
     try:

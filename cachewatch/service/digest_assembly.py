@@ -278,10 +278,7 @@ def split(
     *,
     comparisons: Comparisons,
 ) -> tuple[PendingDigest, PendingDigest]:
-    """Split a digest held for `holds` into one to send now, and one about the tags that are still held.
-
-    `due` are the holds whose time is over.
-    """
+    """Split a digest held for `holds` into one to send now, about those that are `due`, and one about the others."""
     waiting = tuple(hold for hold in holds if hold not in due)
     places, due_places = ({(hold.event.source, hold.event.tag) for hold in each} for each in (waiting, due))
 
@@ -373,10 +370,7 @@ def build_messages(
 def _render_both(
     config: Config, stream: Stream, digest: Digest, **options: Any
 ) -> tuple[RenderedDigest, RenderedDigest, str]:
-    """Return the whole and the short digest, rendered with the site's own templates, and a problem or "".
-
-    If these templates fail, the built-in ones are used, and the problem is returned.
-    """
+    """Return the whole and the short digest and "", or, from built-in templates, both and why the site's own failed."""
     render = partial(render_lengths, digest, (0, 2), **options)
     try:
         rendered, short = render(templates_dir=config.templates_dir, template=stream.subscription.template)

@@ -63,10 +63,7 @@ class UnreadDocuments:
         return found
 
     def earlier(self, news: Iterable[TagNews], bases: Bases) -> Bases:
-        """Return the revisions where documents were last readable that the earlier state of `news` cannot read.
-
-        `bases` are the revisions that documents were compared with.
-        """
+        """Return where documents were last readable that the earlier state of `news`, or of `bases`, cannot read."""
         tags = ((each.tag.report.after.tag or "", each.tag) for each in news)
         return {tag: found for tag, of in tags if (found := dict(self._last_readable(of, bases.get(tag, {}))))}
 
@@ -196,10 +193,7 @@ def unreadable(source: str, tag: str, reasons: Mapping[str, str]) -> Alert:
 def unread_sources(
     context: Context, unread: Mapping[tuple[str, str], Mapping[str, str]], newest: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield the sources of which no document can be read in any tag that streams use.
-
-    `unread` has the unreadable documents by source and tag, `newest` the newest revision of each source.
-    """
+    """Yield the sources of which no document can be read in any tag that streams use."""
     for name in sorted({source for source, _ in unread} & context.config.sources.keys() & newest.keys()):
         source = context.config.sources[name]
         wants = [stream.wants_tag(source) for stream in streams_of(context.config) if source in stream.sources]

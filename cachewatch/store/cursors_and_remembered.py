@@ -98,10 +98,7 @@ def compared_revisions(connection: Connection) -> Mapping[tuple[str, str, str], 
 
 
 def advance(connection: Connection, advances: Iterable[Advance], now: datetime) -> None:
-    """Store the new positions of streams, and what their subscriptions remember.
-
-    A stream without a position begins with this one.
-    """
+    """Store the new positions of streams, also the first ones, and what their subscriptions remember."""
     for move in advances:
         where = {"subscription": move.subscription, "stream": move.stream, "source": move.source}
         begun = {**where, "revision": move.revision, "begun_at": now}
@@ -171,10 +168,7 @@ def revisions_in_use(connection: Connection, source: str) -> frozenset[str]:
 
 
 def forget(connection: Connection, before: datetime) -> None:
-    """Delete facts stored before `before`, and cursors of tags that were removed before it.
-
-    A tag that returns later counts as new.
-    """
+    """Delete facts stored before `before`, and cursors of tags removed before it, which are new if they return."""
     connection.execute(delete(remembered).where(remembered.c.noted_at < before))
     connection.execute(delete(cursors).where(cursors.c.vanished_at < before))
 

@@ -69,10 +69,7 @@ _WHOLE = select(deliveries, bodies.c.content).outerjoin(bodies, bodies.c.checksu
 
 
 def _message_of(row: Row[Any]) -> Message:
-    """Return the message in a row of `_WHOLE`; it is empty if its bytes were deleted.
-
-    Raises DamagedRow if the bytes do not have the stored checksum.
-    """
+    """Return the message in a row of `_WHOLE`, empty if its bytes were deleted. Raises DamagedRow for damaged ones."""
     try:
         payload = zlib.decompress(row.payload) if row.payload else b""
         if row.payload and row.body is not None:
@@ -332,10 +329,7 @@ def replace_message(connection: Connection, number: int, new: Message) -> None:
 
 
 def delete_payloads(connection: Connection, before: datetime, *, kept_channels: Collection[str]) -> int:
-    """Delete the bytes of messages sent or dropped before `before`; return the number of their deliveries.
-
-    Shared content to which no delivery refers any more is deleted, too.
-    """
+    """Delete the bytes of messages sent or dropped before `before`, and content only they have; return their number."""
     done = connection.execute(
         update(deliveries)
         .where(

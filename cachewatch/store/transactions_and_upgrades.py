@@ -179,10 +179,7 @@ def check_form(form: int, place: str) -> None:
 
 
 def create_or_upgrade(engine: Engine, place: str) -> bool:
-    """Create missing tables, or upgrade older ones, in one transaction; return whether they were missing.
-
-    Raises StateError if tables of their form cannot be upgraded.
-    """
+    """Create missing tables or upgrade older ones, in one transaction; return whether they were missing."""
     with engine.connect() as connection:
         if form_of(connection) == schema.FORM:
             return False

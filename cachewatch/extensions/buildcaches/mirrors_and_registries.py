@@ -423,10 +423,7 @@ def read_manifest(content: bytes, where: str) -> BlobManifest:
 
 
 def fetch_blob(mirror: CacheMirror, path: str, checksum: str, compression: str = "") -> bytes:
-    """Return the content of the blob at `path`, checked against its sha256 `checksum` and decompressed.
-
-    Without `compression`, the first bytes of the blob tell whether it is compressed with gzip.
-    """
+    """Return the content of the blob at `path`, checked against its sha256 `checksum` and decompressed if need be."""
     where = f"{mirror.where}/{path}"
     file = mirror.get(path)
     if file is None:

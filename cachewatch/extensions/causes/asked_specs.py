@@ -271,10 +271,7 @@ class SpecQuestion(Struct, frozen=True, kw_only=True):
 
 
 def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, str] | None, rev: str) -> SpecQuestion:
-    """Find the specs that the user means by `text`, and the two revisions to compare.
-
-    Raises UnknownRevision if the tag never had such a package or hash.
-    """
+    """Find the specs that `text` means, and two revisions to compare. Raises UnknownRevision if the tag had none."""
     after = resolve(repository, between[1] if between else rev)
     tag = after.tag or tag
     graph = RecordedGraph(repository, after.commit, tag)

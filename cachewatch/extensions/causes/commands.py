@@ -138,10 +138,7 @@ def _difference(explanation: Explanation) -> str:
 
 
 def lock_report(change: LockChange, before: str, after: str) -> WhyReport:
-    """Return the report on the differences of two lock files: causes first, then each root of the environment.
-
-    `before` and `after` are the names of the files.
-    """
+    """Return the report on the lock files named `before` and `after`: causes first, then the roots."""
     specs = f"{len(change.explained):,} of {number(change.specs, 'spec')} with another hash"
     notes = [
         f"{word}: {listed([safe(f'{node.name}@{node.version}') for node in nodes])}"

@@ -158,10 +158,7 @@ def _find_rebuilt(git_dir: str, before: tuple[str, str], after: tuple[str, str])
 
 
 def rebuilt_in(step: GraphStep) -> tuple[RebuiltSpecs, ...]:
-    """Return the rebuilt specs of a step with their causes; nothing if a state has no dependency graph.
-
-    Unreadable packages are left out.
-    """
+    """Return the rebuilt specs of readable packages of a step, with their causes; none without a dependency graph."""
     rebuilt: list[RebuiltSpecs] = []
     for package in step.packages if step.is_recorded else ():
         with suppress(DocumentError):
@@ -357,10 +354,7 @@ def find_steps(repository: Repository, commits: Sequence[str], changed: Sequence
 
 
 def count_all(repository: Repository, steps: Sequence[TagStep]) -> Iterator[tuple[CountedCause, ...]]:
-    """Yield the counted causes of each of several recorded steps of one tag, in order.
-
-    A state that ends one step and begins the next is read once.
-    """
+    """Yield the counted causes of each of several recorded steps of one tag, in order."""
     last: RecordedGraph | None = None
     for step in steps:
         if last is None or last.commit != step.before:

@@ -110,10 +110,7 @@ def _compare_specs(
 def _paired(
     old: Sequence[Dependency], new: Sequence[Dependency]
 ) -> tuple[Sequence[tuple[Dependency, Dependency]], Sequence[Dependency], Sequence[Dependency]]:
-    """Pair dependencies on the same package: first by equal hash, then by equal use, then in order.
-
-    Returns the pairs, and the unpaired ones of each side.
-    """
+    """Pair dependencies on the same package by hash, then use, then order; return pairs, and the rest of each side."""
     pairs: list[tuple[Dependency, Dependency]] = []
     keys: tuple[Callable[[Dependency], Hashable], ...] = (lambda e: (e.name, e.hash), lambda e: e.use, lambda e: e.name)
     for key in keys:

@@ -81,10 +81,7 @@ class _IndexRow(NamedTuple):
 
 
 def find_blame(index: Index, beginning: str, tags: Sequence[str] = ()) -> Blame:
-    """Return the life of the hash that begins with `beginning`, in `tags` or in all tags.
-
-    Raises UsageError if no hash, or several, begin with it.
-    """
+    """Return the life of the only hash that begins with `beginning`, in `tags` or in all tags. Raises UsageError."""
     beginning = beginning.lower().removeprefix("/")
     for name in tags:
         index.known_id("tag", name)  # raises UsageError for an unknown tag
@@ -141,10 +138,7 @@ def _point(index: Index, number: int | None) -> IndexPoint | None:
 
 
 def _lives(index: Index, rows: Iterable[_IndexRow]) -> Iterator[Sequence[_IndexRow]]:
-    """Yield the rows of each life, oldest first: of one document, while the hash means the same spec.
-
-    The tags are in the order of the catalogue.
-    """
+    """Yield the rows of each life, by tag, oldest first: of one document, while the hash means the same spec."""
     documents: defaultdict[tuple[str, str], list[_IndexRow]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.first):
         documents[row.tag, row.package].append(row)

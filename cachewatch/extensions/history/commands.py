@@ -241,10 +241,7 @@ def _pin(answer: BestSnapshots, mirror: str | None, repo: str | None, *, is_chos
 
 
 def numbers_of(index: Index, since: str | None, until: str) -> tuple[int, int]:
-    """Return the numbers of two revisions; -1 for `since` if it is None or before the oldest one.
-
-    Prints a note if there is no revision between them.
-    """
+    """Return the numbers of two revisions, -1 for a `since` before all; print a note if none is between them."""
     first = -1 if since is None else index.number_of(since, may_precede=True)
     last = index.number_of(until)
     if first >= last:

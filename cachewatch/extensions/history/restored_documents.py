@@ -79,10 +79,7 @@ def compared(documents: Iterable[DocumentChange], tag: str) -> Iterator[tuple[Do
 
 
 def held_at(index: Index, tag: str, number: int, package: str | None = None) -> Mapping[str, Sequence[HeldSpecs]]:
-    """Return the specs of each document of a tag in revision `number`, by package; or only of `package`.
-
-    Documents without specs are left out.
-    """
+    """Return the specs in revision `number` by package, of those documents of a tag (or `package`) that have any."""
     held: defaultdict[str, list[HeldSpecs]] = defaultdict(list)
     values = {"tag": index.id_of("tag", tag), "number": number, "package": package}
     for name, build, stacks, size, hashes in index.rows(_HELD, values):

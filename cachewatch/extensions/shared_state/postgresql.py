@@ -87,10 +87,7 @@ class PostgresDatabase(Database):
     is_shared = True
 
     def __init__(self, address: PostgresAddress, *, must_exist: bool = False, may_write: bool = True) -> None:
-        """Connect to the database. With `may_write`, tables are upgraded, or created unless they `must_exist`.
-
-        Raises StateError if it cannot be used.
-        """
+        """Connect to the database; with `may_write`, upgrade its tables, or create them unless they `must_exist`."""
         self.place = address.url
         self._must_lead = False  # to write; the service must, a command need not
         self._times_taken = 0  # how often this process took the lock of the leader
@@ -132,10 +129,7 @@ class PostgresDatabase(Database):
             del self._job.times_taken
 
     def lead(self, owner: str) -> bool:
-        """Take the leader's lock, or keep its session alive; return whether the lock was taken just now.
-
-        Raises AnotherInstance if another host has it.
-        """
+        """Take the lead or keep its session alive; return whether it was taken just now. Raises AnotherInstance."""
         self._must_lead = True
         try:
             with self._explained(), self._writers.begin() as connection:

@@ -88,10 +88,7 @@ def _section(block: Block) -> tuple[str, tuple[str, ...], str]:
 
 
 def page_feed(kind: str, name: str, values: View, revisions: Revisions) -> View:
-    """Return the feed of a package or stack (`kind`): added and removed versions, but no mere rebuilds.
-
-    `values` has the values of its page.
-    """
+    """Return the feed of a package or stack (`kind`) from the `values` of its page: versions that came or went."""
     home = f"{file_name(name)}.html"
     entries = []
     for event in [one for one in values["happenings"] if one["added"] or one["removed"]][:_MOST_ENTRIES]:
@@ -196,10 +193,7 @@ class Folder:
     """The folder of a site: its pages, and the contents of the last build."""
 
     def __init__(self, path: Path) -> None:
-        """Use the folder `path`: a site of cachewatch, an empty folder, or one that does not exist yet.
-
-        Raises UsageError for any other folder.
-        """
+        """Use the folder `path`: a site of cachewatch, an empty folder, or a new one. Raises UsageError for others."""
         self.path = path
         self._pages: dict[str, str] = {}
         self._written = 0

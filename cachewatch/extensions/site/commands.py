@@ -118,10 +118,7 @@ def site(
 
 
 def _digests(config_file: Path) -> list[ArchivedDigest]:
-    """Return the stored digests of subscriptions that have `publish: true`, without notices to operators.
-
-    Raises StateError if the state cannot be used.
-    """
+    """Return the stored digests of subscriptions that have `publish: true`, without notices to operators."""
     config = load(config_file, with_secrets=False)
     feeds: dict[str, str | None] = {}  # the address of the Atom feed of each published subscription, if it has one
     for name, subscription in config.subscriptions.items():

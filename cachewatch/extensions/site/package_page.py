@@ -120,10 +120,7 @@ def _configuration(build: AlikeSpecs) -> str:
 
 
 def builds_of(present: Present) -> View:
-    """Return rows of all specs; those that differ only in their hash share a row.
-
-    The newest version is first, and specs that no stack builds are last.
-    """
+    """Return rows of specs that differ only in their hash: the newest version first, those without a stack last."""
     sets = [set(build.variants) for build in present.builds]
     shared = set.intersection(*sets) if sets else set()
     ordered = sorted(present.builds, key=lambda build: (build.stacks, build.target, build.hashes))
