@@ -31,7 +31,7 @@ from cachewatch.core.statement_kinds import (
     packages_of,
     removed_packages,
 )
-from cachewatch.core.versions_spellings_targets import newest, sorted_versions
+from cachewatch.core.versions_spellings_targets import is_newer, newest, sorted_versions, version_key
 
 # What readers should do about binaries of an environment, by cause.
 ENVIRONMENT = {
@@ -280,7 +280,7 @@ def things_to_look_after(facts: Sequence[Fact], *, has_environment: bool) -> Ite
             count=len(names),
             worst=worst,
             needs=tuple(needs_of(because, worst, names, statements)) if because in LASTING else (),
-            versions=tuple(_versions(because, worst, names, statements)),
+            versions=tuple(_versions(worst or because, names, statements)),
             machine=_machine(names, tag),
             is_everywhere=removed_packages(tag.statements) >= set(names),
         )
@@ -293,7 +293,7 @@ def needs_of(
     needs: dict[Need, None] = {}
     for statement in statements:
         for line in statement.lines if because is Because.DOWNGRADED else ():
-            had = newest({before for before, _ in line.story.pairs if before} or {""})
+            had = _fell_from(line)
             is_everywhere = len({place.stack for place in line.story.places}) >= line.story.of_stacks
             places = {("" if is_everywhere else place.stack, place.target) for place in line.story.places}
             needs |= dict.fromkeys(
@@ -320,24 +320,28 @@ def needs_of(
         yield from (Need(package=name, version="") for name in names if name not in known)
 
 
-def _versions(
-    because: Because, worst: LossClass | None, names: Collection[str], statements: Iterable[Statement]
-) -> Iterator[str]:
+def _fell_from(line: Line) -> str:
+    """Return the oldest version before a downgrade that is newer than all after it, or ""."""
+    left = newest({after for _, after in line.story.pairs} or {""})
+    newer = (before for before, _ in line.story.pairs if before and (is_newer(before, left) or not left))
+    return min(newer, key=version_key, default="")
+
+
+def _versions(cause: str, names: Collection[str], statements: Iterable[Statement]) -> Iterator[str]:
     """Yield the newest version that each package had, in Spack's syntax: openmpi@5.8.0.
 
     Where places that lost a package had different ones, it is the oldest of them, or a newer one: openmpi@5.8.0:.
     """
     had: dict[str, set[str]] = {}
     for statement in statements:
-        for line in statement.lines if because is Because.DOWNGRADED else ():
-            befores = {before for before, _ in line.story.pairs if before}
-            had.setdefault(line.package, set()).update({newest(befores)} if befores else ())
+        for line in statement.lines if cause == Because.DOWNGRADED else ():
+            had.setdefault(line.package, set()).update(filter(None, [_fell_from(line)]))
         for lost in statement.losses:
-            if lost.versions and (lost.loss is None or lost.loss.loss_class == (worst or because)):
+            if lost.versions and (lost.loss is None or lost.loss.loss_class == cause):
                 had.setdefault(lost.package, set()).add(newest(lost.versions))
     for name in names:
         if versions := sorted_versions(had.get(name, ())):
-            yield f"{name}@{versions[0]}{':' * (len(versions) > 1)}"
+            yield f"{name}@{versions[0]}{':' * (len(versions) > 1 and cause != Because.DOWNGRADED)}"
 
 
 def _machine(names: Collection[str], tag: ComparedTag) -> str:
@@ -394,11 +398,9 @@ def _where(because: Because, package: str, statements: Iterable[Statement]) -> I
             own = (lost for lost in one.losses if lost.package == package)
             yield from (_machine_of(each) for each in own if each.loss and each.loss.loss_class is LossClass.GONE)
         for line in one.lines if one.kind is StatementKind.DOWNGRADED and because is Because.DOWNGRADED else ():
-            stacks = {place.stack for place in line.story.places}
-            if line.package == package and line.story.targets:
-                yield from (("", name_of(place)) for place in line.story.places)
-            elif line.package == package and len(stacks) < line.story.of_stacks:
-                yield from (("", stack) for stack in stacks)
+            places = {name_of(place) if line.story.targets else place.stack for place in line.story.places}
+            if line.package == package and (line.story.targets or len(places) < line.story.of_stacks):
+                yield from (("", place) for place in places)
 
 
 # Reasons that depend only on the kind of statement: those that come before losses, and those that come after them.
