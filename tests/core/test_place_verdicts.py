@@ -188,12 +188,7 @@ WORDS: dict[str, Any] = {
         (),
         "1.2.2 -> 1.2.1 (1.2.1 was there), 1.2.0 added +1 -1",
     ),
-    "no version is left": (
-        [{}, {"versions": []}],
-        [{"versions": []}, {"versions": []}],
-        (),
-        "zlib 1.0 removed, no version is left -1",
-    ),
+    "no version is left": ([{}, {"versions": []}], [{"versions": []}] * 2, (), "1.0 removed, no version is left -1"),
     "specs without a version are gone": (
         [{}, {"versions": []}],
         [{}],
@@ -252,12 +247,7 @@ WORDS: dict[str, Any] = {
         ("--compiler", "gcc@15.1.0"),
         "BUILT IN ANOTHER WAY 1 package, +1 zlib gcc@11.4.0 -> gcc@15.1.0",
     ),
-    "a spec without a target": (
-        [{}],
-        [{}, {"target": ""}],
-        (),
-        "BUILT IN MORE PLACES 1 package, +1 zlib 1.0 +1 in e4s on no target",
-    ),
+    "a spec without a target": ([{}], [{}, {"target": ""}], (), "PLACES 1 package, +1 zlib 1.0 +1 in e4s on no target"),
     "the target is not named any more": ([{}], [{"target": ""}], (), "zlib 1.0 -1 BUILT"),
     "a machine is lost": ([{}, {"os": "rhel8"}], [{}], (), "e4s (rhel8, x86_64_v3) zlib 1.0 -1"),
     "a machine is lost with an upgrade": (
@@ -266,12 +256,7 @@ WORDS: dict[str, Any] = {
         ("--kind", "os"),
         "now on rhel8 -1 an equal build is there, ml builds it UPGRADED 1 package, +1 zlib 1.0 -> 2.0, now with rhel8",
     ),
-    "a place of macOS is lost": (
-        [{}, {"platform": "darwin", "os": "sequoia", "target": "m1"}],
-        [{}],
-        (),
-        "e4s (sequoia, m1) zlib 1.0 -1",
-    ),
+    "one of macOS is": ([{}, {"platform": "darwin", "os": "x", "target": "m1"}], [{}], (), "e4s (x, m1) zlib 1.0 -1"),
     "a package without specs": (None, [], (), "NEW PACKAGES 1 package zlib without specs"),
 }
 
