@@ -105,7 +105,13 @@ def _make_work(
 def _batches(
     documents: Documents, make_work: Callable[[], Callable[[Documents], Batch]], jobs: int, progress: Progress
 ) -> Iterator[Batch]:
-    runs = list(_runs(documents))
+    runs: list[Documents] = []  # of roughly the same number of bytes
+    start, size = 0, 0
+    for end, pair in enumerate(documents, 1):
+        size += pair.size
+        if size >= _BATCH_BYTES or end == len(documents):
+            runs.append(documents[start:end])
+            start, size = end, 0
     for run, batch in zip(runs, in_processes(make_work, runs, jobs), strict=True):
         progress(sum(document.size for document in run))
         yield batch
@@ -199,18 +205,6 @@ def count_chosen(
         collector.add(part)
 
 
-def _runs(documents: Documents) -> Iterator[Documents]:
-    """Cut `documents` into runs of roughly the same number of bytes."""
-    start, size = 0, 0
-    for number, pair in enumerate(documents):
-        size += pair.size
-        if size >= _BATCH_BYTES:
-            yield documents[start : number + 1]
-            start, size = number + 1, 0
-    if start < len(documents):
-        yield documents[start:]
-
-
 class ComparedPair(NamedTuple):
     """A compared pair of tags, with the judgement of the whole tag if it is already known."""
 
@@ -231,6 +225,11 @@ def conclude(
     if judgement is None:
         judgement = judge_tag(compared, tally, is_counted=tally.selected is not None)
     statements = statements_on(tally, packages, judgement, tag, selection=selection, takes=pair.difference.takes)
+    event = None
+    if pair.is_new_tag:
+        event = Event(Kind.TAG_ADDED, pair.after.tag or "", pair.difference.packages.after, tally.specs.after)
+    elif pair.is_lost_tag:
+        event = Event(Kind.TAG_REMOVED, pair.before.tag or "", pair.difference.packages.before, tally.specs.before)
     return Report(
         before=pair.before,
         after=pair.after,
@@ -242,7 +241,7 @@ def conclude(
         is_same=pair.after.revision is not None and not pair.difference.all_documents,
         pruned=sum(count for package, count in judgement.pruned.items() if pair.difference.takes(package)),
         statements=statements,
-        events=events_of(statements, _tag_event(pair, tally)),
+        events=events_of(statements, event),
         diagnostics=(
             *(comparison.diagnostics if pair is comparison.pairs[0] else ()),
             *pair.difference.diagnostics,
@@ -306,11 +305,3 @@ def _survey(readers: Readers, difference: Difference, isolation: Isolation) -> M
 def _surveyed(contents: Sequence[tuple[Blob, Content]]) -> Mapping[str, Mapping[Signature, int]]:
     documents = (parse_side(blob, content, KnownRecords()) for blob, content in contents)
     return {one.package: dict(one.specs.counts) for one in documents if isinstance(one, Document)}
-
-
-def _tag_event(pair: TagPair, tally: Tally) -> Event | None:
-    if pair.is_new_tag:
-        return Event(Kind.TAG_ADDED, pair.after.tag or "", pair.difference.packages.after, tally.specs.after)
-    if pair.is_lost_tag:
-        return Event(Kind.TAG_REMOVED, pair.before.tag or "", pair.difference.packages.before, tally.specs.before)
-    return None

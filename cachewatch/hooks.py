@@ -6,7 +6,7 @@ uses: rows name objects as `module:object`, and `load` imports one when it is ne
 
 import pkgutil
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -120,7 +120,12 @@ class Extensions:
         self.hook = self._manager.hook
         self.loaded: dict[str, str] = {}  # the Python package of each extension, by its name
         self.failed: dict[str, str] = {}  # why an extension cannot be used, by its name
-        for name, import_it in _found().items():
+        others = {each.name: each.load for each in entry_points(group="cachewatch.extensions")}
+        own: dict[str, Callable[[], Any]] = {
+            each.name: partial(import_module, f"cachewatch.extensions.{each.name}")
+            for each in pkgutil.iter_modules([str(Path(__file__).with_name("extensions"))])
+        }
+        for name, import_it in (own | {name: each for name, each in others.items() if name not in own}).items():
             try:
                 package = import_it()
                 self._manager.register(SimpleNamespace(**{**vars(package), **_implemented[package.__name__]}), name)
@@ -179,13 +184,3 @@ def load(reference: str) -> Any:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise UsageError(f"{reference} cannot be loaded: {error}") from error
-
-
-def _found() -> Mapping[str, Callable[[], Any]]:
-    folder = Path(__file__).with_name("extensions")
-    others = {each.name: each.load for each in entry_points(group="cachewatch.extensions")}
-    own = {
-        each.name: partial(import_module, f"cachewatch.extensions.{each.name}")
-        for each in pkgutil.iter_modules([str(folder)])
-    }
-    return own | {name: each for name, each in others.items() if name not in own}

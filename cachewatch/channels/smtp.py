@@ -275,14 +275,12 @@ class EmailChannel(MailChannel):
             answer = _of_reply(session.step, error.smtp_code, error.smtp_error)
         except OSError as error:
             answer = _of_failure(session.step, error)
-        if answer.is_channel or answer.is_lost or not self._is_ready(session):
+        is_ready = False
+        if not answer.is_channel and not answer.is_lost:
+            with suppress(OSError), session.within(self._smtp.timeout.total_seconds()):
+                is_ready = session.rset()[0] == 250  # the session can take the next message
+        if not is_ready:
             self._close()
         # Without the password, should a server ever repeat it.
         secret = self._smtp.password.reveal() if self._smtp.password else ""
         return replace(answer, detail=answer.detail.replace(secret, "***")) if secret else answer
-
-    def _is_ready(self, session: Session) -> bool:
-        """Reset a session after a refused message; return whether it can take the next one."""
-        with suppress(OSError), session.within(self._smtp.timeout.total_seconds()):
-            return session.rset()[0] == 250
-        return False

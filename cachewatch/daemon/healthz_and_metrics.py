@@ -21,7 +21,6 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from cachewatch import __version__
-from cachewatch.config.general_settings import Config
 from cachewatch.config.schedules_and_dates import quiet_until
 from cachewatch.errors import CachewatchError
 from cachewatch.operators.status_and_problems import ChannelStatus, find_problems, read_status
@@ -30,7 +29,7 @@ from cachewatch.service.context_and_source_copies import Context
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.deliveries import DeliveryState
 from cachewatch.store.digests_and_holds import DigestState
-from cachewatch.store.health_and_alerts import AlertKind, Counter, SourceHealth
+from cachewatch.store.health_and_alerts import AlertKind, Counter
 
 _SECONDS = 5
 # For a whole request and its answer: a client that sends a byte now and then never exceeds _SECONDS.
@@ -186,7 +185,13 @@ def _samples(context: Context, daemon: DaemonStatus) -> Iterator[Sample]:
     for kind in AlertKind:
         yield "cachewatch_open_alerts", {"kind": kind}, sum(each.kind is kind for each in problems.all)
     for source in status.sources:
-        yield from _of_source(source, config)
+        labels = {"source": source.name}
+        yield "cachewatch_source_poll_interval_seconds", labels, config.sources[source.name].poll.every.total_seconds()
+        for name, moment in (("last_poll", source.polled_at), ("last_success", source.succeeded_at)):
+            yield f"cachewatch_source_{name}_timestamp_seconds", labels, moment.timestamp() if moment else 0
+        if source.revision_time is not None:
+            yield "cachewatch_source_revision_timestamp_seconds", labels, source.revision_time.timestamp()
+        yield "cachewatch_source_failures", labels, source.failures
     for stream in status.streams:
         if stream.due is not None:
             late = max(0.0, (now - quiet_until(config.quiet, stream.due)).total_seconds())
@@ -206,16 +211,6 @@ def _samples(context: Context, daemon: DaemonStatus) -> Iterator[Sample]:
         counters = dict.fromkeys(names, 0.0) | health.counters(connection)
     for counter, value in counters.items():
         yield f"cachewatch_{counter.name}", dict(counter.labels), value
-
-
-def _of_source(source: SourceHealth, config: Config) -> Iterator[Sample]:
-    labels = {"source": source.name}
-    yield "cachewatch_source_poll_interval_seconds", labels, config.sources[source.name].poll.every.total_seconds()
-    for name, moment in (("last_poll", source.polled_at), ("last_success", source.succeeded_at)):
-        yield f"cachewatch_source_{name}_timestamp_seconds", labels, moment.timestamp() if moment else 0
-    if source.revision_time is not None:
-        yield "cachewatch_source_revision_timestamp_seconds", labels, source.revision_time.timestamp()
-    yield "cachewatch_source_failures", labels, source.failures
 
 
 def _of_channel(channel: ChannelStatus, now: datetime) -> Iterator[Sample]:

@@ -175,23 +175,21 @@ def summarize(context: Context) -> None:
         down = {alert.key.name for alert in alerts if alert.key.kind is AlertKind.CHANNEL_DOWN}
         if down.issuperset(config.operators.channels):
             return  # summaries would pile up; one is made when a channel works again
-        more = len(listed) - _LISTED
+        more, facts = len(listed) - _LISTED, []
+        for problem in listed[:_LISTED]:
+            since = f"since {minute(problem.since, config.timezone)}" if problem.since else "now"
+            facts.append((problem.what, f"{since}: {problem.detail}" if problem.detail else since))
         notice = OperatorNotice(
             topic="summary",
             title="1 alert is open" if len(listed) == 1 else f"{len(listed)} alerts are open",
             lines=(f"`cachewatch status` lists {more} more.",) if more > 0 else (),
-            facts=tuple((problem.what, _since(problem, config.timezone)) for problem in listed[:_LISTED]),
+            facts=tuple(facts),
             commands=("cachewatch status",),
             avoid=tuple(sorted(down)),
         )
         notify_within(connection, context, notice)
         for alert in alerts:
             health.note_notified(connection, alert.key, now)
-
-
-def _since(problem: Problem, zone: str) -> str:
-    since = f"since {minute(problem.since, zone)}" if problem.since else "now"
-    return f"{since}: {problem.detail}" if problem.detail else since
 
 
 _RETRIED = (*WAITING, DeliveryState.DEAD, DeliveryState.SUPPRESSED, DeliveryState.DROPPED)

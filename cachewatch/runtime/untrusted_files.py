@@ -37,7 +37,15 @@ def read_inside(folder: Path, name: str, *, most: int) -> bytes:
     Raises OSError if there is no such file, RefusedFile if it is not read or has more than `most` bytes.
     """
     path = folder / name
-    base, inside = _place(folder, name)
+    try:
+        base = folder.resolve()
+        inside = (base / name).resolve().relative_to(base)
+    except ValueError as error:
+        raise RefusedFile(
+            "it is a link out of its folder, which is not followed; put the file itself there", path
+        ) from error
+    except RuntimeError as error:  # so Python before 3.13 says that links lead in circles
+        raise RefusedFile("it is a link that leads nowhere", path) from error
     # From folder to folder, so that no link that is made meanwhile is followed.
     with entered(os.open(base, FOLDER | os.O_NOFOLLOW), inside.parts[:-1], open_below) as place:
         _check(os.stat(inside.name, dir_fd=place, follow_symlinks=False), path)
@@ -89,19 +97,6 @@ def _content(handle: int, path: Path, most: int) -> bytes:
     if len(content) > about.st_size:
         raise RefusedFile("it grew while it was read", path)
     return content
-
-
-def _place(folder: Path, name: str) -> tuple[Path, Path]:
-    """Return `folder` and the file `name` relative to it, both with links resolved."""
-    try:
-        base = folder.resolve()
-        return base, (base / name).resolve().relative_to(base)
-    except ValueError as error:
-        raise RefusedFile(
-            "it is a link out of its folder, which is not followed; put the file itself there", folder / name
-        ) from error
-    except RuntimeError as error:  # so Python before 3.13 says that links lead in circles
-        raise RefusedFile("it is a link that leads nowhere", folder / name) from error
 
 
 def _check(about: os.stat_result, path: Path | str) -> None:

@@ -285,7 +285,11 @@ def build(*, repo: str | None, db: Path | None, jobs: int, cluster: str | None, 
             said = nothing_found(repository, newest.commit, newest.name)
             warn(f"{repository.path}: {said}")
     if not quiet:
-        tell(f"{path}: {_done(done)}")
+        said = f"indexed {number(done.revisions, 'revision')}, {number(done.versions, 'version')} of documents"
+        if done.rewritten:
+            said += f"; all anew, because a force-push removed {number(done.rewritten, 'indexed revision')}"
+        has_news = done.revisions or done.versions or done.rewritten
+        tell(f"{path}: {said if has_news else 'up to date'}.")
     if done.unreadable:
         warn(
             f"{number(done.unreadable, 'version')} of documents could not be read, which keep "
@@ -349,15 +353,6 @@ def _index(repository: Repository, path: Path, line: ProgressLine, engine: Engin
         say(f"{repository.path}: this clone {lacks}")
 
     return bring_up_to_date(repository, path, engine, progress=IndexProgress(line.begin, line.advance, tell))
-
-
-def _done(done: IndexUpdate) -> str:
-    if not done.revisions and not done.versions and not done.rewritten:
-        return "up to date."
-    text = f"indexed {number(done.revisions, 'revision')}, {number(done.versions, 'version')} of documents"
-    if done.rewritten:
-        text += f"; all anew, because a force-push removed {number(done.rewritten, 'indexed revision')}"
-    return f"{text}."
 
 
 @examples(

@@ -205,7 +205,10 @@ class TagStates:
     def _change(
         self, package: str, ended: Iterable[_Part], began: Iterable[_Part], noted: tuple[int, int, int] | None
     ) -> DocumentChange:
-        before = self._document(package) if package in self.packages else None
+        if package in self.packages and package not in self._documents:
+            held = held_at(self._index, self._tag, self.number - 1, package)
+            self._documents[package] = _of_held(package, held.get(package, ()))
+        before = self._documents[package] if package in self.packages else None
         compilers_differ, is_there, is_baseline = noted or (0, before is not None, 0)
         specs = dict(before.specs.items()) if before else {}
         for _, _, hashes in ended:
@@ -225,12 +228,6 @@ class TagStates:
             self._documents.pop(package, None)
             self.packages.discard(package)
         return DocumentChange(package, before, after, bool(is_baseline))
-
-    def _document(self, package: str) -> Document:
-        if package not in self._documents:
-            held = held_at(self._index, self._tag, self.number - 1, package)
-            self._documents[package] = _of_held(package, held.get(package, ()))
-        return self._documents[package]
 
 
 def _of_held(package: str, held: Iterable[HeldSpecs]) -> Document:

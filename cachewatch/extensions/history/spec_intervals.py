@@ -141,22 +141,16 @@ def count_step(
     versions = {version for signature in (*gone, *new) for version in signature.versions}
     # Some may be equal for Spack but spelled differently (1.2 and 1-2).
     if is_compiler_unknown or len({version_identity(version) for version in versions}) < len(versions):
-        rebuilt = _compared(package, before, after)
+        change = compare(package, document_of(package, *before), document_of(package, *after))
+        rebuilt = Counter[Signature]()
+        for match in change.matches if change else ():
+            if match.kind is MatchKind.REBUILT:
+                rebuilt[match.before] += match.count
     else:
-        rebuilt = {signature: min(count, new[signature]) for signature, count in gone.items() if signature in new}
+        rebuilt = gone & new
     counts = len(differing.added), len(differing.removed), sum(rebuilt.values())
     step = StepCounts(version.revision, *counts, is_compiler_unknown, is_there=version.blob is not None)
     return step, _tallies(differing, gone, new, rebuilt)
-
-
-def _compared(package: str, before: Side, after: Side) -> Counts:
-    """Return the number of rebuilt specs by signature, from a full comparison of both sides."""
-    change = compare(package, document_of(package, *before), document_of(package, *after))
-    rebuilt: Counter[Signature] = Counter()
-    for match in change.matches if change else ():
-        if match.kind is MatchKind.REBUILT:
-            rebuilt[match.before] += match.count
-    return rebuilt
 
 
 def document_of(package: str, specs: BySpec, form: CompilerForm = CompilerForm.NEW) -> Document:
@@ -212,9 +206,13 @@ class Follower:
             if problem:
                 self._diagnostics.append((version.revision, brief(problem)))
                 self._is_unread = self._is_unread or self._document is None
+        for one, signature in self._specs.items():
+            self._ended[signature, self._first[one], None].append(one)
+        ranks = {signature: rank for rank, signature in enumerate(sorted({place[0] for place in self._ended}))}
+        places = sorted(self._ended, key=lambda place: (ranks[place[0]], place[1], place[2] is None, place[2]))
         return IndexedDocument(
             document=self._document,
-            intervals=tuple(self._intervals()),
+            intervals=tuple(Interval(*place, pack(self._ended[place]), len(self._ended[place])) for place in places),
             steps=tuple(self._steps),
             tallies=tuple(self._tallies),
             diagnostics=tuple(self._diagnostics),
@@ -259,11 +257,3 @@ class Follower:
         baseline = self._document.baseline if self._document else version.revision if is_baseline else None
         self._document = KnownDocument(version.blob, version.revision, baseline, form)
         self._is_unread = False
-
-    def _intervals(self) -> Iterator[Interval]:
-        for one, signature in self._specs.items():
-            self._ended[signature, self._first[one], None].append(one)
-        ranks = {signature: rank for rank, signature in enumerate(sorted({place[0] for place in self._ended}))}
-        for place in sorted(self._ended, key=lambda place: (ranks[place[0]], place[1], place[2] is None, place[2])):
-            hashes = self._ended[place]
-            yield Interval(*place, pack(hashes), len(hashes))

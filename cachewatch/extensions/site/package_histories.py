@@ -395,12 +395,10 @@ def _versions(statements: Iterable[Statement]) -> Iterator[NewVersion]:
     for one in statements:
         is_new = one.kind is StatementKind.PACKAGE_ADDED
         if is_new or (one.kind is StatementKind.UPGRADED and Kind.VERSION_ADDED in one.kinds):
-            yield NewVersion(one.name, ", ".join(one.before), ", ".join(one.after), _bounded(_beside(one)))
-
-
-def _beside(statement: Statement) -> str:
-    """Return which older versions stay after a new one, and its stacks unless these are all of the package's."""
-    for line in statement.lines[:1]:
-        is_part = len({place.stack for place in line.story.places}) < line.story.of_stacks
-        return " ".join(filter(None, (staying(line), where(line).partition(";")[0] if is_part else "")))
-    return ""
+            beside = (
+                ""  # which older versions stay, and the stacks of the new one unless these are all of the package's
+            )
+            for line in one.lines[:1]:
+                is_part = len({place.stack for place in line.story.places}) < line.story.of_stacks
+                beside = " ".join(filter(None, (staying(line), where(line).partition(";")[0] if is_part else "")))
+            yield NewVersion(one.name, ", ".join(one.before), ", ".join(one.after), _bounded(beside))

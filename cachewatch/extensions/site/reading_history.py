@@ -4,7 +4,7 @@ A recorded dependency graph tells why specs were rebuilt in each revision.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from msgspec import Struct
@@ -15,7 +15,7 @@ from cachewatch.comparison_flow import changesets
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import NoCollector, Report
 from cachewatch.core.filters_and_default_kinds import Globs, Selection
-from cachewatch.core.model import Diagnostic, DiagnosticKind, PackageChange
+from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.core.statements import with_causes
 from cachewatch.errors import DocumentError, UnknownRevision
 from cachewatch.extensions.causes.asked_specs import GraphStep
@@ -23,7 +23,6 @@ from cachewatch.extensions.causes.explaining_reports_and_locks import Chain, fin
 from cachewatch.extensions.history.index_lookup import Index
 from cachewatch.extensions.history.package_questions import OPEN, Span, baseline_of, joined, presences
 from cachewatch.extensions.history.restored_documents import (
-    DocumentChange,
     LastChanges,
     TagStates,
     compared,
@@ -145,13 +144,22 @@ class _Reading:
 
     def read(self, jobs: int) -> SiteContents:
         """Combine the data of the last build with the new revisions."""
+
+        def stacks_at(commit: str) -> frozenset[str] | None:
+            return stacks_of(self._repository, Revision(commit, commit, None, None)).get(self._tag)
+
         known = self._known
         stories = list(known.stories)
         steps = {one.package: list(one.steps) for one in known.past.packages}
         causes = dict(known.causes)
         states = TagStates(self._index, self._tag, self._begin + max(len(stories) - 1, 0), self._packages)
         for number in range(len(stories), len(self._revisions)):
-            changes, report = self._changes(states, is_first=not number)
+            # The first revision of the site has no report.
+            changes, report = (
+                states.advance_and_compare(stacks_of=stacks_at)
+                if number
+                else (compared(states.begin(), self._tag), None)
+            )
             for document, change in changes:
                 step = step_of(number, change, is_gone=document.after is None, is_baseline=document.is_baseline)
                 steps.setdefault(document.package, []).append(step)
@@ -203,16 +211,6 @@ class _Reading:
                     story = story_of(read_report(changeset, Requested(most=0, wants=lambda *_: True)))
                 move = TagMove(base, (changed[base], changed[tag]), story)
             yield tag, move
-
-    def _changes(
-        self, states: TagStates, *, is_first: bool
-    ) -> tuple[Iterable[tuple[DocumentChange, PackageChange]], Report | None]:
-        """Return the changes of the next revision, and their report; the first revision of the site has none."""
-        if is_first:
-            return compared(states.begin(), self._tag), None
-        return states.advance_and_compare(
-            stacks_of=lambda commit: stacks_of(self._repository, Revision(commit, commit, None, None)).get(self._tag)
-        )
 
     def _histories(self, steps: Mapping[str, Sequence[PackageStep]], last: LastChanges) -> Iterator[PackageHistory]:
         """Yield the history of each package; for an unchanged package, it is that of the last build."""

@@ -216,7 +216,7 @@ class _Renderer:
         return text
 
     def _make_json(self) -> bytes:
-        digest = _uncut(self._digest) if self._is_archived else self._digest
+        digest = replace(self._digest, rows=_NO_LIMIT) if self._is_archived else self._digest
         shown = view(digest, contents=self._contents)
         for tag, data in zip(digest.tags, shown["tags"], strict=True):
             data["statements"] = list(map(statement_values, tag.statements))
@@ -242,7 +242,7 @@ class _Renderer:
         """Return the page for the archive and the data that it shows: everything, or as much as a browser can show."""
         page, context = "", Context()
         for form in _PAGES:
-            shown = _shown(_uncut(self._digest), form, self._contents)
+            shown = _shown(replace(self._digest, rows=_NO_LIMIT), form, self._contents)
             context = {**self._head, **shown, "script_hash": _SCRIPT_HASH}
             try:
                 page = compact(self._rendered("page.html", context))
@@ -254,10 +254,6 @@ class _Renderer:
                 break
         script = page.rpartition("<script>")[2].partition("</script>")[0]
         return page.replace(_SCRIPT_HASH, script_hash(script), 1), context
-
-
-def _uncut(digest: Digest) -> Digest:
-    return replace(digest, rows=_NO_LIMIT)
 
 
 def _shown(digest: Digest, form: DigestForm, contents: Contents) -> Context:

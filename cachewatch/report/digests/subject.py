@@ -448,7 +448,7 @@ def title(digest: Digest, words: Words) -> str:
         commonest = max(rest, key=lambda one: len(one.items) if one.is_list else 0)
         counted = f"; {commonest.counted}" if commonest.is_list else ""
         text += counted if len(text) + len(counted) <= room else ""
-    return _ascii(text)
+    return text.encode("ascii", "replace").decode()
 
 
 def _is_named(clause: Clause, text: str, digest: Digest) -> bool:
@@ -539,7 +539,7 @@ def is_rebuilt_again(digest: Digest) -> bool:
 
 def as_subject(title: str, prefix: str) -> str:
     """Return `title` in ASCII, cut so that it fits a subject line after `prefix`."""
-    return shortened(_ascii(safe(title)), WIDEST - len(prefix))
+    return shortened(safe(title).encode("ascii", "replace").decode(), WIDEST - len(prefix))
 
 
 def subject_prefix(subscription: str, *, is_urgent: bool = False, is_notice: bool = False) -> str:
@@ -575,7 +575,3 @@ def day_of(text: str) -> str:
     except ValueError:
         return safe(text)
     return f"{day.day} {day:%B}" + (f", {day:%H:%M} UTC" if "T" in text else "")
-
-
-def _ascii(text: str) -> str:
-    return text.encode("ascii", "replace").decode()
