@@ -173,7 +173,8 @@ class Sum:
             self.known[news.tag] = content_of(self._had(news.base_revision)).get(news.base, {})
         elif not is_known:
             self.known[news.tag] = {}  # it had nothing that was asked for
-        if is_known and (news.is_whole or news.base != news.tag):
+        is_forgotten = self._is_forgetful and news.tag in self.gone
+        if is_known and (news.is_whole or news.base != news.tag) and not is_forgotten:
             # One that is back is compared with what was told of it last.
             yield f"{news.tag} is said to be new, of which readers knew"
         self.gone.discard(news.tag)
