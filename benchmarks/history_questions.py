@@ -151,17 +151,17 @@ def questions(path: Path) -> Mapping[str, Sequence[str]]:
     specs = {_text(each): {"name": "p", "version": "1", "hash": _text(each)} for each in hashes}
     lock.write_text(json.dumps({"_meta": {"lockfile-version": 6}, "roots": [], "concrete_specs": specs}))
     return {
-        "when PACKAGE@VERSION": ["when", "package-0100@1"],
-        "when PACKAGE (the largest)": ["when", "package-0000"],
-        "blame HASH (alive)": ["blame", _text(hashes[-1])[:9]],
-        "blame HASH (gone, of the largest)": ["blame", _text(gone[:20])[:9]],
+        "when PACKAGE@VERSION": ["history", "when", "package-0100@1"],
+        "when PACKAGE (the largest)": ["history", "when", "package-0000"],
+        "blame HASH (alive)": ["history", "blame", _text(hashes[-1])[:9]],
+        "blame HASH (gone, of the largest)": ["history", "blame", _text(gone[:20])[:9]],
         "log PACKAGE": ["log", "package-0600"],
         "log PACKAGE (the largest)": ["log", "package-0000"],
         "log": ["log"],
-        "churn": ["churn"],
-        "churn of four weeks": ["churn", "--since", f"HEAD~{min(28, revisions - 1)}"],
-        "churn --by stack": ["churn", "--by", "stack"],
-        "best (300 hashes)": ["best", str(lock)],
+        "churn": ["history", "churn"],
+        "churn of four weeks": ["history", "churn", "--since", f"HEAD~{min(28, revisions - 1)}"],
+        "churn --by stack": ["history", "churn", "--by", "stack"],
+        "best (300 hashes)": ["history", "best", str(lock)],
     }
 
 

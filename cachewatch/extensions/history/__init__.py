@@ -14,7 +14,7 @@ def commands() -> list[Command]:
     return [
         Command("Compare", "log", "Show what each revision did to a package.", f"{__name__}.commands:log"),
         Command("", "history when", "Show since when a version is in each stack.", f"{__name__}.commands:when"),
-        Command("", "history blame", "Show when a spec was born and died.", f"{__name__}.commands:blame"),
+        Command("", "history blame", "Show when a spec was added and removed.", f"{__name__}.commands:blame"),
         Command("", "history churn", "Show how many specs come and go.", f"{__name__}.commands:churn"),
         Command(
             "", "history best", "Find the snapshots with most binaries of an environment.", f"{__name__}.commands:best"

@@ -413,7 +413,7 @@ def when(
 )
 @asking
 def blame(*, hash_: str, tag: tuple[str, ...], **asked: Unpack[AnswerOptions]) -> None:
-    """Show when a spec was born and died, its stacks, and what happened then.
+    """Show when a spec was added and removed, its stacks, and what happened then.
 
     HASH may be shortened; 7 letters are usually enough. Which spec replaced which cannot be known where several are
     alike, so what happened to its package in its stacks is said, as `cachewatch diff` says it.
