@@ -20,14 +20,13 @@ from cachewatch.errors import UsageError
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _declares = pluggy.HookspecMarker("cachewatch")
-_extends = pluggy.HookimplMarker("cachewatch")
 # By package and name, since importing a submodule such as `commands` replaces the function of that name in the package.
 _implemented: defaultdict[str, dict[str, Callable[..., Any]]] = defaultdict(dict)
 
 
 def extends(function: _Function) -> _Function:
     """Mark a function in an extension's package as the implementation of the hook with the same name."""
-    _implemented[function.__module__][function.__name__] = _extends(function)
+    _implemented[function.__module__][function.__name__] = pluggy.HookimplMarker("cachewatch")(function)
     return function
 
 

@@ -156,7 +156,11 @@ class Session(smtplib.SMTP):
         context = self._context() if self._config.security == "tls" else None
         connection = socket.create_connection((host, port), timeout)
         self._line = connection.dup()  # stays valid when TLS takes the first one over
-        self.local_hostname = _own_name(connection)
+        name = socket.gethostname()  # for the greeting: the full name, or the address if the name has no domain
+        if "." not in name or not name.isascii() or " " in name:
+            address = str(connection.getsockname()[0])
+            name = f"[IPv6:{address}]" if ":" in address else f"[{address}]"
+        self.local_hostname = name
         self._host = host  # smtplib compares the certificate with it
         return context.wrap_socket(connection, server_hostname=host) if context else connection
 
@@ -212,15 +216,6 @@ class _Replies(BufferedReader):
         if self.left < 0:
             raise OSError("an endless reply")
         return line
-
-
-def _own_name(connection: socket.socket) -> str:
-    """Return the name for the greeting: the full name of this host, or its address if the name has no domain."""
-    name = socket.gethostname()
-    if "." in name and name.isascii() and " " not in name:
-        return name
-    address = str(connection.getsockname()[0])
-    return f"[IPv6:{address}]" if ":" in address else f"[{address}]"
 
 
 class EmailChannel(MailChannel):

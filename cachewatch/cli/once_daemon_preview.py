@@ -157,10 +157,6 @@ def _opened(config: Config, form: str) -> Context:
     return Context(config=config, database=database, log=open_log(form), clock=utc_now)
 
 
-# The tables of messages, which may be large and are not needed.
-_NOT_LOOKED_AT = ("bodies", "deliveries", "attempts")
-
-
 @examples(
     "cachewatch preview my-packages",
     "cachewatch preview my-packages --since 2025-06-01 --open",
@@ -280,7 +276,7 @@ def _state(config: Config, stream: Stream, since: str | None) -> Iterator[Contex
         stack.enter_context(closing(context.database))
         if stored:
             with stored.database.read() as old, context.database.write() as new:
-                copy_rows(old, new, but=_NOT_LOOKED_AT)
+                copy_rows(old, new, but=("bodies", "deliveries", "attempts"))  # of messages, which may be large
             for source in stream.sources:
                 copy_for_now(stored.clone_folder(source.name), context.clone_folder(source.name))
             for failed, error in _fetched(context, here):

@@ -71,7 +71,16 @@ def parse_when(text: str, zone: str = "UTC") -> Schedule:
     if text.lower() in _AT_ONCE:
         return Schedule(words="with each new revision", zone=zone)
     if text.startswith("cron:"):
-        return _cron(text.removeprefix("cron:").strip(), zone)
+        line = text.removeprefix("cron:").strip()
+        if len(line.split()) != 5:
+            raise ConfigError(
+                f"{line!r} is not a crontab line: it needs minute, hour, day of month, month, day of week"
+            )
+        try:
+            words = CronSim(line, datetime.now(UTC)).explain()
+        except CronSimError as error:
+            raise ConfigError(f"cron: {line}: {str(error).lower()}; write it as in a crontab: 30 7 * * 1") from error
+        return Schedule(lines=(line,), words=words[:1].lower() + words[1:], zone=zone)
     match text.lower().split():
         case ["daily", at]:
             days, words = ["* * *"], "every day"
@@ -119,16 +128,6 @@ def quiet_until(quiets: Iterable[Quiet], moment: datetime) -> datetime:
     while moment < limit and (ends := [end for quiet in quiets if (end := _end(quiet, moment))]):
         moment = max(ends)
     return moment
-
-
-def _cron(line: str, zone: str) -> Schedule:
-    if len(line.split()) != 5:
-        raise ConfigError(f"{line!r} is not a crontab line: it needs minute, hour, day of month, month, day of week")
-    try:
-        words = CronSim(line, datetime.now(UTC)).explain()
-    except CronSimError as error:
-        raise ConfigError(f"cron: {line}: {str(error).lower()}; write it as in a crontab: 30 7 * * 1") from error
-    return Schedule(lines=(line,), words=words[:1].lower() + words[1:], zone=zone)
 
 
 def _monthly(day: str) -> tuple[list[str], str]:

@@ -228,7 +228,6 @@ UNION_STACK = "root"
 
 PATCH_DIGITS = 7  # of the checksum of a patch
 
-_UNNAMED = {"", "none", "null", "~", "None"}
 
 _PACKAGE_OF_COMPILER = {
     "clang": "llvm",
@@ -244,7 +243,7 @@ _PACKAGE_OF_COMPILER = {
 @lru_cache(maxsize=4096)
 def compiler(text: str | None) -> str:
     """Spell a compiler as Spack 1.0 does: `gcc@=11.4.0` becomes `gcc@11.4.0`, `oneapi` its package's name."""
-    if text is None or text in _UNNAMED:
+    if text is None or text in {"", "none", "null", "~", "None"}:
         return NO_COMPILER
     name, at, version = text.partition("@")
     return _PACKAGE_OF_COMPILER.get(name, name) + at + version.removeprefix("=")

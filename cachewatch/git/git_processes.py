@@ -90,8 +90,6 @@ _PROTOCOLS = ("https", "http", "ssh", "git", "file")
 # Git takes a configuration from its environment from 2.31 on; no system that is still looked after has one older than this.
 OLDEST = (2, 34)
 
-# The commands that may reach another repository. All others may speak no protocol at all.
-_FETCHING = ("clone", "fetch", "ls-remote")
 
 _NO_GIT = "git is not installed, or not on the PATH"
 _VERSION_SECONDS = 10.0
@@ -252,7 +250,7 @@ class Git(git.Git):
         arguments = list(command)[1:]  # the first is what GitPython calls git
         if arguments != ["version"]:
             check_version()
-        fetches = arguments[0] in _FETCHING
+        fetches = arguments[0] in ("clone", "fetch", "ls-remote")  # all others may speak no protocol at all
         seconds = self.seconds or (_FETCHING_SECONDS if fetches else _READING_SECONDS)
         values = _environment(self.settings, fetches=fetches) | self.environment()
         # GitPython begins with our own variables. With `env -i`, every user could read the others as its arguments.

@@ -28,7 +28,6 @@ from cachewatch.runtime.untrusted_files import RefusedFile, check_regular, read_
 
 _LARGEST_CONFIG = 2**20
 _MOST_INCLUDED = 100
-_LOOKED_FOR = (".git", "HEAD", "commondir", "gitdir", "config")
 _INCLUDE = re.compile(r"\[\s*include", re.IGNORECASE)
 _HOOK = re.compile(r"\[\s*hook[\s.\"\]]", re.IGNORECASE)
 # Git obeys GIT_NO_LAZY_FETCH, so that it fetches no missing objects of a partial clone, from 2.45 on, and in older
@@ -90,7 +89,7 @@ def _git_folders(path: Path) -> list[Path]:
     for folder in (path, *path.parents):
         dot_git = folder / ".git"
         for place in (folder, dot_git):
-            for name in _LOOKED_FOR:
+            for name in (".git", "HEAD", "commondir", "gitdir", "config"):
                 check_regular(place / name)
         if dot_git.is_file():
             found = folder / _word(dot_git).removeprefix("gitdir: ")

@@ -62,14 +62,11 @@ class Answer(Struct, frozen=True):
         return max(0.0, (moment - (now or datetime.now(UTC))).total_seconds())
 
 
-_AGENT = f"cachewatch/{__version__}"
 _MOST_REDIRECTS = 5
 _LONGEST_PAUSE = 60.0  # seconds
 _LONGEST_REPLY = 64 * 2**10  # bytes of the answer to a POST
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 _SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
-_PACKED = {"gzip", "x-gzip", "deflate"}
 _HINTS = dict.fromkeys((401, 403), ": the credentials are missing, wrong or not sufficient")
 _HINTS |= dict.fromkeys((404, 410), ": nothing exists at this address")
 _HINTS |= {407: ": the proxy requires credentials", 429: ": too many requests"}
@@ -196,7 +193,7 @@ def post(url: str, body: bytes, *, headers: Mapping[str, str] | None = None, sec
 def _client(silence: float) -> httpx2.AsyncClient:
     """Return a client with the environment's proxies and this machine's trusted certificates."""
     return httpx2.AsyncClient(
-        headers={"User-Agent": _AGENT, "Accept": "*/*", "Accept-Encoding": "gzip"},
+        headers={"User-Agent": f"cachewatch/{__version__}", "Accept": "*/*", "Accept-Encoding": "gzip"},
         timeout=httpx2.Timeout(silence),
         follow_redirects=False,
         verify=_trust(),
@@ -240,7 +237,7 @@ async def _ask(
     is_strict = method == "GET" and response.status_code == 200
     fields = {name.lower(): value for name, value in response.headers.items()}
     coding = fields.get("content-encoding", "identity").strip().lower()
-    if coding in _PACKED and not is_cut and data:
+    if coding in {"gzip", "x-gzip", "deflate"} and not is_cut and data:
         try:
             data = inflate(data, most=most)
         except NotInflated as error:
@@ -294,7 +291,7 @@ def _accepted(answer: Answer, expected: Collection[int], most: int) -> Answer:
     status, where = answer.status, shown(answer.url)
     if status != 200 and status not in expected:
         hint = _HINTS.get(status, ": the problem is on the server" if status >= 500 else "")
-        is_transient = status in _TRANSIENT
+        is_transient = status in {408, 425, 429, 500, 502, 503, 504}
         raise HttpError(
             f"{where}: the server answered {status}{hint}",
             status=status,

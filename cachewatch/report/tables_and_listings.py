@@ -191,8 +191,6 @@ class ListedPackage(Struct, frozen=True):
 
 
 Listed = ListedTag | ListedStack | ListedPackage
-# The fields that stay names in a table; all others are counted there.
-_NAMED = ("versions", "targets")
 # Names that are longer, and targets that are more, come from no build cache: one must not widen every line.
 _WIDEST = 40
 _MOST_TARGETS = 40
@@ -220,7 +218,7 @@ def write_listing(
 
 def _listing_cell(column: str, value: Cell) -> Cell:
     """Return a value for display: some lists are shown as numbers, long texts are cut."""
-    if isinstance(value, tuple) and column not in _NAMED:
+    if isinstance(value, tuple) and column not in ("versions", "targets"):
         return len(value)
     return tuple(map(_cut, value)) if isinstance(value, tuple) else _cut(value) if isinstance(value, str) else value
 

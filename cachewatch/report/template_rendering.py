@@ -127,9 +127,6 @@ FILTERS: dict[str, Callable[..., Any]] = {
 }
 
 
-# HTML and XML; all else is text, where an ampersand is one.
-_MARKUP = ("html.j2", "xml.j2")
-
 _NAME = re.compile(r"[a-z0-9_][a-z0-9_.-]*(/[a-z0-9_][a-z0-9_.-]*)*", re.IGNORECASE)
 
 _SECONDS = 20.0
@@ -212,7 +209,7 @@ def _environment(folder: Path | None) -> jinja2.Environment:
         return None if found is None else (*found, None)
 
     environment = (jinja2.Environment if folder is None else ImmutableSandboxedEnvironment)(
-        autoescape=jinja2.select_autoescape(_MARKUP),
+        autoescape=jinja2.select_autoescape(("html.j2", "xml.j2")),  # all else is text, where an ampersand is one
         loader=jinja2.FunctionLoader(load),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

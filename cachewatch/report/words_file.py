@@ -19,7 +19,6 @@ from cachewatch.runtime.untrusted_files import read_inside
 
 NAME = "words.toml"
 _LONGEST = 2**20  # bytes
-_COLOURED = (("colors",), ("dark",))  # tables of theme.toml
 _COLOUR = re.compile("#(?:[0-9a-fA-F]{3}){1,2}")
 _FIELD = re.compile(r"\{([^{}|]*)(?:\|([^{}|]*))?\}")
 
@@ -174,7 +173,7 @@ def _mistake(own: Entry, name: str, entry: Any, table: tuple[str, ...]) -> str:
         forms: dict[type, str] = {str: "text", list: "list of texts", dict: "table"}
         other = f": it is a {forms[type(own[name])]}" if name in own else did_you_mean(name, own)
         return f"{inside} no entry {safe(name)} of this form{other}"
-    if table in _COLOURED:
+    if table in (("colors",), ("dark",)):  # of theme.toml
         is_other = isinstance(entry, list) and len(entry) != len(own[name])
         if is_other or not all(map(_COLOUR.fullmatch, texts)):
             return f"[{table[0]}] {name}: is not written like ours, {own[name]!r}"

@@ -132,7 +132,11 @@ def place(source: str, tag: str) -> str:
 def _question(config: Config, event: HoldEvent, held: list[Held]) -> Alert:
     digests = [digest for digest, _ in held]
     reason = ", ".join(dict.fromkeys(hold.said for _, hold in held))
-    names = [_name(config, digest) for digest in digests[:_NAMED]]
+    names = []  # which fit newer digests that replace these, too
+    for digest in digests[:_NAMED]:
+        known = config.subscriptions.get(digest.subscription)
+        has_one_stream = known is not None and known.urgent is None
+        names.append(digest.subscription if has_one_stream else f"{digest.subscription}/{digest.stream}")
     others = f" and {len(digests) - _NAMED} more, which `cachewatch status` lists" if len(digests) > _NAMED else ""
     advice = "Check whether upstream published everything, then release or drop what is held."
     when = [minute(end, config.timezone) for end in sorted(_ends(config, held))]
@@ -155,10 +159,3 @@ def _question(config: Config, event: HoldEvent, held: list[Held]) -> Alert:
         ),
         commands=tuple(commands),
     )
-
-
-def _name(config: Config, digest: HeldDigest) -> str:
-    """Return a name for a held digest in commands; it also fits a newer digest that replaces it."""
-    known = config.subscriptions.get(digest.subscription)
-    has_one_stream = known is not None and known.urgent is None
-    return digest.subscription if has_one_stream else f"{digest.subscription}/{digest.stream}"

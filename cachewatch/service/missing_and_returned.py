@@ -42,9 +42,7 @@ from cachewatch.git.trees import folders
 from cachewatch.report.digest_and_message_values import TagDigest
 from cachewatch.runtime.worker import Isolation, Piece
 
-_WAITED = timedelta(days=14)
 _IN_DOCUMENTS = (DepartureKind.STACK, DepartureKind.PLACE)  # that trees do not show
-_ADDITIONS = (StatementKind.PLACE_GAINED, StatementKind.WIDENED)
 _SAMPLES = 3  # documents of a stack that tell whether a revision had the stack
 
 
@@ -403,7 +401,7 @@ def returned(
             back[departure.key].append(package)
     for key, packages in sorted(back.items()):
         departure = departures[key]
-        besides = _ADDITIONS if departure.kind is DepartureKind.PLACE else ()
+        besides = (StatementKind.PLACE_GAINED, StatementKind.WIDENED) if departure.kind is DepartureKind.PLACE else ()
         changed = {
             package
             for one in statements
@@ -450,7 +448,7 @@ def is_old(departure: Departure, newest: Revision) -> bool:
     """Tell whether a removal is more than two weeks old; it then counts as a loss."""
     if newest.time is None or not departure.first.day:
         return False
-    return newest.time.date() - date.fromisoformat(departure.first.day) > _WAITED
+    return newest.time.date() - date.fromisoformat(departure.first.day) > timedelta(days=14)
 
 
 def missing_since(departure: Departure, packages: tuple[str, ...]) -> Statement:

@@ -153,15 +153,13 @@ def check_same(source: Connection, target: Connection, place: str) -> None:
 
 # The folders with migrations; a test adds one.
 FOLDERS = [Path(__file__).with_name("revisions")]
-# Every form has these tables.
-_ALWAYS = {"cursors", "digests", "deliveries"}
 _VERSION = "alembic_version"
 
 
 def form_of(connection: Connection) -> int | None:
     """Return the form of the tables; None if there are no tables of ours, 0 if they are older than form 1."""
     tables = set(inspect(connection).get_table_names())
-    if not tables >= _ALWAYS:
+    if not tables >= {"cursors", "digests", "deliveries"}:  # which every form has
         return None
     if _VERSION not in tables:
         return 0

@@ -9,7 +9,7 @@ that subscriptions can watch.
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -104,7 +104,11 @@ def record(
     """
     tell(f"reading the index of {cache.address}")
     with CacheSource(cache, wants_graph=True) as source, open_recording(repository) as recording:
-        known = _known(recording, cache.address)
+        known: dict[str, Validator] = {}
+        with suppress(OSError, msgspec.MsgspecError):
+            state = msgspec.json.decode((recording.folder / _STATE_FILE).read_bytes(), type=_RecordState)
+            if (state.commit, state.address) == (recording.head, cache.address):
+                known = state.known
         work = _Work(recording, is_confirmed)
         for published in source.read(known):
             tell(f"comparing {published.tag or cache.address} with what was recorded")
@@ -217,15 +221,6 @@ class _Work(Struct):
             if has.get(stack, 0) <= count * SHARE_LEFT
         ]
         return ", ".join(lost[:5]) + (f", and {len(lost) - 5} more stacks" if len(lost) > 5 else "")
-
-
-def _known(recording: Recording, address: str) -> dict[str, Validator]:
-    """Return the stored validators if they belong to the newest revision and to this cache."""
-    try:
-        state = msgspec.json.decode((recording.folder / _STATE_FILE).read_bytes(), type=_RecordState)
-    except (OSError, msgspec.MsgspecError):
-        return {}
-    return state.known if (state.commit, state.address) == (recording.head, address) else {}
 
 
 class RecordedHistory(RecordedSource):

@@ -36,7 +36,6 @@ BUSY_MILLISECONDS = 30_000
 _NAMES_ANOTHER_FILE = bytes.fromhex("d9d505f920a163d7")
 # SQLite's message about a damaged file.
 MALFORMED = "database disk image is malformed"
-_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 TABLES = """
 CREATE TABLE revision(                   -- the first-parent chain of the branch, oldest first
@@ -296,7 +295,7 @@ def translating_errors(path: Path) -> Iterator[None]:
         code = getattr(error, "sqlite_errorcode", None)  # its higher bits tell which kind
         # Python gives none for text that is not UTF-8.
         is_text = code is None and isinstance(error, sqlite3.OperationalError)
-        if is_text or (code is not None and code & 0xFF in _DAMAGED):
+        if is_text or (code is not None and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)):
             raise damaged(path, error) from error
         raise StateError(f"{path}: {error}; try again, or name another file with --db") from error
     except UnicodeDecodeError as error:  # SQLite's message contains bytes of the file

@@ -270,7 +270,6 @@ def _digest(content: bytes) -> str:
 
 
 _TEMPLATES = files(__package__) / "templates"
-_ASSETS = ("site.css", "site.js")
 _PAGES_AT_ONCE = 50
 _NO_SOURCES = Sources()
 
@@ -310,7 +309,7 @@ def build(
 
 def _files(catalogue: SiteContents, digests: Sequence[ArchivedDigest]) -> Iterator[tuple[str, bytes]]:
     """Yield path and content of every file that is not made from a template."""
-    for name in _ASSETS:
+    for name in ("site.css", "site.js"):
         yield f"assets/{name}", (_TEMPLATES / name).read_bytes()
     packages = sorted(packages_of(catalogue))
     yield "assets/index.js", index_file(packages, catalogue, totals_of(catalogue.past))

@@ -41,7 +41,6 @@ _MOST_LINES = 5
 _MOST_VERSIONS = 8
 _FEW_SPECS = 10  # smaller stacks often come and go
 _LATELY = timedelta(days=28)
-_WEEK = timedelta(days=7)
 _MANY_UNREFERENCED = 0.1  # of all specs
 
 
@@ -141,7 +140,7 @@ def versions_card(catalogue: SiteContents) -> View:
             firsts[stay.since.revision][package, stay.version].append(stay.stack)
     versions: dict[tuple[str, str], NewVersion] = {}  # by package, and by version where that is no upgrade
     for story, revision in zip(catalogue.stories, catalogue.past.revisions, strict=True):
-        if newest.time is None or revision.time is None or newest.time - revision.time < _WEEK:
+        if newest.time is None or revision.time is None or newest.time - revision.time < timedelta(days=7):
             for one in story.versions:
                 first = versions.pop((one.package, ""), one)
                 versions[one.package, ""] = NewVersion(one.package, first.before, one.after, one.where)

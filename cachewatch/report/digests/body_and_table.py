@@ -238,9 +238,6 @@ def _harmless_stacks(digest: Digest) -> list[Fact]:
     return [one for one in facts if one.kind == StatementKind.STACK_REMOVED and one.rank is Rank.HARMLESS]
 
 
-_HARMLESS = (LossClass.KEPT, LossClass.EQUAL)
-
-
 def sections(digest: Digest, words: Words) -> list[Section]:
     """Return the table in sections: losses by class, then other changes of versions, then the rest."""
     found = digest.assessment
@@ -254,7 +251,7 @@ def sections(digest: Digest, words: Words) -> list[Section]:
         if one.severity is not Severity.ROUTINE and not one.kind.is_of_tag and one.kind not in _IN_TABLE
     }
     made += [_changes(kind, digest, words) for kind in (*_CLAUSES, *sorted(others, key=lambda kind: kind.rank))]
-    made.append(_losses(losses, _HARMLESS, digest, words))
+    made.append(_losses(losses, (LossClass.KEPT, LossClass.EQUAL), digest, words))
     return [_with_tags(one) for one in made if one.rows]
 
 
