@@ -7,7 +7,7 @@ is loaded only if the working directory is in no catalogue.
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
@@ -343,8 +343,13 @@ def check_names(filters: Mapping[str, Sequence[str]], comparison: Comparison, do
     others = comparison.other_documents() if is_read else ()
     values["package"].update(comparison.packages())
     if is_read:
-        for blobs, reader in _documents(comparison, others or ()):
-            add_facts(values, blobs, reader)
+        readers = comparison.readers
+        for difference in (pair.difference for pair in comparison.pairs):
+            documents = difference.all_documents
+            add_facts(values, [document.before for document in documents if document.before], readers.before)
+            after = [document.after for document in documents if document.after]
+            add_facts(values, [*after, *difference.unchanged()], readers.after)
+        add_facts(values, list(others or ()), readers.after)
     has_losses = any(changeset.report.is_partial for changeset in done)
     for name, pattern in unmatched(left, values):
         # Documents that were not read, or are unreadable, may have it.
@@ -389,16 +394,6 @@ def _seen(comparison: Comparison, done: Iterable[Changeset]) -> dict[str, set[st
         for name, fact in FACTS.items():
             values[name] |= changeset.tally.seen.facts.get(fact, set())
     return values
-
-
-def _documents(comparison: Comparison, others: Iterable[Blob]) -> Iterator[tuple[list[Blob], Reader]]:
-    readers = comparison.readers
-    for pair in comparison.pairs:
-        documents = pair.difference.all_documents
-        yield [document.before for document in documents if document.before], readers.before
-        yield [document.after for document in documents if document.after], readers.after
-        yield list(pair.difference.unchanged()), readers.after
-    yield list(others), readers.after
 
 
 def add_facts(values: dict[str, set[str]], blobs: Sequence[Blob], reader: Reader) -> None:

@@ -21,7 +21,6 @@ from cachewatch.core.statement_kinds import (
     LOSSES,
     OF_REBUILDS,
     OF_VALUES,
-    Attribute,
     CauseCount,
     Counts,
     Effect,
@@ -112,8 +111,10 @@ class _Assignment:
             return head
         if judgement.suspicion:
             return self.suspicious
+        # The package may be no longer built for this target or operating system.
+        names = {Kind.TARGET: place.target, Kind.OS: lost.machine.os if lost.machine else None}
         for one in self._values[lost.package]:
-            if place.stack in one.stacks and any(_is_of(value, lost) for value in one.before):
+            if place.stack in one.stacks and any(value.text == names.get(value.kind) for value in one.before):
                 return _Head(one.kind, one.name, one)
         if lost.is_of_removed:
             return _Head(StatementKind.PACKAGE_REMOVED, lost.package)
@@ -159,13 +160,6 @@ class _Assignment:
 
 
 _INSTEAD = {StatementKind.PLACE_LOST: StatementKind.SURPLUS, StatementKind.PLACE_GAINED: StatementKind.EXTRA_COPY}
-
-
-def _is_of(value: Attribute, lost: OwnedLoss) -> bool:
-    """Tell whether `lost` means that the package is no longer built for the target or operating system `value`."""
-    if value.kind is Kind.TARGET:
-        return value.text == lost.place.target
-    return value.kind is Kind.OS and lost.machine is not None and value.text == lost.machine.os
 
 
 def statements_of(

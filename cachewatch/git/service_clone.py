@@ -255,7 +255,12 @@ class ServiceClone:
         """Make a new clone beside the existing one, if any, and replace it; `problem` says how that one is damaged."""
         new = Path(tempfile.mkdtemp(dir=self.folder.parent, prefix=f"{self.folder.name}.new-"))
         try:
-            tip, lost = self._clone_into(new, tip)
+            init_repository(new, branch=tip.branch, form="sha256" if len(tip.commit) == 64 else "sha1")
+            patient = Remote(self._address, self._access, seconds=_CLONING_SECONDS, silence=self._remote.seconds)
+            tip = self._follow(patient, new, tip)
+            self._make_whole(patient, new, tip.commit)
+            old = self.folder if self.folder.exists() else next(reversed(upkeep.damaged_ones(self.folder)), None)
+            lost = self._carry_over(patient, old, new) if old else ()
             before = _commit_of(self.folder, "HEAD")
             with upkeep.exclusive(lock, upkeep.PATIENCE_SECONDS):
                 remote = Remote(self._address, self._access, seconds=self._remote.seconds)  # with its whole time
@@ -272,14 +277,6 @@ class ServiceClone:
         return Update(
             branch=tip.branch, before=before, after=tip.commit, rewritten=rewritten, set_aside=kept, lost_pins=lost
         )
-
-    def _clone_into(self, new: Path, tip: Tip) -> tuple[Tip, tuple[str, ...]]:
-        init_repository(new, branch=tip.branch, form="sha256" if len(tip.commit) == 64 else "sha1")
-        patient = Remote(self._address, self._access, seconds=_CLONING_SECONDS, silence=self._remote.seconds)
-        tip = self._follow(patient, new, tip)
-        self._make_whole(patient, new, tip.commit)
-        old = self.folder if self.folder.exists() else next(reversed(upkeep.damaged_ones(self.folder)), None)
-        return tip, self._carry_over(patient, old, new) if old else ()
 
     def _carry_over(self, remote: Remote, old: Path, new: Path, *, but: Collection[str] = ()) -> tuple[str, ...]:
         """Pin in `new` what `old` pins, except `but`, from `remote` or from `old`; return the ids that neither has."""

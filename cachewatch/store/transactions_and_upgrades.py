@@ -188,7 +188,15 @@ def create_or_upgrade(engine: Engine, place: str) -> bool:
             connection.exec_driver_sql(f"CREATE TABLE {_VERSION} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
             connection.exec_driver_sql(f"INSERT INTO {_VERSION} VALUES ('{schema.FORM}')")  # noqa: S608
         elif _can_upgrade(form):
-            _upgrade(connection, form)
+            from alembic.operations import Operations  # noqa: PLC0415
+            from alembic.runtime.migration import MigrationContext  # noqa: PLC0415
+            from alembic.script import ScriptDirectory  # noqa: PLC0415
+
+            scripts = ScriptDirectory(str(FOLDERS[0]), version_locations=[str(folder) for folder in FOLDERS])
+            with Operations.context(MigrationContext.configure(connection)):
+                for script in reversed(list(scripts.iterate_revisions(str(schema.FORM), str(form)))):
+                    script.module.upgrade()
+            connection.exec_driver_sql(f"UPDATE {_VERSION} SET version_num = '{schema.FORM}'")  # noqa: S608
         else:
             check_form(form, place)
     return form is None
@@ -196,15 +204,3 @@ def create_or_upgrade(engine: Engine, place: str) -> bool:
 
 def _can_upgrade(form: int) -> bool:
     return 0 < form < schema.FORM
-
-
-def _upgrade(connection: Connection, form: int) -> None:
-    from alembic.operations import Operations  # noqa: PLC0415
-    from alembic.runtime.migration import MigrationContext  # noqa: PLC0415
-    from alembic.script import ScriptDirectory  # noqa: PLC0415
-
-    scripts = ScriptDirectory(str(FOLDERS[0]), version_locations=[str(folder) for folder in FOLDERS])
-    with Operations.context(MigrationContext.configure(connection)):
-        for script in reversed(list(scripts.iterate_revisions(str(schema.FORM), str(form)))):
-            script.module.upgrade()
-    connection.exec_driver_sql(f"UPDATE {_VERSION} SET version_num = '{schema.FORM}'")  # noqa: S608
