@@ -120,9 +120,11 @@ def report_differences(pairs: Mapping[str, SpecSides]) -> Mapping[str, Reported]
     reported: defaultdict[str, Reported] = defaultdict(Reported)
     if before or after:
         gc.freeze()  # so that only DeepDiff's results, which have cycles of references, are collected
-        _read_report(before, after, {key: signature for signature, key in keys.items()}, reported)
-        gc.collect(0)
-        gc.unfreeze()
+        try:
+            _read_report(before, after, {key: signature for signature, key in keys.items()}, reported)
+            gc.collect(0)
+        finally:
+            gc.unfreeze()
     return reported
 
 
