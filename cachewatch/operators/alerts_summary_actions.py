@@ -16,7 +16,7 @@ from cachewatch.config.general_settings import Config
 from cachewatch.config.schedules_and_dates import duration_in_words, minute
 from cachewatch.core.advice.waits_and_reminders import confirmed
 from cachewatch.errors import UsageError
-from cachewatch.operators.status_and_problems import LATE, PATIENCE, Problem, find_problems, late, read_status
+from cachewatch.operators.status_and_problems import LATE, PATIENCE, find_problems, late, read_status
 from cachewatch.report.digest_and_message_values import Message
 from cachewatch.service import recipients_and_retries as recipients
 from cachewatch.service.alerts_and_staleness import (
@@ -62,7 +62,16 @@ def review(context: Context) -> bool:
         alerts = list(questions(config, digests.all_held(connection)))
         alerts += [unreadable(*where, reasons) for where, reasons in cursors.unreadable(connection).items()]
         alerts += [recipients.alert(one.channel, one.target, one.said) for one in deliveries.all_suppressed(connection)]
-        for alert in (*alerts, *wholly, *map(_alert, late_ones)):
+        alerts += wholly
+        titles = {
+            AlertKind.SOURCE_LATE: "the source {} is not polled",
+            AlertKind.DIGEST_LATE: "the digest of {} is late",
+            AlertKind.DELIVERY_LATE: "deliveries through {} wait",
+        }
+        for one in late_ones:
+            title = titles[one.kind].format(one.name)
+            alerts.append(Alert(key=one.key, title=title, lines=(one.what,), commands=("cachewatch status",)))
+        for alert in alerts:
             if _may_last(connection, config, alert.key):
                 open_within(connection, context, alert)
         for over in health.all_resolved(connection):
@@ -83,16 +92,6 @@ def resolve_settled(connection: Connection, context: Context, still: Collection[
         is_over = alert.key.kind in _REVIEWED and still is not None and alert.key not in still
         if is_over or not _may_last(connection, context.config, alert.key):
             health.mark_resolved(connection, alert.key, context.clock())
-
-
-def _alert(problem: Problem) -> Alert:
-    titles = {
-        AlertKind.SOURCE_LATE: "the source {} is not polled",
-        AlertKind.DIGEST_LATE: "the digest of {} is late",
-        AlertKind.DELIVERY_LATE: "deliveries through {} wait",
-    }
-    title = titles[problem.kind].format(problem.name)
-    return Alert(key=problem.key, title=title, lines=(problem.what,), commands=("cachewatch status",))
 
 
 def _may_last(connection: Connection, config: Config, key: AlertKey) -> bool:

@@ -300,7 +300,17 @@ def build(
             folder.put(path, content)
     pages = _pages(catalogue, digests, title=shown(title, 120), sources=sources)
     due = [p for p in pages if folder.offer(p.path, _digest(msgspec.json.encode([templates, p.values])))]
-    for run in _render(due, shown(title, 120), jobs, has_digests=bool(digests)):
+
+    def make(run: Sequence[_Page]) -> list[tuple[str, bytes]]:
+        made = []
+        for item in run:
+            name = TEMPLATE if item.template == "feed" else f"site/{item.template}.html.j2"
+            more = {"title": shown(title, 120), "up": "../" * item.path.count("/"), "has_digests": bool(digests)}
+            made.append((item.path, render(name, here=item.template, **more, **item.values).encode()))
+        return made
+
+    runs = [due[start : start + _PAGES_AT_ONCE] for start in range(0, len(due), _PAGES_AT_ONCE)]
+    for run in in_processes(lambda: make, runs, jobs):
         for path, content in run:
             folder.put(path, content)
         progress(len(run))
@@ -354,17 +364,3 @@ def _pages(
         if view["feed"]:
             feed = page_feed("package", package, view, revisions)
             yield _Page(f"package/{file_name(package)}.atom", "feed", feed)
-
-
-def _render(pages: Sequence[_Page], title: str, jobs: int, *, has_digests: bool) -> Iterator[list[tuple[str, bytes]]]:
-    def make(run: Sequence[_Page]) -> list[tuple[str, bytes]]:
-        made = []
-        for item in run:
-            name = TEMPLATE if item.template == "feed" else f"site/{item.template}.html.j2"
-            up = "../" * item.path.count("/")
-            text = render(name, title=title, up=up, here=item.template, has_digests=has_digests, **item.values)
-            made.append((item.path, text.encode()))
-        return made
-
-    runs = [pages[start : start + _PAGES_AT_ONCE] for start in range(0, len(pages), _PAGES_AT_ONCE)]
-    yield from in_processes(lambda: make, runs, jobs)
