@@ -79,7 +79,16 @@ def words(folder: Path | None = None) -> Words:
     if folder is None:
         return _ours()
     own_entries = entries(NAME, folder)
-    _check_fields(own_entries, folder)
+    # A text may only have placeholders that a text of ours under the same key has.
+    known: defaultdict[tuple[str, str], set[str]] = defaultdict(lambda: {"n"})
+    for path, key, text in _texts(_ours().all):
+        known[path[0], key] |= _fields(text)
+    for path, key, text in _texts(own_entries):
+        for field in _fields(text) - known[path[0], key]:
+            table, name = f"[{'.'.join(path)}]", f"{{{field}}}"
+            line = _line(_text(NAME, folder), path, re.escape(name))
+            others = ", ".join(f"{{{one}}}" for one in sorted(known[path[0], key]))
+            raise TemplateError(f"{folder}/{NAME}: line {line}: `{key}` of {table} has no {name}; it has {others}")
     own = Words(own_entries)
     for kind in own_entries["sections"]:
         if own.find(kind, "heading") != _ours().find(kind, "heading"):
@@ -119,19 +128,6 @@ def _line(text: str, table: tuple[str, ...], pattern: str) -> int:
 @cache
 def _ours() -> Words:
     return Words(entries(NAME))
-
-
-def _check_fields(own: Entry, folder: Path) -> None:
-    """Raise TemplateError if a text has a placeholder that no text of ours under the same key has."""
-    known: defaultdict[tuple[str, str], set[str]] = defaultdict(lambda: {"n"})
-    for path, key, text in _texts(_ours().all):
-        known[path[0], key] |= _fields(text)
-    for path, key, text in _texts(own):
-        for field in _fields(text) - known[path[0], key]:
-            table, name = f"[{'.'.join(path)}]", f"{{{field}}}"
-            line = _line(_text(NAME, folder), path, re.escape(name))
-            others = ", ".join(f"{{{one}}}" for one in sorted(known[path[0], key]))
-            raise TemplateError(f"{folder}/{NAME}: line {line}: `{key}` of {table} has no {name}; it has {others}")
 
 
 def _texts(entry: Entry) -> Iterator[tuple[tuple[str, ...], str, str]]:
