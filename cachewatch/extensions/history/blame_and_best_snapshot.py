@@ -43,6 +43,8 @@ class SpecStay(Struct, frozen=True, kw_only=True):
     stacks: tuple[str, ...]
     first: IndexPoint
     last: IndexPoint | None  # the first revision after the period; None while it lasts
+    facts: tuple[str, ...] = ()  # if the spec went then: changes to its package in its stacks in that revision
+    stays: tuple[str, ...] = ()  # stacks that had the same version of the package afterwards
 
 
 class Life(Struct, frozen=True, kw_only=True):
@@ -54,8 +56,8 @@ class Life(Struct, frozen=True, kw_only=True):
     born: IndexPoint
     baseline: bool  # it was born in the revision `born` or before
     died: IndexPoint | None
-    facts: tuple[str, ...] = ()  # changes to its package in its stacks in the revision in which it died
-    stays: tuple[str, ...] = ()  # stacks that had the same version of the package afterwards
+    facts: tuple[str, ...] = ()  # those of its last period
+    stays: tuple[str, ...] = ()
 
 
 class Blame(Struct, frozen=True, kw_only=True):
@@ -91,7 +93,7 @@ def find_blame(index: Index, beginning: str, tags: Sequence[str] = ()) -> Blame:
     ends: dict[tuple[str, str], int | None] = {}  # of each document
     for own in _lives(index, rows):
         stays += _stays(index, len(lives), own)
-        lives.append(_life(index, own))
+        lives.append(_life(index, own, stays[-1]))
         ends[own[0].tag, own[0].package] = own[-1].last
     latest = max(rows, key=lambda row: row.first)
     died = None if None in ends.values() else max(end for end in ends.values() if end is not None)
@@ -174,6 +176,8 @@ def _stays(index: Index, life: int, rows: Sequence[_IndexRow]) -> Iterator[SpecS
     for row, after in zip(rows, [*rows[1:], None], strict=True):
         if after is not None and after.first == row.last and after.stacks == row.stacks:
             continue
+        end = None if after is not None and after.first == row.last else row.last
+        facts, kept = _what_happened(index, row, end) if end else ((), ())
         yield SpecStay(
             life=life,
             tag=row.tag,
@@ -181,31 +185,36 @@ def _stays(index: Index, life: int, rows: Sequence[_IndexRow]) -> Iterator[SpecS
             stacks=index.stacks(row.stacks),
             first=index.point(start.first),
             last=_point(index, row.last),
+            facts=facts,
+            stays=kept,
         )
         start = after or row
 
 
-def _life(index: Index, rows: Sequence[_IndexRow]) -> Life:
+def _what_happened(index: Index, row: _IndexRow, end: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what revision `end`, in which a spec went, did to its package in its stacks, and which stacks keep its version.
+
+    Which spec replaced it cannot be known.
+    """
+    spec = index.signature(row.build, row.stacks)
+    asked = Selection(packages=Globs([row.package]), stacks=Globs(spec.stacks), targets=Globs([spec.target]))
+    held = held_at(index, row.tag, end, row.package).get(row.package, ())
+    kept = {stack for one in held if one.signature.versions == spec.versions for stack in one.signature.stacks}
+    return facts_of(index, row.tag, end, asked)[0], tuple(sorted(kept))
+
+
+def _life(index: Index, rows: Sequence[_IndexRow], ending: SpecStay) -> Life:
     first, last = rows[0], rows[-1]
-    facts: tuple[str, ...] = ()
-    stays: set[str] = set()
-    spec = index.signature(last.build, last.stacks)
-    if last.last is not None:
-        # Which spec replaced it cannot be known: the changes of its package in its stacks are reported.
-        asked = Selection(packages=Globs([last.package]), stacks=Globs(spec.stacks), targets=Globs([spec.target]))
-        facts, _ = facts_of(index, last.tag, last.last, asked)
-        held = held_at(index, last.tag, last.last, last.package).get(last.package, ())
-        stays = {stack for one in held if one.signature.versions == spec.versions for stack in one.signature.stacks}
     baseline = baseline_of(index, index.id_of("package", first.package), index.id_of("tag", first.tag))
     return Life(
         tag=first.tag,
         package=first.package,
-        spec=spec,
+        spec=index.signature(last.build, last.stacks),
         born=index.point(first.first),
         baseline=first.first == baseline,
         died=_point(index, last.last),
-        facts=facts,
-        stays=tuple(sorted(stays)),
+        facts=ending.facts,
+        stays=ending.stays,
     )
 
 
@@ -233,6 +242,14 @@ def _events(
     def where(stacks: Sequence[str]) -> str:
         return f"in {', '.join(stacks)}" if stacks else "in no stack"
 
+    def gone(end: SpecStay) -> Coloured:
+        stay = "no stack has this version any more"
+        if end.stays:
+            kept = f"{', '.join(life.spec.versions)} stays in "
+            is_said = any(kept in fact for fact in end.facts)
+            stay = "" if is_said else f"{life.package} {kept}{number(len(end.stays), 'stack')}"
+        return Coloured("; ".join(filter(None, ("gone", *end.facts, stay))), "red")
+
     other = "".join(
         f"; another spec than before: {describe_changes(one.spec, life.spec)}"
         for one in earlier[-1:]
@@ -242,7 +259,7 @@ def _events(
     yield life.born, Coloured(f"{born} {where(stays[0].stacks)}{other}", "green")
     for before, after in pairwise(stays):
         if before.last != after.first:
-            yield before.last, Coloured("gone", "red")
+            yield before.last, gone(before)
             yield after.first, Coloured(f"back {where(after.stacks)}", "green")
             continue
         old, new = set(before.stacks), set(after.stacks)
@@ -252,12 +269,7 @@ def _events(
         colour = "yellow" if unbuilt else "red" if not new - old else "" if old - new else "green"
         yield after.first, Coloured("; ".join(moves) + unbuilt, colour)
     if life.died is not None:
-        stay = "no stack has this version any more"
-        if life.stays:
-            kept = f"{', '.join(life.spec.versions)} stays in "
-            is_said = any(kept in fact for fact in life.facts)
-            stay = "" if is_said else f"{life.package} {kept}{number(len(life.stays), 'stack')}"
-        yield life.died, Coloured("; ".join(filter(None, ("gone", *life.facts, stay))), "red")
+        yield life.died, gone(stays[-1])
 
 
 _HOLDERS = """

@@ -161,7 +161,8 @@ def test_log(run: Run) -> None:
 def test_a_spec_dies_in_the_words_of_a_report(run: Run, tmp_path: Path) -> None:
     """What happened in its stacks, and where its version stays."""
     kept = [record(9, stacks=["e4s"]), record(8, stacks=["hep"])]
-    states = [[*kept, record(1, stacks=["ml"])], [*kept, record(2, stacks=["ml"], versions=["1.1"])], kept]
+    first = [*kept, record(1, stacks=["ml"])]
+    states = [first, [*kept, record(2, stacks=["ml"], versions=["1.1"])], kept, first]
     folder = history(tmp_path / "r.git", *(catalogue({"zlib": state}) for state in states))
     run("history", "build", "--repo", folder)
 
