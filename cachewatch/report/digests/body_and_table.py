@@ -283,14 +283,16 @@ def _losses(losses: Iterable[AssessedLoss], classes: Sequence[LossClass], digest
     for (package, source, tag), group in by_package.items():
         lost = [(one, loss) for one in group if one.lost.loss for loss in (one.lost.loss, *one.lost.loss.older)]
         versions = sorted_versions({loss.version for one, loss in lost if loss.loss_class is one.loss_class})
-        there = _lost_where(group, words, is_named=bool(machine), has_targets=not is_harmless)
+        statements = {id(one.statement): one.statement for one in group}.values()
+        lines = [line for one in statements for line in one.lines if line.package == package]
+        there = _lost_where(group, lines, words, is_named=bool(machine), has_targets=not is_harmless)
         rows.append(
             Row(
                 package=package,
                 change=safe(", ".join(filter(None, versions))),
                 where=there,
                 kind=group[0].statement.kind,
-                specs=group[0].statement.counts.specs,
+                specs=sum(line.counts.specs for line in lines),
                 tag=tags[source, tag],
             )
         )
@@ -304,7 +306,9 @@ def _losses(losses: Iterable[AssessedLoss], classes: Sequence[LossClass], digest
     )
 
 
-def _lost_where(group: Sequence[AssessedLoss], words: Words, *, is_named: bool, has_targets: bool) -> str:
+def _lost_where(
+    group: Sequence[AssessedLoss], lines: Iterable[Line], words: Words, *, is_named: bool, has_targets: bool
+) -> str:
     """Return where a package was lost; `is_named` means that the heading already names the machines."""
     first = next((one for one in group if one.statement.kind is StatementKind.PACKAGE_REMOVED), group[0])
     now: list[str] = []
@@ -327,8 +331,6 @@ def _lost_where(group: Sequence[AssessedLoss], words: Words, *, is_named: bool, 
     reasons = list(dict.fromkeys(reason_of(one.lost.loss, words) for one in group if one.lost.loss))
     if now and reasons:
         reasons[-1] += f", now on {', '.join(map(safe, now))}"
-    statements = {id(one.statement): one.statement for one in group}.values()
-    lines = [line for one in statements for line in one.lines if line.package == first.lost.package]
     is_going = any(one.loss_class is LossClass.GOING for one in group)
     unbuilt = 0 if is_going else sum(line.here.unbuilt for line in lines)
     old = words.say("stacks", "unbuilt", unbuilt) if unbuilt else ""
