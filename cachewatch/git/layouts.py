@@ -17,7 +17,6 @@ from msgspec import Struct
 from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.core.names_and_layouts import CATALOGUE, DOCUMENT, Layout, is_name, not_compared
 from cachewatch.documents import recognizing_documents as recognition
-from cachewatch.documents.front_matter_and_limits import EMPTY
 from cachewatch.documents.recognizing_documents import Claim
 from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git import trees
@@ -141,26 +140,6 @@ def catalogues_of(repository: Repository, commits: Sequence[str]) -> Iterator[st
 def locate(repository: Repository, commit: str) -> Located:
     """Return where the documents of `commit` lie; of one that has a folder like `_cache/`, nothing is known."""
     return Located() if stored_catalogue(repository, commit) else _locate(repository, [commit])[0]
-
-
-def unread_documents(repository: Repository, tag: str, tree: str) -> dict[str, Diagnostic]:
-    """Return those documents in the tree of a tag that cannot be read, by package, as far as that is known unread.
-
-    It is known of empty files, of what lies where a document belongs and is none, and of several files for one package.
-    """
-    empty: dict[str, MadeTree] = {
-        made: made for key in EMPTY_FILES if len(key) == len(tree) for made in [_package(FILES[0], key, ())]
-    }
-    claims, unread = memory_of(repository.layout).claims, {}
-    for package, key in trees.folders(repository, tree).ids.items():
-        if (made := key if isinstance(key, MadeTree) else empty.get(key)) is not None:
-            entry = made.entries[DOCUMENT.encode()]
-            none = recognition.NO_DOCUMENT if claims.get(entry[1], Claim()) is None else ""
-            blob = trees.blob_of(trees.folder_of(repository, tag), package, entry)
-            reason = trees.problem_of(entry) or (EMPTY if entry[1] in EMPTY_FILES else none)
-            if reason and blob:
-                unread[package] = Diagnostic(blob.path, DiagnosticKind.UNREADABLE, reason)
-    return unread
 
 
 def _locate(repository: Repository, commits: Sequence[str]) -> list[Located]:

@@ -122,18 +122,22 @@ def test_what_is_no_document_any_more(tmp_path: Path, run: Run, is_folder: bool)
         assert result.exit_code == 0
 
 
-@pytest.mark.parametrize("layout", ["{}.md", "_cache/develop/{}/specs.md", "docs/develop/{}.md"])
+@pytest.mark.parametrize(
+    ("layout", "content"),
+    [("{}.md", b""), ("docs/develop/{}.md", b""), *[("_cache/develop/{}/specs.md", each) for each in (b"", b"<html>")]],
+)
 @pytest.mark.parametrize("is_folder", [False, True])
-def test_an_empty_document_counts_nowhere(tmp_path: Path, run: Run, layout: str, is_folder: bool) -> None:
+def test_no_document_counts_nowhere(tmp_path: Path, run: Run, layout: str, content: bytes, is_folder: bool) -> None:
     """Every list says that it cannot be read, and ends with 4; `tags` does not count it as a package."""
-    files = {layout.format("zlib"): document([record(1)], package="zlib"), layout.format("xz"): b""}
-    for name, content in files.items() if is_folder else ():
+    files = {layout.format("zlib"): document([record(1)], package="zlib"), layout.format("xz"): content}
+    for name, written in files.items() if is_folder else ():
         (tmp_path / "r" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "r" / name).write_bytes(content)
+        (tmp_path / "r" / name).write_bytes(written)
     repo = tmp_path / "r" if is_folder else history(tmp_path / "r", files)
+    unreadable = f"{layout.format('xz')}: unreadable: {'does not begin' if content else 'is empty'}"
     for command in ("packages", "stacks", "tags"):
         result = run(command, "--repo", repo)
-        assert (result.exit_code, result.error.count(f"{layout.format('xz')}: unreadable: is empty")) == (4, 1)
+        assert (result.exit_code, result.error.count(unreadable)) == (4, 1)
         if command == "tags":
             assert result.output.splitlines()[1].split() == ["develop", "1", "-"]
     assert run("show", "zlib", "--repo", repo).exit_code == 0
