@@ -400,6 +400,10 @@ def _entry_of_line(line: Line, asked: Requested) -> BlockEntry:
 
 
 def _lost(chosen: Chosen, asked: Requested) -> str:
+    if asked.is_whole and len(chosen.lines) > 1:  # each with its versions
+        own = [replace(chosen, lines=(line,), wanted=frozenset({line.package})) for line in chosen.lines]
+        others = [name for name in chosen.packages if all(name not in one.packages for one in own)]
+        return "; ".join((*(_lost(one, asked) for one in own), *map(safe_name, others)))
     moved_to = {lost.moved_to for lost in chosen.statement.losses if lost.package in chosen.packages}
     on = f", now on {names(moved_to.pop())}" if len(moved_to) == 1 and any(moved_to) else ""
     outside = {words.outside(lost, wording()) for lost in chosen.statement.losses if lost.package in chosen.packages}

@@ -133,8 +133,9 @@ def test_each_lost_place_has_its_number(run: Run, tmp_path: Path) -> None:
         "ml-linux-x86_64-rocm (x86_64_v3) py-build 1.2.1, 1.2.2": 5,
     }.items():
         assert f"{place} -{count}" in told
-    alone = said(run, tmp_path, {"zlib": [record(1)]}, {"zlib": []})
-    assert "LOST PLACES 1 package, -1 e4s" in alone
+    after: Documents = {"zlib": [], "xz": [record(2, target="zen4", hash="z" * 32)]}
+    two = said(run, tmp_path, {"zlib": [record(1)], "xz": [record(2)]}, after, "--all")
+    assert "LOST PLACES 2 packages, -2 e4s (x86_64_v3) xz 1.0, now on zen4; zlib 1.0 -2" in two
 
 
 def test_stacks_are_not_cut_within_their_names(tmp_path: Path) -> None:
