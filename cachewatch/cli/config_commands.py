@@ -31,7 +31,7 @@ from cachewatch.config.sources_and_polling import Source
 from cachewatch.config.subscriptions import Match
 from cachewatch.config.value_types_and_secrets import parse_mail
 from cachewatch.core.escaping_and_mentions import safe
-from cachewatch.core.filters_and_default_kinds import Globs
+from cachewatch.core.filters_and_default_kinds import Globs, every_compiler
 from cachewatch.core.names_and_layouts import did_you_mean, in_order
 from cachewatch.environments import open_environment
 from cachewatch.errors import CachewatchError, ConfigError, DeliveryError, UnknownRevision, UsageError
@@ -199,11 +199,15 @@ def _unknown_since(repository: Repository, source: Source) -> Iterator[str]:
 
 
 def _unknown(where: str, option: str, patterns: Sequence[str], seen: Mapping[str, Values]) -> Iterator[str]:
-    """Yield a sentence for each pattern that matches no value in these sources."""
+    """Yield a sentence for each pattern that matches no value in these sources, or one if all together match none."""
     values = {option: {value for each in seen.values() for value in each[option]}}
-    for _, pattern in unmatched([(option, each) for each in patterns], values) if seen else ():
-        said = nothing_has(option, pattern, values, f"in the newest revision of {', '.join(seen)}")
-        yield f"{where}: {pattern}: {said}"
+    newest = f"in the newest revision of {', '.join(seen)}"
+    alone = unmatched([(option, each) for each in patterns], values) if seen else ()
+    for _, pattern in alone:
+        yield f"{where}: {pattern}: {nothing_has(option, pattern, values, newest)}"
+    together = Globs(every_compiler(patterns) if option == "compiler" else patterns)
+    if seen and patterns and not alone and not any(map(together, values[option])):
+        yield f"{where}: {', '.join(patterns)}: no {option} matches all of this {newest}"
 
 
 def _look(repository: Repository, source: Source, asked: Asked) -> tuple[set[str], Values]:
@@ -219,7 +223,8 @@ def _look(repository: Repository, source: Source, asked: Asked) -> tuple[set[str
     values["package"].update(package for tag in watched for package in folders(repository, trees[tag]).ids)
     values["stack"].update(stack for tag in watched for stack in declared.get(tag, ()))
     for tag in watched:
-        if not any(name in FACTS for name, _ in unmatched(asked, values)):
+        excluding = [one for one in asked if one[1].startswith("!")]  # what they leave may be in any tag
+        if not any(name in FACTS for name, _ in (*unmatched(asked, values), *excluding)):
             break
         listing = list_revision(repository, replace(revision, tag=tag), lambda _: True)
         add_facts(values, list(listing.blobs.values()), listing.reader)

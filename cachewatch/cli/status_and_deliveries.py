@@ -42,7 +42,10 @@ from cachewatch.store.transactions_and_upgrades import Database, check_same, cop
 )
 @FORMAT_OPTION
 def status(*, config: Config, is_check: bool, format_: str) -> int:
-    """Show the health of sources and channels, and what is due."""
+    """Show the health of sources and channels, and what is due.
+
+    It warns of a source without news only after watching it for `stale_after`, and until then shows its newest revision.
+    """
     with reading(config) as context:
         state = read_status(context)
     now = utc_now().astimezone(ZoneInfo(config.timezone))

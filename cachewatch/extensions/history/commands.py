@@ -381,8 +381,9 @@ def when(
 ) -> None:
     """Show since when a version is in each stack, and until when.
 
-    The lag is the time since the first stack had that version. `<=` marks versions in the first readable version of the
-    document: they were added then or before. `until` is the first revision without it.
+    The lag is the time since the first stack had that version; it is empty where that is not known, and where a version
+    is back. `<=` marks versions in the first readable version of the document: they were added then or before. `until`
+    is the first revision without it.
     """
     name, at, versions = package.partition("@")
     with open_history(asked["repo"], asked["db"]) as index:
