@@ -247,6 +247,7 @@ class OwnedLoss(Struct, frozen=True, kw_only=True):
     outside: Outside | None = None  # the builds of the place that are not selected
     # Targets for which the stack has the package now and had not before; of a lost machine, operating systems.
     moved_to: tuple[str, ...] = ()
+    is_elsewhere: bool = False  # the stack of a lost place has the package for other targets
     # The operating systems of a lost place; of Linux only if others have builds that its target runs.
     systems: tuple[str, ...] = ()
     is_of_removed: bool = False  # the tag has no builds of the package any more

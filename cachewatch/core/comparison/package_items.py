@@ -365,6 +365,7 @@ class _ItemsReader:
         """Yield the lost places of the package, and the machines lost by places that keep other builds."""
         package = self._change.package
         built = {(one.target, one.os) for one in self._change.specs_after.counts if one.stacks}
+        stacks = {stack for one in self._change.specs_after.counts for stack in one.stacks}
         for judged in self._change.places:
             if judged.verdict is Verdict.LOST:
                 own = {machine.os for machine in judged.machines}
@@ -379,6 +380,7 @@ class _ItemsReader:
                     loss=judged.loss,
                     outside=judged.outside,
                     moved_to=self._moved_to[judged.place],
+                    is_elsewhere=judged.stack in stacks,
                     systems=tuple(sorted(systems)),
                     is_of_removed=self._change.status is Status.REMOVED,
                 )

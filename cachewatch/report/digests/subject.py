@@ -164,7 +164,8 @@ class Clause:
         for count in range(min(n, _MOST_ITEMS), 0, -1):
             more = self.more(n - count) if n > count else ""
             for items in variants:
-                said = self._words.forms(self.path, "subject", n, items=", ".join(items[:count]), where=self.where)
+                where = self.where(items[:count])
+                said = self._words.forms(self.path, "subject", n, items=", ".join(items[:count]), where=where)
                 wordings += ["; ".join(filter(None, (one, more))) for one in said]
         return list(dict.fromkeys((*wordings, self.counted)))
 
@@ -172,7 +173,7 @@ class Clause:
     def counted(self) -> str:
         """The clause of a list as a mere number."""
         n = len(self.items)
-        return self._words.say(self.path, "counted", n, where=self.where, packages=number(n, "package"))
+        return self._words.say(self.path, "counted", n, where=self.where(), packages=number(n, "package"))
 
     def more(self, count: int) -> str:
         """Return words for `count` packages that are not named, after others that are."""
@@ -213,7 +214,7 @@ class Clause:
         more = words.say("other", "more", n - _MOST_ITEMS) if n > _MOST_ITEMS else ""
         listed = ", ".join(filter(None, (*self.items[:_MOST_ITEMS], more)))
         builds = number(sum(one.statement.counts.specs for one in self.facts if one.statement), "build")
-        return capitalized(words.say(self.path, "said", n, items=listed, where=self.where, builds=builds))
+        return capitalized(words.say(self.path, "said", n, items=listed, where=self.where(), builds=builds))
 
     @property
     def line(self) -> str:
@@ -222,26 +223,31 @@ class Clause:
             return self.said.rstrip(".")
         return self._listed([self._items(says_staying=True, says_where=True)])[0]
 
-    @cached_property
-    def where(self) -> str:
-        """The stacks or machines that lost packages, in words."""
+    def where(self, items: Sequence[str] = ()) -> str:
+        """Return the stacks or machines that lost packages, or only the packages `items`, in words."""
         statements = [one.statement for one in self.facts if one.statement]
         losses = [
             lost
             for one in statements
             for lost in one.losses
             if self.first.worst in (None, lost.loss and lost.loss.loss_class)
+            and (not items or safe(lost.package)[:_LONGEST_NAME] in items)
         ]
         systems = sorted({lost.machine.os for lost in losses if lost.machine})
         if systems and self.kind == StatementKind.MACHINE_LOST:
             return ", ".join(map(safe, systems)) if len(systems) <= 2 else number(len(systems), "system")
         stacks = {lost.place.stack for lost in losses} or {place.stack for one in statements for place in one.places}
-        if len(stacks) == 1:
-            # Whoever reads of other targets that the stack has now must not take it for a stack without the package.
-            targets = {lost.place.target if lost.moved_to else "" for lost in losses}
-            on = f" on {safe(*targets)}" if len(targets) == 1 and any(targets) else ""
-            return f"{stack_name(*stacks)[:_LONGEST_NAME]}{on}"
-        return number(len(stacks), "stack")
+        named = stack_name(*stacks)[:_LONGEST_NAME] if len(stacks) == 1 else number(len(stacks), "stack")
+        # Where a stack has a package for other targets, it is not without it.
+        places: dict[str, set[tuple[str, str]]] = {}
+        for lost in losses:
+            target = lost.place.target if lost.is_elsewhere else ""
+            places.setdefault(lost.package, set()).add((lost.place.stack, target))
+        targets = sorted({target for own in places.values() for _, target in own})
+        if len({*map(frozenset, places.values())}) > 1 or (any(targets) and not all(targets)):
+            return self._words.say("other", "some_machines" if any(targets) else "some_stacks", where=named)
+        on = safe(", ".join(targets)) if len(targets) <= 2 else number(len(targets), "target")
+        return f"{named} on {on}" if any(targets) else named
 
     @property
     def _values(self) -> dict[str, object]:
