@@ -60,6 +60,7 @@ MANIFEST_FILE = "spack.yaml"
 LOCK_VERSIONS = (4, 5, 6, 7)
 _LARGEST = 64 * 2**20
 _SPEC = re.compile(r"(?:[a-z0-9_-]+\.)*(?P<name>[a-z0-9_][a-z0-9_-]*)(?:@(?P<versions>[^\s@+~%^/]+))?")
+_TARGET = re.compile(r"\starget==?([\w.-]+)(?!\S)")  # not a range or a list
 _MOST_NODES = 100_000  # of a lock file; real ones have thousands
 _DEEPEST = 20
 # While a manifest is expanded: the most entries, and the most characters of all combinations.
@@ -212,7 +213,8 @@ def read_manifest(data: bytes, name: str) -> Environment:
         versions = match["versions"] or ""
         if versions:
             parse_ranges(versions)
-        needs.add(Need(package=match["name"], version=versions, is_root=True))
+        target = _TARGET.search(spec.partition("^")[0])
+        needs.add(Need(package=match["name"], version=versions, target=target[1] if target else "", is_root=True))
     return Environment(name=name, needs=_sorted(needs))
 
 

@@ -28,7 +28,7 @@ MEANINGS = {
     LossClass.OTHER: ("other variants, or a newer version", "yellow"),
     LossClass.GONE: ("nothing that these machines run, or only older versions", "red"),
 }
-_ABSTRACT = "It names no hashes, so that only versions were looked up; with a spack.lock there is a sure answer."
+_ABSTRACT = "It names no hashes, so only versions and `target=` were looked up; a spack.lock gives a sure answer."
 _BY_VERSION = "a build of such a version is in the cache"
 _LEFT = {
     Nearest.EQUAL: "a second copy is left",
@@ -127,7 +127,8 @@ def named(listed: Sequence[Resolution]) -> str:
 def _name(covered: Resolution) -> str:
     need = covered.need
     version = f"@{need.version}" if need.version else ""
-    return safe(f"{need.package}{version}{f'/{need.hash[:7]}' if need.hash else ''}{' (root)' if need.is_root else ''}")
+    which = f"/{need.hash[:7]}" if need.hash else f" target={need.target}" if need.target else ""
+    return safe(f"{need.package}{version}{which}{' (root)' if need.is_root else ''}")
 
 
 Data = dict[str, Any]

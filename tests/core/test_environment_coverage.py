@@ -486,7 +486,7 @@ spack:
   - when: os == "x"
     tools: [cmake@3.25:3.27, builtin.ninja +x]
   specs:
-  - hdf5@1.14 ~mpi
+  - hdf5@1.14 ~mpi target=aarch64
   - $tools
   - matrix:
     - [zlib, zlib@=1.3]
@@ -496,7 +496,7 @@ spack:
 
 
 def test_a_manifest_without_a_lock_file(tmp_path: Path, run: Run) -> None:
-    """Only versions can be looked up then, and the report says so."""
+    """Only versions and targets can be looked up then, and the report says so."""
     put(tmp_path / "env/spack.yaml", MANIFEST)
     write_v3(
         tmp_path / "mirror", database(installs(node("hdf5", "1.14.6"), node("cmake", "3.28"), node("zlib", "1.2")))
@@ -515,6 +515,7 @@ def test_a_manifest_without_a_lock_file(tmp_path: Path, run: Run) -> None:
     assert "kept   a build of such a version is in the cache" in result.output
     lines = [" ".join(line.split()) for line in result.output.splitlines()]
     assert "cmake@3.25:3.27 (root) the newest there is 3.28" in lines
+    assert "hdf5@1.14 target=aarch64 (root) this version only for linux-debian12-x86_64_v3" in lines
     assert "ninja (root) there is none" in lines
 
 

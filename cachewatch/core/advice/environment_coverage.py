@@ -45,9 +45,9 @@ class Need(Struct, frozen=True, kw_only=True):
     stack: str = ""  # that must build it; empty for any
 
     @property
-    def sort_key(self) -> tuple[str, str, str]:
-        """A key that sorts by package, then version and hash."""
-        return (self.package, self.version, self.hash)
+    def sort_key(self) -> tuple[str, str, str, str]:
+        """A key that sorts by package, then version, hash and target."""
+        return (self.package, self.version, self.hash, self.target)
 
 
 class Environment(Struct, frozen=True, kw_only=True):
