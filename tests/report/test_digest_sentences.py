@@ -235,6 +235,10 @@ def test_what_lock_files_name_may_be_gone_though_nothing_is_missed(tmp_path: Pat
         body = mail(digest_of(week(tmp_path / name, {"zlib": before}, {"zlib": after}), silenced=()))[1]
         assert body.startswith("Nothing to do now; re-concretize older lock files before the next install."), name
         assert ("no stack builds 1 of these specs any more" in " ".join(body.split())) == (name == "unbuilt")
+    tag = week(tmp_path / "narrowed", {"zlib": [old, record(3, variants=["+mpi"])]}, {"zlib": [old]})
+    for silenced, said in (((), "Nothing to do now; re-concretize older lock files"), (["zlib"], "Nothing to do.")):
+        hidden = replace(tag, statements=(), rest=tag.statements, silenced=frozenset(silenced))
+        assert mail(digest_of(hidden, silenced=()))[1].startswith(said)
     shared = many(0, 6, stacks=["cuda", "e4s", "root"])
     whole = {name: [*specs, record(50 + n, stacks=["cuda", "root"])] for n, (name, specs) in enumerate(shared.items())}
     body = mail(digest_of(week(tmp_path / "stack", whole, without(whole, "cuda")), silenced=()))[1]

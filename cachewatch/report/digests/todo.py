@@ -30,19 +30,21 @@ _GONE = (
     Because.DOWNGRADED,
     Because.PRUNED,
 )  # causes for which other snapshots may still have the build
-# Causes that re-concretizing settles, besides those of an environment.
-_REPLACED = (
+# Causes that re-concretizing settles, besides those of an environment: those that count also if they are not told.
+_QUIET = (
     StatementKind.RETIRED,
     StatementKind.NARROWED,
     StatementKind.RECONFIGURED,
     StatementKind.MOVED,
     StatementKind.REBUILT,
     StatementKind.SURPLUS,
+)
+_REPLACED = (
+    *_QUIET,
     *LOSSES,  # those that are missed are asked for by themselves
     StatementKind.STACK_REMOVED,
     StatementKind.STACK_MERGED,
 )  # the tag has the package still
-_ROUTINE = (StatementKind.REBUILT, StatementKind.SURPLUS)  # counted, but not told
 CONCRETIZED = (Because.ENVIRONMENT_LAST_OTHER, Because.OTHER, *LOCK_FILES)
 
 
@@ -230,8 +232,9 @@ def _old_and_rebuilt(digest: Digest) -> tuple[list[str], list[str]]:
     rebuilt = {
         line.package
         for tag in own
-        for one in (*tag.statements, *(each for each in tag.rest if each.kind in _ROUTINE))
+        for one in (*tag.statements, *(each for each in tag.rest if each.kind in _QUIET))
         for line in one.lines
+        if one in tag.statements or line.package not in tag.silenced
         if is_wait_over or not was_lost(line, tag.report.tag, tag.statements)
         # Upgrades are reported with their old versions instead, if no build of these is left where it was.
         if (line.counts.unbuilt and line.story.kind is not StatementKind.UPGRADED)
