@@ -360,7 +360,7 @@ def _machine_of(lost: OwnedLoss) -> tuple[str, str]:
 
 
 def machines_named(machines: Iterable[tuple[str, str]]) -> str:
-    """Return operating systems and targets in words: `rhel8, zen4`, `rhel8 (x86_64_v3, zen4) and 2 more`.
+    """Return operating systems and targets in words: `rhel8, zen4`, `aarch64 and rhel8 (x86_64_v3, zen4) and 2 more`.
 
     Stacks are named like targets.
     """
@@ -369,7 +369,7 @@ def machines_named(machines: Iterable[tuple[str, str]]) -> str:
     for system, target in found[:_MOST_PLACES]:
         targets.setdefault(system, []).append(target)
     named = [
-        f"{system} ({', '.join(own)})" if system and len(own) > 1 else ", ".join(filter(None, (system, *own)))
+        f"{system} ({', '.join(own)})" if system and len(found) > 1 else ", ".join(filter(None, (system, *own)))
         for system, own in targets.items()
     ]
     more = [f"{len(found) - _MOST_PLACES} more"] if len(found) > _MOST_PLACES else []
