@@ -246,5 +246,4 @@ def completion(context: click.Context, /, *, shell: str) -> None:
     """
     completer = get_completion_class(shell)
     assert completer is not None
-    root = context.find_root()
-    click.echo(completer(root.command, {}, "cachewatch", COMPLETING).source())
+    click.echo(completer(context.find_root().command, {}, "cachewatch", COMPLETING).source())

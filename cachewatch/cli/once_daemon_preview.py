@@ -380,10 +380,8 @@ def _notes(
 def _later(service: Context, stream: Stream) -> str:
     """Return when the digest is due, in words; "" if it is due now."""
     now, config = service.clock(), service.config
-    streams = read_status(service).streams
-    planned = next(
-        each.due for each in streams if (each.subscription, each.stream) == (stream.subscription.name, stream.name)
-    )
+    own = stream.subscription.name, stream.name
+    planned = next(each.due for each in read_status(service).streams if (each.subscription, each.stream) == own)
     due = quiet_until(config.quiet, max(planned or stream.schedule.next_after(now) or now, now))
     return f"on {due.astimezone(ZoneInfo(config.timezone)):%A %Y-%m-%d at %H:%M %Z}" if due > now else ""
 

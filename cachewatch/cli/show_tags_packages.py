@@ -341,15 +341,13 @@ class _Catalogue:
 
 
 def _read_file(name: str) -> tables.ShownPackage:
-    listings = folders.list_path(name)
-    blobs = [(listing, blob) for listing in listings for blob in listing.blobs.values()]
+    blobs = [(listing, blob) for listing in folders.list_path(name) for blob in listing.blobs.values()]
     if len(blobs) != 1:
         raise UsageError(
             f"{name}: has {len(blobs)} documents, and `show` takes one; `cachewatch show PACKAGE --repo {name}` shows one of them"
         )
     listing, blob = blobs[0]
-    content = next(listing.reader.read([blob]))
-    return tables.ShownPackage(_parse(content, name), listing.side)
+    return tables.ShownPackage(_parse(next(listing.reader.read([blob])), name), listing.side)
 
 
 def _parse(content: bytes | str, path: str, package: str = "") -> Document:
