@@ -244,6 +244,7 @@ class OwnedLoss(Struct, frozen=True, kw_only=True):
     machine: Machine | None = None  # that the place lost while it keeps others
     versions: tuple[str, ...] = ()  # lost versions, oldest first
     loss: Loss | None  # None if the whole tag is lost
+    kinds: frozenset[Kind] = frozenset()  # of change in this place
     outside: Outside | None = None  # the builds of the place that are not selected
     # Targets for which the stack has the package now and had not before; of a lost machine, operating systems.
     moved_to: tuple[str, ...] = ()
@@ -295,6 +296,7 @@ class Line(_Changed, frozen=True, kw_only=True):
         Story, ...
     ] = ()  # of an up- or downgrade, what its specs are in stacks that keep their newest version
     stay: Stay | None = None  # how long removed specs had been present, if the history is indexed
+    members: tuple[tuple[Items, Story], ...] = ()  # its items with their stories if their kinds of change differ
 
 
 class Effect(Struct, frozen=True, gc=False):

@@ -12,15 +12,15 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cachewatch.core.comparison.compiler_and_target_migrations import ValueChange
-from cachewatch.core.comparison.matching_and_verdicts import loss_kinds
 from cachewatch.core.comparison.stacks_prunes_suspicion import Judgement, Merge
 from cachewatch.core.filters_and_default_kinds import GROUPS
 from cachewatch.core.graphs_and_attribution import Cause, assign
-from cachewatch.core.model import Kind, Place, Signature
+from cachewatch.core.model import Kind, Place, Signature, Verdict
 from cachewatch.core.statement_kinds import (
     LOSSES,
     OF_REBUILDS,
     OF_VALUES,
+    STATEMENT_OF,
     CauseCount,
     Counts,
     Effect,
@@ -41,6 +41,8 @@ BY_VERSION = (StatementKind.UPGRADED, StatementKind.DOWNGRADED)
 # In these, lines are separate if the same specs also left other stacks.
 _BESIDE = (StatementKind.WIDENED, StatementKind.RETIRED, StatementKind.PLACE_GAINED)
 _BY_MOVE = (StatementKind.PLACE_GAINED, StatementKind.RETIRED, StatementKind.EXTENDED)
+# Kinds of change of a place; specs of several places have those of all.
+_OF_PLACES = (*GROUPS["lost"], *LOSSES, *map(STATEMENT_OF.get, Verdict))
 _STACKS = (StatementKind.STACK_MERGED, StatementKind.STACK_REMOVED, StatementKind.STACK_ADDED)
 
 
@@ -60,6 +62,7 @@ class _Taken(Struct):
     losses: list[OwnedLoss] = field(default_factory=list)
     rows: dict[str, Story] = field(default_factory=dict)  # stories of packages, with or without items
     here: defaultdict[str, Counts] = field(default_factory=lambda: defaultdict(Counts))  # lost there, by package
+    kinds: defaultdict[str, set[Kind]] = field(default_factory=lambda: defaultdict(set))  # of change, of these specs
     elsewhere: Counter[str] = field(default_factory=Counter)  # specs of its stack that another statement counts
 
 
@@ -187,8 +190,8 @@ def statements_of(
         for other in assignment.also_about(member, home):
             taken_by[other].elsewhere[member.package] += member.counts.total
         for lost in member.losses:
-            head = assignment.of_loss(lost)
-            taken_by[head].losses.append(lost if judgement.whole is None else replace(lost, loss=None))
+            own = lost if judgement.whole is None else replace(lost, loss=None, kinds=frozenset())
+            taken_by[assignment.of_loss(lost)].losses.append(own)
         for row in member.regraded if judgement.whole is None else ():
             taken_by[_Head(row.kind, member.package)].rows[member.package] = row
     _count_in_each_place(items, taken_by)
@@ -205,12 +208,13 @@ def statements_of(
 
 
 def _count_in_each_place(items: Iterable[Items], taken_by: Mapping[_Head, _Taken]) -> None:
-    """Add to each lost place and machine the number of specs it lost, also if another statement counts them."""
+    """Add to each lost place and machine the number and kinds of specs it lost, also if another statement counts them."""
     for member in items:
         lost = [story for story in member.stories if story.kind in LOSSES]
         for head in {_Head(story.kind, name_of(place, story.machine)) for story in lost for place in story.places}:
             if head in taken_by:
                 taken_by[head].here[member.package] += member.counts
+                taken_by[head].kinds[member.package] |= member.kinds.difference(_OF_PLACES)
 
 
 def counted(items: Iterable[Items], judgement: Judgement, tag: str) -> Judgement:
@@ -259,7 +263,7 @@ def _statement(head: _Head, taken: _Taken, assignment: _Assignment, takes: Calla
         effects=tuple(_effects(head, taken)),
         of_packages=assignment.judgement.packages if head.kind.is_of_tag else 0,
         lines=lines,
-        kinds=frozenset(_kinds(head, taken)),
+        kinds=frozenset(_kinds(head, (*lines, *taken.losses))),
         losses=tuple(sorted(taken.losses, key=lambda lost: lost.sort_key)),
     )
 
@@ -275,19 +279,16 @@ def _sides(head: _Head, lines: Sequence[Line]) -> tuple[tuple[str, ...], tuple[s
     return (), ()
 
 
-def _kinds(head: _Head, taken: _Taken) -> Iterator[Kind]:
-    for items, _ in taken.items:
-        yield from items.kinds
-    for lost in taken.losses:
-        yield from loss_kinds(lost.loss)
+def _kinds(head: _Head, parts: Iterable[Line | OwnedLoss]) -> Iterator[Kind]:
+    for one in parts:
+        yield from one.kinds
     if head.kind is StatementKind.STACK_ADDED:
         yield Kind.STACK_EVENT
     if head.kind is StatementKind.STACK_REMOVED:
         yield from (Kind.STACK_EVENT, Kind.STACK_LOST)
     if head.values is not None:
         yield from (value.kind for value in (*head.values.before, *head.values.after))
-    is_kind = head.kind not in (StatementKind.MIGRATION, StatementKind.REBUILD_WAVE)
-    if is_kind and (head.kind.is_of_tag or head.kind in LOSSES):
+    if head.kind.is_of_tag and head.kind not in (StatementKind.MIGRATION, StatementKind.REBUILD_WAVE):
         yield Kind(head.kind)
 
 
@@ -329,11 +330,14 @@ def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line
     lines = []
     for key, group in groups.items():
         line = _line(str(key[0]), group)
+        if head.kind.rank >= StatementKind.DOWNGRADED.rank and len({items.kinds for items, _ in group if items}) > 1:
+            line = replace(line, members=tuple((items, story) for items, story in group if items))
         if head.kind in BY_VERSION:
             line = _with_other_changes(line, [items for items, _ in group if items], assignment)
         if head.kind in LOSSES:
-            own = (loss_kinds(lost.loss) for lost in taken.losses if lost.package == line.package)
-            line = replace(line, kinds=line.kinds.union(*own), here=taken.here[line.package])
+            own = (lost.kinds for lost in taken.losses if lost.package == line.package)
+            kinds = line.kinds.difference(GROUPS["lost"], LOSSES).union((Kind(head.kind),), *own)
+            line = replace(line, kinds=kinds | taken.kinds[line.package], here=taken.here[line.package])
         lines.append(line)
     yield from sorted(lines, key=lambda one: (-one.counts.total, -len(one.stacks), one.package, one.story.before))
 
@@ -430,6 +434,17 @@ def is_wanted(one: Statement | Line, wants: Wants) -> bool:
     return bool(wants(one.kinds, one.kinds & own))
 
 
+def divided(line: Line, wants_line: WantsLine) -> tuple[Line | None, Line | None]:
+    """Return the wanted part of a line and the rest, or None; a removed or new package, loss, or version is not divided."""
+    members = () if line.story.kind in BY_VERSION else line.members
+    wanted = {kinds: wants_line(replace(line, kinds=kinds)) for kinds in {items.kinds for items, _ in members}}
+    if len(set(wanted.values())) <= 1:
+        return (line, None) if wants_line(line) else (None, line)
+    sides = ([one for one in members if wanted[one[0].kinds] is chosen] for chosen in (True, False))
+    chosen, rest = (replace(_line(line.package, side), stay=line.stay) for side in sides)
+    return chosen, rest
+
+
 def select_statements(statements: Iterable[Statement], wants_line: WantsLine, wants: Wants) -> Selected:
     """Divide statements into selected ones and the rest; statements about a package are divided line by line."""
     shown: list[Statement] = []
@@ -438,22 +453,22 @@ def select_statements(statements: Iterable[Statement], wants_line: WantsLine, wa
         if statement.kind.is_of_tag:
             (shown if is_wanted(statement, wants) else rest).append(statement)
         else:
-            sides: tuple[list[Line], list[Line]] = ([], [])
-            for line in statement.lines:
-                sides[not wants_line(line)].append(line)
-            shown += _with(statement, sides[0])
-            rest += _with(statement, sides[1])
+            parts = [divided(line, wants_line) for line in statement.lines]
+            shown += _with(statement, [wanted for wanted, _ in parts if wanted])
+            rest += _with(statement, [left for _, left in parts if left])
     return Selected(tuple(shown), tuple(rest))
 
 
 def _with(statement: Statement, lines: list[Line]) -> Iterator[Statement]:
     """Yield the statement with only `lines`; nothing if there are none."""
-    if len(lines) == len(statement.lines):
+    if tuple(lines) == statement.lines:
         yield statement
     elif lines:
         packages = {line.package for line in lines}
+        places = {place for line in lines for place in line.story.places}
         yield replace(
             statement,
+            places=statement.places if statement.kind in LOSSES else tuple(sorted(places)),
             lines=tuple(lines),
             packages=tuple(sorted(packages)),
             stacks=tuple(sorted({stack for line in lines for stack in line.stacks})),

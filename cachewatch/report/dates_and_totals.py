@@ -8,7 +8,7 @@ from cachewatch.core.changesets import Report
 from cachewatch.core.escaping_and_mentions import safe, safe_name
 from cachewatch.core.model import Kind
 from cachewatch.core.statement_kinds import Counts, Line, Statement, StatementKind
-from cachewatch.core.statements import Wants, is_wanted
+from cachewatch.core.statements import Wants, divided, is_wanted
 from cachewatch.report.words import names, number, share_of, tag_event
 
 
@@ -68,7 +68,7 @@ def accounting(statements: Iterable[Statement]) -> str:
 def chosen_lines(statement: Statement, wants: Wants) -> tuple[Line, ...]:
     """Return the lines of wanted kinds; all lines if only the statement itself is of a wanted kind."""
     is_whole = is_wanted(statement, wants)
-    lines = tuple(line for line in statement.lines if is_wanted(line, wants))
+    lines = tuple(filter(None, (divided(one, lambda part: is_wanted(part, wants))[0] for one in statement.lines)))
     return lines if lines and (is_whole or not statement.kind.is_of_tag) else statement.lines if is_whole else ()
 
 

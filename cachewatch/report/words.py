@@ -9,7 +9,7 @@ from cachewatch.core.changesets import Report
 from cachewatch.core.escaping_and_mentions import safe_name
 from cachewatch.core.model import Kind, Loss, LossClass, Place
 from cachewatch.core.statement_kinds import LOSSES, OF_VALUES, Line, OwnedLoss, Statement, StatementKind, packages_of
-from cachewatch.core.statements import BY_VERSION
+from cachewatch.core.statements import BY_VERSION, divided
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, sorted_versions
 from cachewatch.report.words_file import Words, words
 
@@ -77,13 +77,20 @@ def stacks_named(stacks: Iterable[str], most: int = MOST_NAMES) -> str:
 
 
 def in_places(places: Iterable[Place], most: int = MOST_NAMES) -> str:
-    """Return places in words: `in e4s, radiuss on aarch64`; targets are named only if they are few."""
+    """Return places in words: `in e4s on zen4; hep, radiuss on aarch64`; targets are named only if they are few."""
     places = set(places)
     if not places:
         return ""
-    targets = sorted({place.target or "no target" for place in places})
-    on = names(targets, len(targets)) if len(targets) < most else f"{len(targets)} targets"
-    return f"in {stacks_named({place.stack for place in places}, most)} on {on}"
+    by_stack: dict[str, tuple[str, ...]] = {}
+    for stack, target in sorted(places):
+        by_stack[stack] = (*by_stack.get(stack, ()), target or "no target")
+    if len(by_stack) > most:  # they are only counted
+        by_stack = dict.fromkeys(by_stack, tuple(sorted({target for own in by_stack.values() for target in own})))
+    said = []
+    for targets in dict.fromkeys(by_stack.values()):
+        on = names(targets, len(targets)) if len(targets) < most else f"{len(targets)} targets"
+        said.append(f"{stacks_named([one for one in by_stack if by_stack[one] == targets], most)} on {on}")
+    return f"in {'; '.join(said)}"
 
 
 def heading_of(kind: StatementKind) -> str:
@@ -387,9 +394,11 @@ def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) 
         if not heading_of(statement.kind):
             of_tag.append(f"{words().text(entry_of(statement), 'title').lower()} {name_of(statement)}".strip())
         elif statement.kind in LOSSES and statement.name:
-            place = f"{names(statement.packages)} in {place_name(statement)}"
+            concerned = sorted(line.package for line in statement.lines if any(map(wants, line.kinds)))
+            losses = (lost for lost in statement.losses if lost.package in concerned)
+            place = f"{names(concerned)} in {place_name(statement)}"
             # Which selected versions it lost, and which other one it has.
-            told = {(lost.versions, lost.outside.version if lost.outside else "") for lost in statement.losses}
+            told = {(lost.versions, lost.outside.version if lost.outside else "") for lost in losses}
             gone, there = told.pop() if len(told) == 1 else ((), "")
             if there:
                 listed = ", ".join(map(safe_name, gone))
@@ -397,11 +406,14 @@ def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) 
                 place = f"{place}: {said}"
             places.append(place)
         else:
-            for line in statement.lines:
-                if any(map(wants, line.kinds)):
-                    own = (loss.place for loss in statement.losses if loss.package == line.package)
-                    others = {place for one in line.others if wants(Kind(one.kind)) for place in one.places}
-                    packages.setdefault(line.package, set()).update(others or line.story.places or own)
+            parts = (divided(line, lambda part: any(map(wants, part.kinds)))[0] for line in statement.lines)
+            for line in filter(None, parts):
+                own = (loss.place for loss in statement.losses if loss.package == line.package)
+                others = {place for one in line.others if wants(Kind(one.kind)) for place in one.places}
+                stacks = {s for items, _ in line.members if any(map(wants, items.kinds)) for s in items.stacks}
+                is_everywhere = not line.members or wants(Kind(line.story.kind))
+                changed = {place for place in line.story.places if is_everywhere or place.stack in stacks}
+                packages.setdefault(line.package, set()).update(others or changed or own)
     somewhere = []
     for package, lost in packages.items():
         first = min(lost, default=None)

@@ -96,22 +96,26 @@ def test_an_upgrade_is_no_removal(run: Run, tmp_path: Path) -> None:
 
 def test_a_gate_says_what_it_stopped(run: Run, tmp_path: Path) -> None:
     """Each word that names something that happened, with the packages and places; the others are silent."""
+    stays = [record(4, stacks=["hep"]), record(5, stacks=["hep"], target="zen4")]
     before = {
         "curl": [record(1, stacks=["e4s", "hep", "root"])],
         "hdf5": [record(2)],
+        "llvm": [*stays, record(6, stacks=["cpu", "cuda"], target="zen4")],
         **{f"p{number}": [record(10 + number)] for number in range(7)},
     }
     after = {
         "curl": [record(1)],
+        "llvm": [*stays, record(7, stacks=["cpu", "cuda"], target="zen5"), record(8)],
         "xz": [record(3)],
         **{f"p{number}": [record(20 + number, compiler="gcc@14.2.0")] for number in range(7)},
     }
-    said = gate(run, tmp_path, before, after, "removed", "upgraded", "package-added", "compiler")
+    said = gate(run, tmp_path, before, after, "removed", "upgraded", "package-added", "compiler", "target")
 
     assert said.splitlines() == [
         "cachewatch: --fail-on removed: hdf5 in e4s (x86_64_v3)",
         "cachewatch: --fail-on package-added: xz",
         "cachewatch: --fail-on compiler: migrated gcc 11.4.0 -> 14.2.0",
+        "cachewatch: --fail-on target: llvm in cpu (zen5) and 1 more place; llvm in cpu (zen4); llvm in cuda (zen4)",
     ]
 
 

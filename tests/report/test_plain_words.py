@@ -6,7 +6,7 @@ from tempfile import mkdtemp
 
 from conftest import Run
 from digests import digest_of, read
-from helpers import Record, catalogue, demo_records, document, history, record, spec_hash
+from helpers import Record, catalogue, demo_records, document, history, record
 from msgspec.structs import replace
 
 from cachewatch.core.model import Kind
@@ -177,18 +177,18 @@ def test_a_variant_that_one_side_does_not_name_is_not_given(run: Run, tmp_path: 
 
 
 def test_a_stack_that_changed_its_target_is_told_on_both_sides(run: Run, tmp_path: Path) -> None:
-    """What was lost says where the package is now, and both are what --kind target asks for."""
-    before = {"py-keras": demo_records()["py-keras"]}
-    after = copy.deepcopy(before)
-    for number, one in enumerate(after["py-keras"]):
-        if "ml-linux-x86_64-rocm" in one["stacks"]:
-            one |= {"target": "zen4", "hash": spec_hash(number)}
-    lost = "LOST PLACES 1 package, -11 ml-linux-x86_64-rocm (x86_64_v3) py-keras 3.9.2, now on zen4 -11"
+    """What was lost says where the package is now; --kind target asks for both, but not for what came to other stacks."""
+    stays, here = [record(1, stacks=["hep"]), record(2, stacks=["hep"], target="zen4")], ["cpu", "cuda"]
+    before, after = (
+        {"zlib": [*stays, record(n, stacks=here[:1], target=t), record(n + 1, stacks=here, target=t), *more]}
+        for n, t, more in ((3, "zen4", []), (5, "zen5", [record(7)]))
+    )
+    lost = "LOST PLACES 1 package, -2 (specs of several lines count once) cpu (zen4) zlib 1.0, now on zen5 -2 an"
 
-    for options in ((), ("--kind", "target")):
+    for new, where, options in ((3, "; e4s on x86_64_v3", ()), (2, "", ("--kind", "target"))):
         told = said(run, tmp_path, before, after, *options)
-        assert lost in told
-        assert "BUILT IN MORE PLACES 1 package, +11 py-keras 3.9.2 +11 in ml-linux-x86_64-rocm on zen4" in told
+        assert f"{lost} equal build is there, e4s, hep build it cuda (zen4) zlib 1.0, now on zen5 -1" in told
+        assert f"BUILT IN MORE PLACES 1 package, +{new} zlib 1.0 +{new} in cpu, cuda on zen5{where} " in told
 
 
 def test_what_replaced_what_a_filter_selects_is_named(run: Run, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cachewatch.core.comparison.compiler_and_target_migrations import PackageValues, held_by, values_of
-from cachewatch.core.comparison.matching_and_verdicts import kinds_of_stacks
+from cachewatch.core.comparison.matching_and_verdicts import kinds_of_stacks, loss_kinds
 from cachewatch.core.filters_and_default_kinds import Selection
 from cachewatch.core.model import (
     REGRADED,
@@ -285,8 +285,6 @@ class _ItemsReader:
         kinds = {kind for one in judged if STATEMENT_OF[one.verdict] not in beside for kind in one.kinds}
         if self._change.status is not Status.CHANGED:
             kinds |= {Kind.PACKAGE_ADDED, Kind.PACKAGE_REMOVED}
-        if any(map(self._moved_to.get, places)):
-            kinds.add(Kind.TARGET)
         left = joined = staying = frozenset[str]()
         if not (old and new) or old != new:
             own, others = (frozenset(filter(self._sees, side.stacks if side else ())) for side in (before, after))
@@ -373,13 +371,15 @@ class _ItemsReader:
                 # Linux is named only if the target runs what is built for another system.
                 is_named = judged.loss is not None and judged.loss.is_missed and bool(others)
                 systems = {m.os for m in judged.machines if m.os and (is_named or m.platform != "linux")}
+                moved_to = self._moved_to[judged.place]
                 yield OwnedLoss(
                     package=package,
                     place=judged.place,
                     versions=judged.before,
                     loss=judged.loss,
+                    kinds=loss_kinds(judged.loss) | self._change.kinds & {Kind.TARGET for _ in moved_to},
                     outside=judged.outside,
-                    moved_to=self._moved_to[judged.place],
+                    moved_to=moved_to,
                     is_elsewhere=judged.stack in stacks,
                     systems=tuple(sorted(systems)),
                     is_of_removed=self._change.status is Status.REMOVED,
@@ -394,6 +394,7 @@ class _ItemsReader:
                 moved_to=tuple(sorted(has - had - {""})),
                 versions=lost.versions,
                 loss=lost.loss,
+                kinds=loss_kinds(lost.loss) | self._change.kinds & {Kind.OS},
             )
 
     def _regraded_story(self, kind: StatementKind, judged: Sequence[PlaceChange]) -> Story:
