@@ -88,10 +88,8 @@ def test_an_upgrade_is_no_removal(run: Run, tmp_path: Path) -> None:
     before, after = {"curl": [record(1)]}, {"curl": [record(2, versions=["1.1"])]}
 
     assert gate(run, tmp_path, before, after, "removed") == ""
-    assert (
-        gate(run, tmp_path / "v", before, after, "version-removed")
-        == "cachewatch: --fail-on version-removed: curl in e4s (x86_64_v3)\n"
-    )
+    said = gate(run, tmp_path / "v", before, after, "version-removed")
+    assert said == "cachewatch: --fail-on version-removed: curl in e4s (x86_64_v3)\n"
 
 
 def test_a_gate_says_what_it_stopped(run: Run, tmp_path: Path) -> None:
@@ -123,10 +121,8 @@ def test_a_gate_says_in_which_tags_it_was_stopped(run: Run, demo_repository: Pat
     """Once, where several tags have the same change."""
     done = run("diff", "--repo", demo_repository, "--fail-on", "place-lost", "--fail-on", "downgraded")
 
-    assert (done.exit_code, done.error) == (
-        1,
-        "cachewatch: --fail-on place-lost: py-build in radiuss (x86_64_v3) [develop, develop-2025-06-01]\n",
-    )
+    said = "cachewatch: --fail-on place-lost: py-build in radiuss (x86_64_v3) [develop, develop-2025-06-01]\n"
+    assert (done.exit_code, done.error) == (1, said)
 
 
 @pytest.mark.parametrize(
