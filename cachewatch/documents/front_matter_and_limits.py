@@ -43,20 +43,20 @@ def check(signatures: Mapping[Signature, int], facts: Facts) -> None:
     places = 0
     if len(signatures) * len(facts["versions"]) * len(facts["stacks"]) > MAX_PLACES:
         places = sum(len(signature.versions) * len(signature.stacks) for signature in signatures)
-    counts = [
-        (len(signatures), MAX_UNLIKE, "has {} specs that differ in more than their hash"),
-        (places, MAX_PLACES, "has {} versions in stacks"),
-        (len(facts["stacks"]), MAX_STACKS, "names {} stacks"),
-    ]
+    _limit(len(signatures), MAX_UNLIKE, "has {} specs that differ in more than their hash")
+    _limit(places, MAX_PLACES, "has {} versions in stacks")
+    _limit(len(facts["stacks"]), MAX_STACKS, "names {} stacks")
     for name, values in facts.items():
         most = MAX_VARIANT if name == "variants" else MAX_VALUE
-        counts.append((max(map(len, values), default=0), most, f"names one of its {name} with {{}} characters"))
+        _limit(max(map(len, values), default=0), most, "names one of its {1} with {0} characters", name)
     for name in ("variants", "versions"):
         longest = max(map(len, set(map(attrgetter(name), signatures))), default=0)
-        counts.append((longest, MAX_IN_RECORD, f"has a spec of {{}} {name}"))
-    for count, most, problem in counts:
-        if count > most:
-            raise UnreadableDocument(f"{problem.format(f'{count:,}')}; the limit is {most:,}")
+        _limit(longest, MAX_IN_RECORD, "has a spec of {} {}", name)
+
+
+def _limit(count: int, most: int, problem: str, name: str = "") -> None:
+    if count > most:
+        raise UnreadableDocument(f"{problem.format(f'{count:,}', name)}; the limit is {most:,}")
 
 
 def brief(message: str) -> str:
