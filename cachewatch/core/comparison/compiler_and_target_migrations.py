@@ -8,6 +8,7 @@ four fifths of those that had A, one statement reports it for all packages and s
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain, product
+from operator import attrgetter
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -25,6 +26,7 @@ _MOST = 100  # changes of one comparison, and pairs of an old and a new value of
 # The kinds of values of a stack, in the order of `_Held`.
 _KINDS = (Kind.COMPILER, Kind.OS, Kind.TARGET, Kind.VARIANT)
 _NOT_GIVEN = ("", NO_COMPILER)
+_VALUES = (attrgetter("compiler"), attrgetter("os"), attrgetter("target"))
 
 # The compilers, operating systems, targets and variants of a package in one stack.
 _Held = tuple[frozenset[str], ...]
@@ -87,9 +89,7 @@ def _by_stack(signatures: Iterable[Signature], kept: Mapping[str, Set[str]] | No
             members[stack].append(signature)
     return {
         stack: (
-            frozenset([one.compiler for one in own]),
-            frozenset([one.os for one in own]),
-            frozenset([one.target for one in own]),
+            *[frozenset(map(value, own)) for value in _VALUES],
             frozenset[str]().union(
                 *[s.variants for s in own if kept is None or not s.versions or not kept[stack].isdisjoint(s.versions)]
             ),

@@ -52,6 +52,7 @@ _KEYS: tuple[tuple[MatchKind, Key], ...] = (
     (MatchKind.RECONFIGURED, attrgetter("os", "platform", "target", "versions", "compiler", "stacks")),
 )
 
+KIND_OF_MATCH = {one: Kind.COMPILER if one is MatchKind.RECOMPILED else Kind(one) for one in MatchKind}
 
 Unmatched = tuple[tuple[Signature, int], ...]
 
@@ -227,7 +228,13 @@ class Combination(NamedTuple):
 Contents = Set[Combination]
 
 # The kind of change if these fields of combinations differ. Another version usually has other variants, too.
-_ATTRIBUTES = {"compiler": Kind.COMPILER, "os": Kind.OS, "platform": Kind.OS, "variants": Kind.VARIANT}
+_ATTRIBUTES = {
+    attrgetter("compiler"): Kind.COMPILER,
+    attrgetter("os"): Kind.OS,
+    attrgetter("platform"): Kind.OS,
+    attrgetter("variants"): Kind.VARIANT,
+}
+_version = attrgetter("version")
 
 
 class PlaceJudgement(Struct, frozen=True):
@@ -249,9 +256,9 @@ class PlaceJudgement(Struct, frozen=True):
             is_of_versions = self.verdict not in (Verdict.NARROWED, Verdict.WIDENED)
             kinds |= {
                 kind
-                for name, kind in _ATTRIBUTES.items()
+                for value, kind in _ATTRIBUTES.items()
                 if not (is_of_versions and kind is Kind.VARIANT)
-                and {getattr(c, name) for c in self.before} != {getattr(c, name) for c in self.after}
+                and set(map(value, self.before)) != set(map(value, self.after))
             }
         return frozenset(kinds)
 
@@ -279,7 +286,7 @@ def place_changes(judged: Mapping[Place, PlaceJudgement], losses: Mapping[Place,
     changes = []
     for place, judgement in judged.items():
         before, after = (
-            tuple(sorted_versions({combination.version for combination in contents} - {""}))
+            tuple(sorted_versions(set(map(_version, contents)) - {""}))
             for contents in (judgement.before, judgement.after)
         )
         whole = {Verdict.LOST: judgement.before, Verdict.GAINED: judgement.after}.get(judgement.verdict, ())
@@ -334,7 +341,7 @@ def _contents(
 
 
 def _judge(before: Contents, after: Contents) -> PlaceJudgement:
-    old, new = ({combination.version for combination in side} for side in (before, after))
+    old, new = set(map(_version, before)), set(map(_version, after))
     lost, gained = before - after, after - before
     verdict = verdict_of(old, new, lost, gained)
     return PlaceJudgement(verdict, before, after, lost, gained, old - new - {""}, new - old - {""})
@@ -446,8 +453,7 @@ def kinds_of(change: PackageChange) -> frozenset[Kind]:
     An added or removed package has versions that are added or removed, but no other compilers, systems, targets or
     variants than before.
     """
-    matched = {match.kind for match in change.matches}
-    kinds = {Kind.COMPILER if kind is MatchKind.RECOMPILED else Kind(kind) for kind in matched}
+    kinds = {KIND_OF_MATCH[match.kind] for match in change.matches}
     for name, delta in change.facts.items():
         if change.status is Status.CHANGED or name in ("versions", "stacks"):
             for is_added, values in ((False, delta.removed), (True, delta.added)):

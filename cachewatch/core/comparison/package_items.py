@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cachewatch.core.comparison.compiler_and_target_migrations import PackageValues, held_by, values_of
-from cachewatch.core.comparison.matching_and_verdicts import kinds_of_stacks, loss_kinds
+from cachewatch.core.comparison.matching_and_verdicts import KIND_OF_MATCH, kinds_of_stacks, loss_kinds
 from cachewatch.core.filters_and_default_kinds import Selection
 from cachewatch.core.model import (
     REGRADED,
@@ -136,7 +136,7 @@ class _ItemsReader:
 
     def _add_match(self, match: SpecMatch) -> None:
         before, after, kind = match.before, match.after, STATEMENT_OF[match.kind]
-        kinds = {Kind.COMPILER if match.kind is MatchKind.RECOMPILED else Kind(kind)}
+        kinds = {KIND_OF_MATCH[match.kind]}
         if match.kind is MatchKind.RECONFIGURED and before.versions != after.versions:
             story = Story(kind=kind, before=before.versions, after=after.versions, remaining=before.versions)
         elif kind is StatementKind.RECONFIGURED:
@@ -282,7 +282,7 @@ class _ItemsReader:
         judged = [one for place in places if (one := self._judged.get(place)) and place in of.get(one.verdict, places)]
         # A spec with neither version of an upgrade is not part of it, even in the same place.
         beside = self._regraded.keys() - {one.kind for one in stories}
-        kinds = {kind for one in judged if STATEMENT_OF[one.verdict] not in beside for kind in one.kinds}
+        kinds = set[Kind]().union(*[one.kinds for one in judged if STATEMENT_OF[one.verdict] not in beside])
         if self._change.status is not Status.CHANGED:
             kinds |= {Kind.PACKAGE_ADDED, Kind.PACKAGE_REMOVED}
         left = joined = staying = frozenset[str]()
