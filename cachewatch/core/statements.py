@@ -7,6 +7,7 @@ nothing: statements that are not shown line by line remain in `rest`, to be summ
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -371,18 +372,22 @@ def _line(package: str, group: Sequence[tuple[Items | None, Story]]) -> Line:
         stories = [story]  # others are of the same items, in other places
     if len(stories) > 1:
         story = _joined(stories)
-    kinds = frozenset(kind for items in members for kind in items.kinds)
+
+    def together(name: str) -> frozenset[Any]:
+        return frozenset[Any]().union(*[getattr(items, name) for items in members])
+
+    kinds = together("kinds")
     if not members or story.kind in LOSSES:
         kinds |= {Kind(story.kind)}
     return Line(
         package=package,
         story=story,
-        left=frozenset(stack for items in members for stack in items.left),
-        joined=frozenset(stack for items in members for stack in items.joined),
-        staying=frozenset(stack for items in members for stack in items.staying),
+        left=together("left"),
+        joined=together("joined"),
+        staying=together("staying"),
         is_move=bool(members) and all(items.left and items.joined for items in members),
-        stacks=frozenset(stack for items in members for stack in items.stacks) | {p.stack for p in story.places},
-        machines=frozenset(name for items in members for name in items.machines),
+        stacks=together("stacks") | {place.stack for place in story.places},
+        machines=together("machines"),
         counts=sum((items.counts for items in members), start=Counts()),
         kinds=kinds,
     )
