@@ -53,9 +53,11 @@ if TYPE_CHECKING:
         Verdict,
     )
     from cachewatch.core.statement_kinds import (
+        Attribute,
         CauseCount,
         Counts,
         Effect,
+        Items,
         Line,
         OwnedLoss,
         Severity,
@@ -81,6 +83,7 @@ if TYPE_CHECKING:
     from cachewatch.git.revision_names_and_times import Revision
 
 __all__ = [
+    "Attribute",
     "BrokenSource",
     "BuildCache",
     "CachewatchError",
@@ -98,6 +101,7 @@ __all__ = [
     "Effect",
     "Environment",
     "HttpError",
+    "Items",
     "Kind",
     "Line",
     "Loss",
