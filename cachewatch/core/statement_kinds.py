@@ -292,9 +292,8 @@ class Line(_Changed, frozen=True, kw_only=True):
     here: Counts = Counts()  # of a lost place or machine: all its lost specs, even if another line counts them
     values: tuple[str, ...] = ()  # compilers and the like to which its packages changed at the same time
     is_partly: bool = False  # whether some of its stacks do not have all of these values
-    others: tuple[
-        Story, ...
-    ] = ()  # of an up- or downgrade, what its specs are in stacks that keep their newest version
+    # Of an up- or downgrade: what its specs are in stacks that keep their newest version.
+    others: tuple[Story, ...] = ()
     stay: Stay | None = None  # how long removed specs had been present, if the history is indexed
     members: tuple[tuple[Items, Story], ...] = ()  # its items with their stories if their kinds of change differ
 

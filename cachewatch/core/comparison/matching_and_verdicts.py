@@ -351,10 +351,10 @@ def verdict_of(old: Set[str], new: Set[str], left: Contents = frozenset(), added
     """Return the verdict on a place from its versions before and after, and the combinations it lost and gained."""
     if not old or not new:
         return Verdict.GAINED if new else Verdict.LOST
-    first, last = newest(old), newest(new)
-    if is_newer(last, first):
+    before, after = newest(old), newest(new)
+    if is_newer(after, before):
         return Verdict.UPGRADED
-    if is_newer(first, last):
+    if is_newer(before, after):
         return Verdict.DOWNGRADED
     # Only versions that are neither newer nor older remain: another git reference of the same number, or no version.
     for verdict, is_so in (
