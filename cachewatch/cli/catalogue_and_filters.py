@@ -12,6 +12,7 @@ from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -157,8 +158,7 @@ REV_OPTION = click.option(
 )
 
 
-def one_tag(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
-    """Return the value of an option that names one tag. Raises UsageError for a glob."""
+def _one_tag(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
     if value and not is_plain(value):
         raise UsageError(
             f"--tag {safe(value)}: takes one tag and no glob here; `cachewatch tags '{safe(value)}'` lists what matches"
@@ -166,9 +166,13 @@ def one_tag(_context: click.Context, _option: click.Parameter, value: str | None
     return value
 
 
-TAG_OPTION = click.option(
-    "--tag", default="develop", metavar="TAG", callback=one_tag, shell_complete=completing("tags"), help="Tag to read."
-)
+def tag_option(about: str, **default: Any) -> Callable[[Any], Any]:
+    """Return the option --tag, which names one tag."""
+    completion = completing("tags")
+    return click.option("--tag", metavar="TAG", callback=_one_tag, shell_complete=completion, help=about, **default)
+
+
+TAG_OPTION = tag_option("Tag to read.", default="develop")
 
 
 class _Default(Struct, frozen=True):

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from cachewatch.cli.catalogue_and_filters import REPO_OPTION, REV_OPTION, completing, one_tag, open_catalogue
+from cachewatch.cli.catalogue_and_filters import REPO_OPTION, REV_OPTION, open_catalogue, tag_option
 from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.terminal import (
     FORMAT_OPTION,
@@ -39,14 +39,7 @@ _FAILURES = {one.value: (one,) for one in LossClass if one is not LossClass.KEPT
 @REPO_OPTION
 @REV_OPTION
 @click.option("--source", metavar="ADDRESS", help="Query this live build cache or catalogue instead of a repository.")
-@click.option(
-    "--tag",
-    metavar="TAG",
-    show_default="develop",
-    callback=one_tag,
-    shell_complete=completing("tags"),
-    help="Tag to compare with.",
-)
+@tag_option("Tag to compare with.", show_default="develop")
 @click.option("--view", default="", show_default=False, metavar="NAME", help="With --source: read this view's index.")
 @click.option("--token-file", type=Path, metavar="FILE", help="File that contains a bearer token for the source.")
 @click.option("--login-file", type=Path, metavar="FILE", help="File that contains user:password for the source.")

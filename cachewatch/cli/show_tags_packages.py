@@ -14,11 +14,10 @@ from cachewatch.cli.catalogue_and_filters import (
     REPO_OPTION,
     REV_OPTION,
     TAG_OPTION,
-    Complete,
     completing,
     is_partial,
-    one_tag,
     open_catalogue,
+    tag_option,
 )
 from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.terminal import (
@@ -79,14 +78,7 @@ _MOST_TAGS = 100  # in which a spec is searched that the chosen tag does not hav
     "packages", metavar="PACKAGE...", nargs=-1, required=True, shell_complete=completing("package_versions")
 )
 @REV_OPTION
-@click.option(
-    "--tag",
-    show_default="develop",
-    metavar="TAG",
-    callback=one_tag,
-    shell_complete=completing("tags"),
-    help="Tag to read.",
-)
+@tag_option("Tag to read.", show_default="develop")
 @click.option("-l", "--long", "is_long", is_flag=True, help="Print a line for each spec, with its hash.")
 @REPO_OPTION
 @FORMAT_OPTION
@@ -134,12 +126,7 @@ def show(
             elif is_long:
                 pieces = tables.write_table(tables.specs_table(shown), "text", colours, width())
             else:
-                pieces = _paragraphs(
-                    tables.render_inventory(
-                        each, is_pruned=tag_names.is_mutable(each.side.tag), palette=colours, width=width()
-                    )
-                    for each in shown
-                )
+                pieces = _paragraphs(tables.render_inventory(each, palette=colours, width=width()) for each in shown)
         write(pieces, output, is_for_people=format_ == "text")
 
 
@@ -233,13 +220,12 @@ class _Catalogue:
 
     def __init__(self, repo: str | None, revision: str, line: ProgressLine, stack: ExitStack) -> None:
         self._repo, self._revision, self._line, self._stack = repo, revision, line, stack
-        self._opened: tuple[Repository, Revision] | None = None
         self._without: defaultdict[tuple[SpecPattern, str], set[str]] = defaultdict(set)
 
     def package(self, asked: SpecPattern) -> tables.ShownPackage:
         """Return one package, with the revision that last changed it."""
         try:
-            read = read_package(*self._open(), asked.package)
+            read = read_package(*self._opened, asked.package)
         except UnknownRevision as error:
             if is_partial():
                 raise UnreadableDocument(f"{error}, unless it is in a document that could not be read") from None
@@ -252,7 +238,7 @@ class _Catalogue:
 
     def until(self, asked: SpecPattern) -> str:
         """Return the last day on which the tag had a matching spec, as the end of a sentence; "" without an index."""
-        repository, revision = self._open()
+        repository, revision = self._opened
         tag = revision.tag or tag_names.DEFAULT_TAG
         past = None if asked.dependencies else extensions().hook.past(repository=repository, log=None)
         if past is None:
@@ -263,7 +249,7 @@ class _Catalogue:
 
     def elsewhere(self, asked: SpecPattern) -> str:
         """Return which other tags of the revision have a matching spec, as the end of a sentence."""
-        repository, revision = self._open()
+        repository, revision = self._opened
         own = revision.tag or tag_names.DEFAULT_TAG
         tags = tag_names.in_order(tags_of(repository, revision).ids)
         others = []
@@ -279,13 +265,13 @@ class _Catalogue:
 
     def packages(self, pattern: str) -> Iterator[tables.ShownPackage]:
         """Yield all packages whose names match `pattern`."""
-        listing = list_revision(*self._open(), Globs([pattern]))
+        listing = list_revision(*self._opened, Globs([pattern]))
         for document in _documents(listing, self._line):
             yield tables.ShownPackage(document, listing.side)
 
     def specs(self, beginnings: Sequence[str]) -> list[tables.ShownSpec]:
         """Return the specs whose hashes begin with one of `beginnings`. Raises UsageError if no spec does."""
-        listing = list_revision(*self._open(), Globs())
+        listing = list_revision(*self._opened, Globs())
         wanted = [each.encode() for each in beginnings]
         read = _documents(listing, self._line, may_have=lambda content: any(map(content.__contains__, wanted)))
         matching = [
@@ -324,20 +310,19 @@ class _Catalogue:
     @cached_property
     def _graph(self) -> Any:
         """The recorded dependency graph of the tag, or None; unreadable parts are reported at the end."""
-        repository, revision = self._open()
+        repository, revision = self._opened
         causes = extensions().hook.causes(repository=repository)
         graph = causes and causes.graph(revision.commit, revision.tag or tag_names.DEFAULT_TAG)
         if graph:
             self._stack.callback(lambda: deque(map(warn_of_graph, graph.unreadable.values()), maxlen=0))
         return graph
 
-    def _open(self) -> tuple[Repository, Revision]:
-        if self._opened is None:
-            repository = self._stack.enter_context(closing(open_catalogue(self._repo, self._line)))
-            revision = resolve(repository, self._revision)
-            warn_of(locate(repository, revision.commit).no_documents)
-            self._opened = repository, revision
-        return self._opened
+    @cached_property
+    def _opened(self) -> tuple[Repository, Revision]:
+        repository = self._stack.enter_context(closing(open_catalogue(self._repo, self._line)))
+        revision = resolve(repository, self._revision)
+        warn_of(locate(repository, revision.commit).no_documents)
+        return repository, revision
 
 
 def _read_file(name: str) -> tables.ShownPackage:
@@ -359,10 +344,10 @@ def _parse(content: bytes | str, path: str, package: str = "") -> Document:
         raise type(error)(f"{path}: {error}") from error
 
 
-def _listing(names: Complete) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that adds the options of all listings to a command; `names` completes its patterns."""
+def _listing(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that adds the patterns and options of a listing of `what` (tags, say) to a command."""
     return with_options(
-        click.argument("patterns", metavar="[GLOB]...", nargs=-1, shell_complete=names),
+        click.argument("patterns", metavar="[GLOB]...", nargs=-1, shell_complete=completing(what)),
         REV_OPTION,
         REPO_OPTION,
         format_option("text", "names", "json", "csv", "markdown"),
@@ -372,7 +357,7 @@ def _listing(names: Complete) -> Callable[[Callable[..., Any]], Callable[..., An
 
 @examples("cachewatch tags", "cachewatch tags 'develop-*' --format names")
 @click.command
-@_listing(completing("tags"))
+@_listing("tags")
 def tags(*, patterns: tuple[str, ...], rev: str, repo: str | None, **form: Any) -> int:
     """List the tags of a catalogue: branches, releases and snapshots.
 
@@ -407,7 +392,7 @@ def _is_doubtful(content: bytes) -> bool:
     "cachewatch stacks", "cachewatch stacks 'ml-*' --tag develop-2025-06-01", "cachewatch stacks --rev 2025-06-01"
 )
 @click.command
-@_listing(completing("stacks"))
+@_listing("stacks")
 @TAG_OPTION
 def stacks(*, patterns: tuple[str, ...], rev: str, tag: str, repo: str | None, **form: Any) -> int:
     """List the stacks of a tag, with their packages, specs and targets.
@@ -438,14 +423,13 @@ def stacks(*, patterns: tuple[str, ...], rev: str, tag: str, repo: str | None, *
 
 @examples("cachewatch packages 'py-*'", "cachewatch packages --rev yesterday --format json")
 @click.command
-@_listing(completing("packages"))
+@_listing("packages")
 @TAG_OPTION
 def packages(*, patterns: tuple[str, ...], rev: str, tag: str, repo: str | None, **form: Any) -> int:
     """List the packages of a tag, with their specs, versions and stacks.
 
-    The versions begin with the newest. !GLOB excludes. Exits with 4 if a
-    document is empty or could not be read; of another file that is only called
-    like one, there is a warning.
+    The versions begin with the newest. !GLOB excludes. Exits with 4 if a document is empty or could not be read; of
+    another file that is only called like one, there is a warning.
     """
     rows: list[tables.ListedPackage] = []
     faults: list[Diagnostic] = []
@@ -478,7 +462,7 @@ def _list(repository: Repository, name: str, wanted: Globs, faults: list[Diagnos
     if not listing.blobs and not wanted.is_open:
         warn_of(faults)
         everything = list_revision(repository, revision, lambda _: True).blobs
-        raise UsageError(nothing_named("package", wanted.patterns, sorted(everything)))
+        _chosen("package", sorted(everything), wanted.patterns)  # raises the error
     return listing
 
 
@@ -500,15 +484,12 @@ def _documents(
 
 
 def _chosen(what: str, names: Sequence[str], patterns: Sequence[str]) -> list[str]:
-    chosen = list(filter(Globs(patterns), names))
+    """Return the `names` that match; if none does, raise UsageError: no `what` (a package, say) matches."""
+    wanted = Globs(patterns)
+    chosen = list(filter(wanted, names))
     if not chosen and patterns:
-        raise UsageError(nothing_named(what, patterns, names))
+        raise UsageError(f"no {what} matches {', '.join(patterns)}{wanted.meant(names)}")
     return chosen
-
-
-def nothing_named(what: str, patterns: Sequence[str], names: Sequence[str]) -> str:
-    """Return the sentence that no `what` (a package, say) matches `patterns`, with similar `names`."""
-    return f"no {what} matches {', '.join(patterns)}{Globs(patterns).meant(names)}"
 
 
 def _end(

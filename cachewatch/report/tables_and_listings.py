@@ -11,6 +11,7 @@ from msgspec.structs import asdict, astuple, replace
 
 from cachewatch.core.escaping_and_mentions import markdown, safe, safe_name
 from cachewatch.core.model import Document, Side, Signature, facts_of, known_hash
+from cachewatch.core.names_and_layouts import is_mutable
 from cachewatch.core.statement_kinds import StatementKind
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, version_key
 from cachewatch.report.diff_blocks_and_colours import ALL, COLOURS_OF_KINDS, Palette, fitted
@@ -236,9 +237,9 @@ _SHARED = "Specs that several stacks share are counted in each of them."
 Cells = Counter[tuple[str, str, str]]  # version, stack, target
 
 
-def render_inventory(shown: "ShownPackage", *, is_pruned: bool, palette: Palette, width: int | None) -> Iterator[str]:
-    """Yield the table of a package with counts and marks; `is_pruned` marks specs that the next prune removes."""
-    cells = _cells(shown.document.specs.counts)
+def render_inventory(shown: "ShownPackage", *, palette: Palette, width: int | None) -> Iterator[str]:
+    """Yield the table of a package with counts, and marks on last copies and specs that the next prune removes."""
+    cells, is_pruned = _cells(shown.document.specs.counts), is_mutable(shown.side.tag)
     # Of what is shown, the last copies are those of which the whole document has one.
     everything = _cells(shown.counts) if shown.counts else cells
     last = {cell for cell in cells if everything[cell] == 1 and cell[1] != _NO_STACK}
