@@ -1,7 +1,6 @@
-"""The command line: the list of all commands, and `main`, which runs one and returns its exit code.
+"""The command line: the list of all commands, and `main`, which runs one and exits.
 
-The list has the object of each command and its line of the help; extensions add theirs. The help loads no command, and
-a command is loaded when it is called, so that `diff` loads nothing that it does not use.
+The help loads no command, and a command is loaded when it is called, so that `diff` loads nothing that it does not use.
 """
 
 import gc
@@ -21,46 +20,37 @@ from cachewatch.errors import CachewatchError
 from cachewatch.hooks import Command, extensions
 from cachewatch.report.diff_blocks_and_colours import fitted, wrapped
 
+# The section of the help, the name, the line of the help, and the object.
 _OWN = (
-    Command("Begin", "demo", "Compare two revisions of a bundled sample catalogue.", "demo:demo"),
-    Command("Begin", "init", "Write a short, commented configuration file.", "init:init"),
-    Command(
-        "Begin", "help", "Show help on a command, or `help kinds`, `schema`, `completion`.", "help_and_exit_codes:help_"
-    ),
-    Command("Compare", "diff", "Show what changed between two revisions, dates or documents.", "diff:diff"),
-    Command("Compare", "show", "Show the builds of packages by version, stack and target.", "show_tags_packages:show"),
-    Command("Compare", "packages", "List the packages of a tag.", "show_tags_packages:packages"),
-    Command("Compare", "stacks", "List the stacks of a tag.", "show_tags_packages:stacks"),
-    Command("Compare", "tags", "List the tags of a catalogue.", "show_tags_packages:tags"),
-    Command("Compare", "coverage", "Show which specs of an environment have binaries.", "coverage:coverage"),
-    Command("Notify", "config", "Check, show or try the configuration and templates.", "config_commands:config"),
-    Command(
-        "Notify", "preview", "Print the digest that a subscription would receive now.", "once_daemon_preview:preview"
-    ),
-    Command("Notify", "once", "Fetch, compare and deliver what is due, then exit.", "once_daemon_preview:once"),
-    Command("Notify", "daemon", "Fetch, compare and deliver whenever something is due.", "once_daemon_preview:daemon"),
-    Command(
-        "Operate", "status", "Show the health of sources and channels, and what is due.", "status_and_deliveries:status"
-    ),
-    Command("Operate", "deliveries", "List, retry, release or drop deliveries.", "status_and_deliveries:deliveries"),
-    Command("Operate", "state", "Check, back up or move the state.", "status_and_deliveries:state"),
-    Command("", "config explain", "Show which subscriptions report a package, and why.", "config_commands:explain"),
-    Command("", "config test", "Send a test message through a channel.", "config_commands:test"),
-    Command("", "config template", "List, print, render and check message templates.", "template_commands:template"),
-    Command("", "state backup", "Back up the state database.", "status_and_deliveries:backup"),
-    Command("", "help kinds", "List the kinds of change, worst first.", "help_and_exit_codes:kinds"),
-    Command(
-        "", "help schema", "Print the JSON Schema of differences, digests or causes.", "help_and_exit_codes:schema"
-    ),
-    Command(
-        "", "help completion", "Print the completion of commands for your shell.", "help_and_exit_codes:completion"
-    ),
+    ("Begin", "demo", "Compare two revisions of a bundled sample catalogue.", "demo:demo"),
+    ("Begin", "init", "Write a short, commented configuration file.", "init:init"),
+    ("Begin", "help", "Show help on a command, or `help kinds`, `schema`, `completion`.", "help_and_exit_codes:help_"),
+    ("Compare", "diff", "Show what changed between two revisions, dates or documents.", "diff:diff"),
+    ("Compare", "show", "Show the builds of packages by version, stack and target.", "show_tags_packages:show"),
+    ("Compare", "packages", "List the packages of a tag.", "show_tags_packages:packages"),
+    ("Compare", "stacks", "List the stacks of a tag.", "show_tags_packages:stacks"),
+    ("Compare", "tags", "List the tags of a catalogue.", "show_tags_packages:tags"),
+    ("Compare", "coverage", "Show which specs of an environment have binaries.", "coverage:coverage"),
+    ("Notify", "config", "Check, show or try the configuration and templates.", "config_commands:config"),
+    ("Notify", "preview", "Print the digest that a subscription would receive now.", "once_daemon_preview:preview"),
+    ("Notify", "once", "Fetch, compare and deliver what is due, then exit.", "once_daemon_preview:once"),
+    ("Notify", "daemon", "Fetch, compare and deliver whenever something is due.", "once_daemon_preview:daemon"),
+    ("Operate", "status", "Show the health of sources and channels, and what is due.", "status_and_deliveries:status"),
+    ("Operate", "deliveries", "List, retry, release or drop deliveries.", "status_and_deliveries:deliveries"),
+    ("Operate", "state", "Check, back up or move the state.", "status_and_deliveries:state"),
+    ("", "config explain", "Show which subscriptions report a package, and why.", "config_commands:explain"),
+    ("", "config test", "Send a test message through a channel.", "config_commands:test"),
+    ("", "config template", "List, print, render and check message templates.", "template_commands:template"),
+    ("", "state backup", "Back up the state database.", "status_and_deliveries:backup"),
+    ("", "help kinds", "List the kinds of change, worst first.", "help_and_exit_codes:kinds"),
+    ("", "help schema", "Print the JSON Schema of differences, digests or causes.", "help_and_exit_codes:schema"),
+    ("", "help completion", "Print the completion of commands for your shell.", "help_and_exit_codes:completion"),
 )
 
 
 def commands() -> Mapping[str, Command]:
     """Return all commands by name: those of the core, then those of extensions."""
-    own = {each.name: each._replace(object=f"cachewatch.cli.{each.object}") for each in _OWN}
+    own = {name: Command(section, name, about, f"cachewatch.cli.{place}") for section, name, about, place in _OWN}
     return own | {each.name: each for each in extensions().commands if each.name not in own}
 
 
@@ -83,14 +73,6 @@ class _HelpFormatter(click.HelpFormatter):
 click.Context.formatter_class = _HelpFormatter
 
 
-class LazyCommands(SuggestingGroup):
-    """The group of all commands; it loads a command when it is called."""
-
-    def get_rows(self) -> Mapping[str, Command]:
-        """Return all commands and subcommands by name."""
-        return commands()
-
-
 def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -> None:
     """Print the version and end; --verbose adds what a bug report needs."""
     if not is_wanted or context.resilient_parsing:
@@ -110,7 +92,7 @@ def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -
 
 
 @examples("cachewatch demo", "cachewatch diff --help", title="Begin with:")
-@click.group(cls=LazyCommands, context_settings=_SETTINGS)
+@click.group(cls=SuggestingGroup, context_settings=_SETTINGS)
 @click.option("--verbose", is_flag=True, is_eager=True, help="With --version: also Python, git, system, extensions.")
 @click.option("--version", is_flag=True, expose_value=False, callback=_show_version, help="Show the version and exit.")
 @click.option(
@@ -126,6 +108,9 @@ def cli(*, folder: str | None, **_: bool) -> None:  # terminal.py asks the conte
     """Report what changed in a Spack build cache."""
     if folder is not None:
         os.chdir(folder)
+
+
+cli.rows = commands()
 
 
 def main() -> NoReturn:

@@ -1,8 +1,7 @@
 """Open the catalogue that a command reads, complete names in it, and find filters that match nothing in it.
 
-The catalogue is the one that `--repo` names, or the first of several that exists. Nothing is fetched from a network
-unless `--repo`, the environment or the configuration names an address there. The configuration is slow to load, so it
-is loaded only if the working directory is in no catalogue.
+Nothing is fetched from a network unless `--repo`, the environment or the configuration names an address there. The
+configuration is slow to load, so it is loaded only if the working directory is in no catalogue.
 """
 
 import os
@@ -52,14 +51,11 @@ _THREE_WAYS = f"""\
 # Names that need no quotes in a shell; others are not offered, because names in a catalogue are not trusted.
 _HARMLESS = re.compile(r"[A-Za-z0-9._+@:/~-]+")
 
-Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
-
-def completing(what: str) -> Complete:
+def completing(what: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
     """Return a completion callback that offers values of `what`: names, kinds of change, revisions or versions.
 
-    The names are those of the catalogue as it was last fetched. Nothing is fetched and no error is printed, since a
-    user who presses Tab waits for an answer, and can do without one.
+    Nothing is fetched and no error is printed: a user who presses Tab waits for an answer, and can do without one.
     """
     return lambda context, _, incomplete: _offered(what, context, incomplete)
 
@@ -134,13 +130,6 @@ def layout_asked_for() -> Layout | None:
     return context.meta.get(_LAYOUT) if context else None
 
 
-DOCUMENTS_OPTION = click.option(
-    "--documents",
-    metavar="PATTERN",
-    expose_value=False,
-    callback=_note_layout,
-    help="Where documents are, if not found by what they are: 'docs/{tag}/{package}.md'.",
-)
 REPO_OPTION = with_options(
     click.option(
         "--repo",
@@ -151,7 +140,13 @@ REPO_OPTION = with_options(
         callback=in_full,
         help=f"Catalogue: a git repository or a folder of documents; `{PUBLIC}` is that of Spack's public cache.",
     ),
-    DOCUMENTS_OPTION,
+    click.option(
+        "--documents",
+        metavar="PATTERN",
+        expose_value=False,
+        callback=_note_layout,
+        help="Where documents are, if not found by what they are: 'docs/{tag}/{package}.md'.",
+    ),
 )
 REV_OPTION = click.option(
     "--rev", default="HEAD", metavar="REVISION", shell_complete=completing("revisions"), help="Revision or date."
@@ -321,8 +316,9 @@ def _beside() -> _Default | None:
     return _Default(names[0], f"reading the catalogue {names[0]}") if names else None
 
 
-# The name of each filter's values in the facts of a document.
+# The name of each filter's values in the facts of a document, and of each filter in a selection.
 FACTS = {"stack": "stacks", "target": "targets", "os": "oses", "compiler": "compilers", "versions": "versions"}
+SELECTED = {"tag": "tags", "package": "packages", **FACTS}
 
 Values = Mapping[str, set[str]]  # by filter, the values that exist
 Asked = Sequence[tuple[str, str]]  # pairs of a filter and one of its patterns

@@ -1,8 +1,7 @@
 """Load the configuration and its state for the commands that need them; and `cachewatch config`.
 
-`cachewatch config` checks the file, shows what it means, prints its schema, says which subscriptions report a package,
-and sends a test message. The check also reads the sources, to find filters that match nothing there, and a `since:`
-that is no revision.
+`config check --source` also reads the sources, to find filters that match nothing there, and a `since:` that is no
+revision.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +18,8 @@ import msgspec
 from msgspec.structs import replace
 
 from cachewatch.channels import open_channel
-from cachewatch.cli.catalogue_and_filters import FACTS, Asked, Values, add_facts, completing, nothing_has, unmatched
+from cachewatch.cli import catalogue_and_filters as filters
+from cachewatch.cli.catalogue_and_filters import completing
 from cachewatch.cli.help_and_exit_codes import SuggestingGroup, examples
 from cachewatch.cli.sample_digests import sample_digest
 from cachewatch.cli.terminal import FORMAT_OPTION, say, warn, write_json, write_lines, write_text
@@ -135,15 +135,15 @@ def _when(moment: datetime | None, now: datetime) -> str:
     return f"{moment.astimezone(now.tzinfo):%Y-%m-%d %H:%M %Z} ({f'{span} ago' if seconds >= 0 else f'in {span}'})"
 
 
-# The option of `diff` for each key of `match:`.
-_OPTION_OF = {"tags": "tag", "packages": "package"} | {fact: name for name, fact in FACTS.items() if name != "versions"}
+# The option of `diff` for each key of `match:` that is checked.
+_OPTION_OF = {key: option for option, key in filters.SELECTED.items() if key != "versions"}
 
 
 def unknown_filters(context: Context) -> Iterator[str]:
     """Yield a sentence for each source that cannot be read, each unknown `since:`, and each filter without a match."""
     matches = dict(_matches(context.config))
-    seen: dict[str, Values] = {}
-    tags: dict[str, Values] = {}  # all, watched or not
+    seen: dict[str, filters.Values] = {}
+    tags: dict[str, filters.Values] = {}  # all, watched or not
     for name, source in context.config.sources.items():
         own = [match for match in matches.values() if Globs(match.sources)(name)]
         asked = {(option, each) for match in own for key, option in _OPTION_OF.items() for each in getattr(match, key)}
@@ -198,19 +198,19 @@ def _unknown_since(repository: Repository, source: Source) -> Iterator[str]:
         yield f"sources.{source.name}.since: {error}{fetched if isinstance(error, UnknownRevision) else ''}"
 
 
-def _unknown(where: str, option: str, patterns: Sequence[str], seen: Mapping[str, Values]) -> Iterator[str]:
+def _unknown(where: str, option: str, patterns: Sequence[str], seen: Mapping[str, filters.Values]) -> Iterator[str]:
     """Yield a sentence for each pattern that matches no value in these sources, or one if all together match none."""
     values = {option: {value for each in seen.values() for value in each[option]}}
     newest = f"in the newest revision of {', '.join(seen)}"
-    alone = unmatched([(option, each) for each in patterns], values) if seen else ()
+    alone = filters.unmatched([(option, each) for each in patterns], values) if seen else ()
     for _, pattern in alone:
-        yield f"{where}: {pattern}: {nothing_has(option, pattern, values, newest)}"
+        yield f"{where}: {pattern}: {filters.nothing_has(option, pattern, values, newest)}"
     together = Globs(every_compiler(patterns) if option == "compiler" else patterns)
     if seen and patterns and not alone and not any(map(together, values[option])):
         yield f"{where}: {', '.join(patterns)}: no {option} matches all of this {newest}"
 
 
-def _look(repository: Repository, source: Source, asked: Asked) -> tuple[set[str], Values]:
+def _look(repository: Repository, source: Source, asked: filters.Asked) -> tuple[set[str], filters.Values]:
     """Return all tags of the newest revision of a source, and the values in its watched tags that `asked` needs."""
     revision = resolve(repository, "HEAD")
     trees = tags_of(repository, revision).ids
@@ -218,21 +218,17 @@ def _look(repository: Repository, source: Source, asked: Asked) -> tuple[set[str
         raise UnknownRevision(nothing_found(repository, revision.commit, "HEAD"))
     watched = in_order(filter(Globs(source.tags), trees))
     declared = stacks_of(repository, revision)
-    values: dict[str, set[str]] = {name: set() for name in (*_OPTION_OF.values(), *FACTS)}
+    values: dict[str, set[str]] = {name: set() for name in filters.SELECTED}
     values["tag"].update(watched)
     values["package"].update(package for tag in watched for package in folders(repository, trees[tag]).ids)
     values["stack"].update(stack for tag in watched for stack in declared.get(tag, ()))
     for tag in watched:
         excluding = [one for one in asked if one[1].startswith("!")]  # what they leave may be in any tag
-        if not any(name in FACTS for name, _ in (*unmatched(asked, values), *excluding)):
+        if not any(name in filters.FACTS for name, _ in (*filters.unmatched(asked, values), *excluding)):
             break
         listing = list_revision(repository, replace(revision, tag=tag), lambda _: True)
-        add_facts(values, list(listing.blobs.values()), listing.reader)
+        filters.add_facts(values, list(listing.blobs.values()), listing.reader)
     return set(trees), values
-
-
-_NEXT = 3
-_UNASKED = "whether the sources have what `since:` and filters name was not checked; `cachewatch config check --source` does that"
 
 
 @click.group(cls=SuggestingGroup)
@@ -278,7 +274,9 @@ def check(*, config_file: Path | None, no_secrets: bool, is_source_asked: bool, 
         return 2 if unknown and strict else 0
     filtered = [getattr(match, key) for _, match in _matches(config) for key in _OPTION_OF]
     if any(filtered) or any(source.tags or source.since for source in config.sources.values()):
-        say(f"note: {_UNASKED}")
+        say(
+            "note: whether the sources have what `since:` and filters name was not checked; `cachewatch config check --source` does that"
+        )
     return 0
 
 
@@ -323,7 +321,7 @@ def _report(config: Config, now: datetime) -> list[str]:
 
     def due(schedule: Schedule) -> list[str]:
         dates, slot = list[str](), schedule.next_after(now)
-        while slot is not None and len(dates) < _NEXT:
+        while slot is not None and len(dates) < 3:
             times = (slot, quiet_until(config.quiet, slot))
             planned, sent = (f"{each.astimezone(ZoneInfo(config.timezone)):%a %Y-%m-%d %H:%M}" for each in times)
             dates.append(planned if planned == sent else f"{planned} (quiet, sent {sent})")

@@ -14,7 +14,14 @@ import click
 from click.core import ParameterSource
 from msgspec.structs import replace
 
-from cachewatch.cli.catalogue_and_filters import REPO_OPTION, check_names, completing, layout_asked_for, open_catalogue
+from cachewatch.cli.catalogue_and_filters import (
+    REPO_OPTION,
+    SELECTED,
+    check_names,
+    completing,
+    layout_asked_for,
+    open_catalogue,
+)
 from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.terminal import (
     JOBS_OPTION,
@@ -170,7 +177,9 @@ def diff(
         raise UsageError(f"--stat is text; leave it out, and --format {format_} has the same counts and more")
     if why and (stat or format_ not in _EXPLAINED):
         raise UsageError(f"--why takes one of the formats {', '.join(_EXPLAINED)}, and no --stat")
-    selection, failures = _selection(filters), Globs(_kinds("--fail-on", fail_on))
+    chosen = {key: filters[name] for name, key in SELECTED.items()}
+    selection = select(**chosen, kinds=_kinds("--kind", filters["kind"]))
+    failures = Globs(_kinds("--fail-on", fail_on))
     make_collector, write_format = _format("stat" if stat else format_, selection, is_all=is_all, output=output)
     differs = _by_why(context, (before or "", after or ""), format=format_, output=os.devnull if quiet else output)
     if differs is not None:
@@ -354,19 +363,6 @@ def _explained(
         if causes is None:
             raise UsageError(lacking("--why", "causes"))
         yield causes.of_changesets(compared, selection, warn_of_graph)
-
-
-def _selection(filters: dict[str, tuple[str, ...]]) -> Selection:
-    return select(
-        tags=filters["tag"],
-        packages=filters["package"],
-        stacks=filters["stack"],
-        targets=filters["target"],
-        oses=filters["os"],
-        compilers=filters["compiler"],
-        versions=filters["versions"],
-        kinds=_kinds("--kind", filters["kind"]),
-    )
 
 
 def _kinds(option: str, patterns: Iterable[str]) -> list[str]:

@@ -1,7 +1,4 @@
-"""Help for users who type a command line: `cachewatch help`, examples, errors that suggest the right names.
-
-Each expected error ends the command with an exit code: see `run_and_exit`.
-"""
+"""Help for users who type a command line: `cachewatch help`, examples, errors that suggest the right names."""
 
 import re
 import sys
@@ -45,30 +42,24 @@ _NOT_ONE = re.compile(r"'(.*)' is not one of ", re.DOTALL)
 class SuggestingGroup(click.Group):
     """A group that loads a command when it is called, and suggests a name for one that does not exist."""
 
-    rows: Mapping[str, Command] = MappingProxyType({})
-
-    def get_rows(self) -> Mapping[str, Command]:
-        """Return the lazily loaded commands and subcommands by name."""
-        return self.rows
+    rows: Mapping[str, Command] = MappingProxyType({})  # the commands and subcommands to load, by name
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands of this group."""
-        return sorted({*super().list_commands(ctx), *(name for name in self.get_rows() if " " not in name)})
+        return sorted({*super().list_commands(ctx), *(name for name in self.rows if " " not in name)})
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """Load a command of this group; if it is a group, pass it its subcommands."""
-        row = self.get_rows().get(name)
+        row = self.rows.get(name)
         command = load(row.object) if row else super().get_command(ctx, name)
         if isinstance(command, SuggestingGroup) and row:
             begin = f"{name} "
-            command.rows = {
-                key.removeprefix(begin): one for key, one in self.get_rows().items() if key.startswith(begin)
-            }
+            command.rows = {key.removeprefix(begin): one for key, one in self.rows.items() if key.startswith(begin)}
         return command if isinstance(command, click.Command) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the commands by section of the help, without loading lazy ones."""
-        rows = {name: (row.section, row.summary) for name, row in self.get_rows().items() if " " not in name}
+        rows = {name: (row.section, row.summary) for name, row in self.rows.items() if " " not in name}
         rows |= {name: ("", one.get_short_help_str(100)) for name, one in self.commands.items()}
         width = max(map(len, rows), default=0)
         for section in dict.fromkeys(section for section, _ in rows.values()):
@@ -81,10 +72,10 @@ class SuggestingGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; `help COMMAND` is `COMMAND --help`. Raises UsageError with a similar name."""
         name = args[0]
-        if name == "help" and (rows := self.get_rows()) and f"help {(args[1:] or [''])[0]}" not in rows:
+        if name == "help" and self.rows and f"help {(args[1:] or [''])[0]}" not in self.rows:
             return self.resolve_command(ctx, [*args[1:], "--help"])
         if self.get_command(ctx, name) is None and not name.startswith("-") and not ctx.resilient_parsing:
-            moved = [key for key in self.get_rows() if key.endswith(f" {name}")]
+            moved = [key for key in self.rows if key.endswith(f" {name}")]
             hint = f"; did you mean {moved[0]}?" if moved else did_you_mean(name, self.list_commands(ctx))
             raise click.UsageError(f"there is no command {name}{hint}", ctx)
         return super().resolve_command(ctx, args)
@@ -162,25 +153,25 @@ def _named(param: click.Parameter, context: click.Context) -> str:
 
 # Parts of a spec for `show` that other commands take as options.
 _IN_SPECS = {
-    "--stack": "stack=VALUE",
-    "--target": "target=VALUE",
-    "--os": "os=VALUE",
-    "--compiler": "%NAME",
-    "--versions": "@RANGE",
+    "stack": "stack=VALUE",
+    "target": "target=VALUE",
+    "os": "os=VALUE",
+    "compiler": "%NAME",
+    "versions": "@RANGE",
 }
 
 
 def _meant_option(name: str, command: click.Command) -> str:
     """Return the end of a message that suggests an option similar to `name`, or a value of --format."""
-    options = [param for param in command.params if isinstance(param, click.Option)]
+    options, word = [param for param in command.params if isinstance(param, click.Option)], name.lstrip("-")
     form = next((option for option in options if "--format" in option.opts), None)
-    if form is not None and isinstance(form.type, click.Choice) and name.lstrip("-") in form.type.choices:
-        return f"; did you mean --format {name.lstrip('-')}?"
+    if form is not None and isinstance(form.type, click.Choice) and word in form.type.choices:
+        return f"; did you mean --format {word}?"
     names = [opt for option in options for opt in option.opts]
     if name == "--repo" and "--config" in names:
         return "; it reads the sources of a configuration, which --config names"
-    if command.name == "show" and name in _IN_SPECS:
-        return f"; write {_IN_SPECS[name]} behind the package"
+    if command.name == "show" and word in _IN_SPECS:
+        return f"; write {_IN_SPECS[word]} behind the package"
     return did_you_mean(name, names)
 
 

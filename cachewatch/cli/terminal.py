@@ -62,9 +62,6 @@ def warn_of_graph(what: str) -> None:
     warn(f"{what}; its specs are left out, and the causes of others end there")
 
 
-_ERASE = "\r\x1b[K"
-
-
 def is_drawing() -> bool:
     """Tell whether standard error is a terminal to draw on."""
     return sys.stderr is not None and sys.stderr.isatty()
@@ -73,8 +70,6 @@ def is_drawing() -> bool:
 # About half a second of work; for less, no line is drawn.
 LONG_BYTES = 12 * 2**20
 _MANY_PIECES = 500
-# An earlier estimate would be unreliable.
-_SECONDS_BEFORE_ESTIMATE = 3.0
 
 
 class ProgressLine:
@@ -109,7 +104,7 @@ class ProgressLine:
             share = self._done / self._total
             elapsed, done = self._clock() - self._start, self._done - self._done_at_start
             # At the present speed, which the first seconds do not show.
-            is_estimated = elapsed >= _SECONDS_BEFORE_ESTIMATE and done
+            is_estimated = elapsed >= 3 and done
             left = f", {how_long(elapsed / done * (self._total - self._done))} left" if is_estimated else ""
             bar = f"{self._doing} [{'#' * int(30 * share):30}] {share:4.0%}{left}"
             self._draw("" if share >= 1 else bar)
@@ -138,7 +133,7 @@ class ProgressLine:
 
     def _draw(self, text: str) -> None:
         self._is_drawn = bool(text)
-        sys.stderr.write(f"{_ERASE}{text[: _columns() - 1]}")
+        sys.stderr.write(f"\r\x1b[K{text[: _columns() - 1]}")  # erases the line first
         sys.stderr.flush()
 
 
