@@ -136,11 +136,6 @@ class ServiceClone:
                 self._make_whole(self._remote, self.folder, commit)
         self._write_ref(f"update {_KEEP}{commit} {commit}", f"pin {commit}")
 
-    def lacking(self, commits: Collection[str]) -> frozenset[str]:
-        """Return which `commits` are not in the clone."""
-        unknown = frozenset(commits) - self.pins()
-        return frozenset(commit for commit in unknown if _commit_of(self.folder, commit) is None)
-
     def fetch_tag(self, name: str) -> bool:
         """Fetch the git tag `name`, which updates do not fetch; return False if the repository has no such tag."""
         with self._updating():

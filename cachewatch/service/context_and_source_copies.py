@@ -27,7 +27,7 @@ from cachewatch.git.clone_locks_and_upkeep import RECORDING_LOCK
 from cachewatch.git.layouts import catalogue_of, nothing_found
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.remote_urls_and_fetching import Access, redact
-from cachewatch.git.revision_names_and_times import is_there, resolve, resolve_upstream
+from cachewatch.git.revision_names_and_times import resolve, resolve_upstream
 from cachewatch.git.service_clone import ServiceClone
 from cachewatch.git.writing_revisions import is_made
 from cachewatch.hooks import extensions, load
@@ -62,10 +62,6 @@ class Watched(ABC):
     def open(self) -> Repository:
         """Open the copy to read it."""
 
-    @abstractmethod
-    def lacking(self, revisions: Collection[str]) -> frozenset[str]:
-        """Return which of these revisions the copy does not have."""
-
     def pin(self, revisions: Collection[str]) -> None:  # noqa: B027  a recorded history never loses a revision
         """Protect these revisions and their contents from deletion, even if the source removes them."""
 
@@ -86,15 +82,7 @@ class RecordedSource(Watched):
             raise SourceError(f"{self._address}: nothing was recorded yet")
         return Repository(self._folder, self._layout)
 
-    def lacking(self, revisions: Collection[str]) -> frozenset[str]:
-        """Return which of these revisions the recorded history does not have."""
-        if not is_made(self._folder):
-            return frozenset(revisions)
-        with closing(self.open()) as repository:
-            return frozenset(revision for revision in revisions if not is_there(repository, revision))
 
-
-_ADDRESS_FILE = "cachewatch-address"
 _MOST_FAULTS = 5
 
 
@@ -115,7 +103,14 @@ class WatchedClone(Watched):
 
     def update(self) -> News:
         """Fetch the newest revision of the branch."""
-        update, other = self._clone.update(), self._other_address()
+        update = self._clone.update()
+        # The address is stored beside the clone; `other` is the one stored before, if it differs.
+        path = self._folder / "cachewatch-address"
+        other = path.read_text("utf-8", "replace").strip() if path.is_file() else ""
+        if other == self._address:
+            other = ""
+        else:
+            publish(path, f"{self._address}\n".encode(), base=self._folder, mode=0o600, is_durable=False)
         with closing(self._clone.open()) as repository:
             newest = resolve(repository, update.after)
             if self._since is not None:
@@ -135,14 +130,6 @@ class WatchedClone(Watched):
             warnings.append(f"{len(update.lost_pins)} revisions from which digests start no longer exist anywhere.")
         return News(revision=update.after, time=newest.time, warnings=tuple(warnings), no_documents=missing)
 
-    def _other_address(self) -> str:
-        """Store the address of the source beside the clone; return the one stored before if it differs, else ""."""
-        path = self._folder / _ADDRESS_FILE
-        before = path.read_text("utf-8", "replace").strip() if path.is_file() else ""
-        if before != self._address:
-            publish(path, f"{self._address}\n".encode(), base=self._folder, mode=0o600, is_durable=False)
-        return before if before != self._address else ""
-
     def open(self) -> Repository:
         """Open the clone to read it."""
         return self._clone.open()
@@ -151,10 +138,6 @@ class WatchedClone(Watched):
         """Protect these revisions and their contents from deletion, even if upstream deletes them."""
         for revision in sorted(set(revisions) - self._clone.pins()):
             self._clone.pin(revision)
-
-    def lacking(self, revisions: Collection[str]) -> frozenset[str]:
-        """Return which of these revisions the clone does not have."""
-        return self._clone.lacking(revisions)
 
     def tidy(self, used: Collection[str]) -> None:
         """Remove the pins of all revisions that are not in `used`."""
@@ -222,11 +205,6 @@ class Context(Struct, kw_only=True):
         if self.started is None:
             self.started = self.clock()
 
-    @property
-    def folder(self) -> Path:
-        """The folder with the clones of this host."""
-        return self.config.folder
-
     def log_within(self, connection: Connection, delivery: Delivery | None = None) -> Log:
         """Return a log whose lines are written when the transaction is committed; about `delivery`, if given."""
         log = self.log if delivery is None else self.log_of(delivery)
@@ -260,7 +238,7 @@ class Context(Struct, kw_only=True):
 
     def clone_folder(self, source: str) -> Path:
         """Return the folder of the clone, or of the recorded history, of a source."""
-        return self.folder / "sources" / f"{source}.git"
+        return self.config.folder / "sources" / f"{source}.git"
 
 
 def watched_copy(source: Source, folder: Path) -> Watched:

@@ -7,11 +7,10 @@ the position of its old name.
 """
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Set
+from collections.abc import Iterator, Set
 from contextlib import closing
 from datetime import datetime
 from functools import partial
-from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -52,8 +51,6 @@ from cachewatch.store.digests_and_holds import DigestRecord, DigestState, Slot, 
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind, Counter
 from cachewatch.store.transactions_and_upgrades import Connection
 
-_Value = TypeVar("_Value")
-
 
 def take_over_renamed(context: Context) -> None:
     """Move the state of each subscription named by `renamed_from:` to its new name, unless that was done before."""
@@ -85,7 +82,7 @@ def ask_about(connection: Connection, context: Context, new: str) -> None:
             "Without that, it begins at the newest revision, or where `since:` of a source says.",
         ),
     )
-    alerts.notify_within(connection, context, notice)
+    notify_within(connection, context, notice)
 
 
 # Documents whose hashes were reused, in a notice; the digest and `cachewatch diff` name all of them.
@@ -93,68 +90,33 @@ _MOST_NAMED = 20
 
 
 def store(
-    connection: Connection,
-    context: Context,
-    stream: Stream,
-    draft: PendingDigest,
-    packed: tuple[ChannelMessages, ...],
-    *,
-    held_before: Iterable[str],
+    connection: Connection, context: Context, stream: Stream, draft: PendingDigest, packed: tuple[ChannelMessages, ...]
 ) -> None:
-    """Store the digest `draft` with the messages `packed`, and move the cursors; it replaces those `held_before`.
+    """Store the digest `draft` with the messages `packed`, and move the cursors.
 
     A digest that is held for operators moves no cursors until it is released or dropped.
     """
-    now = context.clock()
-    for key in held_before:
-        digests.settle(connection, key, DigestState.SUPERSEDED, "a newer digest covers it", now)
-    digests.store_holds(connection, stream.subscription.name, stream.name, draft.holds, now)
+    now, name, pin = context.clock(), stream.subscription.name, stream.subscription.match.pinned
+    digests.store_holds(connection, name, stream.name, draft.holds, now)
     if not (packed and draft.hold):
         cursors.advance(connection, _without_doubtful_tags(draft), now)
     _report_reused_hashes(connection, context, draft)
-    name, pin = stream.subscription.name, stream.subscription.match.pinned
     if draft.lacks_pin and not digests.has_any(connection, OPERATORS, f"pin {name} {pin}"):
         title = f"{name} is pinned to {safe(str(pin))}, which no source has ever had"
         lines = (f"Correct `pinned:` of {name} in {context.config.path}; its digests go out without it.",)
         notify_within(connection, context, OperatorNotice(topic=f"pin {name} {pin}", title=title, lines=lines))
-    if packed:
-        problem = next((each.problem for each in packed if each.problem), "")
-        alert = Alert(
-            key=AlertKey(AlertKind.TEMPLATE_FAILED, name),
-            title=f"a template for {name} is wrong",
-            lines=(problem, "Its digests are created with the built-in templates until this is fixed."),
-            commands=("cachewatch config check",),
-        )
-        end = f"the templates for {name} work again"
-        alerts.settle_within(connection, context, alert, end, is_open=bool(problem))
-        _store_digest(connection, stream, draft, packed, now)
-
-
-def _without_doubtful_tags(draft: PendingDigest) -> tuple[Advance, ...]:
-    """Return the advances of `draft` without the tags about which operators are asked.
-
-    Nothing is reported of those tags now; if their cursors moved, missing packages would be reported as new once they
-    are back.
-    """
-    tags = {(hold.event.source, hold.event.tag) for hold in draft.holds}
-    series = {(source, series_or_tag(tag)) for source, tag in tags}
-
-    def without_doubt(advance: Advance, values: Iterable[_Value], doubtful: Set[tuple[str, str]]) -> tuple[_Value, ...]:
-        source = advance.source
-        places = ((each, {(source, getattr(each, "tag", "")), (source, "")}) for each in values)
-        return tuple(each for each, its_places in places if its_places.isdisjoint(doubtful))
-
-    return tuple(
-        replace(each, tags=without_doubt(each, each.tags, tags), learned=without_doubt(each, each.learned, series))
-        for each in draft.advances
+    if not packed:
+        return
+    problem = next((each.problem for each in packed if each.problem), "")
+    alert = Alert(
+        key=AlertKey(AlertKind.TEMPLATE_FAILED, name),
+        title=f"a template for {name} is wrong",
+        lines=(problem, "Its digests are created with the built-in templates until this is fixed."),
+        commands=("cachewatch config check",),
     )
-
-
-def _store_digest(
-    connection: Connection, stream: Stream, draft: PendingDigest, packed: tuple[ChannelMessages, ...], now: datetime
-) -> None:
-    name, first = stream.subscription.name, packed[0]
-    stored = DigestRecord.ready(first.rendered, first.short, subscription=name, stream=stream.name)
+    end = f"the templates for {name} work again"
+    alerts.settle_within(connection, context, alert, end, is_open=bool(problem))
+    stored = DigestRecord.ready(packed[0].rendered, packed[0].short, subscription=name, stream=stream.name)
     stored = replace(stored, created=now, reason=draft.reason)
     if draft.hold:
         stored = replace(stored, state=DigestState.HELD, advances=draft.advances)
@@ -163,6 +125,24 @@ def _store_digest(
     for each in packed:
         deliveries.add(connection, each.channel, each.messages, state=state, lasting=each.lasting)
     health.count(connection, Counter.of("digests_total", subscription=name, result=stored.state))
+
+
+def _without_doubtful_tags(draft: PendingDigest) -> Iterator[Advance]:
+    """Yield the advances of `draft` without the tags about which operators are asked, of which nothing is reported now.
+
+    If their cursors moved, missing packages would be reported as new once they are back.
+    """
+    tags = {(hold.event.source, hold.event.tag) for hold in draft.holds}
+    series = {(source, series_or_tag(tag)) for source, tag in tags}
+
+    def is_doubtful(source: str, tag: str, places: Set[tuple[str, str]]) -> bool:
+        return (source, tag) in places or (source, "") in places
+
+    for each in draft.advances:
+        source = each.source
+        steps = tuple(step for step in each.tags if not is_doubtful(source, step.tag, tags))
+        facts = tuple(fact for fact in each.learned if not is_doubtful(source, getattr(fact, "tag", ""), series))
+        yield replace(each, tags=steps, learned=facts)
 
 
 def _report_reused_hashes(connection: Connection, context: Context, draft: PendingDigest) -> None:
@@ -174,12 +154,10 @@ def _report_reused_hashes(connection: Connection, context: Context, draft: Pendi
         topic = f"reused-hash {tag.source} {name} {hashlib.sha256(repr(tuple(lines)).encode()).hexdigest()[:12]}"
         if len(reused) > len(lines):
             lines.append(f"And {len(reused) - len(lines):,} more documents.")
-        lines.append(
-            "A binary must never change under its hash: the catalogue is damaged, or somebody replaced binaries."
-        )
+        why = "A binary must never change under its hash: the catalogue is damaged, or somebody replaced binaries."
         title = f"published hashes of {name} in {tag.source} now name other specs"
         if reused and not digests.has_any(connection, OPERATORS, topic):
-            notify_within(connection, context, OperatorNotice(topic=topic, title=title, lines=tuple(lines)))
+            notify_within(connection, context, OperatorNotice(topic=topic, title=title, lines=(*lines, why)))
 
 
 class StreamDecision(Struct, frozen=True, kw_only=True):
@@ -362,10 +340,10 @@ def write_decision(
         cursors.advance(connection, decision.begun, now)
     if decision.plans_slot:
         _plan(connection, stream, now)
-    held_before: Collection[str] = state.held
+    for held in state.held if decision.drafts else ():
+        digests.settle(connection, held, DigestState.SUPERSEDED, "a newer digest covers it", now)
     for draft, packed in decision.drafts:
-        store(connection, context, stream, draft, packed, held_before=held_before)
-        held_before = ()
+        store(connection, context, stream, draft, packed)
     if decision.finished is not None:
         draft_key = next((draft.digest.key for draft, packed in decision.drafts[:1] if packed), None)
         digests.finish(connection, decision.finished, draft_key, now)

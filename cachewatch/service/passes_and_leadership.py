@@ -1,8 +1,7 @@
 """One pass: poll the sources, create the digests that are due, and deliver; then clean up and ping the monitor.
 
-`cachewatch once` does one pass; the daemon does the same work when it is due. Cleaning up deletes pins without a
-cursor, old digests and deliveries, and clones without a source. If several hosts share a state, only one of them works
-(Leadership); the state of a single host has a lock for that.
+`cachewatch once` does one pass; the daemon does the same work when it is due. If several hosts share a state, only one
+of them works (Leadership); the state of a single host has a lock for that.
 """
 
 import re
@@ -20,7 +19,8 @@ from cachewatch.config.channels import FeedConfig
 from cachewatch.config.general_settings import Config
 from cachewatch.config.schedules_and_dates import minute
 from cachewatch.config.sources_and_polling import Source
-from cachewatch.errors import AnotherInstance, CachewatchError, StateError
+from cachewatch.errors import AnotherInstance, CachewatchError
+from cachewatch.git.revision_names_and_times import is_there
 from cachewatch.http.client import post
 from cachewatch.operators.alerts_summary_actions import review, summarize
 from cachewatch.runtime.files_and_locks import shared_kind
@@ -42,18 +42,16 @@ from cachewatch.store.transactions_and_upgrades import Connection
 
 
 def resume(context: Context) -> None:
-    """Prepare to work on a state: recover from a crash, and report anything unusual.
-
-    Clones without a database mean that somebody deleted it, or that another disk is mounted.
-    """
+    """Prepare to work on a state: recover from a crash, and report anything unusual."""
     with context.database.write() as connection:
         # Alerts of an earlier daemon: it may have read another file, and its jobs have ended.
         for alert in health.all_open(connection):
             if alert.key.name == DAEMON:
                 health.mark_resolved(connection, alert.key, context.clock())
     context.database.check_place()
-    if kind := shared_kind(context.folder):
-        context.log.warning("state.shared", folder=context.folder, file_system=kind)
+    if kind := shared_kind(context.config.folder):
+        context.log.warning("state.shared", folder=context.config.folder, file_system=kind)
+    # Clones without a database mean that somebody deleted it, or that another disk is mounted.
     if not context.database.is_new or not any(context.clone_folder(name).exists() for name in context.config.sources):
         return
     place = context.database.place
@@ -94,9 +92,6 @@ def clean_up(context: Context, *, may_be_open: bool = True) -> None:
     if digests_gone or payloads_gone:
         context.log.info("state.cleaned", digests=digests_gone or None, payloads=payloads_gone or None)
     context.database.tidy()
-
-
-_MOST_LOGGED = 10
 
 
 class Result(Struct, frozen=True, kw_only=True):
@@ -143,7 +138,7 @@ def run_pass(context: Context) -> Result:
 
 
 def _log_what_waits(connection: Connection, context: Context, begun: datetime) -> None:
-    """Log the deliveries that wait for a channel that failed before this pass, and when they are retried."""
+    """Log up to ten deliveries that wait for a channel that failed before this pass, and when they are retried."""
     for name in context.config.channels:
         state = health.channel(connection, name)
         waiting = deliveries.find(connection, states=deliveries.OPEN, channel=name)
@@ -151,7 +146,7 @@ def _log_what_waits(connection: Connection, context: Context, begun: datetime) -
             context.log.error(
                 "channel.waiting",
                 channel=name,
-                ids=", ".join(str(each.id) for each in waiting[:_MOST_LOGGED]),
+                ids=", ".join(str(each.id) for each in waiting[:10]),
                 next_attempt=minute(state.blocked_until, context.config.timezone),
                 error=state.error,
                 advice=f"cachewatch deliveries retry {waiting[0].id}",
@@ -195,7 +190,7 @@ def _create_digests(
     def isolate(name: str) -> Isolation:
         return isolated.setdefault(name, Isolation(worker, not_to_read.get(name, {})))
 
-    with closing(Comparisons(isolate, context.folder, context.go_on)) as comparisons, suppress(EndingError):
+    with closing(Comparisons(isolate, context.config.folder, context.go_on)) as comparisons, suppress(EndingError):
         # First the urgent ones: the regular digest then omits recipients who get the same from the urgent one.
         for stream in sorted(ready, key=lambda stream: not stream.is_urgent):
             context.go_on()
@@ -211,10 +206,11 @@ def _create_digests(
 def _is_behind(context: Context, source: Source) -> bool:
     with context.database.read() as connection:
         newest = health.source(connection, source.name).revision
+    if newest is None:
+        return False
     try:
-        return newest is not None and bool(context.watched(source).lacking({newest}))
-    except StateError:
-        raise
+        with closing(context.open_repository(source)) as repository:
+            return not is_there(repository, newest)
     except Exception:  # noqa: BLE001  its poll says what is wrong, and the other sources go on
         return True
 
@@ -227,26 +223,25 @@ class Leadership:
     """Decides whether this process works on a shared state, or is a standby until the working process ends."""
 
     def __init__(self, context: Context, begin: Callable[[], None]) -> None:
-        """Store the arguments; `begin` is called whenever this process becomes the one that works."""
         self._context = context
-        self._begin = begin
+        self._begin = begin  # called whenever this process becomes the one that works
         self._has_begun = False  # and no other is known to have taken over since
         self.is_ours = not context.database.is_shared  # as far as this process knows
         self.other = "nobody"
 
     def look(self) -> None:
         """Ask the database for the lead, and work if no other process has it. Raises StateError without an answer."""
-        context = self._context
+        database, log = self._context.database, self._context.log
         try:
-            if context.database.lead(context.owner) or not (self.is_ours and self._has_begun):
+            if database.lead(self._context.owner) or not (self.is_ours and self._has_begun):
                 self._begin()
-                if context.database.is_shared:
-                    context.log.info("leader.began", database=context.database.place)
+                if database.is_shared:
+                    log.info("leader.began", database=database.place)
         except AnotherInstance:
             if self._has_begun:
-                context.log.warning("leader.lost")
+                log.warning("leader.lost")
             self.is_ours = self._has_begun = False
-            self.other = context.database.leader() or "nobody"
+            self.other = database.leader() or "nobody"
         except BaseException:
             self.is_ours = False
             raise
@@ -288,7 +283,6 @@ def leading(context: Context) -> Iterator[None]:
         beating.join()
 
 
-_SECONDS = 20
 # A check at healthchecks.io, or at another server that runs its software: named by its UUID, or by a key and a name.
 _HEALTHCHECKS = re.compile(
     r"https?://(?:hc-ping\.com|[^/?#]+/ping)/(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[\w-]{22}/[\w-]+)/?"
@@ -306,7 +300,7 @@ def ping(config: Config, log: Log, *, is_whole: bool) -> None:
             return
         parts = parts._replace(path=f"{parts.path.rstrip('/')}/fail")
     try:
-        status = post(urlunsplit(parts), b"", seconds=_SECONDS).status
+        status = post(urlunsplit(parts), b"", seconds=20).status
         problem = f"the server answered {status}" if status >= 300 else ""
     except CachewatchError as error:
         problem = without_secret_url(str(error), url.reveal())

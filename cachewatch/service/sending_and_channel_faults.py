@@ -123,7 +123,7 @@ def _release_claims(context: Context, name: str, later: datetime) -> None:
     Those of another host are released only at the time `later`, because it may still be sending them.
     """
     host, now = f"{socket.gethostname()}/", context.clock()
-    is_alone = not context.database.is_shared and not shared_kind(context.folder)
+    is_alone = not context.database.is_shared and not shared_kind(context.config.folder)
     with context.database.write() as connection:
         claimed = deliveries.find(connection, states=(DeliveryState.SENDING,), channel=name)
         for each in claimed:
