@@ -1,8 +1,4 @@
-"""Open the configured channels, and remove secret URLs from texts.
-
-A channel's module is loaded when a channel of its type is opened: a Maildir needs no HTTP client, and a webhook no
-SMTP.
-"""
+"""Open the configured channels, whose modules are loaded when they are needed; remove secret URLs from texts."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,8 +24,7 @@ CHANNELS = {
 def open_channel(config: ChannelConfig) -> Channel:
     """Return the channel that `config` describes. Raises ConfigError if it needs a package that is not installed."""
     kinds = {kind.type: kind.channel for kind in extensions().channel_kinds} | CHANNELS
-    channel: Channel = load(kinds[config.type])(config)
-    return channel
+    return cast("Channel", load(kinds[config.type])(config))
 
 
 class OneByOne:

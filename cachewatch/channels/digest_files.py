@@ -1,7 +1,4 @@
-"""Write digests to files: an archive by period, or the latest digest of each subscription.
-
-The path comes from a template such as /srv/www/{subscription}/{period}.{ext}.
-"""
+"""Write digests to files: an archive by period, or the latest digest of each subscription."""
 
 import re
 import time
@@ -107,13 +104,7 @@ class FileChannel(PublishedChannel):
         """Return one file for each configured format."""
         values = {"subscription": rendered.subscription, "period": rendered.period, "key": rendered.key}
         return [
-            Message(
-                key=rendered.key,
-                target=str(self._place.path(ext=ext, **values)),
-                payload=content(rendered),
-                content_type=content_type,
-                created=rendered.created,
-            )
+            rendered.message(str(self._place.path(ext=ext, **values)), content(rendered), content_type)
             for ext in self._config.formats
             for content_type, content in [_FORMS[ext]]
         ]

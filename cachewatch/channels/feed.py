@@ -67,14 +67,9 @@ class FeedChannel(PublishedChannel):
 
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
         """Return one entry, with the metadata of its feed."""
-        message = Message(
-            key=rendered.key,
-            target=str(self._place.path(subscription=rendered.subscription)),
-            payload=msgspec.json.encode(_entry(rendered, self._config)),
-            content_type="application/json",
-            created=rendered.created,
-        )
-        return [message]
+        target = str(self._place.path(subscription=rendered.subscription))
+        payload = msgspec.json.encode(_entry(rendered, self._config))
+        return [rendered.message(target, payload, "application/json")]
 
     def deliver(self, message: Message) -> DeliveryResult:
         """Write the feed with this entry and those sent before."""

@@ -16,6 +16,7 @@ from email.headerregistry import Address, HeaderRegistry
 from email.message import EmailMessage
 from email.policy import EmailPolicy
 from email.utils import format_datetime, parseaddr
+from functools import cache
 from hashlib import sha256
 from html import escape
 from pathlib import Path
@@ -205,22 +206,16 @@ _WIDTH = 78
 class _HeaderClasses(HeaderRegistry):
     """Makes the class of each header once; the library makes another each time, which stays until it is collected."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._classes: dict[str, Any] = {}
-
+    @cache  # noqa: B019  both of our registries stay
     def __getitem__(self, name: str) -> Any:
-        if name not in self._classes:
-            self._classes[name] = super().__getitem__(name)
-        return self._classes[name]
+        return super().__getitem__(name)
 
 
 class MailPolicy(EmailPolicy):
     """Folds headers at spaces and encodes only the subject; addresses, dates and MIME are left to the library.
 
     The standard library's policy turns a long List-Unsubscribe, References or In-Reply-To into encoded words, which no
-    mail program reads, and can make a long subject invalid. A subject that is not ASCII is encoded by the older
-    `email.header`, which is reliable.
+    mail program reads, and can make a long subject invalid; the older `email.header` encodes a subject reliably.
     """
 
     def header_store_parse(self, name: str, value: Any) -> tuple[str, Any]:
@@ -286,14 +281,8 @@ class MailChannel(OneByOne):
 
     def finish(self, mail: Mail, target: str) -> Message:
         """Return the final bytes of `mail`, to be sent to `target`."""
-        return Message(
-            key=mail.rendered.key,
-            target=target,
-            payload=compose(mail, self._mail_config, self.policy),
-            content_type="message/rfc822",
-            message_id=message_id(mail, self._mail_config),
-            created=mail.rendered.created,
-        )
+        payload = compose(mail, self._mail_config, self.policy)
+        return mail.rendered.message(target, payload, "message/rfc822", message_id(mail, self._mail_config))
 
 
 def addresses(recipients: Iterable[str]) -> tuple[Address, ...]:
@@ -323,7 +312,6 @@ _MEANINGS = {
     os.EX_NOPERM: DeliveryResult(DeliveryOutcome.BLOCKED, is_channel=True),
     os.EX_CONFIG: DeliveryResult(DeliveryOutcome.BLOCKED, is_channel=True),
 }
-_LATER = DeliveryResult(DeliveryOutcome.DEFERRED)
 _INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "TZ")  # not the secrets that other variables may have
 
 
@@ -344,16 +332,10 @@ class SendmailChannel(MailChannel):
         command = [*self._config.command, "-f", self.envelope_sender, "--", message.target]
         environment = {name: os.environ[name] for name in _INHERITED if name in os.environ} | {"LC_ALL": "C"}
         with tempfile.TemporaryFile() as output:
+            files: Any = {"input": message.payload, "stdout": output, "stderr": output}
             try:
-                code = subprocess.run(  # noqa: S603  a list, from the operator's configuration
-                    command,
-                    input=message.payload,
-                    stdout=output,
-                    stderr=output,
-                    env=environment,
-                    timeout=seconds,
-                    check=False,
-                ).returncode
+                # A list, from the operator's configuration.
+                code = subprocess.run(command, **files, env=environment, timeout=seconds, check=False).returncode  # noqa: S603
             except OSError as error:
                 words = one_line(f"{command[0]}: {error.strerror}")
                 return DeliveryResult(DeliveryOutcome.BLOCKED, words, is_channel=True)
@@ -366,7 +348,8 @@ class SendmailChannel(MailChannel):
             return SENT
         how = f"ended with {code}" if code > 0 else f"was ended by signal {-code}"
         detail = f"{how}: {words}" if words else how
-        return replace(_MEANINGS.get(code, _LATER), detail=detail, may_have_arrived=code < 0)
+        meaning = _MEANINGS.get(code, DeliveryResult(DeliveryOutcome.DEFERRED))
+        return replace(meaning, detail=detail, may_have_arrived=code < 0)
 
 
 class MaildirChannel(MailChannel):
@@ -383,10 +366,7 @@ class MaildirChannel(MailChannel):
         return [self._message(rendered, "")]
 
     def deliver(self, message: Message) -> DeliveryResult:
-        """Write one message, unless it is already there, read or unread.
-
-        It is written as a hidden file first, which mail programs ignore.
-        """
+        """Write one message, unless it is already there, read or unread."""
         folder, identity = Path(message.target), f"{message.key}\0{message.message_id}".encode()
         name = f"{int(message.created.timestamp())}.{sha256(identity).hexdigest()[:20]}.cachewatch"
         try:

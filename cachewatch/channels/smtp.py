@@ -1,8 +1,7 @@
 """Deliver mail through an SMTP server: one connection for a run, one transaction for each recipient.
 
 The timeout of smtplib applies to each read, so a server that sends a byte now and then, or endless lines, could hold a
-session for ever. Therefore each attempt has a deadline at which the connection is shut down, and each reply a limit of
-size.
+session for ever: each attempt has a deadline at which the connection is shut down, and each reply a limit of size.
 """
 
 import re
@@ -91,17 +90,13 @@ def _of_failure(step: str, error: OSError) -> DeliveryResult:
 
 
 class Session(smtplib.SMTP):
-    """The client of smtplib, with limits on the time of an attempt and the size of replies.
-
-    A second handle on the connection lets another thread shut it down.
-    """
+    """The client of smtplib, with limits on the time of an attempt and the size of replies."""
 
     def __init__(self, config: Smtp) -> None:
-        """Store the settings; nothing is connected yet."""
         self.step = _CONNECTING
         self._config = config
         self._seconds = config.timeout.total_seconds()
-        self._line: socket.socket | None = None
+        self._line: socket.socket | None = None  # a second handle on the connection, to shut it down from a thread
         super().__init__(local_hostname="localhost", timeout=self._seconds)
 
     def begin(self) -> None:

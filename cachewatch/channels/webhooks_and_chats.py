@@ -1,11 +1,10 @@
-"""Send digests to webhooks, as JSON or in the layout of a chat, and to chats that Apprise reaches.
+"""Send digests to webhooks, as JSON or in the layout of a chat, and to chats that Apprise, an extra, reaches.
 
 Requests carry an Idempotency-Key that is the same for all attempts, so that the receiver can tell a repetition, and, if
 a signing key is configured, the signature of Standard Webhooks over that key, the time and the body.
 
 A chat shows a title, three to five bullets and a link, in its own layout. The name of a package must not notify
-anybody: where the service has an option for that, nobody is notified, and mentions are broken up everywhere. Apprise is
-an extra: only this module uses it, and loads it when a channel needs it.
+anybody: where the service has an option for that, nobody is notified, and mentions are broken up everywhere.
 """
 
 import base64
@@ -79,14 +78,8 @@ class WebhookChannel(OneByOne):
     def _message(self, rendered: RenderedDigest, identity: str) -> Message:
         target = place(self._config.url)
         name = sha256(f"{self.name}\0{target}\0{identity}".encode(errors="surrogatepass")).hexdigest()[:32]
-        return Message(
-            key=rendered.key,
-            target=target,
-            payload=webhook_body(self._config.preset, rendered),
-            content_type="application/json",
-            message_id=f"digest-{name}",
-            created=rendered.created,
-        )
+        body = webhook_body(self._config.preset, rendered)
+        return rendered.message(target, body, "application/json", f"digest-{name}")
 
     def _headers(self, message: Message) -> dict[str, str]:
         name = message.message_id or ""
@@ -304,10 +297,7 @@ _PRESETS: Mapping[str, Callable[[RenderedDigest], Mapping[str, Any]]] = {
 
 
 class AppriseChannel(OneByOne):
-    """Chats that Apprise can reach, each by a URL.
-
-    Apprise tells whether a message was sent, and writes the reason of a failure only to its log.
-    """
+    """Chats that Apprise can reach, each by a URL."""
 
     def __init__(self, config: AppriseConfig) -> None:
         self.name = config.name
@@ -332,7 +322,7 @@ class AppriseChannel(OneByOne):
         chats, parts = apprise.Apprise(), json.loads(message.payload)
         if not chats.add(url):
             return DeliveryResult(DeliveryOutcome.BLOCKED, f"Apprise does not understand the URL of {message.target}")
-        with apprise.LogCapture(level=logging.WARNING, fmt="%(message)s") as log:
+        with apprise.LogCapture(level=logging.WARNING, fmt="%(message)s") as log:  # which alone has the reason
             try:
                 if chats.notify(title=parts["title"], body=parts["body"], body_format="text"):
                     return SENT
@@ -345,10 +335,4 @@ class AppriseChannel(OneByOne):
 
     def _message(self, rendered: RenderedDigest, target: str, mark: str = "") -> Message:
         message = {"title": mark + chat_title(rendered), "body": chat_text(rendered)}
-        return Message(
-            key=rendered.key,
-            target=target,
-            payload=json.dumps(message).encode("ascii"),
-            content_type="application/json",
-            created=rendered.created,
-        )
+        return rendered.message(target, json.dumps(message).encode("ascii"), "application/json")

@@ -282,16 +282,20 @@ class RenderedDigest(Struct, frozen=True, kw_only=True):
     json: bytes = b""
     attachments: tuple[Attachment, ...] = ()
 
+    def message(self, target: str, payload: bytes, content_type: str, message_id: str | None = None) -> "Message":
+        """Return the message with which this digest goes to `target`."""
+        return Message(self.key, target, payload, content_type, self.created, message_id)
 
-class Message(Struct, frozen=True, kw_only=True):
+
+class Message(Struct, frozen=True):
     """The final bytes for one recipient, file or address."""
 
     key: str  # of the digest
     target: str  # an address, a path or a URL without secrets; unique within a digest
     payload: bytes
     content_type: str
-    message_id: str | None = None
     created: datetime
+    message_id: str | None = None
 
 
 class DeliveryOutcome(StrEnum):
