@@ -180,11 +180,13 @@ class Selection(Struct, frozen=True, kw_only=True):
 
     def wants(self, kinds: Set[Kind], own: Set[Kind] = frozenset()) -> bool:
         """Whether a change of these kinds is selected; not if one of its `own` is excluded, or that a package came or went."""
+        if self.kinds.is_open:
+            return True
         if any(map(self.kinds.excludes, own)):
             return False
         if (worst := min(kinds, key=_ORDER.index, default=_ORDER[-1])) in _WHOLE_PACKAGE and self.kinds.excludes(worst):
             return False
-        return self.kinds.is_open or any(map(self.kinds, kinds))
+        return any(map(self.kinds, kinds))
 
 
 def select(

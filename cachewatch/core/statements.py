@@ -311,15 +311,16 @@ def _effects(head: _Head, taken: _Taken) -> Iterator[Effect]:
 def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line]:
     """Yield the lines of a statement; all losses, or all versions, of a package share one line."""
     groups: defaultdict[tuple[object, ...], list[tuple[Items | None, Story]]] = defaultdict(list)
+    is_one_line, is_of_stack = head.kind in (*LOSSES, *BY_VERSION), head.kind in _STACKS
     for items, story in taken.items:
-        if head.kind in (*LOSSES, *BY_VERSION):
+        if is_one_line:
             key: tuple[object, ...] = (items.package, head.kind)
         else:
             is_split = story.kind is StatementKind.MOVED or (story.kind in _BY_MOVE and items.left and items.joined)
             moves = (items.left, items.joined, items.staying) if is_split else ()
             beside = story.remaining if story.kind in _BESIDE else ()
             # Specs of a stack that no other stack builds.
-            is_unbuilt = head.kind in _STACKS and bool(items.counts.unbuilt)
+            is_unbuilt = is_of_stack and bool(items.counts.unbuilt)
             key = (items.package, story.kind, story.before, story.after, beside, is_unbuilt, *moves)
         groups[key].append((items, story))
     for package, story in taken.rows.items():
@@ -374,7 +375,8 @@ def _line(package: str, group: Sequence[tuple[Items | None, Story]]) -> Line:
         story = _joined(stories)
 
     def together(name: str) -> frozenset[Any]:
-        return frozenset[Any]().union(*[getattr(items, name) for items in members])
+        sets = [getattr(items, name) for items in members]
+        return sets[0] if len(sets) == 1 else frozenset[Any]().union(*sets)
 
     kinds = together("kinds")
     if not members or story.kind in LOSSES:
@@ -388,7 +390,7 @@ def _line(package: str, group: Sequence[tuple[Items | None, Story]]) -> Line:
         is_move=bool(members) and all(items.left and items.joined for items in members),
         stacks=together("stacks") | {place.stack for place in story.places},
         machines=together("machines"),
-        counts=sum((items.counts for items in members), start=Counts()),
+        counts=members[0].counts if len(members) == 1 else sum((items.counts for items in members), start=Counts()),
         kinds=kinds,
     )
 
@@ -442,7 +444,8 @@ def is_wanted(one: Statement | Line, wants: Wants) -> bool:
 def divided(line: Line, wants_line: WantsLine) -> tuple[Line | None, Line | None]:
     """Return the wanted part of a line and the rest, or None; a removed or new package, loss, or version is not divided."""
     members = () if line.story.kind in BY_VERSION else line.members
-    wanted = {kinds: wants_line(replace(line, kinds=kinds)) for kinds in {items.kinds for items, _ in members}}
+    each = {items.kinds for items, _ in members}
+    wanted = {kinds: wants_line(replace(line, kinds=kinds)) for kinds in each} if len(each) > 1 else {}
     if len(set(wanted.values())) <= 1:
         return (line, None) if wants_line(line) else (None, line)
     sides = ([one for one in members if wanted[one[0].kinds] is chosen] for chosen in (True, False))

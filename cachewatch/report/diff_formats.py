@@ -7,7 +7,7 @@ with the totals. `--stat` has one line for each package, like `git diff --stat`,
 import re
 import textwrap
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from tempfile import SpooledTemporaryFile
 from typing import Any
@@ -66,20 +66,30 @@ class ReportGroup(Struct, frozen=True, kw_only=True):
         """The names of the tags."""
         return tags_named(self.reports)
 
+    def is_like(self, other: "ReportGroup") -> bool:
+        """Tell whether both say the same, and neither has warnings or causes of its own."""
+        one, another = self.reports[0], other.reports[0]
+        if one.diagnostics or another.diagnostics or self.causes or other.causes:
+            return False
+        return self.shown == other.shown and one.statements == another.statements
+
 
 def grouped_reports(changesets: Iterable[Changeset], asked: Requested) -> list[ReportGroup]:
     """Consume all changesets and return their reports; tags that changed alike share one."""
-    groups: dict[Hashable, ReportGroup] = {}
-    for place, changeset in enumerate(changesets):
+    groups: list[ReportGroup] = []
+    for changeset in changesets:
         report = read_report(changeset, asked)
-        shown = blocks_of(report, asked)
-        causes = None if changeset.explain is None else tuple(changeset.explain())
-        # Each has its own warnings and causes.
-        key = (shown, report.statements, place if report.diagnostics or causes else None)
-        known = groups.get(key)
-        reports = (*known.reports, report) if known else (report,)
-        groups[key] = ReportGroup(reports=reports, shown=shown, causes=causes)
-    return list(groups.values())
+        group = ReportGroup(
+            reports=(report,),
+            shown=blocks_of(report, asked),
+            causes=None if changeset.explain is None else tuple(changeset.explain()),
+        )
+        alike = next((number for number, known in enumerate(groups) if known.is_like(group)), None)
+        if alike is None:
+            groups.append(group)
+        else:
+            groups[alike] = replace(groups[alike], reports=(*groups[alike].reports, report))
+    return groups
 
 
 def write_text(changesets: Iterable[Changeset], *, asked: Requested, width: int, palette: Palette) -> Iterator[bytes]:

@@ -451,7 +451,7 @@ def test_every_part_adds_up(before: list[Record], after: list[Record], kept: int
     for one in filter(None, (change, found)):
         assert one.counts.adds_up
         assert (one.counts.added, one.counts.removed) == (len(one.added), len(one.removed))
-        items = items_of(one, selection if one is found else None)
+        items = items_of(one, selection if one is found else Selection())
         assert frozenset().union(*(each.kinds for each in items)) == one.kinds
         assert sum(each.counts.vanished + each.counts.left for each in items) == one.counts.removed
         assert sum(each.counts.new + each.counts.entered for each in items) == one.counts.added

@@ -7,11 +7,12 @@ four fifths of those that had A, one statement reports it for all packages and s
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from itertools import chain, product
+from functools import partial
+from itertools import product
 from operator import attrgetter
 from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from cachewatch.core.model import Kind, MatchKind, PackageChange, Signature, Status, versions_by_stack
 from cachewatch.core.statement_kinds import Attribute, StatementKind
@@ -157,69 +158,87 @@ class ValueChange(Struct, frozen=True, kw_only=True):
         )
 
 
-def judge_values(
-    packages: Mapping[str, PackageValues], unchanged: Callable[[], Mapping[str, Collection[Signature]]]
-) -> tuple[ValueChange, ...]:
-    """Return the changes of values that are widespread in the tag, those of most packages first.
+# For each kind of value, the packages of a stack that have it.
+_Packages = tuple[defaultdict[str, list[str]], ...]
 
-    `packages` are those that changed. `unchanged` reads the documents that did not; their packages count as still
-    having the old value.
-    """
-    taken: defaultdict[Step, defaultdict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for package, values in packages.items():
+
+def _no_packages() -> _Packages:
+    return tuple(defaultdict(list) for _ in _KINDS)
+
+
+class TagValues(Struct):
+    """The values of the packages of a tag that changed, and the steps that they made."""
+
+    steps: defaultdict[Step, defaultdict[str, list[str]]] = field(  # packages by stack
+        default_factory=lambda: defaultdict(partial(defaultdict, list))
+    )
+    had: defaultdict[str, _Packages] = field(default_factory=lambda: defaultdict(_no_packages))  # by stack, before
+
+    def add(self, package: str, values: PackageValues) -> None:
+        """Add the values of one package that changed."""
         for stack, gone in values.gone.items():
             for step in _steps(values.had[stack], gone, values.new[stack]):
-                taken[step][stack].append(package)
-    widespread = {step: stacks for step, stacks in taken.items() if max(map(len, stacks.values())) >= FEW_PACKAGES}
-    if not widespread:
-        return ()
-    wanted: defaultdict[str, set[Attribute]] = defaultdict(set)
-    for step, stacks in widespread.items():
-        for stack in stacks:
-            wanted[stack].add(step.before)
-    had = _had(packages, unchanged(), wanted)
-    alike: dict[tuple[StatementKind, frozenset[str], frozenset[str]], list[Step]] = {}
-    for step, stacks in widespread.items():
-        if any(len(own) >= max(FEW_PACKAGES, _SHARE * len(had[stack, step.before])) for stack, own in stacks.items()):
-            alike.setdefault((step.kind, frozenset().union(*stacks.values()), frozenset(stacks)), []).append(step)
-    changes = [
-        ValueChange(
-            kind=kind,
-            before=tuple(sorted({step.before for step in steps})),
-            after=tuple(sorted({step.after for step in steps if step.after is not None})),
-            packages=names,
-            stacks=stacks,
-            exceptions=() if kind is StatementKind.BESIDE else _exceptions(stacks, steps, taken, had),
-        )
-        for (kind, names, stacks), steps in alike.items()
-    ]
-    return tuple(sorted(changes, key=lambda one: (-len(one.packages), one.name))[:_MOST])
+                self.steps[step][stack].append(package)
+        self._add_before(package, values.had or _by_stack(values.kept))
 
+    def _add_before(self, package: str, by_stack: Mapping[str, _Held]) -> None:
+        for stack, held in by_stack.items():
+            for packages, texts in zip(self.had[stack], held, strict=True):
+                for text in texts:
+                    packages[text].append(package)
 
-_Had = Mapping[tuple[str, Attribute], Sequence[str]]
+    def join(self, other: "TagValues") -> None:
+        """Add the values of other packages."""
+        for step, stacks in other.steps.items():
+            for stack, own in stacks.items():
+                self.steps[step][stack] += own
+        for stack, held in other.had.items():
+            for packages, theirs in zip(self.had[stack], held, strict=True):
+                for text, names in theirs.items():
+                    packages[text] += names
 
+    def widespread(self, unchanged: Callable[[], Mapping[str, Collection[Signature]]]) -> tuple[ValueChange, ...]:
+        """Return the changes of values that are widespread in the tag, those of most packages first.
 
-def _had(
-    packages: Mapping[str, PackageValues],
-    unchanged: Mapping[str, Collection[Signature]],
-    wanted: Mapping[str, Set[Attribute]],
-) -> _Had:
-    """Return, for each stack and its wanted values, the packages that had the value and are still in the stack."""
-    packages_by_value: defaultdict[tuple[str, Attribute], list[str]] = defaultdict(list)
-    changed = ((package, own.had or _by_stack(own.kept)) for package, own in packages.items())
-    same = ((package, _by_stack(signatures)) for package, signatures in unchanged.items())
-    named = {stack: [(_KINDS.index(one.kind), one.text, one) for one in values] for stack, values in wanted.items()}
-    for package, by_stack in chain(changed, same):
-        for stack in named.keys() & by_stack.keys():
-            held = by_stack[stack]
-            for n, text, value in named[stack]:
-                if text in held[n]:
-                    packages_by_value[stack, value].append(package)
-    return packages_by_value
+        `unchanged` reads the documents that did not change; their packages count as still having the old value.
+        """
+        taken = {step: stacks for step, stacks in self.steps.items() if max(map(len, stacks.values())) >= FEW_PACKAGES}
+        if not taken:
+            return ()
+        same = TagValues()
+        for package, signatures in unchanged().items():
+            same._add_before(package, _by_stack(signatures))
+
+        def had(stack: str, value: Attribute) -> list[str]:
+            number = _KINDS.index(value.kind)
+            own = (side.had[stack][number] for side in (self, same) if stack in side.had)
+            return [name for packages in own for name in packages.get(value.text, ())]
+
+        alike: dict[tuple[StatementKind, frozenset[str], frozenset[str]], list[Step]] = {}
+        for step, stacks in taken.items():
+            if any(
+                len(own) >= max(FEW_PACKAGES, _SHARE * len(had(stack, step.before))) for stack, own in stacks.items()
+            ):
+                alike.setdefault((step.kind, frozenset().union(*stacks.values()), frozenset(stacks)), []).append(step)
+        changes = [
+            ValueChange(
+                kind=kind,
+                before=tuple(sorted({step.before for step in steps})),
+                after=tuple(sorted({step.after for step in steps if step.after is not None})),
+                packages=names,
+                stacks=stacks,
+                exceptions=() if kind is StatementKind.BESIDE else _exceptions(stacks, steps, self.steps, had),
+            )
+            for (kind, names, stacks), steps in alike.items()
+        ]
+        return tuple(sorted(changes, key=lambda one: (-len(one.packages), one.name))[:_MOST])
 
 
 def _exceptions(
-    stacks: Set[str], steps: Iterable[Step], taken: Mapping[Step, Mapping[str, Iterable[str]]], had: _Had
+    stacks: Set[str],
+    steps: Iterable[Step],
+    taken: Mapping[Step, Mapping[str, Iterable[str]]],
+    had: Callable[[str, Attribute], Iterable[str]],
 ) -> tuple[tuple[str, str], ...]:
     """Return pairs of package and stack that still have one of the old values."""
     before = {step.before for step in steps}
@@ -233,7 +252,7 @@ def _exceptions(
     still = {
         (package, stack)
         for stack, value in product(stacks, before)
-        for package in had.get((stack, value), ())
+        for package in had(stack, value)
         if (stack, value, package) not in left
     }
     return tuple(sorted(still))

@@ -100,15 +100,17 @@ def describe_not_written(before: Document | None, after: Document | None) -> str
     """Return a text that names the attributes which only one of two documents gives for specs that both have, or ""."""
     if before is None or after is None or not (before.has_hashes and after.has_hashes):
         return ""
+    common = before.specs.hashes & after.specs.hashes
     sentences = []
-    for giving, other, gives, when in ((before, after, "gives", "any more"), (after, before, "gave", "before")):
+    sides = ((before, after, "gives", "any more"), (after, before, "gave", "before"))
+    for giving, other, gives, when in sides if common else ():
         is_old = CompilerForm.OLD in (before.compiler_form, after.compiler_form)  # then law 1 applies to compilers
         names = [
             name
             for name in _ATTRIBUTES
             if not _is_given_in(other.specs.counts, name) and not (is_old and name == "compiler")
         ]
-        kept = [giving.specs[one] for one in giving.specs.hashes & other.specs.hashes] if names else []
+        kept = [giving.specs[one] for one in common] if names else []
         if names := [name for name in names if _is_given_in(kept, name)]:
             words = ", ".join(_ATTRIBUTES[name] for name in names)
             sentences.append(f"no spec {gives} its {words} {when}; the {len(kept):,} that stay count as unchanged")

@@ -53,11 +53,14 @@ class _Sum(Struct):
     kinds: set[Kind] = field(default_factory=set)
 
 
+_EVERYTHING = Selection()
+
+
 def items_of(
-    change: PackageChange, selection: Selection | None = None, *, values: PackageValues | None = None
+    change: PackageChange, selection: Selection = _EVERYTHING, *, values: PackageValues | None = None
 ) -> tuple[Items, ...]:
     """Return all items of `change`, which is the part that `selection` selects; `values` are computed if None."""
-    return _ItemsReader(change, selection or Selection(), values or values_of(change)).items()
+    return _ItemsReader(change, selection, values or values_of(change)).items()
 
 
 class _ItemsReader:

@@ -13,8 +13,8 @@ from msgspec import Struct, field
 from cachewatch.core.comparison.compiler_and_target_migrations import (
     FEW_PACKAGES,
     PackageValues,
+    TagValues,
     ValueChange,
-    judge_values,
 )
 from cachewatch.core.filters_and_default_kinds import Selection
 from cachewatch.core.model import (
@@ -59,7 +59,6 @@ class _SeenPackage(Struct, frozen=True, kw_only=True):
     left: _Machines  # its machines in the stacks that it left, and in those that it joined
     joined: _Machines
     is_again: bool  # most of its specs were built again
-    values: PackageValues
 
 
 class Observation(Struct):
@@ -73,6 +72,7 @@ class Observation(Struct):
     half_read: set[str] = field(default_factory=set)
     # Values of any package, before or after.
     facts: dict[str, set[str]] = field(default_factory=lambda: {name: set() for name in _NOTED})
+    values: TagValues = field(default_factory=TagValues)
 
     def add(self, change: PackageChange, items: Sequence[Items], values: PackageValues) -> None:
         """Record a changed package, with its items and its changed compilers, systems, targets and variants."""
@@ -97,8 +97,8 @@ class Observation(Struct):
             left=machines[Verdict.LOST],
             joined=machines[Verdict.GAINED],
             is_again=again > 0 and again >= _AGAIN_SHARE * sum(count for s, count in contents.items() if s.stacks),
-            values=values,
         )
+        self.values.add(change.package, values)
 
     def witness(self, document: Document) -> None:
         """Record a package whose specs did not change; it shows which stacks still exist."""
@@ -116,6 +116,7 @@ class Observation(Struct):
         self.packages |= other.packages
         self.unchanged |= other.unchanged
         self.half_read |= other.half_read
+        self.values.join(other.values)
         self._note(other.facts)
 
     def moved_stacks(self) -> tuple[set[str], set[str]]:
@@ -190,9 +191,7 @@ def judge(
         lost=_most_first(lost, ((one.left, one.counts.total) for one in seen.items)),
         gained=_most_first(gained, ((one.joined, one.counts.total) for one in seen.items)),
         merges=merges,
-        values=()
-        if suspicion
-        else judge_values({package: one.values for package, one in seen.packages.items()}, unchanged),
+        values=() if suspicion else seen.values.widespread(unchanged),
         is_prune=is_pruned and not suspicion and _is_prune(seen, unchanged),
         is_wave=sum(one.is_again for one in seen.packages.values()) >= max(FEW_PACKAGES, WAVE_SHARE * packages.before),
         suspicion=suspicion,
