@@ -70,12 +70,20 @@ SCHEMA = "cachewatch.changesets/3"
 _encode = msgspec.json.encode
 
 
+class PlaceJson(NamedTuple):
+    """A place as JSON without its end, and its loss; `owned` is the place if a statement explains it."""
+
+    members: bytes
+    loss: bytes
+    owned: Place | None
+
+
 class PackageJson(NamedTuple):
-    """A package as JSON on one line; its places are encoded when the statements that explain them are known."""
+    """A package as JSON on one line; its places end when the statements that explain them are known."""
 
     package: str
     head: bytes
-    places: tuple[PlaceChange, ...]
+    places: tuple[PlaceJson, ...]
     specs: bytes
 
 
@@ -108,7 +116,14 @@ def package_json(change: PackageChange) -> PackageJson:
         ],
     }
     rest = b',"specs":{' + b",".join(specs) + b"}}"
-    return PackageJson(change.package, ascii_only(b"{" + _members(head)), change.places, ascii_only(rest))
+    places = tuple(map(_place_json, change.places))
+    return PackageJson(change.package, ascii_only(b"{" + _members(head)), places, ascii_only(rest))
+
+
+def _place_json(place: PlaceChange) -> PlaceJson:
+    values = {name: getattr(place, name) for name in ("stack", "target", "before", "after", "verdict")}
+    loss = b"" if place.loss is None else b',"loss":' + encode(loss_values(place.loss))
+    return PlaceJson(encode(values)[:-1], loss, place.place if place.verdict in _OWNED else None)
 
 
 _OWNED = (Verdict.LOST, Verdict.UPGRADED, Verdict.DOWNGRADED)
@@ -131,14 +146,10 @@ def places_json(one: PackageJson, owners: Owners, whole: str | None) -> bytes:
     `whole` is the statement that the whole tag was added or removed: its losses have no class.
     """
     places = []
-    for place in one.places:
-        values = {name: getattr(place, name) for name in ("stack", "target", "before", "after", "verdict")}
-        if place.loss is not None and not whole:
-            values["loss"] = loss_values(place.loss)
-        if place.verdict in _OWNED:
-            values["statement"] = owners.get((one.package, place.place), whole)
-        places.append(values)
-    return b',"places":' + encode(places)
+    for members, loss, owned in one.places:
+        statement = b"" if owned is None else b',"statement":' + encode(owners.get((one.package, owned), whole))
+        places.append(members + (b"" if whole else loss) + statement + b"}")
+    return b',"places":[' + b",".join(places) + b"]"
 
 
 def _direction(entry: StackVersions) -> str:

@@ -234,7 +234,7 @@ def _stacks(
 def _most_first(stacks: Set[str], items: Iterable[tuple[Set[str], int]]) -> tuple[str, ...]:
     """Sort stacks by the number of items that they left or joined."""
     counts: Counter[str] = Counter()
-    for own, count in items:
+    for own, count in items if stacks else ():
         counts.update(dict.fromkeys(own & stacks, count))
     return tuple(sorted(stacks, key=lambda stack: (-counts[stack], stack)))
 
