@@ -1,7 +1,6 @@
 """Environments of Spack: which binaries a lock file needs, which of them a cache has, and how a revision changes that.
 
-The needs are read from `spack.lock` of versions 4 to 7, or from the specs in `spack.yaml`. Each document of recorded
-revisions and live caches is read once, and not kept.
+Needs are read from `spack.lock` of versions 4 to 7, or from `spack.yaml`. Each document is read once, and not kept.
 """
 
 import itertools
@@ -12,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import Struct, field
@@ -56,8 +55,8 @@ from cachewatch.runtime.worker import INLINE, Isolation
 LOCK_FILE = "spack.lock"
 MANIFEST_FILE = "spack.yaml"
 
-# Versions of lock files that name specs by the hashes of caches.
-LOCK_VERSIONS = (4, 5, 6, 7)
+# The first version of lock files that name specs by the hashes of caches.
+_OLDEST_LOCK = 4
 _LARGEST = 64 * 2**20
 _SPEC = re.compile(r"(?:[a-z0-9_-]+\.)*(?P<name>[a-z0-9_][a-z0-9_-]*)(?:@(?P<versions>[^\s@+~%^/]+))?")
 _TARGET = re.compile(r"\starget==?([\w.-]+)(?!\S)")  # not a range or a list
@@ -102,7 +101,6 @@ def open_environment(path: Path, folders: Iterable[Path] = ()) -> Environment:
     """Read the environment at `path`: a lock file, a manifest or a folder; a lock file beside a manifest is preferred.
 
     Symbolic links are followed only within the one of `folders` that has the path, or else within its own folder.
-    Raises UsageError if there is no environment, or an unusable one.
     """
     path = file_of(path)
     data = _read(path, folders, "a spack.lock, a spack.yaml or their folder")
@@ -167,9 +165,9 @@ def _parts(data: bytes, name: str) -> tuple[_Lock, dict[str, Node], set[str]]:
     version = lock.meta.lockfile_version
     if not version:
         raise UsageError(f"{name}: is not a Spack lock file: it has no lockfile-version")
-    if version < LOCK_VERSIONS[0]:
+    if version < _OLDEST_LOCK:
         raise UsageError(
-            f"{name}: has version {version} of lock files; before version {LOCK_VERSIONS[0]} (Spack 0.18) they named other"
+            f"{name}: has version {version} of lock files; before version {_OLDEST_LOCK} (Spack 0.18) they named other"
             " hashes than caches do; run `spack concretize --force` to write it anew"
         )
     parts = [lock, *lock.include_concrete.values()]
@@ -274,8 +272,7 @@ def published(address: str, packages: Collection[str], **options: Any) -> CacheC
     kind = next((kind for kind in extensions().source_kinds if kind.type == "buildcache"), None)
     if kind is None:
         raise UsageError(lacking(f"{address}: a live build cache", "buildcaches"))
-    contents: CacheContents = load(kind.holdings)(address, packages, **options)
-    return contents
+    return cast("CacheContents", load(kind.holdings)(address, packages, **options))
 
 
 def listed(listing: Listing, name: str) -> CacheContents:

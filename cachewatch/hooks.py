@@ -1,7 +1,7 @@
 """The hooks by which extensions add to cachewatch, and the installed extensions. docs/extending.md shows three.
 
-An extension is a package whose `__init__.py` imports this module and nothing else, so that a command loads only what it
-uses: rows name objects as `module:object`, and `load` imports one when it is needed.
+An extension's `__init__.py` imports this module and nothing else, so that a command loads only what it uses: rows name
+objects as `module:object`, and `load` imports one when it is needed.
 """
 
 import pkgutil
@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import entry_points
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeVar
@@ -92,10 +93,7 @@ class Hooks:
 
     @_declares(firstresult=True)
     def open_state(self, address: Any) -> Any:
-        """Return the state at `address`, in a database; None if the extension has no such databases.
-
-        The result has `open`, `open_to_read` and `exists`.
-        """
+        """Return the state at `address`, with `open`, `open_to_read` and `exists`; None if it is no database of the extension."""
 
     @_declares
     def after_poll(self, context: Any, source: Any) -> None:
@@ -136,21 +134,9 @@ class Extensions:
                 self.failed[name] = f"{type(error).__name__}: {error}"
                 if self._manager.has_plugin(name):
                     self._manager.unregister(name=name)
-
-    @property
-    def source_kinds(self) -> Sequence[SourceKind]:
-        """The types of sources of all extensions."""
-        return [kind for kinds in reversed(self.hook.source_kinds()) for kind in kinds]
-
-    @property
-    def channel_kinds(self) -> Sequence[ChannelKind]:
-        """The types of channels of all extensions."""
-        return [kind for kinds in reversed(self.hook.channel_kinds()) for kind in kinds]
-
-    @property
-    def commands(self) -> Sequence[Command]:
-        """The commands of all extensions."""
-        return [row for rows in reversed(self.hook.commands()) for row in rows]
+        self.source_kinds: Sequence[SourceKind] = [*chain(*reversed(self.hook.source_kinds()))]
+        self.channel_kinds: Sequence[ChannelKind] = [*chain(*reversed(self.hook.channel_kinds()))]
+        self.commands: Sequence[Command] = [*chain(*reversed(self.hook.commands()))]
 
 
 @cache

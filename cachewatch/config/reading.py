@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from cachewatch.config.channels import channel_models
 from cachewatch.config.general_settings import Config, WholeConfig
 from cachewatch.config.schedules_and_dates import check_zone
-from cachewatch.config.sections_and_mistakes import NOT_A_KEY, Broken, ConfigContext, ConfigNode, holds, plain
+from cachewatch.config.sections_and_mistakes import NOT_A_KEY, Broken, ConfigContext, ConfigNode, holds
 from cachewatch.config.sources_and_polling import source_models
 from cachewatch.config.value_types_and_secrets import path_in
 from cachewatch.errors import ConfigError
@@ -26,7 +26,7 @@ from cachewatch.runtime.untrusted_files import folder_around, read_inside
 
 def read_whole(node: ConfigNode, context: ConfigContext) -> Config:
     """Return the Config of the file's tree `node`. Raises ConfigError with all mistakes."""
-    values = plain(node) | {NOT_A_KEY: node.file}
+    values = node.plain | {NOT_A_KEY: node.file}
     _look_ahead(values, context)
     try:
         config = WholeConfig.model_validate(values, context=context, by_alias=True, by_name=False)
@@ -81,10 +81,9 @@ _HINTS = {
 
 
 def read_config(path: Path, *, with_secrets: bool = True) -> Config:
-    """Read and check the file at `path`, and `subscriptions.d/*.yaml` beside it.
+    """Read and check the file at `path`, and `subscriptions.d/*.yaml` beside it; without `with_secrets`, secrets are empty.
 
-    Without `with_secrets`, all secrets are empty: nothing can be sent or fetched, but the rest of the configuration can
-    be used. Raises ConfigError, whose message lists every mistake with its line.
+    Raises ConfigError, whose message lists every mistake with its line.
     """
     context = ConfigContext(file=path, with_secrets=with_secrets)
     try:
@@ -115,8 +114,9 @@ def _add_subscriptions(entries: dict[str, ConfigNode], path: Path, context: Conf
             # Somebody else may have written it, and must not make us read other files with our rights.
             theirs = _read_file(file, context, partial(read_inside, folder, file.name, most=_MOST_BYTES))
             for name in theirs.keys() - {"subscriptions"}:
-                message = "is not allowed here; files in subscriptions.d contain only `subscriptions:`"
-                context.note(theirs[name], message)
+                context.note(
+                    theirs[name], "is not allowed here; files in subscriptions.d contain only `subscriptions:`"
+                )
             own = _section(theirs["subscriptions"], context) if "subscriptions" in theirs else {}
             for name, node in own.items():
                 if name in known:
@@ -130,7 +130,7 @@ def _add_subscriptions(entries: dict[str, ConfigNode], path: Path, context: Conf
 def _section(node: ConfigNode, context: ConfigContext) -> Mapping[str, ConfigNode]:
     """Return the keys and values of a section; if `node` is no section, record a mistake and raise Broken."""
     if not isinstance(node.value, Mapping):
-        context.note(node, holds(plain(node), "section"))
+        context.note(node, holds(node.plain, "section"))
         raise Broken
     return node.value
 

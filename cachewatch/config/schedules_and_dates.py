@@ -45,10 +45,7 @@ class Schedule(Struct, frozen=True, kw_only=True):
 
 
 class Quiet(Struct, frozen=True, kw_only=True):
-    """A time in which nothing is sent; a digest reports the changes afterwards.
-
-    With both days and a span, those days within the span are quiet.
-    """
+    """A time in which nothing is sent: days of the week, a span of time, or those days within the span."""
 
     days: frozenset[int] = frozenset()  # 0 is Monday; empty means all days
     start: datetime | None = None
@@ -119,12 +116,9 @@ def is_quiet(quiets: Iterable[Quiet], moment: datetime) -> bool:
 
 
 def quiet_until(quiets: Iterable[Quiet], moment: datetime) -> datetime:
-    """Return the first moment, at or after `moment`, that is not quiet.
-
-    It is at most ten years later, so that nothing waits for ever if quiet times never end.
-    """
+    """Return the first moment, at or after `moment`, that is not quiet."""
     quiets = tuple(quiets)
-    limit = moment + timedelta(days=3650)
+    limit = moment + timedelta(days=3650)  # so that nothing waits for ever if quiet times never end
     while moment < limit and (ends := [end for quiet in quiets if (end := _end(quiet, moment))]):
         moment = max(ends)
     return moment

@@ -1,12 +1,12 @@
 """The base of all sections of the configuration file: frozen pydantic models whose errors are plain sentences.
 
-A `ConfigNode` is a value of the file with its line. pydantic collects all errors of a section with their locations;
-reading.py finds the lines. The file is validated by alias, so that `from:` may fill the field `sender`; code makes
-values by the names of fields.
+pydantic collects all errors of a section with their locations; reading.py finds the lines. The file is validated by
+alias, so that `from:` may fill the field `sender`; code makes values by the names of fields.
 """
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -31,13 +31,22 @@ _WANTED = {
 }
 
 
-class ConfigNode(Struct, frozen=True, kw_only=True):
+class ConfigNode(Struct, frozen=True, kw_only=True, dict=True):
     """One value of the file with its line; every scalar is still text."""
 
     value: "str | Mapping[str, ConfigNode] | tuple[ConfigNode, ...] | None"
     file: Path
     line: int
     path: str  # of keys, such as sources.public.poll.every or subscriptions.ml.to[1]
+
+    @cached_property
+    def plain(self) -> Any:
+        """The value without lines, as plain Python values; that of an alias is made once."""
+        if isinstance(self.value, Mapping):
+            return {key: each.plain for key, each in self.value.items()}
+        if isinstance(self.value, tuple):
+            return [each.plain for each in self.value]
+        return NOTHING if self.value is None else self.value
 
     def at(self, location: Iterable[int | str]) -> "ConfigNode":
         """Return the value at `location` (keys and indexes), or the nearest section around it."""
@@ -77,41 +86,25 @@ class ConfigContext(Struct, kw_only=True):
 
     def raise_mistakes(self) -> None:
         """Raise ConfigError with all recorded mistakes, if there are any."""
-        lines = []
-        for file, line, path, message in sorted(self.mistakes):
-            lines.append(": ".join(filter(None, (f"{file}:{line}" if line else file, path, message))))
+        lines = [
+            ": ".join(filter(None, (f"{file}:{line}" if line else file, path, message)))
+            for file, line, path, message in sorted(self.mistakes)
+        ]
         if lines:
             count = [f"{min(self.mistakes)[0]}: {len(lines)} mistakes"] if len(lines) > 1 else []
             raise ConfigError("\n".join([*count, *lines]))
 
 
-def plain(node: ConfigNode, known: dict[int, Any] | None = None) -> Any:
-    """Return the value of `node` without lines, as plain Python values; an alias is converted once."""
-    known, value = {} if known is None else known, node.value
-    if id(node) not in known:
-        if isinstance(value, Mapping):
-            known[id(node)] = {key: plain(each, known) for key, each in value.items()}
-        elif isinstance(value, tuple):
-            known[id(node)] = [plain(each, known) for each in value]
-        else:
-            known[id(node)] = NOTHING if value is None else value
-    return known[id(node)]
-
-
 def holds(value: object, wanted: str) -> str:
     """Return the message that the value has the wrong type: `wanted` ("value", "list" or "section") is expected."""
-    if value is NOTHING:
-        kind = "nothing"
-    else:
-        kind = "text" if isinstance(value, str) else "a list" if isinstance(value, list | tuple) else "a section"
-    return f"holds {kind}; {_WANTED[wanted]}"
+    kinds = {Nothing: "nothing", str: "text", list: "a list", tuple: "a list"}
+    return f"holds {kinds.get(type(value), 'a section')}; {_WANTED[wanted]}"
 
 
 def unknown(word: str, known: Iterable[str]) -> str:
     """Return the end of a message about an unknown `word`: a similar word of `known`, or all of them."""
     known = sorted(known)
-    close = similar(word, known, 1)
-    if close:
+    if close := similar(word, known, 1):
         return f"did you mean {close[0]!r}?"
     return f"there are {', '.join(known)}" if known else "there are none"
 
@@ -222,7 +215,6 @@ def _sentence(section: type[ConfigSection], error: ErrorDetails, data: Any) -> s
         return _missing(section, str(error["loc"][-1]), data)
     if kind == "extra_forbidden":
         name, keys = str(error["loc"][-1]), keys_of(section)
-
         said = f"set only one: one of {', '.join(keys[name].names)}" if name in keys else ""
         return said or f"there is no such key; {unknown(name, keys)}"
     if kind == "literal_error" and isinstance(value, str):

@@ -1,7 +1,4 @@
-"""Show the configuration with all defaults and hidden secrets, and its format as JSON Schema.
-
-`advise` warns of settings that are valid but probably not intended.
-"""
+"""Show the configuration with all defaults and hidden secrets, and its format as JSON Schema; warn of odd settings."""
 
 import json
 import textwrap

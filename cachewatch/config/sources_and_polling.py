@@ -120,7 +120,7 @@ class Source(ConfigSection):
     @property
     def public_address(self) -> str:
         """URL of the repository for readers of digests; "" if there is none."""
-        return ""
+        return self.address if self.type == "git" and _PUBLIC.fullmatch(self.address) else ""
 
     @property
     def layout(self) -> Layout:
@@ -141,11 +141,6 @@ class GitSource(Source):
         None,
         if_left_out="`_cache/`, or else wherever a text file is a document",
     )
-
-    @property
-    def public_address(self) -> str:
-        """URL of the repository for readers of digests; "" if there is none."""
-        return self.address if _PUBLIC.fullmatch(self.address) else ""
 
     @property
     def layout(self) -> Layout:

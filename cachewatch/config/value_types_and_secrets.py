@@ -1,7 +1,6 @@
 """The types of values in the configuration file: how each is parsed from text, and its JSON Schema.
 
-Mail addresses, URLs and host names are checked here, before anything is sent to them. Only text is
-converted; values that code passes must have the right type already, which pydantic checks.
+Only text is converted; values that code passes must have the right type already, which pydantic checks.
 """
 
 import os
@@ -468,10 +467,6 @@ PasswordReadLater = Annotated[Secret, Hidden(str, is_read_later=True)]
 SecretUrl = Annotated[Secret, Hidden(url_parser("https", "http"))]
 
 
-SCHEME = "postgresql"
-_SECRETS = ("password", "sslpassword")
-
-
 class PostgresAddress(Struct, frozen=True):
     """The URL of a database without the password, so that messages can show it; and the password."""
 
@@ -492,12 +487,13 @@ def state_named(text: str, folder: Path) -> StatePlace:
     try:
         parts = urlsplit(text)
         is_address = parts.port != 0 and re.fullmatch("/[^/]+", parts.path) and not parts.fragment
-        has_password = parts.password is not None or any(name in _SECRETS for name, _ in parse_qsl(parts.query))
+        secrets = {"password", "sslpassword"} & dict(parse_qsl(parts.query)).keys()
+        has_password = parts.password is not None or bool(secrets)
     except ValueError:
         is_address = has_password = False
     if has_password:
         raise ConfigError("contains a password; write it into a file, and name that in `state_password_file:`")
-    if not is_address or not text.startswith(f"{SCHEME}://") or not text.isprintable() or " " in text:
+    if not is_address or not text.startswith("postgresql://") or not text.isprintable() or " " in text:
         raise ConfigError(
             "is neither a folder nor an address such as `postgresql://cachewatch@db.example.org/cachewatch`"
         )

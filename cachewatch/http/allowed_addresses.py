@@ -1,7 +1,6 @@
 """Check http and https addresses: which are allowed, how they are shown, and which credentials they may get.
 
-A server of the internet cannot redirect a request into a private network. Credentials are read from files that not
-everybody can read.
+A server of the internet cannot redirect a request into a private network.
 """
 
 import asyncio
@@ -80,10 +79,9 @@ async def check_target(url: str, target: str) -> None:
 
 
 def connection_check(url: str, target: str) -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:
-    """Return a trace function for httpx that raises HttpError before anything is sent to a private `target`.
+    """Return a trace function for httpx that checks as `check_target` does, but the address that is really connected to.
 
-    It does so if `url`, which refers to `target`, is public. A name may resolve to another address a moment after
-    `check_target`; this function checks the address that is really connected to.
+    A name may resolve to another one a moment later. Nothing is sent before the check.
     """
     host = ""
 

@@ -1,8 +1,7 @@
 """Send HTTP requests with a deadline and a size limit, and turn every failure into an HttpError with advice.
 
 `Client.get` is for sources: it retries, follows redirects, and sends credentials only to the server that they are for.
-`post` is for webhooks: one attempt, no redirects, and any answer is returned. Both end at a deadline, whatever the
-server does, and read no more than their size limit. Only this module uses httpx2. Messages never contain a password, a
+`post` is for webhooks: one attempt, no redirects, and any answer is returned. Messages never contain a password, a
 token or the query of a URL.
 """
 
@@ -175,10 +174,9 @@ async def _follow(
 
 
 def post(url: str, body: bytes, *, headers: Mapping[str, str] | None = None, seconds: float = 30.0) -> Answer:
-    """Send `body` once and return the answer, with any status; at most 64 KiB of it.
+    """Send `body` once and return the answer, with any status, also a redirect; at most 64 KiB of it.
 
-    A redirect is not followed. Raises HttpError, without a status, if there was no answer within `seconds`; the server
-    may still have acted on the request.
+    Raises HttpError, without a status, if there was none within `seconds`; the server may still have acted.
     """
     check_url(url)
 
