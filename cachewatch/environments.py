@@ -130,7 +130,7 @@ def read_lock(data: bytes, name: str) -> Environment:
                 os=arch.platform_os,
                 target=arch.target_name,
                 compiler=spack.compiler(compiler_of(node, _lookup(nodes), dependencies_of(node))),
-                variants=spack.variants(variants_of(node)) if node.has_parameters else None,
+                variants=spack.variants(variants_of(node)) if bytes(node.parameters) != b"{}" else None,
                 is_root=spec_hash in roots,
             )
             needs.append(need)

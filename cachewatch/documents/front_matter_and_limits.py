@@ -1,11 +1,10 @@
 """The front matter of a document: split it into lines, or read it as YAML, and check limits; also tags files.
 
-The limits are far above any real document and low enough to compare one in seconds (docs/limits.md lists them). A
-document above a limit is unreadable, with the reason.
+The limits are far above any real document and low enough to compare one in seconds (docs/limits.md lists them).
 
 Where the lines are not as the generator writes them, they are read as careful JSON or as YAML. PyYAML's C composer
-recurses and crashes on a deeply nested document, so its events are checked first: they come one by one without
-recursion. All scalars stay text as written: 1.10 is a version, not a number.
+crashes on a deeply nested document, so its events are checked first. All scalars stay text as written: 1.10 is a
+version, not a number.
 """
 
 import json
@@ -85,15 +84,13 @@ class NotPlain(Exception):
 
 
 class FrontMatter(Struct, frozen=True):
-    """The front matter of a document, as far as it is used.
-
-    `details` and `meta` are JSON text if the front matter was split by lines, and Python values (with all scalars as
-    text) if it was read as YAML.
-    """
+    """The front matter of a document, as far as it is used."""
 
     title: str
     tag: str
-    details: Any
+    details: (
+        Any  # this and `meta` are JSON text if it was split by lines; read as YAML, values with all scalars as text
+    )
     meta: Any
     is_legacy: bool = False
 
@@ -106,10 +103,7 @@ class FrontMatter(Struct, frozen=True):
 
 
 def split(data: bytes) -> FrontMatter:
-    """Split the front matter of `data` by lines.
-
-    Raises NotPlain if it must be read as YAML, and UnreadableDocument if that would fail, too.
-    """
+    """Split the front matter by lines. Raises NotPlain if it must be read as YAML, UnreadableDocument if it cannot be."""
     values: dict[str, str] = {}
     for line in front_lines(data):
         if not line or line.isspace():
@@ -206,10 +200,7 @@ def load_yaml(text: str) -> Any:
 
 
 def _values_by_key(lines: list[str]) -> dict[str, Any] | None:
-    """Read the value of each key from its own lines, as JSON if possible.
-
-    Returns None if the lines cannot be assigned to keys without parsing the whole as YAML.
-    """
+    """Read the value of each key from its own lines, as JSON if possible; None if that needs the whole as YAML."""
     texts: list[list[str]] = []
     for line in lines:
         if _KEY.match(line):
@@ -296,15 +287,12 @@ _TextLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _con
 
 def _refuse_bad_text(value: Any) -> None:
     """Raise UnreadableDocument if a text in `value` has lone surrogates, which cannot be stored or shown."""
-    waiting: list[Any] = [value]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, dict):
-            waiting += [*part.keys(), *part.values()]
-        elif isinstance(part, list):
-            waiting += part
-        elif isinstance(part, str) and any("\ud800" <= character <= "\udfff" for character in part):
-            raise UnreadableDocument("holds half a character (a lone surrogate)")
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise UnreadableDocument("holds half a character (a lone surrogate)") from error
+    except RecursionError as error:
+        raise UnreadableDocument("is nested too deeply") from error
 
 
 def read_tags_file(data: bytes) -> Mapping[str, frozenset[str]]:

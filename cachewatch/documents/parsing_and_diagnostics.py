@@ -1,9 +1,8 @@
 """Parse the bytes of a `specs.md` into a Document, check its `meta`, and say what is wrong with it.
 
 Most documents are seven lines, two of which hold JSON: the fast parser reads those (records.py). Any other form is read
-as YAML (front_matter_and_limits.py), a hundred times slower. Both give the same result;
-`tests/documents/test_documents.py` tests that. `meta` repeats the specs, so it is checked against them and never
-compared. The two documents of a package are read and parsed together, and what is wrong with them is collected.
+as YAML (front_matter_and_limits.py), a hundred times slower, with the same result (tests/documents/test_documents.py).
+`meta` repeats the specs, so it is checked against them and never compared.
 """
 
 import json
@@ -93,8 +92,8 @@ TOO_LARGE = f"larger than {front_matter.MAX_BYTES // 2**20} MiB, which no docume
 def parse(data: bytes, path: str, known: KnownRecords | None = None, *, package: str = "") -> Document:
     """Parse one document, in any form since 2022. Raises a DocumentError with the reason if it cannot be read.
 
-    `path` is only used in diagnostics. If documents share `known`, equal signatures become one object. `package` is the
-    package to which the path belongs; a title that names another one gives a diagnostic.
+    `path` is for diagnostics. If documents share `known`, equal signatures become one object. A title that names
+    another package than `package` gives a diagnostic.
     """
     try:
         return _parse(data, path, known or KnownRecords(), package)
@@ -172,7 +171,7 @@ Read = tuple[DocumentPair, Content | None, Content | None]
 
 
 def read(documents: Documents, readers: Readers) -> Iterator[Read]:
-    """Yield each pair of documents with both contents; None if there is no document."""
+    """Yield each pair of documents with both contents."""
     if readers.before is readers.after:
         blobs = [blob for pair in documents for blob in (pair.before, pair.after) if blob]
         old_contents = new_contents = readers.before.read(blobs)
@@ -180,9 +179,7 @@ def read(documents: Documents, readers: Readers) -> Iterator[Read]:
         old_contents = readers.before.read([pair.before for pair in documents if pair.before])
         new_contents = readers.after.read([pair.after for pair in documents if pair.after])
     for pair in documents:
-        before = next(old_contents) if pair.before else None
-        after = next(new_contents) if pair.after else None
-        yield pair, before, after
+        yield pair, next(old_contents) if pair.before else None, next(new_contents) if pair.after else None
 
 
 def parse_side(
@@ -250,8 +247,9 @@ class Problems:
         if unread or (bad and was_comparable):
             reason = (bad.get("after") or bad["before"]).message
             is_after = "after" in unread or ("after" in bad and was_comparable)
-            problem = Unreadable(package=package, reason=reason, before="before" in unread, after=is_after)
-            self.unreadable.append(problem)
+            self.unreadable.append(
+                Unreadable(package=package, reason=reason, before="before" in unread, after=is_after)
+            )
 
     def remark(self, documents: DocumentPair, kind: DiagnosticKind, message: str) -> None:
         """Record a remark about the documents of a package, which are still compared; an empty `message` is none."""

@@ -32,11 +32,10 @@ class Claim(Struct, frozen=True):
 
 
 class Recognized(Struct, frozen=True):
-    """The documents found among some files."""
+    """The documents found among some files, by tag and package."""
 
-    # By tag and package: the path, or the paths of several files that claim to be the document.
-    documents: Mapping[tuple[str, str], Sequence[str]]
-    replaced: Mapping[tuple[str, str], str]  # the same: the path of a file that lies where a document would
+    documents: Mapping[tuple[str, str], Sequence[str]]  # the path, or those of several files that claim to be it
+    replaced: Mapping[tuple[str, str], str]  # the path of a file that lies where a document would
     diagnostics: Sequence[Diagnostic] = ()
 
 
@@ -57,11 +56,7 @@ def claim_of(content: bytes) -> Claim | None:
 
 
 def recognize(layout: Layout, claims: Mapping[str, Claim | None]) -> Recognized:
-    """Return the documents among some files, given the claim of each by its path, None for one that is no document.
-
-    Invalid names of packages or tags become diagnostics. A file that is no document, where one would be that other tags
-    have, is returned as replaced.
-    """
+    """Return the documents among some files, given the claim of each by its path, None for one that is no document."""
     documents: dict[tuple[str, str], list[str]] = {}
     diagnostics: list[Diagnostic] = []
 
@@ -115,10 +110,7 @@ def _without(package: str, path: str) -> str:
 
 
 def no_documents(files: Iterable[tuple[str, bool]]) -> tuple[Diagnostic, ...]:
-    """Return what is wrong with files that are named like packages but are no documents; README.md and the like are fine.
-
-    `files` are pairs of the path and whether the file is empty: that is an unreadable document, others are a note.
-    """
+    """Return what is wrong with files, each with whether it is empty, that are named like packages but no documents."""
     named = sorted((path, is_empty) for path, is_empty in files if PurePosixPath(path).stem.islower())
     empty = [Diagnostic(path, DiagnosticKind.UNREADABLE, EMPTY) for path, is_empty in named if is_empty]
     found = [path for path, is_empty in named if not is_empty]

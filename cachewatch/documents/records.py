@@ -1,8 +1,7 @@
 """Read `spec_details`, the JSON list of a document's specs: a fast parser and a tolerant one.
 
-A document of a hundred specs has about ten signatures (a signature is a spec without its hash), and the generator
-writes equal ones byte for byte alike. So the fast parser cuts the hash out of each record, counts how often each
-remaining text occurs, and decodes and checks each distinct text once as JSON.
+A document of a hundred specs has about ten signatures, and the generator writes equal ones byte for byte alike. So the
+fast parser cuts the hash out of each record, and decodes and checks each distinct remaining text once as JSON.
 """
 
 from collections import Counter
@@ -100,10 +99,7 @@ def _records(specs: Specs, forms: Counter[CompilerForm], **more: Any) -> Records
 
 
 def read_records(details: str, known: KnownRecords) -> Records | None:
-    """Read `spec_details` with the fast parser; None if the generator would have written it in another way.
-
-    No regular expression is used, so that the time is linear for every input.
-    """
+    """Read `spec_details` in linear time; None if the generator would have written it in another way."""
     if details == "[]":
         return Records(Specs.of({}))
     if not (details.startswith(_OPENING) and details.endswith(_CLOSING)):
@@ -189,9 +185,6 @@ def records_of(details: Any, known: KnownRecords) -> Records:
 
 
 def _signature(record: "_Record | _AnyRecord") -> Signature:
-    compiler, variants, stacks = (
-        spack.compiler(record.compiler),
-        spack.variants(record.variants),
-        spack.stacks(record.stacks),
-    )
+    compiler, variants = spack.compiler(record.compiler), spack.variants(record.variants)
+    stacks = spack.stacks(record.stacks)
     return Signature(record.versions, compiler, record.os, record.platform, record.target, variants, stacks)

@@ -2,13 +2,12 @@
 
 In form 1 the key around the node is the name of its package, and dependencies are listed by name; forms 2 and 3 have
 lists of dependencies, form 4 puts their types and virtuals under `parameters`, form 5 has no compiler of its own: its
-compiler is a dependency with the virtual `c`, `cxx` or `fortran`. Caches that were migrated mix the forms, so
-each part is recognized by itself and no code asks for the form.
+compiler is a dependency with the virtual `c`, `cxx` or `fortran`. Migrated caches mix the forms, so each part is
+recognized by itself.
 
-Also the files with the dependency graph of a recorded build cache. `graph.json` of a package holds details of its specs
-that documents lack: one group for specs that differ only in which specs they depend on, and one line for each spec,
-so that git stores small deltas. `.graph.json` of a tag has the specs that are no binaries: externals, and dependencies
-that are only needed for builds.
+Also the recorded dependency graph. `graph.json` of a package holds details of its specs that documents lack: one group
+for specs that differ only in which specs they depend on, and one line for each spec, so that git stores small deltas.
+`.graph.json` of a tag has the specs that are no binaries: externals, and dependencies that only builds need.
 """
 
 import re
@@ -57,7 +56,7 @@ class Node(Struct, frozen=True):
     hash: Any = None
     arch: Arch | None = None
     compiler: Any = None
-    parameters: msgspec.Raw = msgspec.Raw(b"{}")
+    parameters: msgspec.Raw = msgspec.Raw(b"{}")  # as Spack never writes it: its nodes have at least flags
     patches: tuple[str, ...] = ()
     propagate: tuple[str, ...] = ()
     dependencies: msgspec.Raw = msgspec.Raw(b"null")
@@ -66,11 +65,6 @@ class Node(Struct, frozen=True):
     namespace: Any = None
     package_hash: Any = None
     build_spec: Any = None
-
-    @property
-    def has_parameters(self) -> bool:
-        """Whether the node lists its variants; a node written by Spack has at least flags."""
-        return bytes(self.parameters) != b"{}"
 
 
 _decode_node = msgspec.json.Decoder(Node).decode
@@ -98,10 +92,7 @@ def read_node(data: bytes | msgspec.Raw) -> Node:
 
 
 def compiler_of(node: Node, lookup: Lookup, dependencies: Sequence[Dependency]) -> str:
-    """Return the compiler of `node`: from its own key, its dependencies (found by `lookup`) or annotations, or `none`.
-
-    Of its dependencies, that for C counts or, without one, that for C++, then Fortran.
-    """
+    """Return the compiler of `node`: its own, a dependency's (for C, else C++, else Fortran), an annotation's, or none."""
     if own := _spelled(node.compiler):
         return own
     provided = [edge for edge in reversed(dependencies) if edge.virtuals]

@@ -3,8 +3,7 @@
     NAME.git.lock     held by the process that updates the clone; no git and no forked worker inherits it
     NAME.git.running  shared by all processes that write the clone, also pins; their git processes inherit it
 
-Whoever gets the second lock exclusively knows that no git process writes, not even one of a killed
-cachewatch, so that no lock file of git in the clone is in use.
+Whoever gets the second exclusively knows that no git process, even of a killed cachewatch, uses a lock file of git.
 """
 
 import fcntl
@@ -63,10 +62,7 @@ def exclusive(lock: int, seconds: float) -> Iterator[bool]:
 
 @contextmanager
 def locked(folder: Path, *, seconds: float = float("inf"), advice: str = _NEEDED) -> Iterator[None]:
-    """Hold the lock for updates of the clone at `folder`, against all other processes and threads.
-
-    Waits up to `seconds`, then raises SourceError. `advice` ends the error message if the lock file cannot be written.
-    """
+    """Hold the lock for updates of the clone at `folder`; raise SourceError if another holds it for `seconds`."""
     with _opened(folder, "lock", advice) as lock:
         if not try_lock(lock, seconds):
             raise SourceError(f"{folder}: another cachewatch has been working on this clone for long")
@@ -75,9 +71,9 @@ def locked(folder: Path, *, seconds: float = float("inf"), advice: str = _NEEDED
 
 @contextmanager
 def writing(folder: Path, *, seconds: float = 0.0) -> Iterator[int]:
-    """Hold the shared write lock of the clone at `folder`, which git processes inherit; yield its file descriptor.
+    """Yield the shared write lock of the clone at `folder`, which git inherits, and remove files that killed ones left.
 
-    Waits up to `seconds` for other git processes to end, and removes files that killed ones left.
+    Waits up to `seconds` for other git processes to end.
     """
     with _opened(folder, "running", _NEEDED) as lock:
         with exclusive(lock, seconds) as is_alone:

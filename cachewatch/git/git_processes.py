@@ -1,10 +1,8 @@
 """Start git through GitPython, which only this module imports, with our environment, limits and time-outs.
 
-`Git.execute` starts every git process, those of GitPython's own methods included. No shell, user configuration or
-repository can make git run a command, ask for a password, follow a redirection or leave a process behind: the
-environment and the configuration are ours. Every name from outside goes through standard input or after
-`--end-of-options`. The tools `setpriv`, `prlimit` and `timeout` end git together with cachewatch, after a time limit,
-and before it exhausts the memory.
+`Git.execute` starts every git process, also for GitPython's own methods. The environment and the configuration are
+ours, so no shell, user or repository can make git run a command, ask for a password, follow a redirection or leave a
+process behind. Every name from outside goes through standard input or after `--end-of-options`.
 """
 
 import io
@@ -84,12 +82,11 @@ _CONFIG = {
 }
 
 # The protocols that git may use when it fetches; when it reads, none. An environment variable takes precedence over
-# than all configuration, so that no repository can allow itself another one, such as `ext`, which runs a command.
+# all configuration, so that no repository can allow itself another one, such as `ext`, which runs a command.
 _PROTOCOLS = ("https", "http", "ssh", "git", "file")
 
 # Git takes a configuration from its environment from 2.31 on; no system that is still looked after has one older than this.
 OLDEST = (2, 34)
-
 
 _NO_GIT = "git is not installed, or not on the PATH"
 _VERSION_SECONDS = 10.0
@@ -107,7 +104,7 @@ _CHUNK = 65536
 _LARGEST_OUTPUT = 2**29  # as much as a list of the objects of a repository of 12 million
 MEMORY = 2**30  # for each git process, without the files that it maps: more than a clone of millions of objects needs
 
-Report = Callable[[str], None]
+Report = Callable[[str], None]  # gets each line of git's messages
 
 _running: dict["Process", int] = {}  # each with the thread that started it
 _handed_on: ContextVar[tuple[int, ...]] = ContextVar("handed_on", default=())
@@ -130,11 +127,7 @@ class Process(git.Git.AutoInterrupt):
     def listen(
         self, *, silence: float = float("inf"), most: int = _LARGEST_OUTPUT, report: Report | None = None
     ) -> GitResult:
-        """Wait for the end of git; return what it printed, and its exit code.
-
-        Git is ended after its time, if it prints no message for `silence` seconds, or if it prints more than `most`
-        bytes. `report` is called with each line of its messages.
-        """
+        """Return the result of git. End it after its time, `silence` seconds without a message, or `most` bytes."""
         output, messages, last_message, tell = bytearray(), b"", monotonic(), report or (lambda _: None)
         deadline = last_message + self.seconds
         try:
@@ -220,15 +213,11 @@ class Git(git.Git):
         git_dir: str | Path = "",
         what: str = "",
         settings: Iterable[tuple[str, str]] = (),
-        seconds: float | None = None,
-        largest_file: int | None = None,
-        guarded: bool = False,
+        seconds: float | None = None,  # that a command may take
+        largest_file: int | None = None,  # bytes
+        guarded: bool = False,  # limited, and ended with this process, as one that fetches always is
     ) -> None:
-        """Set the repository `git_dir`, extra configuration `settings`, and limits.
-
-        Messages call the repository `what`. A command may take `seconds`. A command that fetches, and any if `guarded`,
-        ends together with this process, and writes no file of more than `largest_file` bytes.
-        """
+        """Set the repository `git_dir`, which messages call `what`, extra configuration `settings`, and limits."""
         super().__init__(working_dir and Path(working_dir))  # of a text, GitPython expands variables
         self.git_dir, self.what = str(git_dir), what or str(git_dir or working_dir)
         self.settings, self.seconds = tuple(settings), seconds
@@ -243,10 +232,7 @@ class Git(git.Git):
         universal_newlines: bool = False,
         **_: Any,
     ) -> Any:
-        """Start git; return the process or, without `as_process`, the text that it prints.
-
-        Raises SourceError if git fails; BrokenSource if git is missing or too old.
-        """
+        """Start git; return the process or, without `as_process`, its output. Raises SourceError if git fails."""
         arguments = list(command)[1:]  # the first is what GitPython calls git
         if arguments != ["version"]:
             check_version()
@@ -281,10 +267,7 @@ class Git(git.Git):
         return cast("Process", self.execute(["git", *arguments], stdin, as_process=True))
 
     def ask(self, arguments: Iterable[str], lines: Iterable[str] = (), **limits: Any) -> GitResult:
-        """Run a git command with `lines` as its input; return its result, even if it failed.
-
-        `limits` are arguments of `Process.listen`.
-        """
+        """Run a git command on `lines`, with `limits` for `Process.listen`; return its result, even if it failed."""
         with tempfile.TemporaryFile() as stdin:  # so that git can never wait for us while we wait for it
             stdin.write(lines_of(lines))
             stdin.seek(0)
@@ -301,10 +284,7 @@ class Git(git.Git):
 
 
 def _environment(settings: Iterable[tuple[str, str]], *, fetches: bool) -> dict[str, str]:
-    """Return the environment variables of a git process, which include its configuration.
-
-    Unlike arguments, other users cannot read them. `fetches` allows the network protocols.
-    """
+    """Return the environment of a git process with its configuration: other users can read arguments, but not these."""
     config = [*_CONFIG.items(), *((f"protocol.{name}.allow", "always") for name in _PROTOCOLS if fetches), *settings]
     values = {name: os.environ[name] for name in _INHERITED if name in os.environ} | _ENVIRONMENT
     values["GIT_ALLOW_PROTOCOL"] = ":".join(_PROTOCOLS) if fetches else ""
@@ -453,10 +433,7 @@ class _Progress(git.RemoteProgress):
 
 @_without_variables()
 def clone(url: str, folder: Path, report: Report | None) -> None:
-    """Make a bare clone of `url` at `folder`, without the contents of documents; `report` gets git's progress lines.
-
-    A server that cannot leave out the contents sends everything. Raises SourceError if git fails.
-    """
+    """Make a bare clone of `url` at `folder`, without the contents of documents if the server can leave them out."""
     check_version()
     progress: Any = _Progress(report)
     try:

@@ -1,8 +1,8 @@
 """Where the documents of a revision lie: in `_cache/`, in another folder like it, or elsewhere.
 
 A folder like `_cache/` is read as git stores it. Elsewhere, all files of a revision that may be documents are listed,
-and the beginning of each is read once. The result says of each tag and package which file is its document. It is also
-given as the trees that a `_cache/` would have, with git's ids, so documents that were moved compare as equal.
+and the beginning of each is read once. The documents are also given as the trees that a `_cache/` would have, with git's
+ids, so documents that were moved compare as equal.
 """
 
 from collections import defaultdict

@@ -1,9 +1,8 @@
 """Open and read local repositories through git's plumbing commands, after checking that this is safe.
 
-Nothing is ever checked out, and a repository that is not ours is never written. Objects are read through one git
-process that stays open. Before git opens a repository, it is checked for pipes and devices, on which git would hang,
-and for a partial clone, whose configuration says how to fetch missing objects. A git version that would fetch them
-unasked is not started in a partial clone that is not ours.
+Nothing is ever checked out, and a repository that is not ours is never written. Before git opens one, it is checked for
+pipes and devices, on which git would hang, and for a partial clone: a git version that would fetch missing objects
+unasked, as its configuration says, is not started there.
 """
 
 import fcntl
@@ -191,10 +190,7 @@ class ObjectPipe:
         self._known: dict[str, Object] = {}
 
     def get(self, name: str, *, most: int = _LARGEST) -> Object | None:
-        """Return the object that `name` means in git's notation, or None if there is none.
-
-        Raises SourceError if it has more than `most` bytes, without loading it.
-        """
+        """Return the object that `name` means in git's notation, or None. Raises SourceError above `most` bytes."""
         if "\n" in name or "\0" in name:
             return None
         known = self._known.get(name)
@@ -301,10 +297,7 @@ class ObjectPipe:
 
 
 class _Answers(io.RawIOBase):
-    """The output of git as a stream; reading raises SourceError if git prints nothing for two minutes.
-
-    Git's messages are collected at the same time, so that git never waits for somebody to read them.
-    """
+    """The output of git as a stream; git's messages are collected meanwhile, so that git never waits for a reader."""
 
     def __init__(self, process: Process, path: Path) -> None:
         self._process, self._path, self.messages = process, path, ""
@@ -317,7 +310,7 @@ class _Answers(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read what git has printed into `buffer`; wait if there is nothing yet."""
+        """Read what git has printed into `buffer`; raise SourceError if it prints nothing for two minutes."""
         if self._process.proc is None:
             return 0  # it has ended, and the numbers of its pipes may be those of other files
         while ready := dict(self._waiting.poll(_ANSWER_SECONDS * 1000)):
@@ -337,27 +330,21 @@ class Repository:
     def __init__(
         self,
         path: Path,
-        layout: Layout = ANYWHERE,
+        layout: Layout = ANYWHERE,  # of its documents
         *,
-        is_ours: bool = False,
-        folder: Path | None = None,
+        is_ours: bool = False,  # only cachewatch writes it
+        folder: Path | None = None,  # which messages name, if the repository is its record: one revision, never shown
+        # Fetches those of some objects that our clone lacks, and calls its second argument with their number before.
         obtain: Callable[..., None] = lambda *_: None,
-        fetch_tag: Callable[[str], bool] = lambda _: False,
+        fetch_tag: Callable[[str], bool] = lambda _: False,  # fetches a git tag; tells whether there is one
     ) -> None:
-        """Open the repository at or above `path`, bare or shallow; `is_ours` means that only cachewatch writes it.
-
-        If it is the record of a `folder`, its single revision is never shown, and messages name the folder. `obtain`
-        fetches those of some objects that a clone of ours lacks, and calls its second argument with their number before;
-        `fetch_tag` fetches a git tag and tells whether there is one. Raises SourceError if there is no repository, if
-        git must not open it, or if git is too old.
-        """
+        """Open the repository at or above `path`; raise SourceError if there is none, or if git must not open it."""
         if not path.exists():
             raise SourceError(f"{path}: there is no such folder")
         version = check_version()
         if not is_ours:
             check_repository(path, version)
-        self.path, self.is_folder = folder or path, folder is not None
-        self.layout = layout  # where its documents are
+        self.path, self.is_folder, self.layout = folder or path, folder is not None, layout
         self.obtain, self.fetch_tag = obtain, fetch_tag
         found = find_repository(path, is_inside=not is_ours)
         self.git_dir = os.path.realpath(found.git_dir)

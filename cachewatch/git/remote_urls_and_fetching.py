@@ -1,7 +1,4 @@
-"""Fetch from remote repositories: which addresses are URLs, how git authenticates, what is fetched, and errors.
-
-This includes the clones that commands use: where they lie, and how they are updated. They lack objects, which are
-fetched in groups when they are needed.
+"""Fetch from remote repositories, also into the clones of commands, which lack objects until they are needed.
 
 Secrets stay in files that git, ssh or a helper opens itself: none is ever in an argument, in an environment, in the
 configuration of a clone or in our memory, and none gets into a message.
@@ -149,16 +146,11 @@ class Remote:
         address: str,
         access: Access | None = None,
         *,
-        seconds: float = 600.0,
-        silence: float | None = None,
+        seconds: float = 600.0,  # that each git command may take, and all of them together after `begin`
+        silence: float | None = None,  # seconds without data after which a fetch ends
         report: Report | None = None,
     ) -> None:
-        """Set the `address` to fetch from, and time limits in seconds.
-
-        Each git command may take `seconds`, and so may all of them together after `begin`. With `silence`, a fetch ends
-        if nothing arrives for so long. `report` gets git's progress lines. Raises RefusedAddress if git could be made to
-        run a command or to reveal a password.
-        """
+        """Set what to fetch from; raise RefusedAddress if git could be made to run a command or to reveal a password."""
         self.is_path = not is_url(address)
         if not self.is_path:
             check_url(address)
@@ -202,10 +194,7 @@ class Remote:
         return _BRANCH.fullmatch(name) is not None and self._list(NAME, f"refs/tags/{name}") != ""
 
     def fetch(self, folder: Path, *what: str, ids: Sequence[str] = (), is_partial: bool = False) -> None:
-        """Fetch into the repository at `folder`: refspecs or ids of commits, with their history, or the objects `ids`.
-
-        `is_partial` leaves out the contents of documents.
-        """
+        """Fetch refspecs or ids of commits with their history, or the objects `ids`; if partial, without documents."""
         options = ["--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--no-auto-maintenance", "--prune"]
         options += ["--update-shallow", "--progress" if self._silence or self._report else "--quiet"]
         # With several refspecs, git would fail for ever where a branch gave way to one below it, as in topic and topic/x.
@@ -221,15 +210,12 @@ class Remote:
         self,
         folder: Path,
         ids: Iterable[str],
-        tell: Callable[[int], None] = lambda _: None,
+        tell: Callable[[int], None] = lambda _: None,  # called with their number before
         *,
-        hold: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        hold: Callable[[], AbstractContextManager[Any]] = nullcontext,  # entered for each group
     ) -> None:
-        """Fetch those objects `ids` that a partial clone lacks, in large groups; `tell` is called with their number before.
-
-        Each group is fetched inside `hold`, and each id once, in order, since versions of one document compress well
-        together.
-        """
+        """Fetch those objects `ids` that a partial clone lacks, in large groups."""
+        # Each once, and in order, since versions of one document compress well together.
         wanted = dict.fromkeys(ids) if upkeep.is_partial(folder) else {}
         listing = ["cat-file", "--batch-all-objects", "--batch-check=%(objectname)", "--unordered"]
         here = set(upkeep.read(folder, listing).output.decode().split()) if wanted else set()
@@ -266,14 +252,14 @@ class Remote:
         only = {"GIT_ALLOW_PROTOCOL": "file"} if self.is_path else {}
         git.update_environment(**self._access.environment(), **only)
         answer = git.ask(arguments, lines, silence=self._silence or inf, most=_LARGEST_LIST, report=self._report)
+        if answer.code in ENDED and "fatal:" not in answer.error:
+            raise self._no_answer(self._silence or (seconds if seconds < left else self.seconds))
         if answer.code:
-            raise self._failure(answer, self._silence or (seconds if seconds < left else self.seconds))
+            raise self._failure(answer)
         return answer
 
-    def _failure(self, answer: GitResult, seconds: float) -> SourceError:
+    def _failure(self, answer: GitResult) -> SourceError:
         messages = answer.error
-        if answer.code in ENDED and "fatal:" not in messages:
-            return self._no_answer(seconds)
         reason = redact(explain(messages) if messages.strip() else f"git ended with code {answer.code}", self._address)
         for pattern, advice in _FOR_THE_ADMINISTRATOR.items():
             if re.search(pattern, f"{messages} code {answer.code}"):
@@ -319,8 +305,7 @@ def open_clone(address: str, layout: Layout = ANYWHERE, report: Report | None = 
 def open_repository(address: str, *, report: Report | None = None, layout: Layout = ANYWHERE) -> Repository:
     """Open the repository at `address`: a path directly, a URL as a clone that is made or updated first.
 
-    `report` gets git's progress lines, and `layout` tells where documents lie. Raises RefusedAddress if git could be
-    made to run a command or to reveal a password.
+    Raises RefusedAddress if git could be made to run a command or to reveal a password.
     """
     if not is_url(address):
         return Repository(Path(address), layout)

@@ -62,8 +62,8 @@ class Revision(Struct, frozen=True):
 def resolve(repository: Repository, name: str) -> Revision:
     """Return the revision that `name` means. Raises UnknownRevision, with a hint, if there is none.
 
-    A name is anything that git resolves, `yesterday`, `3 days ago` or a date (the newest revision up to the end of that
-    day, UTC). `:TAG` after it selects one catalogue tag of the revision.
+    A name is anything that git resolves, `3 days ago` or a date (the newest revision up to the end of that day, UTC).
+    `:TAG` after it selects one catalogue tag of the revision.
     """
     now = datetime.now(UTC)
     revision, colon, tag_name = name.rpartition(":")
@@ -140,10 +140,7 @@ def _listed(repository: Repository, *asked: str) -> list[str] | None:
 
 
 def chain_between(repository: Repository, before: Revision, after: Revision) -> tuple[Revision, ...]:
-    """Return all revisions from `before` to `after`, oldest first.
-
-    Only the first parent of each is followed. If `before` is not met within 500 steps, return just these two.
-    """
+    """Return all revisions from `before` to `after`, oldest first; just these two if they are over 500 steps apart."""
     chain: list[Revision] = []
     for revision in islice(back_from(repository, after.commit), _MOST_STEPS + 1):
         if revision.commit == before.commit:
@@ -182,10 +179,7 @@ def _commit(repository: Repository, name: str, now: datetime) -> str | None:
 
 
 def _ask(repository: Repository, name: str) -> Object | None:
-    """Return the object that `name` means; None if there is none, or if git fails on it (`@{upstream}`).
-
-    The name is sent to git through a pipe, so that git cannot take it for an option.
-    """
+    """Return the object that `name` means; None if there is none, or if git fails on it (`@{upstream}`)."""
     try:
         return repository.objects().get(name)
     except SourceError:
@@ -292,10 +286,7 @@ def _no_file(repository: Repository, revision: str, path: str) -> str:
 
 
 def _oldest(repository: Repository, start: str) -> tuple[int, str]:
-    """Return the number of first parents of `start`, and the end of a sentence that names the oldest of them.
-
-    The text is empty if `start` is no revision.
-    """
+    """Return the number of first parents of `start`, and the end of a message that names the oldest; "" without any."""
     commits = _listed(repository, "--first-parent", "--end-of-options", start)
     if not commits:
         return 0, ""

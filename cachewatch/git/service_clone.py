@@ -3,10 +3,9 @@
     update     ask for the branch -> fetch it -> fetch the documents of its newest revision
     pins       refs/cachewatch/keep/COMMIT: revisions that neither a rewritten upstream nor git's gc can remove
 
-Where the server supports filters, the history is fetched without the contents of documents, and only
-the newest revision is completed. A pinned revision was once the newest, so comparing two of them
-needs no network. One process updates at a time; pinning does not wait for it. A damaged clone is
-replaced by a new one that is cloned beside it, so nothing important may exist only in a clone.
+Where the server supports filters, contents of documents are fetched for the newest revision alone. A pinned revision
+was once the newest, so comparing two of them needs no network. One process updates at a time; pinning does not wait for
+it. A damaged clone is replaced by a new one, so nothing important may exist only in a clone.
 """
 
 import logging
@@ -58,22 +57,15 @@ class ServiceClone:
         self,
         folder: Path,
         address: str,
-        branch: str | None = None,
+        branch: str | None = None,  # by default, that of HEAD
         *,
-        timeout: float = 600.0,
+        timeout: float = 600.0,  # seconds for all of one update; a first clone may take hours
         access: Access | None = None,
-        partial: bool | None = None,
+        partial: bool | None = None,  # leaves out the contents of old documents; None does so for every URL
         layout: Layout = ANYWHERE,
-        wanted_tag: Callable[[str], bool] = lambda _: True,
+        wanted_tag: Callable[[str], bool] = lambda _: True,  # selects tags whose newest documents are always fetched
     ) -> None:
-        """Set what to clone, without doing anything yet.
-
-        Without `branch`, the branch that HEAD of the repository names is cloned. `timeout` is in seconds, for all of
-        one update; a first clone may take hours. `partial` leaves out the contents of old documents; None does so for
-        every URL. `layout` tells where documents lie, and `wanted_tag` selects the catalogue tags whose newest
-        documents are always fetched. Raises RefusedAddress if git could be made to run a command or to reveal a
-        password.
-        """
+        """Set what to clone. Raises RefusedAddress if git could be made to run a command or to reveal a password."""
         self.folder = folder.absolute()
         self._address, self._branch, self._access = address, branch, access
         self._remote = Remote(address, access, seconds=timeout)
@@ -83,11 +75,7 @@ class ServiceClone:
         self._failures = 0
 
     def update(self) -> Update:
-        """Fetch new commits of the branch; clone first, or anew, if the clone is missing or damaged.
-
-        Raises SourceError, whose `is_transient` tells whether a later attempt may succeed; nothing fetched earlier is
-        lost.
-        """
+        """Fetch new commits of the branch; clone anew if the clone is missing or damaged. Raises SourceError."""
         with self._updating() as lock:
             tip = self._remote.tip(self._branch)
             if not self.folder.exists():
@@ -126,10 +114,9 @@ class ServiceClone:
         return Repository(self.folder, self.layout, is_ours=True, obtain=self.obtain, fetch_tag=self.fetch_tag)
 
     def pin(self, commit: str) -> None:
-        """Protect `commit` and its documents from deletion until it is unpinned.
+        """Protect `commit` and its documents from deletion. Raises UnknownRevision if the clone lacks it.
 
-        Does not wait for a running update, unless documents of `commit` are missing. Raises UnknownRevision if the
-        commit is not in the clone.
+        Does not wait for a running update, unless documents of `commit` are missing.
         """
         if _commit_of(self.folder, commit) is None or self._absent(self.folder, commit):
             with self._updating():
@@ -183,10 +170,7 @@ class ServiceClone:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn file errors into SourceError, and refuse the folder of a recorded build cache.
-
-        Such a folder is left untouched, because its history cannot be fetched again.
-        """
+        """Turn file errors into SourceError, and refuse to touch the folder of a recorded build cache."""
         if (self.folder / RECORDING_LOCK).exists():
             raise BrokenSource(
                 f"{self.folder}: has the recorded history of a build cache, which cannot be had again; give the source "

@@ -1,7 +1,4 @@
-"""Read a catalogue from git: compare two revisions tag by tag, read the documents of a tag.
-
-For a document that cannot be read, its last readable version can be found.
-"""
+"""Read a catalogue from git: compare revisions tag by tag, read documents of a tag, find the last readable version."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -94,14 +91,13 @@ def compare_revisions(
     wanted_tag: Callable[[str], bool],
     wanted_package: Wanted,
     bases: Bases = MappingProxyType({}),
-    restored: Restored = MappingProxyType({}),
-    trees: CompareTrees = TreeDifference,
+    restored: Restored = MappingProxyType({}),  # replace documents of `before`, as those of `bases` do
+    trees: CompareTrees = TreeDifference,  # this and `count` may cache results
     count: Callable[[Repository, Revision, Revision], int | None] = count_between,
 ) -> Comparison:
     """Find the documents that differ between two revisions, in the tag that a revision names or in each wanted tag.
 
-    For the packages of `bases`, the documents of other revisions replace those of `before`, and so do `restored` ones.
-    `trees` compares two trees of packages, and `count` counts revisions; both may cache results. Raises UsageError if there is no tag to compare.
+    Raises UsageError if there is no tag to compare.
     """
     wanted_package = cache(wanted_package)
     commits = {before.commit, after.commit, *(base.commit for packages in bases.values() for base in packages.values())}
@@ -159,16 +155,10 @@ def compare_revisions(
     )
 
 
-def list_revision(
-    repository: Repository,
-    revision: Revision,
-    wanted_package: Wanted,
-    wanted_tag: Callable[[str], bool] = lambda _: True,
-) -> Listing:
-    """List the documents of one tag of a revision: the one it names, or the only wanted one, or develop."""
+def list_revision(repository: Repository, revision: Revision, wanted_package: Wanted) -> Listing:
+    """List the documents of one tag of a revision: the one it names, or its only one, or develop."""
     trees = tags_of(repository, revision).ids
-    wanted = [tag for tag in trees if wanted_tag(tag)]
-    tag = revision.tag or (wanted[0] if len(wanted) == 1 else DEFAULT_TAG)
+    tag = revision.tag or (next(iter(trees)) if len(trees) == 1 else DEFAULT_TAG)
     return list_tree(repository, revision, tag, tree_of(repository, revision, tag, trees), wanted_package)
 
 
@@ -213,10 +203,7 @@ def read_package(repository: Repository, revision: Revision, package: str) -> Pa
 def document_in(
     repository: Repository, commit: str, tag: str, package: str, others: Collection[str] = ()
 ) -> Blob | str | None:
-    """Return the document of `package` in `tag` of a commit; None if there is none, or why it cannot be read.
-
-    A document of the revisions `others` whose file was replaced by something else counts as unreadable.
-    """
+    """Return the document of `package` in `tag` of a commit; None if there is none, or why it cannot be read."""
     tree, folder = catalogue_of(repository, commit, others), folder_of(repository, tag)
     tags = folders(repository, tree).ids if tree else {}
     return document_of(repository, folder, tags.get(tag), package)
@@ -237,10 +224,7 @@ def _writer(repository: Repository, commit: str, tag: str, package: str) -> str:
 
 
 def tags_of(repository: Repository, revision: Revision, others: Collection[str] = ()) -> Folders:
-    """Return the tags of `revision` as ids of their trees; packages without a tag, as in 2022, are left out.
-
-    A document of the revisions `others` whose file was replaced by something else counts as an unreadable document.
-    """
+    """Return the tags of `revision` as ids of their trees, without packages of no tag; `others` are of `catalogue_of`."""
     tree = catalogue_of(repository, revision.commit, others)
     return folders(repository, tree) if tree else Folders({}, {})
 
@@ -354,16 +338,13 @@ def stacks_of(repository: Repository, revision: Revision) -> Mapping[str, frozen
     return read_tags_file(file.content) if file else {}
 
 
-Progress = Callable[[int], None]
+Progress = Callable[[int], None]  # gets the size of each document in bytes
 
 
 def read_documents(
     listing: Listing, *, progress: Progress = lambda _: None, may_have: Callable[[bytes], bool] = lambda _: True
 ) -> Iterator[Document | Diagnostic]:
-    """Yield each document of `listing`, or a diagnostic if it cannot be read.
-
-    `progress` gets the size of each document in bytes. A document whose bytes `may_have` rejects is skipped unparsed.
-    """
+    """Yield each document of `listing`, or a diagnostic if it cannot be read; skip those that `may_have` rejects."""
     yield from listing.diagnostics
     known, blobs = KnownRecords(), listing.blobs.values()
     for (package, blob), content in zip(listing.blobs.items(), listing.reader.read(blobs), strict=True):
@@ -381,9 +362,9 @@ _MOST_VERSIONS = 50  # upstream repairs a document after a few revisions, or nev
 def last_readable(
     repository: Repository, revision: Revision, package: str, later: str, isolation: Isolation = INLINE
 ) -> Revision | None:
-    """Return the newest revision up to `revision` in which the document of `package` is readable or absent.
+    """Return the newest revision up to `revision`, or None, in which the document of `package` is readable or absent.
 
-    `later` is the commit that it will be compared with. Returns None if our history has no such revision.
+    `later` is the commit that it will be compared with.
     """
     tag = revision.tag or DEFAULT_TAG
     document = document_in(repository, revision.commit, tag, package, [later])

@@ -1,8 +1,7 @@
 """Find the documents that differ between two trees, without reading any document.
 
-Trees are read in git's binary form, at a fixed depth: tag, package, document. Nothing beside or below is
-looked at, so a tree of a hundred million files costs nothing. Where documents do not lie in `_cache/` or a folder like
-it, the trees of such a folder are made (layouts.py), and compared as git's own are.
+Trees are read in git's binary form, at a fixed depth: tag, package, document. Nothing beside or below is looked at, so
+a tree of a hundred million files costs nothing. Where documents lie elsewhere, the trees are made (layouts.py).
 """
 
 import hashlib
@@ -98,12 +97,9 @@ class TreeDifference:
         before: str | None,
         after: str | None,
         *,
-        is_of_changes: bool = False,
+        is_of_changes: bool = False,  # what several files claim to be is not named if both trees have the same files
     ) -> None:
-        """Compare the trees of packages of two tags, given by their ids; None is an empty tree.
-
-        With `is_of_changes`, what several files claim to be is not named if both trees have the same files.
-        """
+        """Compare the trees of packages of two tags, given by their ids; None is an empty tree."""
         old, new = (listing(repository, tree) if tree else {} for tree in (before, after))
         kept = {n for n, entry in new.items() if old.get(n) == entry and (is_of_changes or not _is_contested(entry))}
         differing = sorted((old.keys() | new.keys()) - kept)
@@ -200,10 +196,9 @@ def document_of(repository: Repository, folder: str, tree: str | None, package: 
 
 
 def listing(repository: Repository, name: str, *, is_limited: bool = True) -> Listing:
-    """Return mode and id of each entry of the tree that `name` means, by entry name.
+    """Return the entries of the tree that `name` means, by name; none if it means no tree.
 
-    An entry that is listed twice has no id. Raises SourceError if a tree named by id is missing, or has too many entries
-    and `is_limited`.
+    Raises SourceError if a tree named by id is missing, or has too many entries and `is_limited`.
     """
     if isinstance(name, MadeTree):
         return name.entries

@@ -1,8 +1,4 @@
-"""Add revisions to a bare repository without a work tree, by git fast-import.
-
-One `git fast-import` gets everything in a revision and moves the branch at its end, so that the revision exists
-completely or not at all. A lock keeps two writers apart.
-"""
+"""Add revisions to a bare repository without a work tree, each completely or not at all, by git fast-import."""
 
 import hashlib
 import os
@@ -47,9 +43,9 @@ _MOST_LOOSE = 2000
 
 @contextmanager
 def open_recording(folder: Path) -> Iterator["Recording"]:
-    """Open the bare repository at `folder` to add revisions, with a lock against other writers.
+    """Open or make the bare repository at `folder` to add revisions, with a lock against other writers.
 
-    A missing one is made. Raises UsageError if the folder is not suitable, SourceError if another process records.
+    Raises UsageError if the folder is not suitable, SourceError if another process records.
     """
     if (folder / ".git").exists():
         raise UsageError(f"{folder}: has a work tree, which would not follow; name a bare repository or a new folder")

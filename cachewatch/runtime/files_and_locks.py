@@ -1,8 +1,7 @@
 """Write files atomically, take lock files, tell network file systems, find files of this package.
 
-Readers see the old file or the whole new one, also after a power cut. Folders in which others may write are not
-trusted: nothing is written through a symbolic link below the folder that the operator named, and no lock is taken in a
-file that somebody else put there.
+Readers see the old file or the whole new one, also after a power cut. Nothing is written through a symbolic link below
+the folder that the operator named, and no lock is taken in a file that somebody else put there.
 
 Our own templates, schemas and sample documents are beside the package in a checkout and inside it in a wheel. Those of
 an extension lie in its package: `templates/`, with its name as a prefix (`site/index.html.j2`), and `schemas/`.
@@ -29,10 +28,9 @@ _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 def publish(path: Path, data: bytes, *, base: Path, mode: int, is_durable: bool = True) -> None:
-    """Write `data` to `path`, below `base`, atomically and synchronized to disk; an OSError leaves no file behind.
+    """Write `data` to `path` with permissions `mode`, atomically and synchronized to disk; an OSError leaves no file.
 
-    `mode` are the permissions of the file. `base` and folders below it are made if they are missing; the folder above
-    `base` must exist. Without `is_durable`, for files that can be made again, nothing waits for the disk.
+    `base` and folders below it are made if they are missing. Without `is_durable`, nothing waits for the disk.
     """
     with _opened(path.parent, base=base, mode=mode) as folder:
         temporary = f".cachewatch.{sha256(path.name.encode()).hexdigest()[:16]}.tmp"
@@ -65,10 +63,7 @@ def remove(path: Path, *, base: Path) -> None:
 
 
 def open_lock(path: Path, *, mode: int = 0o600) -> int:
-    """Open a lock file, which is made if missing, and return its file descriptor; its content is kept.
-
-    Raises OSError if it is a link or no regular file, because somebody else may have put it there.
-    """
+    """Open or make a lock file and return its file descriptor. Raises OSError if it is a link or no regular file."""
     try:
         handle = os.open(path, _LOCK, mode)
     except OSError as error:

@@ -1,8 +1,8 @@
 """Read files that others may have written, and unpack data of strangers: what is refused, and above which size.
 
 A link may lead elsewhere inside the folder, as those of a mounted ConfigMap do, but never out of it; otherwise somebody
-who may write in it could make this process read, and publish, any file that it may read. A pipe or a device is never
-opened, so that no read waits for it. Compressed data that unpacks to much more than honest files do is refused.
+who may write in it could make this process publish any file that it may read. A pipe or a device is never opened, so
+that no read waits for it.
 """
 
 import errno

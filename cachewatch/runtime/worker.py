@@ -1,8 +1,8 @@
 """Run work in other processes: on untrusted input with limits of memory and time, or on several processors (`in_processes`).
 
-A worker process that ends is replaced. It is forked if this process has no other threads, whose locks a fork would copy;
-otherwise multiprocessing's fork server, which has no threads, starts it. Work is done on batches of items. If a batch
-fails, it is repeated in halves, down to the single documents that make it fail; those are returned with the reason.
+A worker process is forked if this process has no other threads, whose locks a fork would copy; otherwise
+multiprocessing's fork server starts it. If work on a batch of items fails, it is repeated in halves, down to the single
+documents that make it fail; those are returned with the reason.
 """
 
 import gc
@@ -90,9 +90,9 @@ class Worker:
     ) -> Result:
         """Return `function(*arguments)`, run in the process; all values must be picklable.
 
-        `seconds` limits its processor time, by default according to `size`, the number of bytes to work on. Raises
-        WorkerEnded if the work ended the process; WorkFailed if it raised an unexpected error or was perhaps ended from
-        outside. A CachewatchError of the function is raised as it is.
+        `seconds` limits its processor time, by default according to `size`, the number of bytes to work on. Raises a
+        CachewatchError of the function; WorkerEnded if the work ended the process, WorkFailed if perhaps others did, or
+        if it raised another error.
         """
         seconds = self.seconds_for(size) if seconds is None else seconds
         try:
@@ -226,9 +226,8 @@ Item = TypeVar("Item")
 Work = Callable[[Sequence[Item]], Result]
 Done = Iterator[tuple[Sequence[Item], Result | WorkFailed]]
 
-# The size of a batch, as one comparison takes it; larger documents are tried alone, so that no others use their time.
 _BATCH_BYTES = 4 * 2**20
-_ALONE_BYTES = 2**20
+_ALONE_BYTES = 2**20  # larger documents are tried alone, so that no others use their time
 # The processor time for all work on one source in a pass, beyond the allowance for each piece of it. Usual work takes a
 # tenth of that; documents that take longer were made to do so.
 _BUDGET_SECONDS = 20.0
@@ -244,22 +243,19 @@ class Piece(NamedTuple):
 
 
 class Isolation:
-    """Runs work on batches of items: in a worker, within a time limit for one source; or, without one, in this process.
-
-    `refused` are the documents that ended a worker, by object id, with the reason; they are not read again.
-    """
+    """Runs work on batches of items: in a worker, within a time limit for one source; or, without one, in this process."""
 
     def __init__(self, worker: Worker | None = None, refused: Mapping[str, str] = MappingProxyType({})) -> None:
         self._worker = worker
-        self.refused = dict(refused)
+        self.refused = dict(refused)  # documents that ended a worker, by object id, with the reason: not read again
         self._left = _BUDGET_SECONDS  # of processor time, so that other sources are not kept waiting
 
     def each(
         self, work: Work[Item, Result], items: Iterable[Item], about: Callable[[Item], Piece]
     ) -> Done[Item, Result]:
-        """Yield batches of `items`, in order, with the result of `work` for each, or the error for a single item.
+        """Yield batches of `items` in order, each with the result of `work`, or a single item with the error.
 
-        `about` returns the documents and the size of an item. For a worker, work, items and results must be picklable.
+        For a worker, work, items and results must be picklable.
         """
         for batch in _batches(items, about, self._is_odd):
             refusal = self._refusal(about(batch[0]))
@@ -336,10 +332,10 @@ class ProcessEnded(RuntimeError):
 def in_processes(
     make_work: Callable[[], Callable[[Item], Result]], items: Sequence[Item], jobs: int
 ) -> Iterator[Result]:
-    """Yield the result for each item, in order, computed in `jobs` forked processes.
+    """Yield the result for each item in order, computed in `jobs` forked processes or, with one job, in this one.
 
-    `make_work` is called in each of them and returns the function for one item. With one job, the current process
-    works. An error in a process is raised here; ProcessEnded if a process was killed.
+    `make_work` is called in each process and returns the function for one item. An error in a process is raised here;
+    ProcessEnded if a process was killed.
     """
     jobs = min(jobs, len(items))
     if jobs <= 1:

@@ -44,10 +44,9 @@ def open_comparison(
     wanted_package: Wanted,
     layout: Layout = ANYWHERE,
 ) -> Iterator[Comparison]:
-    """Find the documents that differ between `before` and `after`; everything opened for it is closed at the end.
+    """Find the documents that differ between `before` and `after`; what is opened for it is closed at the end.
 
-    `layout` tells where documents lie in folders. `repository` is an open repository, which is not closed, or a path,
-    URL or function that is only used if a side is a revision.
+    `repository` is an open one, or a path, URL or function that is only used if a side is a revision.
     """
     paths = {name: folders.list_path(name, layout) for name in (before, after) if folders.is_documents(name)}
     if not needs_git(before, after):
@@ -81,11 +80,8 @@ def open_comparison(
 
 
 def uncommitted(repository: Repository) -> Path | None:
-    """Return the relative path of the current work tree if its documents differ from HEAD, else None.
-
-    Git only lists the files that may differ, because for a comparison it would run commands that a repository
-    configures.
-    """
+    """Return the relative path of the current work tree if its documents differ from HEAD, else None."""
+    # Git only lists the files that may differ: to compare them, it would run commands that a repository configures.
     here = Path.cwd()
     root = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), None)
     if root is None:
@@ -143,7 +139,7 @@ def _list_revision(repository: Repository, name: str, others: list[Listing], wan
     else:
         tags = wanted or [like]
     # All packages are listed, because changes of the whole tag are derived from all of them.
-    listings = [list_revision(repository, replace(revision, tag=tag), lambda _: True, wanted_tag) for tag in tags]
+    listings = [list_revision(repository, replace(revision, tag=tag), lambda _: True) for tag in tags]
     if left and not (other.is_one_document or other.is_one_tag):
         named = f"{', '.join(tag_names.in_order(left)[:5])}{', ...' if len(left) > 5 else ''}"
         listings[0] = _with_note(listings[0], name, f"not compared: {named}, of which {other.side.name} has nothing")

@@ -1,8 +1,8 @@
 """List documents in files: a single file, or a folder; and record a folder as revisions of a repository.
 
 A folder may have documents as `_cache/<tag>/<package>/specs.md`, like upstream; otherwise every file that is a document
-counts (core/names_and_layouts.py). Links are followed, because a user named the folder. A file that cannot be read is
-not missing: it is listed, and its fault is found when it is compared; a recorded history keeps its last recorded state.
+counts. Links are followed, because a user named the folder. A file that cannot be read is not missing: it is listed,
+and its fault is found when it is compared; a recorded history keeps its last recorded state.
 """
 
 import os
@@ -229,10 +229,7 @@ def _list_anywhere(name: str, layout: Layout) -> list[Listing]:
 
 
 def with_unread(mine: list[Listing], theirs: list[Listing]) -> list[Listing]:
-    """Add to the listings `mine` the documents that only `theirs` has but that unreadable files of ours may be.
-
-    They must not count as removed: reading them fails in the comparison, which then reports them as unreadable.
-    """
+    """Add to `mine` the documents that only `theirs` has but that unreadable files of ours may be: they are not removed."""
     others = mine[0].others
     if not others:
         return mine
@@ -390,9 +387,7 @@ def _size(file: str) -> int:
 def record_folder(name: str, repository: Path, layout: Layout = ANYWHERE) -> tuple[Diagnostic, ...]:
     """Commit the documents in the folder `name` to the bare repository; return the problems of documents.
 
-    The commit has the time at which a document or its folder last changed, so that recording the same folder again, as
-    a preview does, makes the same revision. Raises UsageError or SourceError, without a commit, if no document can be
-    read.
+    Raises UsageError or SourceError, without a commit, if no document can be read.
     """
     listings = list_path(name, layout)
     blobs = [blob for listing in listings for blob in listing.blobs.values()]
@@ -429,6 +424,7 @@ def record_folder(name: str, repository: Path, layout: Layout = ANYWHERE) -> tup
                 )
                 diagnostics.append(Diagnostic(root + path, DiagnosticKind.UNREADABLE, message))
         changed = {path for blob in blobs for path in (Path(blob.name), Path(blob.name).parent, Path(name))}
+        # The time of the last change, so that recording the same folder again makes the same revision.
         newest = max([0.0, *(path.stat().st_mtime for path in changed if path.exists())])
         moment = min(datetime.fromtimestamp(newest, UTC), datetime.now(UTC))
         recording.commit(f"Record {name}\n".encode("utf-8", "replace").decode(), moment)
