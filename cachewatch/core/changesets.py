@@ -1,8 +1,7 @@
 """What a comparison takes and returns: listings of documents and pairs of tags; changesets and their totals.
 
-Folders (sources/folders_and_unreadable_files.py), git repositories (git/tags_and_documents.py) and build caches yield
-tag pairs. A catalogue has too many packages to keep in memory, so the collector of an output format gets each package
-when it is compared, in whichever process that is, and keeps only what the format needs.
+A catalogue has too many packages to keep in memory, so the collector of an output format gets each package when it is
+compared, in whichever process that is, and keeps only what the format needs.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
@@ -69,11 +68,9 @@ class Listing(Struct, frozen=True):
     blobs: Mapping[str, Blob]
     reader: "Reader"
     diagnostics: tuple[Diagnostic, ...]
-    # Whether it is only a single document, or a single tag; other packages or tags are then not missing.
-    is_one_document: bool = False
-    is_one_tag: bool = False
-    # Files of the same folder that are not documents ("") or cannot be read (the reason). A path that ends in a slash
-    # is a folder that cannot be read.
+    is_one_document: bool = False  # other packages are then not missing
+    is_one_tag: bool = False  # likewise
+    # Files of the same folder that are not documents ("") or cannot be read (the reason); folders end in a slash.
     others: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -81,8 +78,7 @@ class Difference(Struct, frozen=True, kw_only=True):
     """The documents of one tag that differ, and the number of those that do not."""
 
     documents: tuple[DocumentPair, ...]
-    # Counts the packages with the same document on both sides, which takes time.
-    count_unchanged: Callable[[], int]
+    count_unchanged: Callable[[], int]  # counts the packages with the same document on both sides, which takes time
     diagnostics: tuple[Diagnostic, ...] = ()
     unreadable: tuple[Unreadable, ...] = ()  # documents that are not regular files
     # Differing documents of packages that were not selected; the whole tag is judged with them.
@@ -244,16 +240,6 @@ class Collector(Protocol):
         """Return the collected parts; called once. The result may be sent to another process."""
 
 
-class NoCollector:
-    """A collector for formats that need only the statements: it keeps nothing."""
-
-    def add(self, change: PackageChange) -> None:
-        """Do nothing."""
-
-    def take(self) -> None:
-        """Return nothing."""
-
-
 class ListCollector:
     """A base class for collectors that keep a list; subclasses append to it."""
 
@@ -263,6 +249,13 @@ class ListCollector:
     def take(self) -> list[Any]:
         """Return the list."""
         return self.kept
+
+
+class NoCollector(ListCollector):
+    """A collector for formats that need only the statements: it keeps nothing."""
+
+    def add(self, change: PackageChange) -> None:
+        """Do nothing."""
 
 
 class FactCollector(ListCollector):
@@ -360,11 +353,8 @@ class Changeset:
         conclude: Callable[[Tally, tuple[Diagnostic, ...], tuple[Unreadable, ...]], Report],
         convert: Callable[[Any], Any] | None = None,
     ) -> None:
-        self.before = before
-        self.after = after
-        self._batches = batches
-        self._conclude = conclude
-        self._convert = convert
+        self.before, self.after = before, after
+        self._batches, self._conclude, self._convert = batches, conclude, convert
         self.tally = Tally()
         self._diagnostics: list[Diagnostic] = []
         self._unreadable: list[Unreadable] = []

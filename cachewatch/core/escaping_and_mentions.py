@@ -88,8 +88,7 @@ def file_name(text: str) -> str:
 
 def plain_lines(text: str) -> str:
     """Return a text of several lines with all invisible characters escaped, and tabs as spaces."""
-    lines = text.replace("\r\n", "\n").expandtabs().split("\n")
-    return "\n".join(map(safe, lines))
+    return safe_lines(text.replace("\r\n", "\n").expandtabs())
 
 
 def markup(text: str) -> str:

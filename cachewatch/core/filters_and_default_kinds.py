@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cachewatch.core.graphs_and_attribution import LANGUAGES, Dependency, GraphNode
-from cachewatch.core.model import Kind, Signature
+from cachewatch.core.model import VALUES, Kind, Signature
 from cachewatch.core.names_and_layouts import did_you_mean, similar
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, Patterns, Versions, compiler, runs, variants
 from cachewatch.errors import UsageError
@@ -55,10 +55,7 @@ def kinds_named(word: str) -> frozenset[Kind]:
 
 
 def chosen_kinds(words: Iterable[str]) -> frozenset[Kind]:
-    """Return the kinds that a list such as `[default, -compiler, +rebuilt]` selects.
-
-    If the first word has a sign, the list changes the default; otherwise it starts with nothing.
-    """
+    """Return the kinds that a list such as `[default, -compiler]` selects; with a sign first, it changes the default."""
     words = tuple(words)
     chosen = DEFAULT if not words or words[0].startswith(("+", "-")) else frozenset()
     for word in words:
@@ -101,13 +98,10 @@ def is_plain(pattern: str) -> bool:
 
 
 def matcher(pattern: str) -> Matches:
-    """Compile a pattern (without !). A regular expression matches anywhere unless it has ^ or $.
-
-    Names are untrusted, so regular expressions are compiled with RE2, which never backtracks.
-    """
+    """Compile a pattern (without !). A regular expression matches anywhere unless it has ^ or $."""
     if not is_expression(pattern):
         return re.compile(translate(pattern)).fullmatch
-    options = re2.Options()
+    options = re2.Options()  # RE2 never backtracks; names are untrusted
     options.log_errors = False
     try:
         search = re2.compile(pattern[1:-1], options=options).search
@@ -242,10 +236,10 @@ _SPEC_PART = re.compile(
 )
 # The attribute that a word means, in plain words, and its values in a spec.
 _FIELDS: Mapping[str, tuple[str, Callable[[Signature], tuple[str, ...]]]] = {
-    "platform": ("platforms", lambda signature: (signature.platform,)),
-    "os": ("operating systems", lambda signature: (signature.os,)),
-    "target": ("targets", lambda signature: (signature.target,)),
-    "stack": ("stacks", lambda signature: signature.stacks),
+    "platform": ("platforms", VALUES["platforms"]),
+    "os": ("operating systems", VALUES["oses"]),
+    "target": ("targets", VALUES["targets"]),
+    "stack": ("stacks", VALUES["stacks"]),
 }
 
 # The beginnings of words that continue the spec before them, as on Spack's command line.
@@ -340,16 +334,14 @@ def _compiler_condition(part: re.Match[str], text: str) -> tuple[int, SpecCondit
     return min(map(LANGUAGES.index, languages)), SpecCondition(
         "compilers",
         lambda _, signature: own(signature.compiler) and chosen(signature.compiler.partition("@")[2]),
-        lambda signature: (signature.compiler,),
+        VALUES["compilers"],
     )
 
 
 def _conditions(part: re.Match[str], text: str) -> Iterator[SpecCondition]:
     if part["versions"]:
         ranges = Versions([part["versions"]])
-        yield SpecCondition(
-            "versions", lambda _, signature: any(map(ranges, signature.versions)), lambda signature: signature.versions
-        )
+        yield SpecCondition("versions", lambda _, signature: any(map(ranges, signature.versions)), VALUES["versions"])
     elif part["hash"]:
         yield SpecCondition("hashes", lambda spec_hash, _: spec_hash.startswith(part["hash"]))
     elif part["switch"]:
@@ -386,10 +378,10 @@ def _field_condition(key: str, listed: str) -> SpecCondition:
 
 
 def _variant_condition(name: str, sign: str) -> SpecCondition:
-    def test(_: str, signature: Signature) -> bool:
-        return f"{sign}{name}" in signature.variants or f"{sign}{sign}{name}" in signature.variants
-
-    return SpecCondition("variants", test, lambda signature: signature.variants, name)
+    wanted = {f"{sign}{name}", f"{sign}{sign}{name}"}
+    return SpecCondition(
+        "variants", lambda _, signature: not wanted.isdisjoint(signature.variants), VALUES["variants"], name
+    )
 
 
 def _value_condition(name: str, value: str, *, is_exact: bool) -> SpecCondition:
@@ -400,7 +392,7 @@ def _value_condition(name: str, value: str, *, is_exact: bool) -> SpecCondition:
         own = next((_values_of(each) for each in signature.variants if variant_name(each) == name), None)
         return own is not None and (value == "*" or (own == wanted if is_exact else own >= wanted))
 
-    return SpecCondition("variants", test, lambda signature: signature.variants, name)
+    return SpecCondition("variants", test, VALUES["variants"], name)
 
 
 def _values_of(variant: str) -> frozenset[str]:

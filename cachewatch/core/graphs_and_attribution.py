@@ -1,8 +1,4 @@
-"""Dependency graphs, the causes of rebuilds as values, and the attribution of rebuilt specs to causes.
-
-Each spec is attributed to one cause: the one that explains most of the remaining specs. docs/why.md describes the
-answers.
-"""
+"""Dependency graphs, the causes of rebuilds as values, and the attribution of rebuilt specs to causes (docs/why.md)."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
@@ -17,7 +13,6 @@ LANGUAGES = ("c", "cxx", "fortran")
 
 # Packages that come with a compiler, and change with it.
 RUNTIMES = frozenset({"compiler-wrapper", "gcc-runtime", "intel-oneapi-runtime", "llvm-runtime", "nvhpc-runtime"})
-
 
 # The number of letters of a hash that name a dependency: 60 bits, so two specs of a cache hardly ever share them.
 NAME_LETTERS = 12
@@ -129,10 +124,7 @@ def by_name(nodes: Mapping[str, GraphNode]) -> Mapping[str, GraphNode]:
 def depends_on(
     graph: Graph, spec: GraphNode, matches: Callable[[Dependency, GraphNode], bool], without: set[str]
 ) -> bool:
-    """Tell whether a spec has a dependency that matches, at any depth.
-
-    `without` has hashes of specs without one; those that are found are added.
-    """
+    """Tell whether a spec has a dependency that matches, at any depth; `without` gets the hashes of specs without one."""
     below, seen = [spec], {spec.hash}
     while below:
         for use in below.pop().dependencies:
@@ -257,8 +249,7 @@ def attribute(causes: Mapping[str, Iterable[Cause]]) -> tuple[Attributed, ...]:
 def assign(counts: Mapping[frozenset[Cause], int]) -> Mapping[frozenset[Cause], Cause]:
     """Choose one cause for each set of causes; `counts` has the number of specs with each set.
 
-    The cause of most specs takes all of them, then the cause of most remaining specs, and so on. The
-    weakest causes come last.
+    The cause of most specs takes all of them, then that of most remaining specs, and so on; the weakest come last.
     """
     sets: defaultdict[Cause, list[frozenset[Cause]]] = defaultdict(list)
     sizes: Counter[Cause] = Counter()

@@ -1,7 +1,6 @@
-"""The values that cachewatch works with: published specs, their changes, and the facts of a package.
+"""The values that cachewatch works with: published specs, their changes, and the facts of a package. All are frozen.
 
-All values are frozen, and nothing here reads, writes or formats. The words are those of the README; a spec is one built
-binary, and its signature is everything that is known of it but the hash.
+A spec is one built binary, and its signature is everything that is known of it but the hash.
 """
 
 from collections import Counter, defaultdict
@@ -245,19 +244,13 @@ def known_hash(key: str) -> str | None:
 
 
 class Specs(Mapping[str, Signature]):
-    """The specs of a document by hash.
-
-    `hashes` and the number of specs of each signature (`counts`) are known at once; which hash has which signature is
-    read only when it is needed.
-    """
+    """The specs of a document by hash; `counts` has the number of specs of each signature."""
 
     def __init__(
         self, hashes: frozenset[str], counts: Counter[Signature], pairs: Iterable[tuple[str, Signature]]
     ) -> None:
         """Store pairs of hash and signature, which are read only if needed; `hashes` and `counts` must match them."""
-        self.hashes = hashes
-        self.counts = counts
-        self._pairs = pairs
+        self.hashes, self.counts, self._pairs = hashes, counts, pairs
 
     @classmethod
     def of(cls, signatures: Mapping[str, Signature]) -> "Specs":
@@ -319,8 +312,7 @@ class Diagnostic(Struct, frozen=True):
     path: str
     kind: DiagnosticKind
     message: str
-    # Whether the comparison is incomplete because of it.
-    is_loss: bool = True
+    is_loss: bool = True  # the comparison is incomplete because of it
     side: str = ""  # of a comparison, on which the document has it: before, after or both; "" if it does not matter
 
 
@@ -344,9 +336,8 @@ class Document(Struct, frozen=True, kw_only=True):
 
     package, tag: their names; the tag is empty if the document names none.
     specs: signatures by hash, or by other keys where records have no hashes.
-    facts: all values among the specs, by the names of `PackageChange.facts`.
-    compiler_form: how it writes compilers.  has_hashes: whether each record has a hash.
-    diagnostics: problems with parts of it.
+    facts: all values among the specs, by the names of `PackageChange.facts`.  compiler_form: how it writes compilers.
+    has_hashes: whether each record has a hash.  diagnostics: problems with parts of it.
     """
 
     package: str
@@ -417,8 +408,7 @@ class Loss(Struct, frozen=True, kw_only=True):
     variants: those that what is present has and what is lost did not have.
     older: losses of older versions that were lost with it, newest first; they do not count.
     builds: the binaries that no stack builds any more (going), or one without a hash for each kind of what is gone.
-    has_copies: whether there are equal binaries with other hashes that no stack builds (gone).
-    is_missed: whether readers must know about it.
+    has_copies: whether no stack builds equal binaries with other hashes (gone).  is_missed: whether readers must know.
     """
 
     loss_class: LossClass
@@ -456,8 +446,7 @@ class Outside(Struct, frozen=True, kw_only=True):
 class PlaceChange(Struct, frozen=True, kw_only=True):
     """The change of a package in one place.
 
-    stack, target: the place.  place: both in one value.
-    before, after: its versions there, oldest first.
+    stack, target: the place.  place: both in one value.  before, after: its versions there, oldest first.
     verdict: what happened.  kinds: all kinds of its changes.
     loss: what is left of it, if the place is lost.  machines: those of it, if the place is lost or gained.
     outside: what the place has outside of the selection, if it is lost in a selection only.
@@ -509,9 +498,8 @@ class SpecMatch(Struct, frozen=True, gc=False):
     before: Signature
     after: Signature
     count: int
-    # Whether only the new spec, or only the old spec, is in a selection of specs.
-    entered: bool = False
-    left: bool = False
+    entered: bool = False  # only the new spec is in a selection of specs
+    left: bool = False  # only the old one is
 
 
 class StackChange(Struct, frozen=True, gc=False):
@@ -520,8 +508,7 @@ class StackChange(Struct, frozen=True, gc=False):
     hash: str
     before: Signature
     after: Signature
-    # Whether it entered or left the selection of specs.
-    entered: bool = False
+    entered: bool = False  # the selection of specs
     left: bool = False
 
     @property
@@ -546,8 +533,7 @@ class SpecCounts(Struct, frozen=True, gc=False):
     net_added, net_removed: added and removed specs that are not rebuilt.
     unreferenced: specs that no stack builds any more.
     entered, left: of a selection, added and removed specs whose pair is outside of it, and kept specs that came into it
-    or left it.
-    adds_up: whether nothing was counted twice or left out.
+    or left it.  adds_up: whether nothing was counted twice or left out.
     """
 
     before: int = 0
@@ -606,17 +592,15 @@ class PackageChange(Struct, frozen=True, kw_only=True):
     """All changes of one package between two states of one tag.
 
     package: its name.  status: whether it was added, removed or changed.  kinds: all kinds of its changes.
-    counts: the numbers of its specs.
     facts: what was added and removed, by "versions", "stacks", "compilers", "oses", "platforms", "targets", "variants".
-    before, after: all values of each fact on either side.
+    before, after: all values of each fact on either side.  counts: the numbers of its specs.
     stack_versions: the stacks whose versions changed.
     places: the stacks, each with one target, that changed, with verdict and loss.  machines_lost: lost machines in them.
     added, removed: specs, sorted by hash, with those that entered or left a selection.
     added_specs, removed_specs: the same by hash.
     added_hashes, removed_hashes: only specs whose hash the other side lacks, or which names another spec there.
     matches: added specs that took the place of removed ones, counted by signature.
-    new, gone: those that did not, counted by signature, with their class.
-    restacked: kept specs whose stacks changed.
+    new, gone: those that did not, counted by signature, with their class.  restacked: kept specs whose stacks changed.
     unreferenced: all hashes that no stack builds any more.  newly_unreferenced: those of them that one built before.
     specs_before, specs_after: all specs of either side, with compilers in the same form.
     is_compiler_unknown: whether one of the documents writes compilers in another form.
@@ -699,26 +683,18 @@ class Event(Struct, frozen=True):
 # The values of a package by name of the fact, see FACTS.
 Facts = Mapping[str, frozenset[str]]
 
-
-class _FactKinds(NamedTuple):
-    values: Callable[[Signature], tuple[str, ...]]  # returns those of a signature
-    if_removed: Kind  # of a value
-    if_added: Kind
-
-
-_FACTS = {
-    "versions": _FactKinds(lambda s: s.versions, Kind.VERSION_REMOVED, Kind.VERSION_ADDED),
-    "stacks": _FactKinds(lambda s: s.stacks, Kind.STACK_REMOVED, Kind.STACK_ADDED),
-    "compilers": _FactKinds(lambda s: (s.compiler,), Kind.COMPILER, Kind.COMPILER),
-    "oses": _FactKinds(lambda s: (s.os,), Kind.OS, Kind.OS),
-    "platforms": _FactKinds(lambda s: (s.platform,), Kind.OS, Kind.OS),
-    "targets": _FactKinds(lambda s: (s.target,), Kind.TARGET, Kind.TARGET),
-    "variants": _FactKinds(lambda s: s.variants, Kind.VARIANT, Kind.VARIANT),
+# What returns the values of a signature for a fact, and the kinds of change if one is removed or added.
+_FACTS: Mapping[str, tuple[Callable[[Signature], tuple[str, ...]], Kind, Kind]] = {
+    "versions": (lambda s: s.versions, Kind.VERSION_REMOVED, Kind.VERSION_ADDED),
+    "stacks": (lambda s: s.stacks, Kind.STACK_REMOVED, Kind.STACK_ADDED),
+    "compilers": (lambda s: (s.compiler,), Kind.COMPILER, Kind.COMPILER),
+    "oses": (lambda s: (s.os,), Kind.OS, Kind.OS),
+    "platforms": (lambda s: (s.platform,), Kind.OS, Kind.OS),
+    "targets": (lambda s: (s.target,), Kind.TARGET, Kind.TARGET),
+    "variants": (lambda s: s.variants, Kind.VARIANT, Kind.VARIANT),
 }
-
-# The facts of a package, in the order of reports and JSON, and what returns the values of a signature for each.
-FACTS = tuple(_FACTS)
-VALUES = {name: fact.values for name, fact in _FACTS.items()}
+FACTS = tuple(_FACTS)  # in the order of reports and JSON
+VALUES = {name: values for name, (values, *_) in _FACTS.items()}
 NO_FACTS: Facts = dict.fromkeys(FACTS, frozenset())
 
 
@@ -749,4 +725,5 @@ def versions_by_stack(signatures: Iterable[Signature]) -> Mapping[str, Set[str]]
 
 def kind_of_fact(name: str, *, is_added: bool) -> Kind:
     """Return the kind of change if a value of this fact (versions, stacks, ...) is added or, otherwise, removed."""
-    return _FACTS[name].if_added if is_added else _FACTS[name].if_removed
+    _, if_removed, if_added = _FACTS[name]
+    return if_added if is_added else if_removed

@@ -1,8 +1,6 @@
 """Names and layouts: the order of tags, which files may be documents, and names that are similar to others.
 
-`develop` is rebuilt every day, `develop-2025-06-01` is a snapshot of one day, `v0.23.1` a release. Documents are at
-`_cache/<tag>/<package>/specs.md`, or where a pattern says, or else wherever a text file has records in its front matter
-(documents/recognizing_documents.py).
+`develop` is rebuilt every day, `develop-2025-06-01` is a snapshot of one day, `v0.23.1` a release.
 """
 
 import re
@@ -101,8 +99,7 @@ class Layout(Struct, frozen=True, dict=True):
     def parse(cls, pattern: str) -> "Layout":
         """Return the layout of a pattern that a user wrote. Raises UsageError if the pattern is invalid."""
         pattern = pattern.removeprefix("./")
-        problem = _problem(pattern)
-        if problem:
+        if problem := _problem(pattern):
             raise UsageError(f"{pattern!r} {problem}; write a pattern such as 'catalogue/{{tag}}/{{package}}/specs.md'")
         return cls(pattern)
 
@@ -130,8 +127,7 @@ class Layout(Struct, frozen=True, dict=True):
     @property
     def folder(self) -> str:
         """The folder that contains all documents; "" for anywhere."""
-        fixed, _, _ = re.split(r"[{*]", self.pattern, maxsplit=1)[0].rpartition("/")
-        return fixed
+        return re.split(r"[{*]", self.pattern, maxsplit=1)[0].rpartition("/")[0]
 
     @property
     def pathspecs(self) -> tuple[str, ...]:

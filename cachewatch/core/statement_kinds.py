@@ -1,14 +1,16 @@
-"""The values of statements, each with one cause and all items that it explains, and the order of their kinds.
+"""The values of statements, each with one cause and all items that it explains, and the order of their kinds (docs/laws.md).
 
 An item is a removed spec, an added spec, or a kept one whose stacks changed; the two of a pair stay together. Every
-item is in exactly one statement. The rules are in docs/laws.md.
+item is in exactly one statement.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
+from operator import add
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from cachewatch.core.graphs_and_attribution import Cause
 from cachewatch.core.model import (
@@ -112,15 +114,12 @@ class Attribute(NamedTuple):
 class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     """What happened to some items of one package; a report describes it in one line.
 
-    kind: what happened.  places: where it happened.
-    before, after: versions, or parts of a configuration.
+    kind: what happened.  places: where it happened.  before, after: versions, or parts of a configuration.
     stays: of an upgrade, where in the whole tag an old version still is, but for stacks that are behind with it as their
-    newest one; of a downgrade, where the new version was before.
-    outside: of `stays`, those without selected builds.
+    newest one; of a downgrade, where the new version was before.  outside: of `stays`, those without selected builds.
     behind: of an upgrade, selected stacks whose newest version is older than the new one, with that version.
     of_stacks: of an upgrade, the number of selected stacks that have selected builds of the package now; of a downgrade,
-    of all stacks that have any.
-    replaced: versions that places of an upgrade do not have any more.
+    of all stacks that have any.  replaced: versions that places of an upgrade do not have any more.
     pairs: of an up- or downgrade, the newest versions before and after.
     still_there: old versions of an upgrade that some stack still has.
     machine: the lost machine.  is_system: whether before and after are platforms, operating systems and targets.
@@ -165,15 +164,7 @@ class Counts(Struct, frozen=True, gc=False):
     alone: int = 0  # new specs less vanished ones, of pairs of which the other spec is not in the selection
 
     def __add__(self, other: "Counts") -> "Counts":
-        return Counts(
-            self.vanished + other.vanished,
-            self.new + other.new,
-            self.kept + other.kept,
-            self.entered + other.entered,
-            self.left + other.left,
-            self.unbuilt + other.unbuilt,
-            self.alone + other.alone,
-        )
+        return Counts(*map(add, astuple(self), astuple(other)))
 
     @property
     def total(self) -> int:
@@ -323,8 +314,7 @@ class Statement(Struct, frozen=True, kw_only=True):
     of: specs of the whole tag, if only some are selected.
     of_packages: packages of the whole tag before (or after), if it is about the whole tag.
     exceptions: packages to which the same could have happened, but did not.
-    effects: consequences that no other statement counts.
-    causes: of rebuilds, most specs first; empty without a recorded graph.
+    effects: consequences that no other statement counts.  causes: of rebuilds, most specs first, if a graph is recorded.
     lines: what happened to each package.  kinds: the kinds of changes.
     losses: lost places and machines that it explains.  worst: the worst class of them, or None.
     turnover: how many hashes are gone, or None.  severity: how much it matters to readers.
@@ -382,13 +372,11 @@ def packages_of(losses: Iterable[OwnedLoss], wanted: LossClass) -> tuple[str, ..
 
 def lacking(statements: Iterable[Statement], wanted: LossClass = LossClass.GONE) -> tuple[str, ...]:
     """Return the packages whose worst loss in any of the statements has the class `wanted`."""
-    statements = list(statements)
     return packages_of((lost for one in statements for lost in one.losses), wanted)
 
 
-def lost_packages(statements: Iterable[Statement]) -> tuple[str, ...]:
+def lost_packages(statements: Collection[Statement]) -> tuple[str, ...]:
     """Return the packages that a new snapshot lacks, or lacks in some place."""
-    statements = list(statements)
     return tuple(sorted({*lacking(statements), *removed_packages(statements)}))
 
 

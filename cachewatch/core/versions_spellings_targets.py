@@ -4,9 +4,8 @@ The rules of versions are those of `spack.version`: segments of digits or letter
 below numbers, a few words above all numbers, pre-releases, and git references, which are versions of their own even if
 they are assigned the number of another. Strings and Python packages are ordered otherwise.
 
-Two documents with the same meaning must compare equal, so every value is respelled before a comparison. The renamed
-compilers are those of `spack/aliases.py` in Spack 1.0 (where `intel-oneapi-compiler-classic` lacks the s that the
-package name has). Which targets are compatible is known from archspec, as in Spack.
+Two documents with the same meaning must compare equal, so every value is respelled before a comparison. Which targets
+are compatible is known from archspec, as in Spack.
 """
 
 import re
@@ -54,10 +53,8 @@ def version_key(version: str) -> VersionKey:
 
 
 def version_identity(version: str) -> VersionKey:
-    """Return a value that is the same for all spellings of a version that Spack considers equal (1-2 and 1.2).
-
-    Signs that Spack does not know make versions unequal.
-    """
+    """Return a value that is the same for all spellings of a version that Spack considers equal (1-2 and 1.2)."""
+    # Signs that Spack does not know make versions unequal.
     return (*version_key(version)[:4], "".join(_UNKNOWN.findall(_parted(version)[1])))
 
 
@@ -198,11 +195,8 @@ def _next(segment: Segment) -> Segment:
         return (1, *_magnitude(str(int(text or 0) + 1)))
     if rank == 2:
         return (2, number + 1, "")
-    return (
-        0,
-        0,
-        text + "A" if text.endswith("z") else text[:-1] + ("a" if text[-1] == "Z" else chr(ord(text[-1]) + 1)),
-    )
+    following = "zA" if text[-1] == "z" else "a" if text[-1] == "Z" else chr(ord(text[-1]) + 1)
+    return (0, 0, text[:-1] + following)
 
 
 def _segment(text: str) -> Segment:
@@ -228,7 +222,7 @@ UNION_STACK = "root"
 
 PATCH_DIGITS = 7  # of the checksum of a patch
 
-
+# As in `spack/aliases.py` of Spack 1.0, where `intel-oneapi-compiler-classic` lacks the s that the package name has.
 _PACKAGE_OF_COMPILER = {
     "clang": "llvm",
     "oneapi": "intel-oneapi-compilers",
@@ -247,11 +241,6 @@ def compiler(text: str | None) -> str:
         return NO_COMPILER
     name, at, version = text.partition("@")
     return _PACKAGE_OF_COMPILER.get(name, name) + at + version.removeprefix("=")
-
-
-def is_old_compiler(text: str | None) -> bool:
-    """Tell whether a compiler is spelled as before Spack 1.0 (`gcc@=11.4.0`)."""
-    return text is not None and "@=" in text
 
 
 @lru_cache(maxsize=4096)

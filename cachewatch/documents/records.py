@@ -87,7 +87,7 @@ class KnownRecords:
 def _form(compiler: str | None) -> CompilerForm:
     if not compiler:
         return CompilerForm.MISSING
-    return CompilerForm.OLD if spack.is_old_compiler(compiler) else CompilerForm.NEW
+    return CompilerForm.OLD if "@=" in compiler else CompilerForm.NEW
 
 
 def _records(specs: Specs, forms: Counter[CompilerForm], **more: Any) -> Records:
