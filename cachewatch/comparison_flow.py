@@ -278,13 +278,12 @@ def judge_tag(compared: ComparedPair, tally: Tally, *, is_counted: bool) -> Judg
     comparison, pair, isolation, *_ = compared
     lost, gained = tally.seen.moved_stacks()
     before, after = (ask() for ask in comparison.stacks) if lost or gained else ({}, {})
-    whole = pair.difference.whole
     judgement = judge(
         tally.seen,
-        whole.packages,
+        pair.difference.all_packages,
         whole=StatementKind.TAG_REMOVED if pair.is_lost_tag else StatementKind.TAG_ADDED if pair.is_new_tag else None,
         declared=(before.get(pair.before.tag or ""), after.get(pair.after.tag or "")),
-        survey=lambda: _survey(comparison.readers, whole, isolation),
+        survey=lambda: _survey(comparison.readers, pair.difference, isolation),
         is_neighbour=comparison.revisions_between in (None, 1),
         is_pruned=tag_names.is_mutable(pair.after.tag),
     )

@@ -96,29 +96,25 @@ class Difference(Struct, frozen=True, kw_only=True):
         return tuple(sorted((*self.documents, *self.others), key=lambda pair: pair.package))
 
     @property
-    def whole(self) -> "Difference":
-        """The same difference as if all packages were selected."""
-        if not self.others and not self.count_other_unchanged():
-            return self
-        return replace(
-            self,
-            documents=self.all_documents,
-            count_unchanged=lambda: self.count_unchanged() + self.count_other_unchanged(),
-            others=(),
-            count_other_unchanged=lambda: 0,
-        )
-
-    @property
     def packages(self) -> PackageCounts:
         """The numbers of selected packages; those of changed ones are known only when they are compared."""
-        added, removed = (sum(getattr(one, side) is None for one in self.documents) for side in ("before", "after"))
-        every = self.count_unchanged() + len(self.documents)
-        return PackageCounts(before=every - added, after=every - removed, added=added, removed=removed)
+        return _counts(self.documents, self.count_unchanged())
+
+    @property
+    def all_packages(self) -> PackageCounts:
+        """The numbers of packages, whether they are selected or not."""
+        return _counts(self.all_documents, self.count_unchanged() + self.count_other_unchanged())
 
     @property
     def size(self) -> int:
         """The number of bytes to read; it may be an estimate."""
         return sum(document.size for document in self.documents)
+
+
+def _counts(documents: Sequence[DocumentPair], unchanged: int) -> PackageCounts:
+    added, removed = (sum(getattr(one, side) is None for one in documents) for side in ("before", "after"))
+    every = unchanged + len(documents)
+    return PackageCounts(before=every - added, after=every - removed, added=added, removed=removed)
 
 
 class TagPair(Struct, frozen=True, kw_only=True):
@@ -127,13 +123,11 @@ class TagPair(Struct, frozen=True, kw_only=True):
     before: Side
     after: Side
     difference: Difference
-    # Whether only one side has the tag. A new tag is compared with its predecessor, if it has one.
-    is_new_tag: bool = False
-    is_lost_tag: bool = False
+    is_new_tag: bool = False  # only `after` has it; it is compared with its predecessor, if there is one
+    is_lost_tag: bool = False  # only `before` has it
 
 
-# Reads which stacks each tag of one side declares, which few comparisons need.
-TagStacks = Callable[[], Mapping[str, frozenset[str]]]
+TagStacks = Callable[[], Mapping[str, frozenset[str]]]  # reads which stacks each tag of one side declares
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
@@ -143,16 +137,13 @@ class Comparison(Struct, frozen=True, kw_only=True):
     readers: "Readers"
     revisions_between: int | None = None  # None if unknown
     diagnostics: tuple[Diagnostic, ...] = ()  # about tags that cannot be compared at all
-    # Return the stacks that each side declares, by tag.
     stacks: tuple[TagStacks, TagStacks] = (dict, dict)
-    # Returns the names of the packages in all tags of both sides, even without differences.
-    packages: Callable[[], Iterable[str]] = tuple
+    packages: Callable[[], Iterable[str]] = tuple  # returns the names in all tags, even of equal ones
     # Returns the documents of the tags that did not change and so are in no pair; None if there are too many to read.
     other_documents: Callable[[], Iterable[Blob] | None] = tuple
 
 
-# The content of a blob: its bytes, or the reason why it cannot be read.
-Content = bytes | str
+Content = bytes | str  # of a blob; a text is the reason why it cannot be read
 
 
 class Reader(Protocol):

@@ -14,8 +14,7 @@ LANGUAGES = ("c", "cxx", "fortran")
 # Packages that come with a compiler, and change with it.
 RUNTIMES = frozenset({"compiler-wrapper", "gcc-runtime", "intel-oneapi-runtime", "llvm-runtime", "nvhpc-runtime"})
 
-# The number of letters of a hash that name a dependency: 60 bits, so two specs of a cache hardly ever share them.
-NAME_LETTERS = 12
+NAME_LETTERS = 12  # of a hash that name a dependency: 60 bits, so two specs of a cache hardly ever share them
 
 
 def shared_names(hashes: Iterable[str]) -> frozenset[str]:
@@ -79,8 +78,9 @@ class GraphNode(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     target: str = ""
     variants: tuple[str, ...] = ()
     ingredients: Ingredients = Ingredients()
-    # The hashes of its dependencies, shortened by `name_of`, in the order of `ingredients.uses`.
-    below: tuple[str, ...] = ()
+    below: tuple[
+        str, ...
+    ] = ()  # hashes of its dependencies, shortened by `name_of`, in the order of `ingredients.uses`
 
     @property
     def dependencies(self) -> Sequence[Dependency]:
@@ -208,8 +208,7 @@ class LockChange(Struct, frozen=True, kw_only=True):
 
 SPACK = Cause(package="", what=What.SPACK)
 NOT_KNOWN = Cause(package="", what=What.NOT_KNOWN)
-# These do not concern the software, as far as is known.
-WEAKEST = frozenset([SPACK, NOT_KNOWN])
+WEAKEST = frozenset([SPACK, NOT_KNOWN])  # they do not concern the software, as far as is known
 TOO_MANY = Cause(package="", what=What.TOO_MANY)
 NOT_RECORDED = Cause(package="", what=What.NOT_RECORDED)
 

@@ -133,8 +133,7 @@ class Verdict(_Word):
     SAME = "same"
 
 
-# The verdicts by which another version is now the newest of the place.
-REGRADED = (Verdict.UPGRADED, Verdict.DOWNGRADED)
+REGRADED = (Verdict.UPGRADED, Verdict.DOWNGRADED)  # another version is now the newest of the place
 
 
 class SpecClass(_Word):
@@ -234,8 +233,7 @@ class Spec(Struct, frozen=True, gc=False):
     signature: Signature
 
 
-# The prefix of the key of a spec whose record has no hash; no hash begins with it.
-NO_HASH = "-"
+NO_HASH = "-"  # the beginning of the key of a spec whose record has no hash
 
 
 def known_hash(key: str) -> str | None:
@@ -395,8 +393,7 @@ class LossClass(_Word):
 
 
 LOSS_ORDER = list(LossClass)  # the worst last
-# The classes that readers must know about.
-MISSED = (LossClass.GOING, LossClass.OTHER, LossClass.GONE)
+MISSED = (LossClass.GOING, LossClass.OTHER, LossClass.GONE)  # readers must know about them
 
 
 class Loss(Struct, frozen=True, kw_only=True):
@@ -680,8 +677,7 @@ class Event(Struct, frozen=True):
     specs: int
 
 
-# The values of a package by name of the fact, see FACTS.
-Facts = Mapping[str, frozenset[str]]
+Facts = Mapping[str, frozenset[str]]  # the values of a package by name of the fact
 
 # What returns the values of a signature for a fact, and the kinds of change if one is removed or added.
 _FACTS: Mapping[str, tuple[Callable[[Signature], tuple[str, ...]], Kind, Kind]] = {

@@ -48,31 +48,25 @@ def predecessors(tags: Iterable[str]) -> dict[str, str]:
 
 def in_order(tags: Iterable[str]) -> list[str]:
     """Sort tags in the order of the catalogue: branches, releases from the newest, snapshots from the newest."""
-    newest_first = sorted(tags, key=version_key, reverse=True)
-    return sorted(newest_first, key=_rank)
+    return sorted(sorted(tags, key=version_key, reverse=True), key=_rank)
 
 
 def _rank(tag: str) -> tuple[int, str]:
     own = series(tag)
-    if own is None:
-        return (0, tag)
-    return (1, "") if own == "v" else (2, own)
+    return (0, tag) if own is None else (1, "") if own == "v" else (2, own)
 
 
 CATALOGUE = "_cache"
 DOCUMENT = "specs.md"
 TAGS_FILE = "_data/tags.yaml"
 DEFAULT_TAG = "develop"
-# The catalogue of Spack's public build caches.
-PUBLIC_REPOSITORY = "https://github.com/spack/cache.spack.io.git"
+PUBLIC_REPOSITORY = "https://github.com/spack/cache.spack.io.git"  # of Spack's public build caches
 
-# Files beside the documents of a recorded build cache: the dependencies of the specs of a package, and, in the folder
-# of a tag, the specs without a binary. No layout takes them for documents.
-PACKAGE_GRAPH = "graph.json"
-TAG_GRAPH = ".graph.json"
+# Files beside the documents of a recorded build cache.
+PACKAGE_GRAPH = "graph.json"  # the dependencies of the specs of a package
+TAG_GRAPH = ".graph.json"  # the specs of a tag without a binary
 
-# Tells whether a package of this name is selected.
-Wanted = Callable[[str], bool]
+Wanted = Callable[[str], bool]  # tells whether a package of this name is selected
 
 _NAME = re.compile(rb"[A-Za-z0-9._+@-]{1,128}")
 ENDINGS = (".md", ".markdown", ".txt")
@@ -165,8 +159,7 @@ class Layout(Struct, frozen=True, dict=True):
         return re.compile(text)
 
 
-# The layout if the user names none.
-ANYWHERE = Layout()
+ANYWHERE = Layout()  # if the user names none
 
 
 def not_compared(what: str) -> str:

@@ -208,18 +208,13 @@ def _segment(text: str) -> Segment:
 
 
 def _magnitude(digits: str) -> tuple[int, str]:
-    # Length first, then the digits: the order of the numbers without making numbers, which
-    # Python refuses beyond 4,300 digits.
+    """Return length and digits, in the order of the numbers, which Python refuses to make of over 4,300 digits."""
     significant = digits.lstrip("0")
     return len(significant), significant
 
 
-# The name for the compiler of a spec without one.
-NO_COMPILER = "none"
-
-# The name of the union of all stacks, which is not a stack itself.
-UNION_STACK = "root"
-
+NO_COMPILER = "none"  # the name for the compiler of a spec without one
+UNION_STACK = "root"  # the name of the union of all stacks, which is not a stack itself
 PATCH_DIGITS = 7  # of the checksum of a patch
 
 # As in `spack/aliases.py` of Spack 1.0, where `intel-oneapi-compiler-classic` lacks the s that the package name has.
@@ -272,7 +267,6 @@ def _variant(text: str) -> str:
         value = value[1:-1]
     name = name.removesuffix(":")
     if (name == "patches" or "," in value) and not value.startswith("-"):  # commas in compiler flags are another thing
-        # A set of values; upstream shortens the checksums of patches, too.
         value = ",".join(sorted({one[:PATCH_DIGITS] if name == "patches" else one for one in value.split(",")}))
     return f"{name}={value}"
 

@@ -166,8 +166,7 @@ def _oddities(records: Records) -> Iterator[str]:
 
 
 Documents = Sequence[DocumentPair]
-# A pair of documents with the contents of both; a content is None if there is no document.
-Read = tuple[DocumentPair, Content | None, Content | None]
+Read = tuple[DocumentPair, Content | None, Content | None]  # a pair of documents with the contents of both
 
 
 def read(documents: Documents, readers: Readers) -> Iterator[Read]:

@@ -43,8 +43,7 @@ del os.environ["GIT_PYTHON_GIT_EXECUTABLE"]
 _PROXIES = ("http_proxy", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY")
 _INHERITED = ("PATH", "TMPDIR", "SSH_AUTH_SOCK", *_PROXIES, "GIT_SSL_CAINFO", "SSL_CERT_FILE", "SSL_CERT_DIR")
 
-# How ssh is started; a shell reads it.
-SSH = "ssh -oBatchMode=yes -oConnectTimeout=20 -oServerAliveInterval=15 -oServerAliveCountMax=3"
+SSH = "ssh -oBatchMode=yes -oConnectTimeout=20 -oServerAliveInterval=15 -oServerAliveCountMax=3"  # a shell reads it
 
 _ENVIRONMENT = {
     "HOME": "/nonexistent",

@@ -58,7 +58,7 @@ class _KnownDocuments(Struct):
     """What is known of a layout. The keys are ids of git, so it serves any repository."""
 
     stored: dict[str, str | None] = {}  # the tree that git stores, by commit
-    filled: dict[str, bool] = {}  # whether such a tree, or one in it, contains a document
+    filled: dict[tuple[str, int], bool] = {}  # whether a document is in such a tree, or in one that is so deep in it
     located: dict[str, Located] = {}  # by commit
     claims: dict[str, Claim | None] = {}  # by id of the file
     folders: dict[str, _Folder] = {}  # by id of the tree
@@ -85,20 +85,16 @@ def stored_catalogue(repository: Repository, commit: str) -> str | None:
 
 
 def _has_document(repository: Repository, tree: str, depth: int) -> bool:
-    """Tell whether a document lies `depth` folders below `tree`, or may lie there because of a link.
-
-    Most revisions share folders with one that was looked at before, whose result is kept.
-    """
-    entries, filled = listing(repository, tree), memory_of(repository.layout).filled
-    if not depth:
-        return DOCUMENT.encode() in entries
-    below = [key for name, (mode, key, _) in entries.items() if mode == FOLDER and is_name(name)]
-    filled[tree] = (
-        any(map(filled.get, below))
-        or any(is_odd(entry) and is_name(name) for name, entry in entries.items())
-        or any(filled.get(key, True) and _has_document(repository, key, depth - 1) for key in below)
-    )
-    return filled[tree]
+    """Tell whether a document lies `depth` folders below `tree`, or may lie there because of a link."""
+    filled = memory_of(repository.layout).filled
+    if (tree, depth) not in filled:
+        entries = listing(repository, tree)
+        filled[tree, depth] = (depth == 0 and DOCUMENT.encode() in entries) or any(
+            is_odd(entry) or (entry[0] == FOLDER and _has_document(repository, entry[1], depth - 1))
+            for name, entry in entries.items()
+            if depth and is_name(name)
+        )
+    return filled[tree, depth]
 
 
 def catalogue_of(repository: Repository, commit: str, others: Collection[str] = ()) -> str | None:

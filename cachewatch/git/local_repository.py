@@ -159,11 +159,6 @@ _LARGEST = 32 * 2**20
 _BUFFER_BYTES = 2**16
 _ANSWER_SECONDS = 120.0
 _ENDING_SECONDS = 5.0
-# A name that begins with a full id always means the same object, so it is cached; a branch whose name only looks like an
-# id is not. Every subscription reads the same commits and folders.
-_FOREVER = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})(?=[~^:]|$)")
-_REMEMBERED = 256
-_REMEMBERED_BYTES = 16384
 
 
 class Object(Struct, frozen=True):
@@ -187,15 +182,12 @@ class ObjectPipe:
         self._said = _Answers(self._process, path)
         self._answers = io.BufferedReader(self._said, _BUFFER_BYTES)
         self._owner = os.getpid()
-        self._known: dict[str, Object] = {}
 
     def get(self, name: str, *, most: int = _LARGEST) -> Object | None:
         """Return the object that `name` means in git's notation, or None. Raises SourceError above `most` bytes."""
         if "\n" in name or "\0" in name:
             return None
-        known = self._known.get(name)
-        if known is not None and len(known.content) <= most:
-            return known
+
         self._write(lines_of([name]))
         header = self._header()
         if header is None:
@@ -204,13 +196,7 @@ class ObjectPipe:
         content = self._content(size, most)
         if len(content) < size:
             raise SourceError(f"{self._path}: object {object_id} has {size:,} bytes; that is no catalogue")
-        named = Object(object_id, kind, content)
-        whole = _FOREVER.match(name)
-        if size <= _REMEMBERED_BYTES and whole is not None and len(whole[1]) == len(object_id):
-            if len(self._known) >= _REMEMBERED:
-                del self._known[next(iter(self._known))]
-            self._known[name] = named
-        return named
+        return Object(object_id, kind, content)
 
     def stream(self, ids: Iterable[str], *, kind: str) -> Iterator[bytes]:
         """Yield the contents of the objects `ids` of type `kind`, in order. Raises SourceError if one is missing."""

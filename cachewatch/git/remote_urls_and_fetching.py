@@ -36,16 +36,10 @@ _QUERY = re.compile(r"(://[^\s?'\"]{0,2000}\?)[^\s'\"]+")
 class Access(Struct, frozen=True, kw_only=True):
     """The credentials for one source, as names of files that only git and ssh open."""
 
-    ssh_key: Path | None = None
-    known_hosts: Path | None = None
-    store: Path | None = None  # in the form of git-credential-store
+    ssh_key: str | None = None
+    known_hosts: str | None = None
+    store: str | None = None  # in the form of git-credential-store
     helper: str | None = None  # any other helper, as in git's own credential.helper
-
-    @classmethod
-    def named(cls, values: Mapping[str, str]) -> "Access":
-        """Return the access with `values` from the configuration: names of fields and their texts."""
-        chosen: dict[str, Any] = {name: value if name == "helper" else Path(value) for name, value in values.items()}
-        return cls(**chosen)
 
     @property
     def settings(self) -> list[tuple[str, str]]:
@@ -53,7 +47,7 @@ class Access(Struct, frozen=True, kw_only=True):
         helpers = [self.helper] if self.helper else []
         if self.store is not None:
             # Only `get` is passed on: git's own helper would erase a password for good after the server refused it.
-            ask = f"git credential-store --file={shlex.quote(str(self.store))} get"
+            ask = f"git credential-store --file={shlex.quote(self.store)} get"
             helpers.append(f'!f() {{ test "$1" != get || {ask}; }}; f')
         return [("credential.helper", helper) for helper in helpers]
 
@@ -62,7 +56,7 @@ class Access(Struct, frozen=True, kw_only=True):
         for path in (self.ssh_key, self.known_hosts, self.store):
             try:
                 if path is not None:
-                    path.open("rb").close()
+                    Path(path).open("rb").close()
             except OSError as error:
                 raise BrokenSource(
                     f"{path}: {error.strerror}; this file is named in the credentials of a source"

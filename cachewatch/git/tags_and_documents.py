@@ -46,7 +46,6 @@ class RestoredDocument(Struct, frozen=True):
 
 Restored = Mapping[str, Mapping[str, RestoredDocument]]  # by tag and package, like `Bases`
 
-# A function that compares two trees of packages, as `TreeDifference` does.
 CompareTrees = Callable[[Repository, tuple[str, str], str | None, str | None], TreeDifference]
 
 _LARGEST_TAGS_FILE = 2**20  # real ones have 50 kB
@@ -127,8 +126,7 @@ def compare_revisions(
             unchanged.pop()
         elif quiet is None:
             quiet = pair
-    if not pairs and quiet is not None:
-        # Nothing differs anywhere: the first tag shows that.
+    if not pairs and quiet is not None:  # nothing differs anywhere: the first tag shows that
         pairs.append(quiet)
         unchanged = [state for state in unchanged if state.tag != quiet.after.tag]
     if not pairs:
@@ -288,13 +286,11 @@ def _rebased(
     seen = {pair.package for pair in difference.documents} | {each.package for each in difference.unreadable}
     folder, then = folder_of(repository, after.tag), 0  # how many of them count as unchanged otherwise
     for package in sorted(replaced):
-        had: Blob | str | None
         if package in restored:
-            had = restored[package].blob
+            had: Blob | str | None = restored[package].blob
         else:
             base = bases[package]
-            tags = tags_of(repository, base, [after.revision.commit]).ids
-            had = document_of(repository, folder, tags.get(base.tag or ""), package)
+            had = document_in(repository, base.commit, base.tag or "", package, [after.revision.commit])
         has = document_of(repository, folder, after.tree, package)
         if isinstance(has, str) or isinstance(had, str):
             problem = Unreadable(

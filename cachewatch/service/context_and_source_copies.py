@@ -96,7 +96,7 @@ class WatchedClone(Watched):
             source.address,
             branch=source.branch,
             timeout=source.poll.timeout.total_seconds(),
-            access=Access.named(source.credentials) if source.credentials else None,
+            access=Access(**source.credentials) if source.credentials else None,
             layout=source.layout,
             wanted_tag=Globs(source.tags),
         )

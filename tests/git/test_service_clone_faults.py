@@ -263,7 +263,7 @@ def test_credentials_by_gits_own_means(
     path.write_text(contents[means])
     path.chmod(0o700)
     value = f"!'{str(path).replace(chr(39), chr(39) + chr(92) + chr(39) * 2)}'" if means == "helper" else str(path)
-    clone = ServiceClone(folder, url, access=Access.named({means: value}), timeout=20)
+    clone = ServiceClone(folder, url, access=Access(**{means: value}), timeout=20)
     caplog.set_level(logging.DEBUG)
 
     clone.update()
@@ -286,7 +286,7 @@ def test_a_key_for_ssh(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     )
     (tools / "ssh").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
-    access = Access.named({"ssh_key": str(key), "known_hosts": str(hosts)})
+    access = Access(ssh_key=str(key), known_hosts=str(hosts))
 
     with pytest.raises(BrokenSource, match="rejects our ssh key"):
         ServiceClone(folder, "git@example.org:a/b.git", access=access).update()
@@ -299,7 +299,7 @@ def test_a_key_for_ssh(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_credentials_that_are_not_there(folder: Path, url: str, tmp_path: Path) -> None:
     """The message names the file."""
     with pytest.raises(BrokenSource, match="named in the credentials of a source"):
-        ServiceClone(folder, url, access=Access.named({"store": str(tmp_path / "nothing")})).update()
+        ServiceClone(folder, url, access=Access(store=str(tmp_path / "nothing"))).update()
 
 
 @pytest.mark.parametrize(
