@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Collection
+from typing import Any
 
 from msgspec import Struct
 
@@ -54,18 +55,11 @@ def write_document(package: str, tag: str, specs: Collection[ListedSpec]) -> byt
         for spec in sorted(specs, key=lambda spec: spec.binary.hash)
         for binary in [spec.binary]
     ]
-    by_stack: Counter[str] = Counter()
-    for stacks, count in Counter(spec.stacks for spec in specs).items():
-        by_stack.update(dict.fromkeys({*stacks, UNION_STACK}, count))
-    meta = {
-        "compilers": sorted({spec.binary.compiler for spec in specs}),
-        "num_specs": len(specs),
-        "num_specs_by_stack": dict(sorted(by_stack.items())),
-        "oss": sorted({spec.binary.os for spec in specs}),
-        "platforms": sorted({spec.binary.platform for spec in specs}),
-        "stacks": sorted(by_stack),
-        "targets": sorted({spec.binary.target for spec in specs}),
-        "versions": sorted({spec.binary.version for spec in specs}),
+    by_stack = Counter(stack for spec in specs for stack in {*spec.stacks, UNION_STACK})
+    meta: dict[str, Any] = {
+        f"{name}s": sorted({getattr(spec.binary, name) for spec in specs})
+        for name in ("compiler", "os", "platform", "target", "version")
     }
-    values = {"package": package, "tag": tag, "meta": json.dumps(meta), "details": json.dumps(records)}
-    return _TEMPLATE.format(**values).encode()
+    meta |= {"num_specs": len(specs), "num_specs_by_stack": by_stack, "stacks": sorted(by_stack)}
+    details = json.dumps(records)
+    return _TEMPLATE.format(package=package, tag=tag, meta=json.dumps(meta, sort_keys=True), details=details).encode()

@@ -21,6 +21,7 @@ from typing import Any
 from msgspec import Struct
 
 from cachewatch.core.names_and_layouts import ANYWHERE, Layout
+from cachewatch.documents.front_matter_and_limits import MAX_BYTES
 from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git.git_processes import LONGEST_WORDS, Git, Process, check_version, explain, find_repository, lines_of
 from cachewatch.runtime.untrusted_files import RefusedFile, check_regular, read_regular
@@ -155,7 +156,6 @@ def _included(text: str, folder: Path) -> Iterator[Path]:
 
 _PIPE_BYTES = 2**20
 _PIPE_LEAST = 4096  # the bytes that an empty pipe takes on every system before anybody reads them
-_LARGEST = 32 * 2**20
 _BUFFER_BYTES = 2**16
 _ANSWER_SECONDS = 120.0
 _ENDING_SECONDS = 5.0
@@ -183,7 +183,7 @@ class ObjectPipe:
         self._answers = io.BufferedReader(self._said, _BUFFER_BYTES)
         self._owner = os.getpid()
 
-    def get(self, name: str, *, most: int = _LARGEST) -> Object | None:
+    def get(self, name: str, *, most: int = MAX_BYTES) -> Object | None:
         """Return the object that `name` means in git's notation, or None. Raises SourceError above `most` bytes."""
         if "\n" in name or "\0" in name:
             return None
@@ -200,14 +200,14 @@ class ObjectPipe:
 
     def stream(self, ids: Iterable[str], *, kind: str) -> Iterator[bytes]:
         """Yield the contents of the objects `ids` of type `kind`, in order. Raises SourceError if one is missing."""
-        for size, content in self._read(ids, kind, _LARGEST):
+        for size, content in self._read(ids, kind, MAX_BYTES):
             if len(content) < size:
-                raise SourceError(f"{self._path}: a {kind} has more than {_LARGEST:,} bytes; that is no catalogue")
+                raise SourceError(f"{self._path}: a {kind} has more than {MAX_BYTES:,} bytes; that is no catalogue")
             yield content
 
-    def readable(self, ids: Iterable[str], *, kind: str, most: int) -> Iterator[bytes | None]:
-        """Yield contents like `stream`, but None for an object of more than `most` bytes."""
-        return (content if len(content) == size else None for size, content in self._read(ids, kind, most))
+    def documents(self, ids: Iterable[str]) -> Iterator[bytes | None]:
+        """Yield the contents of the blobs `ids`, or None for one that is larger than documents may be."""
+        return (content if len(content) == size else None for size, content in self._read(ids, "blob", MAX_BYTES))
 
     def beginnings(self, ids: Iterable[str], *, most: int) -> Iterator[bytes]:
         """Yield the first `most` bytes of each of the blobs `ids`."""

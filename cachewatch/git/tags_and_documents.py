@@ -14,7 +14,7 @@ from cachewatch.core.changesets import Blob, Comparison, Content, Difference, Do
 from cachewatch.core.filters_and_default_kinds import Globs
 from cachewatch.core.model import Diagnostic, Document, Side, Unreadable
 from cachewatch.core.names_and_layouts import DEFAULT_TAG, DOCUMENT, TAGS_FILE, Wanted, did_you_mean
-from cachewatch.documents.front_matter_and_limits import MAX_BYTES, read_tags_file
+from cachewatch.documents.front_matter_and_limits import read_tags_file
 from cachewatch.documents.parsing_and_diagnostics import TOO_LARGE, parse_side
 from cachewatch.documents.records import KnownRecords
 from cachewatch.errors import SourceError, UnknownRevision, UnreadableDocument, UsageError
@@ -72,7 +72,7 @@ class GitReader:
         names = [blob.name for blob in blobs]
         known = {one.blob.name: one.content for found in self._restored.values() for one in found.values()}
         asked = [name for name in names if name not in known]
-        contents = self._repository.objects().readable(asked, kind="blob", most=MAX_BYTES)
+        contents = self._repository.objects().documents(asked)
         for name in names:
             content = known[name] if name in known else next(contents)
             yield TOO_LARGE if content is None else content
@@ -382,7 +382,7 @@ def last_readable(
 def _is_usable(repository: Repository, revision: Revision, package: str, later: str, isolation: Isolation) -> bool:
     try:
         document = document_in(repository, revision.commit, revision.tag or DEFAULT_TAG, package, [later])
-        content = repository.objects().get(document.name, most=MAX_BYTES) if isinstance(document, Blob) else None
+        content = repository.objects().get(document.name) if isinstance(document, Blob) else None
     except SourceError:
         return False  # not in this clone
     if not isinstance(document, Blob) or content is None:

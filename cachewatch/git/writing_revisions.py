@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from cachewatch.core.names_and_layouts import CATALOGUE, is_name
-from cachewatch.documents.front_matter_and_limits import MAX_BYTES
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.clone_locks_and_upkeep import RECORDING_LOCK, try_lock
 from cachewatch.git.git_processes import Git, handing_on, init_repository
@@ -117,8 +116,7 @@ class Recording:
 
     def read(self, ids: Sequence[str]) -> Iterator[bytes]:
         """Yield the contents of the documents `ids`; documents that are too large are left out."""
-        contents = self._repository.objects().readable(ids, kind="blob", most=MAX_BYTES)
-        return (content for content in contents if content is not None)
+        return (content for content in self._repository.objects().documents(ids) if content is not None)
 
     def file(self, path: str) -> bytes | None:
         """Return the content of a file of the newest revision; None if there is none."""

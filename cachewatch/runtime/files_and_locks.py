@@ -160,11 +160,11 @@ _SHARED = re.compile(
 _LINE = re.compile(r"(?:\S+ ){4}(\S+) .*? - (\S+) ")
 
 
-def shared_kind(folder: Path, mounts: Path | None = None) -> str:
+def shared_kind(folder: Path) -> str:
     """Return the type of the network or cluster file system that holds `folder`; "" if its file system is local."""
     folder, best, kind = folder.resolve(), Path("/"), ""
     try:
-        text = (mounts or MOUNTS).read_text("utf-8", "surrogateescape")
+        text = MOUNTS.read_text("utf-8", "surrogateescape")
     except OSError:
         return ""  # not Linux
     for mount in filter(None, map(_LINE.match, text.splitlines())):

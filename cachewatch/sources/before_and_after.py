@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import Blob, Comparison, Difference, DocumentPair, Listing, Readers, TagPair
-from cachewatch.core.model import Diagnostic, DiagnosticKind, Side
+from cachewatch.core.model import Diagnostic, Side
 from cachewatch.core.names_and_layouts import ANYWHERE, DEFAULT_TAG, DOCUMENT, ENDINGS, Layout, Wanted
 from cachewatch.documents.front_matter_and_limits import MAX_BYTES
 from cachewatch.documents.recognizing_documents import claim_of
@@ -61,7 +61,9 @@ def open_comparison(
         for name, listings in paths.items():
             for ref in (f"refs/heads/{name}", f"refs/tags/{name}"):
                 if opened.objects().get(f"{ref}^{{commit}}"):
-                    listings[0] = _with_note(listings[0], name, f"taken as a path; write {ref} for what git calls so")
+                    listings[0] = folders.with_note(
+                        listings[0], name, f"taken as a path; write {ref} for what git calls so"
+                    )
         documents = paths | {
             name: [found] for name in {before, after} - paths.keys() if (found := _file_of(opened, name))
         }
@@ -109,11 +111,6 @@ def _is_edited(repository: Repository, committed: str, file: Path) -> bool:
     return not is_same and any(claim_of(content) is not None for content in (before, after))
 
 
-def _with_note(listing: Listing, path: str, message: str) -> Listing:
-    note = Diagnostic(path, DiagnosticKind.INCONSISTENT, message, is_loss=False)
-    return replace(listing, diagnostics=(*listing.diagnostics, note))
-
-
 def _file_of(repository: Repository, name: str) -> Listing | None:
     """Return a listing of the one document that `name` (REVISION:PATH) means; None if there is no such file."""
     file = file_of(repository, name)
@@ -142,7 +139,9 @@ def _list_revision(repository: Repository, name: str, others: list[Listing], wan
     listings = [list_revision(repository, replace(revision, tag=tag), lambda _: True) for tag in tags]
     if left and not (other.is_one_document or other.is_one_tag):
         named = f"{', '.join(tag_names.in_order(left)[:5])}{', ...' if len(left) > 5 else ''}"
-        listings[0] = _with_note(listings[0], name, f"not compared: {named}, of which {other.side.name} has nothing")
+        listings[0] = folders.with_note(
+            listings[0], name, f"not compared: {named}, of which {other.side.name} has nothing"
+        )
     return [replace(listing, is_one_tag=len(tags) == 1) for listing in listings]
 
 

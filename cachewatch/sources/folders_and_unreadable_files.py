@@ -182,10 +182,14 @@ def _list_catalogue(name: str) -> list[Listing]:
         folders = sorted({name, root, *(tag.path for tag in tags)})
         files = (Path(entry.path) for folder in folders for entry in _entries(folder) if not entry.is_dir())
         if ignored := list(map(str, filter(holds_document, files))):
-            message = not_compared(f"{_counted(ignored)} ")
-            note = Diagnostic(name, DiagnosticKind.INCONSISTENT, message, is_loss=False)
-            listings[0] = replace(listings[0], diagnostics=(*listings[0].diagnostics, note))
+            listings[0] = with_note(listings[0], name, not_compared(f"{_counted(ignored)} "))
     return listings
+
+
+def with_note(listing: Listing, path: str, message: str) -> Listing:
+    """Return the listing with a note about `path`."""
+    note = Diagnostic(path, DiagnosticKind.INCONSISTENT, message, is_loss=False)
+    return replace(listing, diagnostics=(*listing.diagnostics, note))
 
 
 def _list_tag(name: str, folder: str, tag: str, *, is_one_tag: bool = False) -> Listing:

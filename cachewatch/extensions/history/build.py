@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from cachewatch.core.model import CompilerForm
-from cachewatch.documents.front_matter_and_limits import MAX_BYTES
 from cachewatch.documents.records import KnownRecords
 from cachewatch.errors import NoHistoryIndex, UnknownRevision, UsageError, WorkFailed
 from cachewatch.extensions.causes.explaining_reports_and_locks import (
@@ -119,7 +118,7 @@ def _answer(repository: Repository, unit: Unit, known: KnownRecords) -> Sequence
     if not tasks:
         return list(count_all(repository, [one for one in unit if isinstance(one, TagStep)]))
     blobs = [version.blob for task in tasks for version in task.versions if version.blob]
-    contents = repository.objects().readable(blobs, kind="blob", most=MAX_BYTES)
+    contents = repository.objects().documents(blobs)
     found = [Follower(task, known).run(contents) for task in tasks]
     next(contents, None)
     return found
