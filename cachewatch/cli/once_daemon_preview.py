@@ -39,18 +39,10 @@ from cachewatch.report.words_file import words
 from cachewatch.runtime.log import Log, open_log
 from cachewatch.service.context_and_source_copies import Context, copy_for_now
 from cachewatch.service.deciding_and_storing import is_left_out
-from cachewatch.service.digest_assembly import ChannelMessages, PendingDigest, build_messages, compose
+from cachewatch.service.digest_assembly import ChannelMessages, build_messages, compose
 from cachewatch.service.passes_and_leadership import leading, ping, resume, run_pass
 from cachewatch.service.poll import poll
-from cachewatch.service.streams_and_silences import (
-    REGULAR,
-    URGENT,
-    Stream,
-    StreamState,
-    first_revision,
-    read_stream,
-    streams_of,
-)
+from cachewatch.service.streams_and_silences import REGULAR, URGENT, Stream, first_revision, read_stream, streams_of
 from cachewatch.store import deliveries
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
@@ -125,10 +117,9 @@ def _pinged_if_it_fails(config: Config) -> Iterator[None]:
     """Ping the monitoring service about an exception in the block, but not if another process does the work."""
     try:
         yield
-    except AnotherInstance:
-        raise
-    except Exception:
-        ping(config, Log(), is_whole=False)
+    except Exception as error:
+        if not isinstance(error, AnotherInstance):
+            ping(config, Log(), is_whole=False)
         raise
 
 
@@ -200,34 +191,31 @@ def preview(
         config = config.model_copy(update={"templates_dir": templates_dir.absolute()})
     stream = _stream(config, subscription, URGENT if urgent else REGULAR)
     with _state(config, stream, since) as service:
-        with service.database.read() as connection:
-            state = read_stream(connection, stream)
-        draft = compose(service, stream, state, since=since)
-        built = build_messages(config, stream, draft.digest, forms=frozenset(Form))
+        now = _Preview(config, service, stream, since)
+        built = build_messages(config, stream, now.draft.digest, forms=frozenset(Form))
         packed = tuple(each for each in built if channel in (None, each.channel))
         if not packed:
             names = ", ".join(each.channel for each in built)
             raise UsageError(f"{channel} is not a channel of this subscription; its channels: {names}")
-        is_new = any(span.before.revision != span.after.revision for span in draft.digest.spans)
-        is_due = since is not None or is_new or not stream.is_each_revision
-        is_sent = is_due and not is_left_out(stream, state, draft, service.clock())
-        for note in _notes(config, service, stream, state, draft, since=since, is_sent=is_sent):
+        for note in now.notes():
             say(note)
     problems = dict.fromkeys(each.problem for each in packed if each.problem)
     for problem in problems:
         say(f"cachewatch's own templates are used, because one of yours is wrong: {problem}")
-    is_unread = len(_unfetched(stream, state, since)) == len(stream.sources)
+    is_unread = len(now.unfetched) == len(stream.sources)
     code = TemplateError.exit_code if problems else SourceError.exit_code if is_unread else 0
-    if is_sent and is_opened:
+    if not now.is_sent:
+        return code
+    if is_opened:
         with NamedTemporaryFile(prefix="cachewatch-", suffix=".html", delete=False) as page:
             page.write(_sent(config, packed, "html"))
         is_shown = webbrowser.open(Path(page.name).as_uri())
         none = "no browser can be opened: there is none, or no display"
         say(f"opening {page.name}" if is_shown else f"{none}; the page is {page.name}")
-    elif is_sent and format_ == "text":
-        listed = sections(draft.digest, words(None if problems else config.templates_dir))
+    elif format_ == "text":
+        listed = sections(now.draft.digest, words(None if problems else config.templates_dir))
         write_text("".join(_in_colours(_sent(config, packed, format_).decode(), listed)))
-    elif is_sent:
+    else:
         sys.stdout.buffer.write(_sent(config, packed, format_))
     return code
 
@@ -304,86 +292,86 @@ def _begins_earlier(source: Source) -> bool:
     return source.since is not None or source.first_run == "report"
 
 
-def _has_one_revision(service: Context, state: StreamState, source: Source) -> bool:
-    """Tell whether a stream is to begin with a report, but its source has only one revision."""
-    newest = state.sources[source.name].revision
-    if source.first_run != "report" or source.since is not None or source.name in state.positions or newest is None:
-        return False
-    with closing(service.open_repository(source)) as repository:
-        return first_revision(repository, source, resolve(repository, newest)).commit == newest
-
-
-def _is_silent(stream: Stream, state: StreamState, since: str | None) -> bool:
-    """Tell whether a stream begins at the newest revisions, so that it has nothing to report yet."""
-    return not since and not state.positions and not any(map(_begins_earlier, stream.sources))
-
-
-def _unfetched(stream: Stream, state: StreamState, since: str | None) -> list[Source]:
-    """Return the sources of which nothing was fetched yet but is needed."""
-    is_silent = _is_silent(stream, state, since)
-    return [each for each in stream.sources if not is_silent and state.sources[each.name].revision is None]
-
-
 def _is_here(source: Source) -> bool:
     """Tell whether a source is a repository or folder on this machine, which can be fetched quickly."""
     return source.type == "git" and (not is_url(source.address) or source.address.startswith("file:"))
 
 
-def _notes(
-    config: Config,
-    service: Context,
-    stream: Stream,
-    state: StreamState,
-    draft: PendingDigest,
-    *,
-    since: str | None,
-    is_sent: bool,
-) -> Iterator[str]:
-    """Yield notes: why there is no digest, when it is sent, or what is missing in it."""
-    name = stream.subscription.name
-    with service.database.read() as connection:
-        empty = [health.get(connection, AlertKey(AlertKind.SOURCE_EMPTY, each.name)) for each in stream.sources]
-    yield from (f"warning: {one.title}: {safe(one.detail)}" for one in empty if one and one.resolved_at is None)
-    is_silent = _is_silent(stream, state, since)
-    unfetched = _unfetched(stream, state, since)
-    if unfetched:
-        # Sources on this machine were tried, and the reason was just printed.
-        remote = [each for each in unfetched if not _is_here(each)]
-        why = safe("; ".join(filter(None, dict.fromkeys(state.sources[each.name].error for each in remote))))
-        rest = f": {why}; `cachewatch once` tries again" if why else "; run `cachewatch once` first" if remote else ""
-        yield f"warning: nothing has been fetched yet of {', '.join(each.name for each in unfetched)}{rest}"
-    if draft.is_empty and (is_silent or len(unfetched) < len(stream.sources)):
-        why = f"no changes since {since or 'the last report'} match {name}"
-        why = f"{name} begins at the newest revision" if is_silent else why
-        alone = f"{name} begins at the only revision of its source, which can be compared with none"
-        is_first = not since and any(_has_one_revision(service, state, source) for source in stream.sources)
-        why = alone if is_first else why
-        what = "the digest says so" if is_sent else "nothing would be sent"
-        earlier = "an earlier --since" if since else f"`cachewatch preview {name} --since REVISION`"
-        yield f"{why}: {what}; {earlier} shows older changes"
-    for advance in draft.advances:
-        for tag in advance.tags:
+class _Preview:
+    """The digest of a stream as it would be made now, and notes about it."""
+
+    def __init__(self, config: Config, service: Context, stream: Stream, since: str | None) -> None:
+        with service.database.read() as connection:
+            state = read_stream(connection, stream)
+        self._config, self._service, self._stream, self._since, self._state = config, service, stream, since, state
+        self.draft = compose(service, stream, state, since=since)
+        # The stream begins at the newest revisions, and has nothing to report yet.
+        self._is_silent = not since and not state.positions and not any(map(_begins_earlier, stream.sources))
+        # The sources of which nothing was fetched yet but is needed.
+        self.unfetched = [
+            each for each in stream.sources if not self._is_silent and state.sources[each.name].revision is None
+        ]
+        is_new = any(span.before.revision != span.after.revision for span in self.draft.digest.spans)
+        is_due = since is not None or is_new or not stream.is_each_revision
+        self.is_sent = is_due and not is_left_out(stream, state, self.draft, service.clock())
+
+    def notes(self) -> Iterator[str]:
+        """Yield notes: why there is no digest, when it is sent, or what is missing in it."""
+        stream, state, since = self._stream, self._state, self._since
+        with self._service.database.read() as connection:
+            empty = [health.get(connection, AlertKey(AlertKind.SOURCE_EMPTY, each.name)) for each in stream.sources]
+        yield from (f"warning: {one.title}: {safe(one.detail)}" for one in empty if one and one.resolved_at is None)
+        if self.unfetched:
+            # Sources on this machine were tried, and the reason was just printed.
+            remote = [each for each in self.unfetched if not _is_here(each)]
+            why = safe("; ".join(filter(None, dict.fromkeys(state.sources[each.name].error for each in remote))))
+            end = (
+                f": {why}; `cachewatch once` tries again" if why else "; run `cachewatch once` first" if remote else ""
+            )
+            yield f"warning: nothing has been fetched yet of {', '.join(each.name for each in self.unfetched)}{end}"
+        if self.draft.is_empty and (self._is_silent or len(self.unfetched) < len(stream.sources)):
+            what = "the digest says so" if self.is_sent else "nothing would be sent"
+            name = stream.subscription.name
+            earlier = "an earlier --since" if since else f"`cachewatch preview {name} --since REVISION`"
+            yield f"{self._why_empty()}: {what}; {earlier} shows older changes"
+        for tag in (tag for advance in self.draft.advances for tag in advance.tags):
             for each in tag.unread:
                 unread = f"{each.package} of {tag.tag} cannot be read"
                 yield f"warning: {unread}; what changed in it is reported later: {safe(each.reason)}"
-    for source in stream.sources:
-        at = state.sources[source.name].succeeded_at
-        if at is not None and not _is_here(source) and has_state(config.database):
-            fetched = minute(at, config.timezone)
-            yield f"{source.name} as of the last fetch at {fetched}; `cachewatch once` fetches first"
-    if draft.hold:
-        yield f"this digest would be held for the operators: {draft.hold}"
-    elif is_sent and not since and (later := _later(service, stream)):
-        yield f"this digest is sent {later}, with what is new until then"
+        for source in stream.sources:
+            at = state.sources[source.name].succeeded_at
+            if at is not None and not _is_here(source) and has_state(self._config.database):
+                fetched = minute(at, self._config.timezone)
+                yield f"{source.name} as of the last fetch at {fetched}; `cachewatch once` fetches first"
+        if self.draft.hold:
+            yield f"this digest would be held for the operators: {self.draft.hold}"
+        elif self.is_sent and not since and (later := self._later()):
+            yield f"this digest is sent {later}, with what is new until then"
 
+    def _why_empty(self) -> str:
+        name = self._stream.subscription.name
+        if not self._since and any(map(self._has_one_revision, self._stream.sources)):
+            return f"{name} begins at the only revision of its source, which can be compared with none"
+        if self._is_silent:
+            return f"{name} begins at the newest revision"
+        return f"no changes since {self._since or 'the last report'} match {name}"
 
-def _later(service: Context, stream: Stream) -> str:
-    """Return when the digest is due, in words; "" if it is due now."""
-    now, config = service.clock(), service.config
-    own = stream.subscription.name, stream.name
-    planned = next(each.due for each in read_status(service).streams if (each.subscription, each.stream) == own)
-    due = quiet_until(config.quiet, max(planned or stream.schedule.next_after(now) or now, now))
-    return f"on {due.astimezone(ZoneInfo(config.timezone)):%A %Y-%m-%d at %H:%M %Z}" if due > now else ""
+    def _has_one_revision(self, source: Source) -> bool:
+        """Tell whether the stream is to begin with a report, but the source has only one revision."""
+        newest = self._state.sources[source.name].revision
+        is_known = source.since is not None or source.name in self._state.positions
+        if source.first_run != "report" or is_known or newest is None:
+            return False
+        with closing(self._service.open_repository(source)) as repository:
+            return first_revision(repository, source, resolve(repository, newest)).commit == newest
+
+    def _later(self) -> str:
+        """Return when the digest is due, in words; "" if it is due now."""
+        now, stream = self._service.clock(), self._stream
+        own = stream.subscription.name, stream.name
+        planned = next(e.due for e in read_status(self._service).streams if (e.subscription, e.stream) == own)
+        due = quiet_until(self._config.quiet, max(planned or stream.schedule.next_after(now) or now, now))
+        return f"on {due.astimezone(ZoneInfo(self._config.timezone)):%A %Y-%m-%d at %H:%M %Z}" if due > now else ""
 
 
 def _sent(config: Config, packed: tuple[ChannelMessages, ...], form: str) -> bytes:
