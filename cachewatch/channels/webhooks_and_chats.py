@@ -15,8 +15,9 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from hashlib import sha256
 from html import escape
 from typing import Any
@@ -140,11 +141,13 @@ class _Brief(Struct, frozen=True):
     about: str
     link: str | None
     colour: str  # of the bar beside it, as mails have it: #1a7f37
+    created: datetime
 
 
 def webhook_body(preset: str, rendered: RenderedDigest) -> bytes:
     """Return the body of a webhook's request in ASCII, in the layout of the chat `preset`."""
-    return json.dumps(_PRESETS[preset](rendered)).encode("ascii")
+    body = _json(rendered) if preset == "json" else _CHATS[preset](_brief(rendered))
+    return json.dumps(body).encode("ascii")
 
 
 def chat_text(rendered: RenderedDigest) -> str:
@@ -171,6 +174,7 @@ def _brief(rendered: RenderedDigest) -> _Brief:
         about=_harmless(rendered.subtitle, _BULLET),
         link=link if link and _ADDRESS.fullmatch(link) and not set('<>"') & set(link) else None,
         colour=entries("theme.toml")["colors"][rendered.level],
+        created=rendered.created,
     )
 
 
@@ -203,9 +207,8 @@ def _json(rendered: RenderedDigest) -> Mapping[str, Any]:
     }
 
 
-def _mattermost(rendered: RenderedDigest) -> Mapping[str, Any]:
+def _mattermost(brief: _Brief) -> Mapping[str, Any]:
     """Return a message with one attachment, which older clients also show."""
-    brief = _brief(rendered)
     attachment = {
         "fallback": brief.title,
         "color": brief.colour,
@@ -218,13 +221,12 @@ def _mattermost(rendered: RenderedDigest) -> Mapping[str, Any]:
     return {"username": _NAME, "attachments": [attachment]}
 
 
-def _discord(rendered: RenderedDigest) -> Mapping[str, Any]:
-    brief = _brief(rendered)
+def _discord(brief: _Brief) -> Mapping[str, Any]:
     embed: dict[str, Any] = {
         "title": chat_markdown(brief.title, "discord")[:_MARKED_TITLE],
         "description": _marked_up(brief, "discord"),
         "color": int(brief.colour.removeprefix("#"), 16),
-        "timestamp": rendered.created.isoformat(),
+        "timestamp": brief.created.isoformat(),
     }
     if brief.about:
         embed["footer"] = {"text": brief.about}
@@ -247,12 +249,11 @@ def _marked_up(brief: _Brief, chat: str) -> str:
     return said
 
 
-def _slack(rendered: RenderedDigest) -> Mapping[str, Any]:
+def _slack(brief: _Brief) -> Mapping[str, Any]:
     """Return a message of blocks with literal text, in which Slack interprets no markup.
 
     `text` is shown in notifications, and by other chats that accept Slack's messages but not its blocks.
     """
-    brief = _brief(rendered)
     blocks: list[Mapping[str, Any]] = [{"type": "header", "text": _plain(brief.title)}]
     if brief.bullets:
         listed = {"type": "rich_text_list", "style": "bullet", "elements": [_section(*each) for each in brief.bullets]}
@@ -275,9 +276,8 @@ def _section(label: str, text: str) -> Mapping[str, Any]:
     return {"type": "rich_text_section", "elements": [*bold, {"type": "text", "text": text}]}
 
 
-def _matrix(rendered: RenderedDigest) -> Mapping[str, Any]:
+def _matrix(brief: _Brief) -> Mapping[str, Any]:
     """Return a message for the webhooks of Hookshot, a bridge to Matrix."""
-    brief = _brief(rendered)
     labels = [f"<strong>{escape(label)}</strong> " if label else "" for label, _ in brief.bullets]
     items = [f"<li>{label}{escape(text)}</li>" for label, (_, text) in zip(labels, brief.bullets, strict=True)]
     html = [f"<p><strong>{escape(brief.title)}</strong></p>"]
@@ -287,13 +287,7 @@ def _matrix(rendered: RenderedDigest) -> Mapping[str, Any]:
     return {"username": _NAME, "text": "\n".join([brief.title, *_lines(brief)]), "html": "".join(html)}
 
 
-_PRESETS: Mapping[str, Callable[[RenderedDigest], Mapping[str, Any]]] = {
-    "json": _json,
-    "mattermost": _mattermost,
-    "slack": _slack,
-    "discord": _discord,
-    "matrix": _matrix,
-}
+_CHATS = {"mattermost": _mattermost, "slack": _slack, "discord": _discord, "matrix": _matrix}
 
 
 class AppriseChannel(OneByOne):
