@@ -67,7 +67,7 @@ def queue_within(connection: Connection, context: Context, notice: OperatorNotic
     """Queue a notice within the open transaction of `connection`; return False if no channel of operators takes it."""
     context.notices += 1
     now, config = context.clock(), context.config  # one of them, though a reload may bring another
-    topic = _topic(notice.key) if isinstance(notice, Alert) else notice.topic
+    topic = notice.key.topic if isinstance(notice, Alert) else notice.topic
     whom, packed = config.operators, []
     message = Notice(
         key=hashlib.sha256(f"{topic}\n{notice.title}\n{to_text(now)}".encode()).hexdigest(),
@@ -130,14 +130,13 @@ def resolve_now(context: Context, key: AlertKey, title: str) -> None:
 def contained(context: Context, name: str, part: str, *, may_be_open: bool = True) -> Iterator[None]:
     """Turn an error in the block into an alert about the work `part` on `name`; the caller then continues.
 
-    If the block succeeds, the alert is resolved; `may_be_open=False` skips looking for it. StateError and EndingError
-    are raised, since they are no faults of the work.
+    If the block succeeds, the alert is resolved; `may_be_open=False` skips looking for it.
     """
     key = AlertKey(AlertKind.WORK_FAILED, name, part)
     try:
         yield
     except (StateError, EndingError):
-        raise
+        raise  # no faults of the work
     except Exception as error:  # noqa: BLE001  whatever it is, it stops only this
         if context.is_ending.is_set():
             return  # we may have ended what it worked with
@@ -164,28 +163,22 @@ def resolve_within(connection: Connection, context: Context, key: AlertKey, titl
         return None
     if title:
         lines = (f"It began at {minute(alert.opened_at, context.config.timezone)}.",)
-        queue_within(connection, context, OperatorNotice(topic=_topic(key), title=title, lines=lines, is_good=True))
+        queue_within(connection, context, OperatorNotice(topic=key.topic, title=title, lines=lines, is_good=True))
     context.log_within(connection).info("alert.resolved", **asdict(key), title=title or alert.title)
     return alert.opened_at
 
 
-def _topic(key: AlertKey) -> str:
-    return " ".join(filter(None, (key.kind, key.name, key.part)))
-
-
 def review(connection: Connection, context: Context, source: Source, source_health: SourceHealth) -> None:
-    """Open the alert of a source whose data is too old, and resolve it when there is newer data.
-
-    The age of the first fetched data opens no alert: how often a source publishes is known only after watching it for
-    that long.
-    """
+    """Open the alert of a source whose data is too old, and resolve it when there is newer data."""
     key, now = AlertKey(AlertKind.SOURCE_STALE, source.name), context.clock()
+    # How often a source publishes is known only after watching it for that long.
     is_watched = source_health.changed_at is not None and now - source_health.changed_at > source.stale_after
     age = staleness(source_health, now, context.config.timezone).said(words())
-    why = "It answers, but upstream may have stopped publishing."
     lines = (
         f"{age[:1].upper()}{age[1:]}; `stale_after` is {days(source.stale_after)}.",
-        "It cannot be read either." if source_health.failures else why,
+        "It cannot be read either."
+        if source_health.failures
+        else "It answers, but upstream may have stopped publishing.",
     )
     alert = Alert(key=key, title=f"the source {source.name} has no news", lines=lines)
     is_open, end = is_watched and is_stale(source, source_health, now), f"the source {source.name} has news again"
@@ -211,18 +204,12 @@ def _newest(source_health: SourceHealth) -> datetime | None:
     return min(filter(None, (source_health.revision_time, source_health.changed_at)), default=None)
 
 
-_LEARNED_FROM, _FEW_INTERVALS = 10, 3
-
-
 def longest_pause(repository: Repository, newest: Revision) -> timedelta | None:
-    """Return the longest usual time between two commits, learned from the last ten; None if these are too few.
-
-    It is three times the upper quartile of the intervals, so that neither gaps among them nor commits in quick
-    succession matter, and at least a day.
-    """
+    """Return the longest usual time between two commits, learned from the last ten; None if these are too few."""
     times = (each.time for each in back_from(repository, newest.commit))
-    known = sorted(islice((time for time in times if time is not None and time != LATEST), _LEARNED_FROM))
+    known = sorted(islice((time for time in times if time is not None and time != LATEST), 10))
     intervals = sorted(b - a for a, b in pairwise(known))
-    if len(intervals) < _FEW_INTERVALS:
+    if len(intervals) < 3:
         return None
+    # Three times the upper quartile, so that neither gaps nor commits in quick succession matter.
     return max(3 * intervals[len(intervals) * 3 // 4], timedelta(days=1))

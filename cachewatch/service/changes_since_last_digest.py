@@ -17,30 +17,15 @@ from cachewatch.core.advice.verbs_and_reasons import Alternative, Home, Pinned
 from cachewatch.core.advice.waits_and_reminders import Departure, Fact, Point, Remembered, merged, series_or_tag
 from cachewatch.core.statement_kinds import Statement, StatementKind
 from cachewatch.core.versions_spellings_targets import version_key
-from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, is_there, lacks, resolve, resolve_upstream, times_between
 from cachewatch.git.tags_and_documents import Bases, Restored, RestoredDocument, document_in, tags_of
 from cachewatch.report.digest_and_message_values import Note, Outage, Span
+from cachewatch.service import missing_and_returned as removals
 from cachewatch.service.alerts_and_staleness import is_stale, longest_pause, staleness
 from cachewatch.service.comparing_tags_and_pins import OpenSource, TagNews, without_suspicion
 from cachewatch.service.comparison_cache import Comparisons
 from cachewatch.service.context_and_source_copies import Context
-from cachewatch.service.missing_and_returned import (
-    Departures,
-    Returns,
-    Steps,
-    all_statements,
-    announced,
-    is_old,
-    learned_back,
-    missing_since,
-    packages_of,
-    pruned,
-    returned,
-    tag_added,
-    urgent_only,
-    with_statements,
-)
+from cachewatch.service.missing_and_returned import Departures, Returns, Steps, all_statements, packages_of
 from cachewatch.service.streams_and_silences import (
     REGULAR,
     URGENT,
@@ -87,12 +72,8 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     documents: UnreadDocuments
     returns: Returns
     cursors: Mapping[str, Cursor]
+    health: SourceHealth
     longest_pause: timedelta  # between two revisions; a longer one is an outage
-
-    @property
-    def health(self) -> SourceHealth:
-        """The results of the polls of this source."""
-        return self.state.sources[self.source.name]
 
     def compare(self) -> SourceDiff:
         """Compare everything that the stream has not reported yet."""
@@ -110,7 +91,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
             earlier.update(readable)
         unread = self.documents.after(self.ranges, news, bases, earlier)
         coverage, left = self.coverage(bases, restored), dict(self.left(bases))
-        learned += (wave for each in news for wave in announced(self.source.name, each.tag))
+        learned += (wave for each in news for wave in removals.announced(self.source.name, each.tag))
         return SourceDiff(
             spans=tuple(self._spans(unread)),
             news=tuple(news),
@@ -141,55 +122,51 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         """
         steps, wanted = Steps(self.repository, gap.base, self.newest), self.wants_package()
         compare = partial(self._compared_range, gap, steps, self._new_snapshots(gap, pinned))
-        documents = {tag: returned for tag in sorted(gap.tags) if (returned := self.returns.documents(tag, wanted))}
-        bases: Bases = {
-            tag: self.returns.bases({name: those for name, those in found.items() if name not in had})
-            for tag, found in documents.items()
-            for had in [steps.packages(gap.base, tag)]
-        }
-        bases = _joined(bases, self.documents.bases(gap.tags))
-        restored: Restored = {}
-        news = compare(bases, restored)
+        documents = {tag: found for tag in sorted(gap.tags) if (found := self.returns.documents(tag, wanted))}
+        bases = dict(self.documents.bases(gap.tags))
+        for tag, found in documents.items():
+            had = steps.packages(gap.base, tag)
+            lost = {name: those for name, those in found.items() if name not in had}
+            bases[tag] = {**self.returns.bases(lost), **bases.get(tag, {})}
+        restored: dict[str, Mapping[str, RestoredDocument]] = {}
+        news = compare(bases, {})
         builds = {
-            tag: returned
-            for each in news
-            if (returned := self.returns.builds(each.tag)) and (tag := each.name) in gap.tags
+            each.name: built for each in news if each.name in gap.tags and (built := self.returns.builds(each.tag))
         }
+        for each in news:
+            if each.name in builds:
+                built, known_bases = builds[each.name], bases.get(each.name, {})
+                lost = {name: those for name, those in built.items() if name not in known_bases}
+                restored[each.name] = self.returns.restored(lost, each.tag.report.before, self.isolation)
+                others = {name: those for name, those in built.items() if name not in restored[each.name]}
+                bases[each.name] = {**self.returns.bases(others), **known_bases}
         if builds:
-            restored = {
-                tag: self.returns.restored(
-                    {name: found for name, found in builds[tag].items() if name not in bases.get(tag, {})},
-                    each.tag.report.before,
-                    self.isolation,
-                )
-                for each in news
-                if (tag := each.name) in builds
-            }
-            others = {
-                tag: {name: departures for name, departures in found.items() if name not in restored[tag]}
-                for tag, found in builds.items()
-            }
-            bases = _joined({tag: self.returns.bases(found) for tag, found in others.items()}, bases)
             news = compare(bases, restored)
         # A document that is unreadable in the earlier state is compared with its last readable version.
         if earlier := self.documents.earlier(news, bases):
-            bases = _joined(bases, earlier)
+            bases = {tag: {**bases.get(tag, {}), **earlier.get(tag, {})} for tag in {*bases, *earlier}}
             news = compare(bases, restored)
         back = {tag: {**builds.get(tag, {}), **documents.get(tag, {})} for tag in sorted({*builds, *documents})}
         departed = list(self._departed(news, gap, steps, bases))
         learned += departed
-        learned += (fact for found in back.values() for fact in learned_back(found, self.stream.name))
+        learned += (fact for found in back.values() for fact in removals.learned_back(found, self.stream.name))
         known = self.state.remembered.learned(learned)
         old = list(self._settled(gap, known, wanted))
         learned += (replace(one, is_settled=True) for one, _ in old)
         sure = {one.last.tag for one in departed if (one.source, one.tag) in known.confirmed}
         news = tuple(_without_decided_suspicion(each, sure, {one.last.tag for one, _ in old}) for each in news)
-        more = [*self._returned(back, news), *((one.last.tag, missing_since(one, names)) for one, names in old)]
+        statements = {each.name: tuple(all_statements(each.tag)) for each in news}
+        more = [
+            (tag, one)
+            for tag, found in back.items()
+            for one in removals.returned(found, statements.get(tag, ()), self.stream.name)
+        ]
+        more += ((one.last.tag, removals.missing_since(one, names)) for one, names in old)
         more += ((each.name, one) for each in news for one in self._announced_prune(each))
-        news = self._with_statements(news, more, gap, bases, restored)
+        news = self._with_statements(news, more, gap.base, bases, restored)
         news = tuple(self._with_missing(each, wanted, learned) for each in news)
         if self.stream.is_urgent:
-            news = tuple(replace(each, tag=urgent_only(each.tag)) for each in news)
+            news = tuple(replace(each, tag=removals.urgent_only(each.tag)) for each in news)
         return news, bases, restored, earlier
 
     def _compared_range(
@@ -204,8 +181,8 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         for tag, snapshot in snapshots.items():
             newest = replace(self.newest, tag=tag)
             (one,) = self.compared(snapshot.base, newest, lambda _: True, bases, restored, is_new=True)
-            added = [tag_added(name) for name in snapshot.others]
-            news = (*news, replace(one, tag=with_statements(one.tag, added, self.silencing(tag).wants)))
+            added = [removals.tag_added(name) for name in snapshot.others]
+            news = (*news, replace(one, tag=removals.with_statements(one.tag, added, self.silencing(tag).wants)))
         return news
 
     def _new_snapshots(self, gap: PendingRange, pinned: Pinned | None) -> Mapping[str, NewSnapshot]:
@@ -269,29 +246,19 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
             }
             yield replace(one, told=tuple((self.stream.name, *of) for of in points.items()))
 
-    def _returned(
-        self, back: Mapping[str, Mapping[str, Sequence[Departure]]], news: Iterable[TagNews]
-    ) -> Iterator[tuple[str, Statement]]:
-        """Yield statements about packages that are back, each with its tag."""
-        by_tag = {each.name: each.tag for each in news}
-        for tag, packages in back.items():
-            statements = tuple(all_statements(by_tag[tag])) if tag in by_tag else ()
-            for one in returned(packages, statements, self.stream.name):
-                yield tag, one
-
     def _announced_prune(self, news: TagNews) -> Iterator[Statement]:
         """Yield a statement that announced builds were pruned, unless the news already has one."""
         wave = self.state.remembered.wave(self.source.name, news.name)
         is_told = any(one.kind is StatementKind.PRUNE for one in all_statements(news.tag))
         if wave is not None and not is_told and news.tag.report.pruned >= wave.count:
-            yield pruned(wave)
+            yield removals.pruned(wave)
 
     def _settled(
         self, gap: PendingRange, known: Remembered, wanted: Callable[[str], bool]
     ) -> Iterator[tuple[Departure, tuple[str, ...]]]:
         """Yield suspicious removals that are so old that they count as losses, with the packages still missing."""
         for one in () if self.stream.is_urgent else known.suspicions:
-            if one.source == self.source.name and one.last.tag in gap.tags and is_old(one, self.newest):
+            if one.source == self.source.name and one.last.tag in gap.tags and removals.is_old(one, self.newest):
                 has = packages_of(self.repository, self.newest, one.last.tag)
                 missing = {*one.packages} - has.keys() or {*one.packages}
                 if packages := tuple(package for package in one.packages if package in missing and wanted(package)):
@@ -299,9 +266,9 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
 
     def _with_statements(
         self,
-        news: Sequence[TagNews],
-        more: Iterable[tuple[str, Statement]],
-        gap: PendingRange,
+        news: Iterable[TagNews],
+        more: list[tuple[str, Statement]],
+        base: Revision,
         bases: Bases,
         restored: Restored,
     ) -> tuple[TagNews, ...]:
@@ -309,12 +276,12 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         by_tag = {each.name: each for each in news}
         for tag, statement in more:
             if tag not in by_tag:
-                base, newest = (replace(side, tag=tag) for side in (gap.base, self.newest))
-                if tag not in tags_of(self.repository, base).ids:
+                before, newest = (replace(side, tag=tag) for side in (base, self.newest))
+                if tag not in tags_of(self.repository, before).ids:
                     continue
-                (by_tag[tag],) = self.compared(base, newest, lambda _: True, bases, restored)
+                (by_tag[tag],) = self.compared(before, newest, lambda _: True, bases, restored)
             one = by_tag[tag]
-            by_tag[tag] = replace(one, tag=with_statements(one.tag, [statement], self.silencing(tag).wants))
+            by_tag[tag] = replace(one, tag=removals.with_statements(one.tag, [statement], self.silencing(tag).wants))
         return tuple(by_tag.values())
 
     def _spans(self, unread: UnreadAfter) -> Iterator[Span]:
@@ -334,16 +301,26 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         )
         packages = tuple(dict.fromkeys(entry.package for left in unread.left.values() for entry in left))
         is_unknown = bool(unread.unknown)
+        of_newest = Span(
+            source=self.source.name,
+            address=self.source.public_address,
+            before=self.newest.side(),
+            after=self.newest.side(),
+            revisions=0,
+            newest=self.health.revision_time,
+            checked=self.health.succeeded_at,
+        )
         for gap in self.ranges.ranges:
             revisions, _, times = self._between(gap)
-            yield replace(self._span(gap.base, revisions, times, notes), unread=packages, is_unknown=is_unknown)
+            gaps = tuple(Outage(a, b) for a, b in pairwise(sorted(times)) if b - a > self.longest_pause)
+            span = replace(of_newest, before=gap.base.side(), revisions=revisions, gaps=gaps)
+            yield replace(span, notes=notes, unread=packages, is_unknown=is_unknown)
             notes, packages, is_unknown = (), (), False
         if self.ranges.lost or not self.ranges.ranges:
             # Nothing is compared; the notes may say why.
             names = ", ".join(revision[:10] for revision in self.ranges.lost)
             lost = (Note("lost", {"revisions": names}), Note("lost-why"), Note("lost-then")) if names else ()
-            span = self._span(self.newest, 0, (), (*lost, *notes))
-            yield replace(span, is_unknown=bool(self.ranges.lost), unread=packages)
+            yield replace(of_newest, notes=(*lost, *notes), unread=packages, is_unknown=bool(names))
 
     def _between(self, gap: PendingRange) -> tuple[int | None, bool, Sequence[datetime]]:
         """Return the number of revisions in a range, whether upstream lost its first one, and the times of all."""
@@ -359,27 +336,11 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     def _notes_on_dates(self) -> Iterator[Note]:
         """Yield notes if the source published nothing for long, or if its newest commit has an impossible date."""
         now = self.context.clock()
-        newest = self.newest.time
-        is_usual = newest is not None and now - newest <= self.longest_pause
+        is_usual = self.newest.time is not None and now - self.newest.time <= self.longest_pause
         if is_stale(self.source, self.health, now) and not is_usual:
             yield staleness(self.health, now, self.context.config.timezone)
         if self.newest.has_impossible_date:
             yield Note("impossible-date", {"revision": self.newest.commit[:10]})
-
-    def _span(
-        self, before: Revision, revisions: int | None, times: Iterable[datetime], notes: tuple[Note, ...]
-    ) -> Span:
-        return Span(
-            source=self.source.name,
-            address=self.source.public_address,
-            before=before.side(),
-            after=self.newest.side(),
-            revisions=revisions,
-            newest=self.health.revision_time,
-            checked=self.health.succeeded_at,
-            notes=notes,
-            gaps=tuple(Outage(a, b) for a, b in pairwise(sorted(times)) if b - a > self.longest_pause),
-        )
 
     def _advance(self, unread: UnreadAfter, learned: Iterable[Fact], news: Iterable[TagNews]) -> Advance:
         updates = (
@@ -409,10 +370,6 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         )
 
 
-def _joined(bases: Bases, earlier: Bases) -> Bases:
-    return {tag: {**bases.get(tag, {}), **earlier.get(tag, {})} for tag in {*bases, *earlier}}
-
-
 @contextmanager
 def open_source(
     context: Context,
@@ -436,12 +393,11 @@ def open_source(
         return
     with comparisons.opened(source.name, lambda: context.open_repository(source)) as repository:
         newest = resolve(repository, fetched)
-        if since is not None:
-            position = _position_at(repository, resolve_upstream(repository, since), newest)
-        elif position is None:
-            position = _position_at(repository, first_revision(repository, source, newest), newest)
+        if since is not None or position is None:  # as if the stream had reported everything up to `first`
+            first = first_revision(repository, source, newest) if since is None else resolve_upstream(repository, since)
+            tags = tags_of(repository, first).ids.keys() | tags_of(repository, newest).ids.keys()
+            position = Position(revision=first.commit, cursors=dict.fromkeys(tags, Cursor(first.commit)), unread={})
         isolation, wants_tag = comparisons.isolation(source.name), stream.wants_tag(source)
-        learnt = longest_pause(repository, newest)
         yield PendingSource(
             context=context,
             stream=stream,
@@ -457,15 +413,10 @@ def open_source(
             cursors=position.cursors,
             returns=Returns(repository, source.name, stream.name, newest, state.remembered),
             isolation=isolation,
-            longest_pause=source.stale_after if learnt is None else learnt,
+            health=state.sources[source.name],
+            longest_pause=longest_pause(repository, newest) or source.stale_after,
             environment=environment,
         )
-
-
-def _position_at(repository: Repository, first: Revision, newest: Revision) -> Position:
-    """Return the position of a stream as if it had reported everything up to `first`."""
-    tags = tags_of(repository, first).ids.keys() | tags_of(repository, newest).ids.keys()
-    return Position(revision=first.commit, cursors=dict.fromkeys(tags, Cursor(first.commit)), unread={})
 
 
 def _without_decided_suspicion(news: TagNews, confirmed: Set[str], settled: Set[str]) -> TagNews:

@@ -8,14 +8,7 @@ import random
 from collections.abc import Collection, Iterable, Iterator
 from datetime import timedelta
 
-from cachewatch.config.channels import (
-    ChannelConfig,
-    EmailConfig,
-    MailConfig,
-    MaildirConfig,
-    SendmailConfig,
-    WebhookConfig,
-)
+from cachewatch.config import channels as kinds
 from cachewatch.config.general_settings import Config
 from cachewatch.config.value_types_and_secrets import address_of
 from cachewatch.service import alerts_and_staleness as alerts
@@ -62,12 +55,12 @@ def last_addresses(config: Config, suppressed: Collection[tuple[str, str]]) -> d
     """
     by_name = {(channel, target.lower()): (channel, target) for channel, target in suppressed}
     last = {}
-    for name in (*config.subscriptions, OPERATORS) if suppressed else ():
-        for channels, recipients in _ways_of(config, name):
-            for channel in channels:
-                named = [(channel, address_of(to).lower()) for to in recipients if _has_addresses(config, channel)]
-                if name == OPERATORS or all(each in by_name for each in named):
-                    last.update({by_name[each]: name for each in named if each in by_name})
+    ways = [(name, *way) for name in (*config.subscriptions, OPERATORS) for way in _ways_of(config, name)]
+    for name, channels, recipients in ways:
+        for channel in (each for each in channels if _has_addresses(config, each)):
+            named = [(channel, address_of(to).lower()) for to in recipients]
+            if name == OPERATORS or by_name.keys() >= {*named}:
+                last.update({by_name[each]: name for each in named if each in by_name})
     return last
 
 
@@ -96,12 +89,11 @@ def _ways_of(config: Config, name: str) -> Iterator[tuple[tuple[str, ...], tuple
 
 def _has_addresses(config: Config, channel: str) -> bool:
     kind = config.channels.get(channel)
-    return isinstance(kind, MailConfig) and not isinstance(kind, MaildirConfig)
+    return isinstance(kind, kinds.MailConfig) and not isinstance(kind, kinds.MaildirConfig)
 
 
 # Minutes between attempts; the last one repeats.
 _MINUTES = (1, 5, 15, 60, 240)
-_LEAST, _MOST = 0.9, 1.2
 # The longest pause that a server can ask for, and the pause of a channel that somebody has to repair.
 LONGEST_ASKED = BLOCKED = timedelta(hours=1)
 
@@ -112,49 +104,36 @@ def pause(attempts: int, asked: float | None = None) -> timedelta:
     It is at least the time that the other side `asked` for, in seconds, up to LONGEST_ASKED.
     """
     minutes = _MINUTES[min(attempts, len(_MINUTES)) - 1]
-    usual = timedelta(minutes=minutes) * random.uniform(_LEAST, _MOST)  # noqa: S311  nothing is to be kept secret
+    usual = timedelta(minutes=minutes) * random.uniform(0.9, 1.2)  # noqa: S311  nothing is to be kept secret
     return max(usual, min(timedelta(seconds=asked or 0), LONGEST_ASKED))
 
 
-def retried_for(config: Config, channel: str | None) -> timedelta:
-    """Return how long a delivery through `channel` is retried; for None or an unknown one, the longest such time."""
-    if channel is not None and channel in config.channels:
+def retried_for(config: Config, channel: str) -> timedelta:
+    """Return how long a delivery through `channel` is retried; for an unknown one, the longest such time."""
+    if channel in config.channels:
         return config.channels[channel].retry.lasting
-    return max(each.retry.lasting for each in (ChannelConfig(name=""), *config.channels.values()))
-
-
-# A delivery is given up only after at least so many attempts over at least so long a time.
-_LEAST_ATTEMPTS, _LEAST_TIME = 3, timedelta(days=1)
+    return max(each.retry.lasting for each in (kinds.ChannelConfig(name=""), *config.channels.values()))
 
 
 def is_given_up(connection: Connection, context: Context, delivery: Delivery) -> bool:
-    """Tell whether a delivery is given up: it was tried often enough, and its time is over.
-
-    It needs several attempts over a day, or over its whole time if that is shorter.
-    """
+    """Tell whether a delivery is given up: its time is over, and it was tried three times over at least a day."""
     now, lasting = context.clock(), retried_for(context.config, delivery.channel)
     history = deliveries.history(connection, delivery.id)
     first = next((at for at, event, _ in history if event == DeliveryState.DEFERRED), None)
-    if first is None or delivery.attempts < _LEAST_ATTEMPTS:
+    if first is None or delivery.attempts < 3:
         return False
     # An end that is further ahead than possible was stored by a wrong clock.
     end = delivery.give_up if delivery.give_up <= now + lasting else first + lasting
-    return now >= end and now - first >= min(lasting, _LEAST_TIME)
-
-
-# An address is suppressed after so many digests that it refused over so long a time, with none taken in between.
-_REFUSALS = 3
-_REFUSING_FOR = timedelta(days=3)
-_RETRIED_AFTER = timedelta(days=7)
+    return now >= end and now - first >= min(lasting, timedelta(days=1))
 
 
 def note_refusal(connection: Connection, context: Context, delivery: Delivery, reply: str) -> bool:
-    """Suppress an address that has refused digests for days; return whether it is suppressed."""
+    """Suppress an address that has refused three digests over three days, and taken none; return if it is suppressed."""
     name, target, now = delivery.channel, delivery.target, context.clock()
     if deliveries.is_suppressed(connection, name, target):
         return True
     refusals = deliveries.refusals(connection, name, target)
-    is_lasting = len(refusals) >= _REFUSALS and now - min(refusals) >= _REFUSING_FOR
+    is_lasting = len(refusals) >= 3 and now - min(refusals) >= timedelta(days=3)
     if not is_lasting or is_operator(context.config, name, target):
         return False
     deliveries.suppress_address(connection, name, target, reply, now)
@@ -190,7 +169,7 @@ def try_again(connection: Connection, context: Context) -> None:
         kept = [one for one in all_of_it if one.state is DeliveryState.SUPPRESSED]
         is_under_way = any(one.state in deliveries.OPEN for one in all_of_it)
         last = max((one.settled_at for one in all_of_it if one.settled_at is not None), default=each.since)
-        if kept and not is_under_way and abs(now - last) >= _RETRIED_AFTER:
+        if kept and not is_under_way and abs(now - last) >= timedelta(days=7):
             _send(connection, context, kept[-1], "tried again after a week")
 
 
@@ -215,12 +194,12 @@ LONGEST_ATTEMPT = 30
 _WITHOUT_DEADLINE = timedelta(minutes=15)
 
 
-def longest_attempt(config: ChannelConfig) -> timedelta:
+def longest_attempt(config: kinds.ChannelConfig) -> timedelta:
     """Return the longest time that sending one message may take: the sum of all deadlines."""
     match config:
-        case EmailConfig():
+        case kinds.EmailConfig():
             return LONGEST_ATTEMPT * config.smtp.timeout + _WITHOUT_DEADLINE
-        case SendmailConfig() | WebhookConfig():
+        case kinds.SendmailConfig() | kinds.WebhookConfig():
             return config.timeout + _WITHOUT_DEADLINE
         case _:
             return _WITHOUT_DEADLINE

@@ -1,8 +1,7 @@
 """Send the queued messages one by one, and store the result of each.
 
-No transaction is open while a message is sent: a delivery is claimed before. A result that cannot be stored is kept in
-memory, and stored later. If the process ends before it stored a result, the message is sent again: the same bytes with
-the same Message-ID.
+No transaction is open while a message is sent: a delivery is claimed before. If the process ends before it stored a
+result, the message is sent again: the same bytes with the same Message-ID.
 """
 
 import re
@@ -23,18 +22,9 @@ from cachewatch.report.digest_and_message_values import DeliveryOutcome, Deliver
 from cachewatch.runtime.files_and_locks import shared_kind
 from cachewatch.runtime.log import error_message, traceback_of
 from cachewatch.service import alerts_and_staleness as alerts
+from cachewatch.service import recipients_and_retries as recipients
 from cachewatch.service.alerts_and_staleness import Alert
 from cachewatch.service.context_and_source_copies import Context
-from cachewatch.service.recipients_and_retries import (
-    BLOCKED,
-    is_given_up,
-    longest_attempt,
-    note_refusal,
-    pause,
-    restore,
-    retried_for,
-    why_not,
-)
 from cachewatch.service.streams_and_silences import days
 from cachewatch.store import deliveries
 from cachewatch.store import digests_and_holds as digests
@@ -69,8 +59,7 @@ class _Outcome(Struct, frozen=True):
 def deliver_all(context: Context, *, is_last: bool) -> int:
     """Send everything that is due; return how many deliveries failed permanently.
 
-    Unless `is_last`, deliveries that were refused while nothing else was accepted are not given up, but retried later
-    in the pass.
+    Unless `is_last`, those refused while nothing else was accepted are not given up, but retried later in the pass.
     """
     dead = sum(_settle_unwritten(context, name) for name in {each.channel for each, _ in context.unwritten.values()})
     for _ in range(2):  # the second time for notices of failures, perhaps through a channel that was used before
@@ -104,7 +93,7 @@ def deliver(context: Context, name: str, *, is_last: bool = True) -> int:
         is_blocked = health.channel(connection, name).is_blocked(context.clock())
         is_interrupted = bool(deliveries.find(connection, states=(DeliveryState.SENDING,), channel=name, limit=1))
     if is_interrupted:
-        _release_claims(context, name, context.clock() + longest_attempt(config))
+        _release_claims(context, name, context.clock() + recipients.longest_attempt(config))
     if is_blocked:
         return dead
     try:
@@ -143,6 +132,9 @@ def _sent_before(context: Context, name: str, target: str, most: int) -> list[Me
     return messages[::-1]
 
 
+_DAMAGED = "its stored bytes are damaged; `cachewatch state check` looks for more, and a backup has what was stored"
+
+
 def _deliver_each(context: Context, name: str, transport: Transport, *, is_last: bool) -> int:
     run, dead = _Run(context, name, is_last=is_last), 0
     claimed = _next(context, name)
@@ -151,23 +143,19 @@ def _deliver_each(context: Context, name: str, transport: Transport, *, is_last:
         if message is not None:
             claimed = run.take(delivery, _attempt(transport, message))
             continue
-        reason = (
-            "its stored bytes are damaged; `cachewatch state check` looks for more, and a backup has what was stored"
-        )
         with context.database.write() as connection:
-            if deliveries.settle(connection, delivery, DeliveryState.DEAD, now=context.clock(), said=reason):
-                damaged = DeliveryResult(DeliveryOutcome.DEAD, reason)
-                _note_target(connection, context, delivery, _Outcome(DeliveryState.DEAD, reason), damaged)
+            if deliveries.settle(connection, delivery, DeliveryState.DEAD, now=context.clock(), said=_DAMAGED):
+                damaged = DeliveryResult(DeliveryOutcome.DEAD, _DAMAGED)
+                _note_target(connection, context, delivery, _Outcome(DeliveryState.DEAD, _DAMAGED), damaged)
             claimed = _claim(connection, context, name)
-        context.log_of(delivery).error("delivery.dead", said=reason)
+        context.log_of(delivery).error("delivery.dead", said=_DAMAGED)
         dead += 1
     return dead + run.end()
 
 
 class _Run:
-    """One run of deliveries through a channel.
+    """One run of deliveries through a channel, which decides whose fault a failure is when others show it.
 
-    Failures that may be the fault of the channel or of a single message are decided when others show whose fault it is.
     If several recipients are refused alike and none is accepted, if the connection is lost over each message, or if
     each raises, it is the fault of the channel, and counts as an attempt for no delivery.
     """
@@ -216,12 +204,10 @@ class _Run:
             if _is_at_fault(group, is_away=is_away):
                 self._pause_channel(group)
             elif not self._is_last and group[0][1].outcome is DeliveryOutcome.DEAD:
-                now = self._context.clock()
+                now, queued = self._context.clock(), DeliveryState.QUEUED
                 with self._context.database.write() as connection:  # retried with the later deliveries of the pass
                     for delivery, answer in group:
-                        deliveries.settle(
-                            connection, delivery, DeliveryState.QUEUED, now=now, said=answer.detail, counts=False
-                        )
+                        deliveries.settle(connection, delivery, queued, now=now, said=answer.detail, counts=False)
             else:
                 for each in group:  # the fault of its own message
                     self._settle(*each)
@@ -283,7 +269,7 @@ def _is_dropped(connection: Connection, context: Context, delivery: Delivery) ->
     if context.database.is_shared:
         return False
     subscription = digests.subscription_of(connection, delivery.digest)
-    reason = why_not(context.config, subscription, delivery.channel, delivery.target)
+    reason = recipients.why_not(context.config, subscription, delivery.channel, delivery.target)
     if reason:
         deliveries.settle(connection, delivery, DeliveryState.DROPPED, now=context.clock(), said=reason, counts=False)
         context.log_within(connection, delivery).warning("delivery.dropped", said=reason)
@@ -313,18 +299,18 @@ def _settle(
     long; the result is then kept for the next run, since otherwise the message would be sent again.
     """
     is_known = context.unwritten.pop(delivery.id, None) is not None
-    for seconds in (*_PATIENCE, None):
+    patience = iter(_PATIENCE)
+    while True:
         try:
             return _write_down(context, delivery, answer, goes_on=goes_on)
         except StateError as error:
             if not is_known:
                 context.log.error("answer.unwritten", id=delivery.id, said=answer.detail, error=str(error))
-            is_known = True
+            is_known, seconds = True, next(patience, None)
             if seconds is None:
                 context.unwritten[delivery.id] = delivery, answer
                 raise
             time.sleep(seconds)
-    raise AssertionError("the last attempt either returned or raised")
 
 
 def _write_down(
@@ -367,9 +353,9 @@ def _note_channel_works(connection: Connection, context: Context, delivery: Deli
     if since is None:
         return delivery
     now, give_up = context.clock(), delivery.give_up
+    most = now + recipients.retried_for(context.config, name)
     for each in deliveries.find(connection, states=OPEN, channel=name):
-        prolonged = each.give_up + (now - max(since, each.created))
-        prolonged = min(prolonged, now + retried_for(context.config, name))
+        prolonged = min(each.give_up + (now - max(since, each.created)), most)
         deliveries.prolong(connection, each.id, prolonged)
         give_up = prolonged if each.id == delivery.id else give_up
     return replace(delivery, give_up=give_up)
@@ -386,13 +372,12 @@ def _judge(connection: Connection, context: Context, delivery: Delivery, answer:
         return _Outcome(DeliveryState.SUPPRESSED if is_kept else DeliveryState.DEAD, answer.detail)
     if answer.outcome is DeliveryOutcome.TOO_LARGE:
         return _shortened(connection, context, delivery, answer)
-    is_blocked = answer.outcome is DeliveryOutcome.BLOCKED
-    if is_blocked or answer.is_channel:
-        rest = BLOCKED if is_blocked else pause(1, answer.retry_after)
-        return _Outcome(DeliveryState.QUEUED if is_blocked else DeliveryState.DEFERRED, answer.detail, due=now + rest)
-    if is_given_up(connection, context, delivery):
+    if answer.outcome is DeliveryOutcome.BLOCKED:
+        return _Outcome(DeliveryState.QUEUED, answer.detail, due=now + recipients.BLOCKED)
+    if not answer.is_channel and recipients.is_given_up(connection, context, delivery):
         return _Outcome(DeliveryState.DEAD, f"given up after {days(now - delivery.created)}: {answer.detail}")
-    return _Outcome(DeliveryState.DEFERRED, answer.detail, due=now + pause(delivery.attempts, answer.retry_after))
+    rest = recipients.pause(1 if answer.is_channel else delivery.attempts, answer.retry_after)
+    return _Outcome(DeliveryState.DEFERRED, answer.detail, due=now + rest)
 
 
 def _shortened(connection: Connection, context: Context, delivery: Delivery, answer: DeliveryResult) -> _Outcome:
@@ -421,7 +406,7 @@ def _note_channel(
         return  # it is noted already
     failures = before.failures + 1 if is_away else 0
     # If the server cannot be reached, the other deliveries wait too, and use up no attempts.
-    rest = now + pause(failures, answer.retry_after) if answer.is_channel else None
+    rest = now + recipients.pause(failures, answer.retry_after) if answer.is_channel else None
     is_sent = answer.outcome is DeliveryOutcome.SENT
     news = {"sent_at": now} if is_sent else {"error": reason, "error_at": now}
     health.put_health(connection, replace(before, blocked_until=rest, failures=failures, **news))
@@ -438,9 +423,9 @@ def _note_target(
     if outcome.shorter is not None:
         deliveries.replace_message(connection, delivery.id, outcome.shorter)
     if outcome.state is DeliveryState.SENT:
-        restore(connection, context, name, target)
+        recipients.restore(connection, context, name, target)
         alerts.resolve_within(connection, context, key, f"{target} can be reached again")
-    if answer.is_refused and note_refusal(connection, context, delivery, answer.detail):
+    if answer.is_refused and recipients.note_refusal(connection, context, delivery, answer.detail):
         return
     if outcome.state is DeliveryState.DEAD or answer.outcome is DeliveryOutcome.RAISED:
         lines = (f"Delivery {delivery.id} through {name}: {answer.detail}", "Other deliveries are not affected.")
@@ -455,7 +440,7 @@ def _block(context: Context, name: str, reason: str, traceback: str | None = Non
     with context.database.write() as connection:
         before = health.channel(connection, name)
         news = {"failures": before.failures + 1, "error": reason, "error_at": now}
-        health.put_health(connection, replace(before, blocked_until=now + BLOCKED, **news))
+        health.put_health(connection, replace(before, blocked_until=now + recipients.BLOCKED, **news))
         alerts.open_within(connection, context, _channel_alert(name, reason))
     context.log.error("channel.blocked", channel=name, error=reason, traceback=traceback)
 

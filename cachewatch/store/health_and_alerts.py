@@ -124,6 +124,11 @@ class AlertKey(Struct, frozen=True, order=True):
     name: str
     part: str = ""
 
+    @property
+    def topic(self) -> str:
+        """The topic of notices about it."""
+        return " ".join(filter(None, (self.kind, self.name, self.part)))
+
 
 class OpenAlert(Struct, frozen=True, kw_only=True):
     """An alert that is open, or resolved but not yet reported as resolved."""
