@@ -227,15 +227,15 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
 
     def _departed(self, news: Iterable[TagNews], gap: PendingRange, steps: Steps, bases: Bases) -> Iterator[Departure]:
         """Yield the removals of packages and stacks from the tags of a range, and of whole tags."""
-        departures = Departures(self.repository, self.source.name, self.newest)
+        departures = Departures(self.source.name, steps)
         departed: list[Departure] = []
         for each in news:
             if self.ranges.places.get(each.name) is not None:
-                departed += departures.of_tag(each.tag, steps, gap.base)
+                departed += departures.of_tag(each.tag)
         going_on = {series_or_tag(tag) for tag, revision in self.ranges.places.items() if revision is not None}
         for tag in sorted(gap.tags):
             if tag in self.ranges.places and self.ranges.places[tag] is None and series_or_tag(tag) not in going_on:
-                departed.append(departures.of_lost_tag(tag, steps))
+                departed.append(departures.of_lost_tag(tag))
         for one in departed:
             tag = one.first.tag
             points = {"": one.last if one.last.tag != tag else Point(gap.base.commit, tag)}  # or of an earlier snapshot

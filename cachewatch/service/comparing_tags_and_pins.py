@@ -32,7 +32,7 @@ from cachewatch.core.advice.verbs_and_reasons import Alternative, Because, Home,
 from cachewatch.core.advice.waits_and_reminders import Fact, SeenPin
 from cachewatch.core.changesets import Comparison, TagPair
 from cachewatch.core.filters_and_default_kinds import ALWAYS_REPORTED, Globs, Selection
-from cachewatch.core.model import Kind
+from cachewatch.core.model import Kind, Side
 from cachewatch.core.statement_kinds import Statement, StatementKind
 from cachewatch.core.statements import Wants
 from cachewatch.core.versions_spellings_targets import is_newer, version_key
@@ -108,22 +108,13 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     ) -> tuple[TagNews, ...]:
         """Return the news of each wanted tag; `is_new` means that the tags are new snapshots.
 
-        The documents of `bases` and `restored` replace those of `before`. If `steps` between the revisions are given, a tag is
-        suspicious only if a single step made it so.
+        The documents of `bases` and `restored` replace those of `before`. If `steps` between the revisions are given, a
+        tag is suspicious only if a single step made it so.
         """
-        selection = self.selection()
-        comparison = compare_revisions(
-            self.repository,
-            before,
-            after,
-            wanted_tag=wanted_tag,
-            wanted_package=self.wants_package(),
-            bases=bases,
-            restored=restored,
-            trees=self.comparisons.trees(self.source.name),
-            count=self.comparisons.count,
+        comparison = self._between_revisions(
+            before, after, wanted_tag=wanted_tag, wanted_package=self.wants_package(), bases=bases, restored=restored
         )
-        news: list[TagNews] = []
+        selection, news = self.selection(), list[TagNews]()
         channels = (self.context.config.channels[name] for name in self.stream.channels)
         has_table = any(isinstance(channel, MailConfig) and channel.attach is not None for channel in channels)
         room = MOST_CSV if has_table else None
@@ -140,6 +131,10 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             room = room - len(table.content) if room is not None and table.is_complete else None
         return self._with_stays(news, pairs)
 
+    def _between_revisions(self, before: Revision, after: Revision, **options: Any) -> Comparison:
+        trees = self.comparisons.trees(self.source.name)
+        return compare_revisions(self.repository, before, after, trees=trees, count=self.comparisons.count, **options)
+
     def _judged_by_steps(self, comparison: Comparison, steps: Steps) -> Comparison:
         """Return `comparison`, with its tag suspicious only if a single revision removed more than half of it."""
         if comparison.revisions_between == 1:
@@ -151,16 +146,9 @@ class OpenSource(Struct, frozen=True, kw_only=True):
 
     def _is_broken(self, tag: str, earlier: Revision, later: Revision) -> bool:
         """Tell whether one revision removed more than half of the specs that stacks build in a tag."""
+        before, after = replace(earlier, tag=tag), replace(later, tag=tag)
         try:
-            comparison = compare_revisions(
-                self.repository,
-                replace(earlier, tag=tag),
-                replace(later, tag=tag),
-                wanted_tag=lambda _: True,
-                wanted_package=lambda _: True,
-                trees=self.comparisons.trees(self.source.name),
-                count=self.comparisons.count,
-            )
+            comparison = self._between_revisions(before, after, wanted_tag=Globs(), wanted_package=Globs())
             make_collector = partial(DigestCollector, _wants_nothing, has_table=False)
             changeset = self.comparisons.compared(self.source.name).changeset(comparison, Selection(), make_collector)
             list(changeset.collected())
@@ -174,25 +162,20 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         """Add how long removed versions had been there, if there is a history index; to the first lines only."""
         if not any(statement.kind in _REMOVED for each in news for statement in each.tag.statements):
             return tuple(news)
-        left = count(_MOST_STAYS, -1)
+        left, found = count(_MOST_STAYS, -1), []
 
-        def with_stays(one: Statement, pair: TagPair) -> Statement:
-            before, after = pair.before, pair.after
+        def with_stays(one: Statement, before: Side, after: Side) -> Statement:
             if past is None or one.kind not in _REMOVED or before.tag != after.tag:
                 return one
-            lines = (
-                replace(line, stay=past.stay(line, before, after)) if next(left) > 0 else line for line in one.lines
-            )
-            return replace(one, lines=tuple(lines))
+            lines = one.lines
+            stays = (past.stay(line, before, after) if next(left) > 0 else line.stay for line in lines)
+            return replace(one, lines=tuple(replace(line, stay=stay) for line, stay in zip(lines, stays, strict=True)))
 
         with self._past() as past:
-            found = [
-                tuple(with_stays(one, pair) for one in each.tag.statements)
-                for each, pair in zip(news, pairs, strict=True)
-            ]
-        return tuple(
-            replace(each, tag=replace(each.tag, statements=those)) for each, those in zip(news, found, strict=True)
-        )
+            for each, pair in zip(news, pairs, strict=True):
+                statements = tuple(with_stays(one, pair.before, pair.after) for one in each.tag.statements)
+                found.append(replace(each, tag=replace(each.tag, statements=statements)))
+        return tuple(found)
 
     @contextmanager
     def _past(self) -> Iterator[Any]:
@@ -424,7 +407,7 @@ def without_suspicion(tag: TagDigest) -> TagDigest:
 
 
 def _wants_nothing(_: Set[Kind]) -> bool:
-    """Reject all kinds of change. It is no lambda, since it is sent to a worker."""
+    """Reject all kinds of change; no lambda, since it is sent to a worker."""
     return False
 
 

@@ -273,7 +273,8 @@ def _decide_digest(
     has_waited = bool(state.held and over(context.config, stream, state.holds, now))
     if slot is None and not has_waited and not (stream.is_each_revision and state.has_news):
         return decision
-    draft = compose(context, stream, state, occasion=slot.due.isoformat() if slot else "", comparisons=comparisons)
+    composed = partial(compose, context, stream, state, comparisons=comparisons)
+    draft = composed(occasion=slot.due.isoformat() if slot else "")
     if draft.hold and not has_waited and state.held_advances == frozenset(draft.advances):
         # Operators were asked about this very step, and have not answered yet.
         return replace(decision, finished=slot)
@@ -281,7 +282,7 @@ def _decide_digest(
     due = over(context.config, stream, holds, now)
     made: tuple[PendingDigest, ...] = (unconfirmed(draft) if due else draft,)
     if 0 < len(due) < len(holds):  # one to send, and one to hold
-        made = split(context, stream, state, holds, due, comparisons=comparisons)
+        made = split(composed, state, holds, due)
     drafts = []
     for each in made:
         packed = () if is_left_out(stream, state, each, now) else _packed(context, stream, each, comparisons)

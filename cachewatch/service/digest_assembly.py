@@ -37,7 +37,7 @@ from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.held_digests import holds_of
 from cachewatch.service.streams_and_silences import Stream, StreamState, commands, why
 from cachewatch.store.cursors_and_remembered import Advance
-from cachewatch.store.digests_and_holds import Hold, HoldKind
+from cachewatch.store.digests_and_holds import DigestState, Hold, HoldKind
 
 # Part of every key: raise it when digests change their form, so that they count as other digests.
 _FORM = 1
@@ -102,10 +102,9 @@ def compose(
             if isinstance(found, WorkFailed):
                 raise UsageError(f"{lock}: {found}")
             environment = found
+        how = partial(open_source, since=since, environment=environment, comparisons=shared, takes=takes)
         for source in stream.sources:
-            with open_source(
-                context, stream, source, state, since=since, environment=environment, comparisons=shared, takes=takes
-            ) as opened:
+            with how(context, stream, source, state) as opened:
                 parts.append(opened.compare() if opened else SourceDiff())
     return _assembled(context, stream, state, parts, occasion)
 
@@ -129,6 +128,8 @@ def _assembled(
     pins = tuple(part.pinned for part in parts if part.pinned)
     others = [part.alternative for part in parts if part.alternative]
     period = period_of(parts, now, is_urgent=stream.is_urgent)
+    sent = (each for each in state.digests if each.state in (DigestState.READY, DigestState.RELEASED))
+    is_taken = any(each.period == period for each in sent)
     known = state.remembered.learned(learned).of_lock(stream.name, _lock_of(environment))
     # Readers do not wait for packages that are back.
     remembered = Remembered(tuple(o for o in known.facts if not (isinstance(o, Departure) and o.key in over)))
@@ -138,7 +139,7 @@ def _assembled(
         subscription=stream.subscription.name,
         description=stream.subscription.description,
         created=now,
-        period=f"{period}-{key[:8]}" if period in state.periods else period,
+        period=f"{period}-{key[:8]}" if is_taken else period,
         is_urgent=stream.is_urgent,
         spans=tuple(span for part in parts for span in part.spans),
         tags=tags,
@@ -257,7 +258,8 @@ def _key(stream: Stream, state: StreamState, parts: list[SourceDiff], occasion: 
     made_of: list[object] = [_FORM, stream.subscription.name, stream.name, steps or occasion]
     made_of_each = chain([made_of], ([*made_of, time] for time in count(2)))
     keys = (hashlib.sha256(json.dumps(each).encode()).hexdigest() for each in made_of_each)
-    return next(key for key in keys if key not in state.keys)
+    known = {each.key for each in state.digests}
+    return next(key for key in keys if key not in known)
 
 
 def period_of(parts: Sequence[SourceDiff], now: datetime, *, is_urgent: bool) -> str:
@@ -270,23 +272,19 @@ def period_of(parts: Sequence[SourceDiff], now: datetime, *, is_urgent: bool) ->
 
 
 def split(
-    context: Context,
-    stream: Stream,
-    state: StreamState,
-    holds: Iterable[Hold],
-    due: Collection[Hold],
-    *,
-    comparisons: Comparisons,
+    composed: Callable[..., PendingDigest], state: StreamState, holds: Iterable[Hold], due: Collection[Hold]
 ) -> tuple[PendingDigest, PendingDigest]:
-    """Split a digest held for `holds` into one to send now, about those that are `due`, and one about the others."""
+    """Split a digest held for `holds` into one to send now, about those that are `due`, and one about the others.
+
+    `composed` is `compose`, which needs to be given only `takes`.
+    """
     waiting = tuple(hold for hold in holds if hold not in due)
     places, due_places = ({(hold.event.source, hold.event.tag) for hold in each} for each in (waiting, due))
 
     def waits(source: str, tag: str) -> bool:
         return (source, tag) in places or ((source, "") in places and (source, tag) not in due_places)
 
-    sent = compose(context, stream, state, comparisons=comparisons, takes=lambda source, tag: not waits(source, tag))
-    stays = compose(context, stream, state, comparisons=comparisons, takes=waits)
+    sent, stays = composed(takes=lambda source, tag: not waits(source, tag)), composed(takes=waits)
     # A held tag may be new; it stays so only if the stream's position in this source does not move.
     kept = [
         replace(advance, revision=state.positions[advance.source].revision, tags=())

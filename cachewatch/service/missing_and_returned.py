@@ -13,6 +13,7 @@ from datetime import date, timedelta
 from functools import cache, cached_property, partial
 from itertools import pairwise
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core import names_and_layouts as tag_names
@@ -65,33 +66,29 @@ class Steps:
     """The revisions of a source between two others, and the packages of each."""
 
     def __init__(self, repository: Repository, before: Revision, after: Revision) -> None:
-        """Store the arguments; nothing is read yet."""
-        self._repository = repository
-        self._ends = before, after
+        self.repository, self.before, self.after = repository, before, after
 
     @cached_property
     def chain(self) -> Sequence[Revision]:
         """The revisions, oldest first."""
-        return chain_between(self._repository, *self._ends)
+        return chain_between(self.repository, self.before, self.after)
 
     def packages(self, revision: Revision, tag: str) -> Mapping[str, str]:
         """Return the tree id of each package of a tag in a revision."""
-        return packages_of(self._repository, revision, tag)
+        return packages_of(self.repository, revision, tag)
 
     def last_with(self, has: Callable[[Revision], bool]) -> tuple[Revision, Revision]:
         """Return the last revision for which `has` is true, and the one after it; both ends if there is none."""
         for earlier, later in reversed(list(pairwise(self.chain))):
             if has(earlier):
                 return earlier, later
-        return self._ends
+        return self.before, self.after
 
     def suspicious(self, tag: str, is_broken: Callable[[Revision, Revision], bool]) -> bool:
         """Tell whether one of several steps removed or broke more than half of a tag.
 
         `is_broken` compares two revisions; it is called if more than half of the documents changed between them.
         """
-        if len(self.chain) <= 2:
-            return False  # the comparison of the ends shows it
         for earlier, later in pairwise(self.chain):
             had, has = self.packages(earlier, tag), self.packages(later, tag)
             removed = len(had.keys() - has.keys())
@@ -109,37 +106,37 @@ def all_statements(tag: TagDigest) -> Iterator[Statement]:
     yield from tag.rest
 
 
+_OF_NEW_SNAPSHOTS = {
+    StatementKind.PACKAGE_REMOVED: DepartureKind.PACKAGE,
+    StatementKind.STACK_REMOVED: DepartureKind.STACK,
+}
+
+
 class Departures:
     """Finds the tags, stacks and packages that were removed from the tags of a digest in one source."""
 
-    def __init__(self, repository: Repository, source: str, newest: Revision) -> None:
-        self._repository = repository
-        self._source = source
-        self._newest = newest
+    def __init__(self, source: str, steps: Steps) -> None:
+        self._source, self._steps = source, steps
 
-    def of_tag(self, digest: TagDigest, steps: Steps, base: Revision) -> Iterator[Departure]:
+    def of_tag(self, digest: TagDigest) -> Iterator[Departure]:
         """Yield the removals from a tag, or those from the snapshot before a new one to the new one."""
         before, after = digest.report.before, digest.report.after
         if before.tag != after.tag:
             if before.tag and after.tag and tag_names.is_snapshot(after.tag):
-                at = self._point(self._newest, before.tag), self._point(self._newest, after.tag)
-                kinds = {
-                    StatementKind.PACKAGE_REMOVED: DepartureKind.PACKAGE,
-                    StatementKind.STACK_REMOVED: DepartureKind.STACK,
-                }
+                at = _point(self._steps.after, before.tag), _point(self._steps.after, after.tag)
                 for one in all_statements(digest):
-                    if one.kind in kinds:
-                        yield self._departure(kinds[one.kind], one.name, *at, one.packages)
+                    if one.kind in _OF_NEW_SNAPSHOTS:
+                        yield self._departure(_OF_NEW_SNAPSHOTS[one.kind], one.name, at, one.packages)
             return
-        gone = list(self._of_tag(digest, after.tag or "", steps, base))
+        gone = list(self._of_tag(digest, after.tag or ""))
         if any(one.kind is StatementKind.SUSPICIOUS for one in all_statements(digest)):
             worst = max(gone, key=lambda one: len(one.packages), default=None)
             gone = [replace(one, is_suspicious=worst is not None and one.first == worst.first) for one in gone]
         yield from gone
 
-    def _of_tag(self, digest: TagDigest, tag: str, steps: Steps, base: Revision) -> Iterator[Departure]:
-        statements = list(all_statements(digest))
-        had, has = steps.packages(base, tag), steps.packages(self._newest, tag)
+    def _of_tag(self, digest: TagDigest, tag: str) -> Iterator[Departure]:
+        steps, statements = self._steps, list(all_statements(digest))
+        had, has = steps.packages(steps.before, tag), steps.packages(steps.after, tag)
         if not has:
             return
         gone = {package for one in statements for package in one.packages if package in had and package not in has}
@@ -148,37 +145,32 @@ class Departures:
         for package in sorted(gone):
             groups[steps.last_with(lambda at: package in steps.packages(at, tag))].add(package)  # noqa: B023  called at once
         if missing - gone:  # no stack builds these any more, which trees do not show
-            worst = max(groups, key=lambda step: len(groups[step]), default=(base, self._newest))
+            worst = max(groups, key=lambda step: len(groups[step]), default=(steps.before, steps.after))
             groups[worst] |= missing - gone
-        for (last, first), packages in groups.items():
+        for step, packages in groups.items():
             name = next(iter(packages)) if len(packages) == 1 else ""
-            points = self._point(last, tag), self._point(first, tag)
-            yield self._departure(DepartureKind.PACKAGE, name, *points, packages)
-        for statement in statements:
-            if statement.kind is StatementKind.STACK_REMOVED and statement.packages:
-                last, first = steps.last_with(
-                    partial(self._has_stack, tag, statement.name, statement.packages[:_SAMPLES])
-                )
-                points = self._point(last, tag), self._point(first, tag)
-                yield self._departure(DepartureKind.STACK, statement.name, *points, statement.packages)
-            elif statement.kind in LOSSES:
+            yield self._departure(DepartureKind.PACKAGE, name, [_point(at, tag) for at in step], packages)
+        for one in statements:
+            if one.kind is StatementKind.STACK_REMOVED and one.packages:
+                has_it = partial(_has_stack, steps.repository, tag, one.name, one.packages[:_SAMPLES])
+                points = [_point(at, tag) for at in steps.last_with(has_it)]
+                yield self._departure(DepartureKind.STACK, one.name, points, one.packages)
+            elif one.kind in LOSSES:
                 # Trees do not show which of several revisions of a document still had the place or machine.
-                lost = {package: had.get(package) for package in statement.packages}
-                last, first = steps.last_with(
+                lost = {package: had.get(package) for package in one.packages}
+                step = steps.last_with(
                     lambda at: all(steps.packages(at, tag).get(name) == tree for name, tree in lost.items())  # noqa: B023
                 )
-                points = self._point(last, tag), self._point(first, tag)
-                yield self._departure(DepartureKind.PLACE, statement.name, *points, statement.packages)
+                yield self._departure(DepartureKind.PLACE, one.name, [_point(at, tag) for at in step], one.packages)
 
-    def of_lost_tag(self, tag: str, steps: Steps) -> Departure:
+    def of_lost_tag(self, tag: str) -> Departure:
         """Return the removal of a whole tag."""
-        last, first = steps.last_with(lambda at: bool(steps.packages(at, tag)))
-        packages = steps.packages(last, tag)
-        return self._departure(DepartureKind.TAG, tag, self._point(last, tag), self._point(first, tag), packages)
+        step = self._steps.last_with(lambda at: bool(self._steps.packages(at, tag)))
+        packages = self._steps.packages(step[0], tag)
+        return self._departure(DepartureKind.TAG, tag, [_point(at, tag) for at in step], packages)
 
-    def _departure(
-        self, kind: DepartureKind, name: str, last: Point, first: Point, packages: Iterable[str]
-    ) -> Departure:
+    def _departure(self, kind: DepartureKind, name: str, points: Iterable[Point], packages: Iterable[str]) -> Departure:
+        last, first = points
         return Departure(
             source=self._source,
             tag=series_or_tag(last.tag),
@@ -189,49 +181,44 @@ class Departures:
             packages=tuple(sorted(packages)),
         )
 
-    @staticmethod
-    def _point(revision: Revision, tag: str) -> Point:
-        return Point(revision.commit, tag, f"{revision.time:%Y-%m-%d}" if revision.time else "")
 
-    def _has_stack(self, tag: str, stack: str, packages: Iterable[str], revision: Revision) -> bool:
-        """Tell whether a document in `revision` contains the name of a stack; documents are searched, not parsed."""
-        name = re.compile(rb"(?<![\w.+-])" + re.escape(stack.encode()) + rb"(?![\w.+-])")
-        for package in packages:
-            try:
-                found = document_in(self._repository, revision.commit, tag, package)
-                content = (
-                    None if found is None or isinstance(found, str) else self._repository.objects().get(found.name)
-                )
-            except SourceError:
-                continue
+def _point(revision: Revision, tag: str) -> Point:
+    return Point(revision.commit, tag, f"{revision.time:%Y-%m-%d}" if revision.time else "")
+
+
+def _has_stack(repository: Repository, tag: str, stack: str, packages: Iterable[str], revision: Revision) -> bool:
+    """Tell whether a document in `revision` contains the name of a stack; documents are searched, not parsed."""
+    name = re.compile(rb"(?<![\w.+-])" + re.escape(stack.encode()) + rb"(?![\w.+-])")
+    for package in packages:
+        with suppress(SourceError):
+            found = document_in(repository, revision.commit, tag, package)
+            content = repository.objects().get(found.name) if isinstance(found, Blob) else None
             if content is not None and name.search(content.content):
                 return True
-        return False
+    return False
 
 
 # For how many snapshots in a row a digest names the same packages that they still lack.
 _MOST_TIMES = 3
 
 
-class Returns:
+class Returns(Struct, frozen=True):
     """Finds which remembered removals of a source are undone and not yet reported as such by a stream."""
 
-    def __init__(self, repository: Repository, source: str, stream: str, newest: Revision, known: Remembered) -> None:
-        """Compare the revision `newest` with the removals that the subscription remembers (`known`)."""
-        self._repository = repository
-        self._source = source
-        self._stream = stream
-        self._newest = newest
-        self._known = known
+    repository: Repository
+    source: str
+    stream: str
+    newest: Revision
+    known: Remembered  # the removals that the subscription remembers
 
     def documents(self, tag: str, wanted: Callable[[str], bool]) -> Mapping[str, list[Departure]]:
         """Return the packages whose documents are back in a tag, each with its removals, earliest first."""
         departures = [one for one in self._departures(tag) if one.kind not in _IN_DOCUMENTS]
-        has = packages_of(self._repository, self._newest, tag) if departures else {}
+        has = packages_of(self.repository, self.newest, tag) if departures else {}
         back: defaultdict[str, list[Departure]] = defaultdict(list)
         for departure in departures:
             lacked = self._lacked(departure.first)
-            for package in departure.missing(self._stream):
+            for package in departure.missing(self.stream):
                 if package in has and package not in lacked and wanted(package):
                     back[package].insert(0, departure)
         return back
@@ -249,9 +236,9 @@ class Returns:
             )
         back: defaultdict[str, list[Departure]] = defaultdict(list)
         for departure in departures:
-            seen = {package for stream, those in departure.back if stream != self._stream for package in those}
+            seen = {package for stream, those in departure.back if stream != self.stream for package in those}
             lacked = self._lacked(departure.first)
-            for package in departure.missing(self._stream):
+            for package in departure.missing(self.stream):
                 names = joined.get(package, set())
                 is_built = departure.name in names if departure.kind in _IN_DOCUMENTS else names and package in lacked
                 if package in seen or is_built:
@@ -284,11 +271,11 @@ class Returns:
             known = self._known_to_readers(departures)
             bases = {one.name: base for one in known if (base := self._base(package, one))}
             sides = [(before.revision or "", before.tag), *((base.commit, base.tag) for base in bases.values())]
-            found = [document_in(self._repository, commit, tag or "", package) for commit, tag in sides]
+            found = [document_in(self.repository, commit, tag or "", package) for commit, tag in sides]
             blobs = [blob for blob in found if isinstance(blob, Blob)]
             if bases and len(blobs) == len(sides) and {one.kind for one in known} <= {*_IN_DOCUMENTS}:
                 lost.append((package, blobs, list(bases)))
-        contents = GitReader(self._repository).read([blob for _, blobs, _ in lost for blob in blobs])
+        contents = GitReader(self.repository).read([blob for _, blobs, _ in lost for blob in blobs])
         asked = ((package, [(blob, next(contents)) for blob in blobs], names) for package, blobs, names in lost)
         restored = {}
         for parts, results in isolation.each(_with_places, asked, _about_lost):
@@ -302,16 +289,16 @@ class Returns:
 
     def _known_to_readers(self, departures: Iterable[Departure]) -> list[Departure]:
         """Return the removals of which a digest of this stream told."""
-        return [one for one in departures if any(stream == self._stream for stream, *_ in one.told)]
+        return [one for one in departures if any(stream == self.stream for stream, *_ in one.told)]
 
     def _base(self, package: str, departure: Departure) -> Revision | None:
         """Return the revision that had a package before its removal, as this stream reported it; None if unknown."""
-        told = {of: point for stream, of, point in departure.told if stream == self._stream}
+        told = {of: point for stream, of, point in departure.told if stream == self.stream}
         for point in (told.get(package, told[""]), departure.last):
             with suppress(UnknownRevision):  # upstream rewrote its history, and our copy was lost
-                side = replace(resolve(self._repository, point.revision), tag=point.tag)
+                side = replace(resolve(self.repository, point.revision), tag=point.tag)
                 # A package that was added and removed between two digests is new to readers.
-                return side if package in packages_of(self._repository, side, point.tag) else None
+                return side if package in packages_of(self.repository, side, point.tag) else None
         return None
 
     def still_missing(self, tag: str, wanted: Callable[[str], bool]) -> StillMissing | None:
@@ -319,29 +306,29 @@ class Returns:
 
         The result is None if there are none, or if the same ones were reported for three snapshots.
         """
-        has = packages_of(self._repository, self._newest, tag)
+        has = packages_of(self.repository, self.newest, tag)
         earlier = [one for one in self._departures(tag) if one.kind is DepartureKind.PACKAGE and one.first.tag != tag]
-        lacked = {package for one in earlier for package in one.missing(self._stream)}
+        lacked = {package for one in earlier for package in one.missing(self.stream)}
         packages = tuple(sorted(package for package in lacked if package not in has and wanted(package)))
-        said = self._known.still_missing(self._source, tag, self._stream)
+        said = self.known.still_missing(self.source, tag, self.stream)
         times = said.times if said is not None and said.packages == packages else 0
         if not packages or times >= _MOST_TIMES:
             return None
         series = series_or_tag(tag)
-        return StillMissing(source=self._source, series=series, stream=self._stream, packages=packages, times=times + 1)
+        return StillMissing(source=self.source, series=series, stream=self.stream, packages=packages, times=times + 1)
 
     def _departures(self, tag: str) -> Iterator[Departure]:
         """Yield the removals that `tag` may undo, latest first; a later snapshot may undo those of an earlier one."""
-        for one in self._known.departures(self._source, tag):
+        for one in self.known.departures(self.source, tag):
             if one.first.tag == tag or version_key(one.first.tag) < version_key(tag):
                 yield one
 
     def _lacked(self, point: Point) -> Set[str]:
         try:
-            revision = resolve(self._repository, point.revision)
+            revision = resolve(self.repository, point.revision)
         except UnknownRevision:
             return frozenset()
-        return packages_of(self._repository, revision, point.tag).keys()
+        return packages_of(self.repository, revision, point.tag).keys()
 
 
 # A package, its documents with their contents, and the places that each but the first still had.
@@ -453,9 +440,8 @@ def is_old(departure: Departure, newest: Revision) -> bool:
 
 def missing_since(departure: Departure, packages: tuple[str, ...]) -> Statement:
     """Return the statement that a suspicious removal is a loss; `packages` are those still missing."""
-    kind = StatementKind.PACKAGE_REMOVED
     return Statement(
-        kind=kind,
+        kind=StatementKind.PACKAGE_REMOVED,
         before=(departure.last.day, departure.first.day),
         packages=packages,
         of_packages=len(departure.packages),
@@ -474,15 +460,12 @@ def announced(source: str, tag: TagDigest) -> Iterator[AnnouncedWave]:
 
 def pruned(wave: AnnouncedWave) -> Statement:
     """Return the statement that announced old builds were pruned."""
-    kind = StatementKind.PRUNE
-    counts = Counts(vanished=wave.count)
-    return Statement(kind=kind, counts=counts, kinds=frozenset({Kind.PRUNE}))
+    return Statement(kind=StatementKind.PRUNE, counts=Counts(vanished=wave.count), kinds=frozenset({Kind.PRUNE}))
 
 
 def tag_added(tag: str) -> Statement:
     """Return the statement that a snapshot is new."""
-    kind = StatementKind.TAG_ADDED
-    return Statement(kind=kind, name=tag, kinds=frozenset({Kind.TAG_ADDED}))
+    return Statement(kind=StatementKind.TAG_ADDED, name=tag, kinds=frozenset({Kind.TAG_ADDED}))
 
 
 def with_statements(tag: TagDigest, more: Sequence[Statement], wants: Callable[[Set[Kind]], bool]) -> TagDigest:

@@ -3,8 +3,7 @@
 Each subscription has a regular stream, and an urgent one if it is configured. Each has cursors and slots of its own, so
 the regular digest repeats what the urgent one reported, because its readers look for it there. A silence hides the
 kinds of changes to a package that it names, or all kinds, if every changed spec of the package matches it. A package
-with other changed specs is reported as a whole. The state of a stream is read as a whole, so that deciding on its
-digest needs no database.
+with other changed specs is reported as a whole.
 """
 
 import shlex
@@ -79,7 +78,7 @@ class Stream(Struct, frozen=True, kw_only=True):
 
     @property
     def is_urgent(self) -> bool:
-        """Whether this is the urgent stream of its subscription, whose digests are due with each new revision."""
+        """Whether this is the urgent stream of its subscription."""
         return self.name == URGENT
 
 
@@ -99,9 +98,9 @@ def streams_of(config: Config) -> Iterator[Stream]:
         )
         yield regular
         if urgent := subscription.urgent:
-            at_once, to = parse_when("each revision", config.timezone), urgent.to or subscription.to
-            channels, changes = urgent.channels, urgent.changes
-            yield replace(regular, name=URGENT, changes=changes, channels=channels, to=to, schedule=at_once)
+            of_urgent = replace(regular, name=URGENT, changes=urgent.changes, channels=urgent.channels)
+            at_once = parse_when("each revision", config.timezone)
+            yield replace(of_urgent, to=urgent.to or subscription.to, schedule=at_once)
 
 
 class StreamState(Struct, frozen=True, kw_only=True):
@@ -116,18 +115,6 @@ class StreamState(Struct, frozen=True, kw_only=True):
     held_advances: frozenset[Advance]  # how the cursors move if the held digests are released
     digests: tuple[DigestSummary, ...]  # all stored digests of its subscription
     is_failing: bool  # an alert is open because its digests cannot be created
-
-    @property
-    def keys(self) -> frozenset[str]:
-        """The keys of all digests of the subscription."""
-        return frozenset(each.key for each in self.digests)
-
-    @property
-    def periods(self) -> frozenset[str]:
-        """The periods of all digests of the subscription that were sent."""
-        return frozenset(
-            each.period for each in self.digests if each.state in (DigestState.READY, DigestState.RELEASED)
-        )
 
     def begun_with(self, advances: Iterable[Advance]) -> "StreamState":
         """Return the state with the positions at which the stream begins in new sources."""
@@ -219,7 +206,6 @@ class PendingRanges(Struct, frozen=True, kw_only=True):
     ranges: tuple[PendingRange, ...]
     places: Mapping[str, str | None]  # the new revision of each tag's cursor; None where the tag is gone
     lost: tuple[str, ...] = ()  # revisions of cursors that no longer exist, so what changed since then is unknown
-    returned: Mapping[str, datetime]  # tags that exist again, with when the stream reported that they were gone
     vanished: tuple[str, ...] = ()  # all tags of the stream, if all of them vanished together
 
 
@@ -260,7 +246,6 @@ def plan_ranges(
         ranges=tuple(sorted(gaps, key=lambda gap: sorted(gap.tags))),
         places={**dict.fromkeys(there, newest.commit), **dict.fromkeys(gone)},
         lost=tuple(sorted(lost)),
-        returned={tag: at for tag in due if tag in known and (at := known[tag].vanished_at) is not None},
         vanished=_vanished_together(repository, gone, known, newest),
     )
 
@@ -268,15 +253,12 @@ def plan_ranges(
 def _vanished_together(
     repository: Repository, gone: set[str], known: Mapping[str, Cursor], newest: Revision
 ) -> tuple[str, ...]:
-    """Return all tags of a stream if all were removed at once, else nothing.
-
-    If they are all snapshots of series that go on, they were retired as usual, and nothing is returned either.
-    """
+    """Return all tags of a stream if all were removed at once, else nothing."""
     if not gone or any(cursor.vanished_at is None for tag, cursor in known.items() if tag not in gone):
         return ()
     going_on = {tag_names.series(tag) for tag in tags_of(repository, newest).ids if tag_names.is_snapshot(tag)}
     if all(tag_names.is_snapshot(tag) and tag_names.series(tag) in going_on for tag in gone):
-        return ()
+        return ()  # snapshots of series that go on were retired as usual
     return tuple(tag_names.in_order(gone))
 
 
@@ -297,9 +279,6 @@ def first_revision(repository: Repository, source: Source, newest: Revision) -> 
 _OPTIONS = {"tags": "tag", "packages": "package", "stacks": "stack", "targets": "target", "oses": "os"}
 _OPTIONS |= {"compilers": "compiler", "versions": "versions"}
 
-# What `--kind` writes in place of the signs of `changes:`.
-_SIGNS = {"+": "", "-": "!"}
-
 
 def days(duration: timedelta) -> str:
     """Return a duration in words: 5 days, 3 hours, 20 minutes."""
@@ -309,8 +288,7 @@ def days(duration: timedelta) -> str:
 def why(stream: Stream, lock_since: str = "") -> tuple[str, ...]:
     """Return what a subscription selects, one line each: tags develop; packages py-*; changes upgraded, removed.
 
-    `lock_since` is the day since which the lock file has not changed; it is named while there is something to do about
-    it.
+    `lock_since` is the day since which the lock file has not changed, if there is something to do about it.
     """
     match = stream.subscription.match
     name_of = {"stacks": "only in stacks"} if match.packages else {}
@@ -370,7 +348,9 @@ def _kinds(changes: frozenset[Kind]) -> list[str]:
 
 
 def _kind_patterns(changes: frozenset[Kind]) -> list[str]:
-    return [f"{_SIGNS.get(kind[0], kind[0])}{kind[1:]}" for kind in _kinds(changes)]
+    """Return the values of `--kind`, which has other signs than `changes:`."""
+    signs = {"+": "", "-": "!"}
+    return [f"{signs.get(kind[0], kind[0])}{kind[1:]}" for kind in _kinds(changes)]
 
 
 def _patterns(match: Match) -> list[tuple[str, tuple[str, ...]]]:
@@ -394,8 +374,6 @@ def selection_of(match: Match, kinds: frozenset[Kind] | None = None) -> Selectio
 
 
 class _CompiledSilence(Struct, frozen=True):
-    """A silence with compiled patterns."""
-
     name: str
     kinds: frozenset[Kind]
     selection: Selection
@@ -444,10 +422,9 @@ class Silencing:
         """Return `changeset` with the results of collectors made by `body`; `hidden` gets silences with packages."""
 
         def open_body(taken: tuple[object, set[tuple[str, str]], Mapping[str, frozenset[Kind]]]) -> object:
-            inner, own, kinds = taken
-            hidden.update(own)
-            self._hidden.update(kinds)
-            return inner
+            hidden.update(taken[1])
+            self._hidden.update(taken[2])
+            return taken[0]
 
         return changeset.mapped(open_body)
 
