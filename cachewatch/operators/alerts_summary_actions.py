@@ -31,7 +31,7 @@ from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.held_digests import alert_key, place, questions
 from cachewatch.service.recipients_and_retries import is_recipient, is_used, why_not
 from cachewatch.service.streams_and_silences import streams_of
-from cachewatch.service.unreadable_documents import source_unreadable, unread_sources, unreadable
+from cachewatch.service.unreadable_documents import unreadable, unreadable_sources
 from cachewatch.store import cursors_and_remembered as cursors
 from cachewatch.store import deliveries
 from cachewatch.store import digests_and_holds as digests
@@ -54,7 +54,7 @@ def review(context: Context) -> bool:
     late_ones = list(late(read_status(context), config, now)) if has_run else []
     if is_well and not late_ones:
         return True
-    wholly = [source_unreadable(name) for name in unread_sources(context, unread, newest)]
+    wholly = list(unreadable_sources(context, unread, newest))
     still = [*(problem.key for problem in late_ones), *(alert.key for alert in wholly)]
     with context.database.write() as connection:
         recipients.try_again(connection, context)

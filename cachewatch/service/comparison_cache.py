@@ -95,9 +95,8 @@ def compare_and_keep(file: Path, is_pruned: bool, contents: Sequence[Read]) -> K
                 _MEMORY.keep((file, kept.position), kept.length, found)
                 packages.append(kept)
     except OSError as error:
-        raise BrokenSource(
-            f"{file}: {error.strerror}; what is compared is written there until the pass ends"
-        ) from error
+        why = "what is compared is written there until the pass ends"
+        raise BrokenSource(f"{file}: {error.strerror}; {why}") from error
     return KeptBatch(tuple(packages), tally.seen, tuple(problems.by_package), tuple(problems.unreadable))
 
 
@@ -148,18 +147,16 @@ def _read(content: BinaryIO, kept: KeptPackage) -> Found:
 
 
 class Memory:
-    """A cache that drops the least recently used values."""
+    """A cache that drops the least recently used values when all together are larger than `most`."""
 
-    def __init__(self, most: int, largest: int) -> None:
-        """Limit the sizes of all values together to `most`, and of one value to `largest`; larger ones are not kept."""
+    def __init__(self, most: int) -> None:
         self._most = most
-        self._largest = largest
         self._size = 0
         self._found: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
 
     def keep(self, name: Hashable, size: int, value: object) -> None:
-        """Keep `value` under `name`, unless it is too large; the least recently used values are dropped if needed."""
-        if size <= self._largest:
+        """Keep `value` under `name`, unless it is too large."""
+        if size <= self._most:
             self._found[name] = value, size
             self._size += size
             while self._size > self._most:
@@ -176,7 +173,7 @@ class Memory:
         return found
 
 
-_MEMORY = Memory(_MOST_IN_MEMORY, _MOST_IN_MEMORY)
+_MEMORY = Memory(_MOST_IN_MEMORY)
 
 
 class ComparedTags:
@@ -184,9 +181,7 @@ class ComparedTags:
 
     def __init__(self, file: Path, isolation: Isolation, go_on: Callable[[], None] = lambda: None) -> None:
         """Write results to `file`; `isolation` reads and compares documents, `go_on` is called after each batch."""
-        self._file = file
-        self._isolation = isolation
-        self._go_on = go_on
+        self._file, self._isolation, self._go_on = file, isolation, go_on
         self._compared: dict[Hashable, tuple[Judgement, list[KeptBatch]]] = {}
 
     def changeset(
@@ -201,9 +196,8 @@ class ComparedTags:
         `bases` differ where earlier documents were taken from other revisions.
         """
         (pair,) = comparison.pairs
-        # What a tag as a whole is judged by, beside its documents.
-        judged_by = pair.is_new_tag, comparison.revisions_between in (None, 1)
-        name = pair.before, pair.after, bases, *judged_by
+        # Beside its documents, a tag as a whole is judged by whether it is new and whether several revisions changed it.
+        name = pair.before, pair.after, bases, pair.is_new_tag, comparison.revisions_between in (None, 1)
         if name not in self._compared:
             self._compared[name] = self._compare(comparison, pair)
         judgement, batches = self._compared[name]
@@ -270,28 +264,19 @@ def _parse_alone(sides: Sequence[tuple[Blob, Content | None]]) -> Document | Dia
     return parse_side(blob, content, KnownRecords())
 
 
-def _with_fault(nothing: Batch, documents: DocumentPair, failure: WorkFailed) -> Batch:
+def _with_fault(nothing: Batch, pair: DocumentPair, failure: WorkFailed) -> Batch:
     """Return `nothing` with a fault for a package whose result no worker could read and select."""
-    later = documents.after or documents.before
+    later, reason, is_there = pair.after or pair.before, str(failure), pair.after is not None
     assert later is not None
-    is_there = documents.after is not None
-    unreadable = Unreadable(
-        package=documents.package,
-        reason=str(failure),
-        before=not is_there,
-        after=is_there,
-        blob=later.name if isinstance(failure, WorkerEnded) else None,
-    )
-    diagnostic = Diagnostic(later.path, DiagnosticKind.UNREADABLE, str(failure))
-    return replace(nothing, diagnostics=(diagnostic,), unreadable=(unreadable,))
+    blob = later.name if isinstance(failure, WorkerEnded) else None
+    fault = Unreadable(package=pair.package, reason=reason, before=not is_there, after=is_there, blob=blob)
+    diagnostic = Diagnostic(later.path, DiagnosticKind.UNREADABLE, reason)
+    return replace(nothing, diagnostics=(diagnostic,), unreadable=(fault,))
 
 
 _PREFIX = "compared-"
-# Limits of remembered news, counted in lines, versions and names of packages.
+# The most lines, versions and names of packages in remembered news.
 _MOST = 50_000
-_LARGEST = _MOST // 10
-
-
 Fact = TypeVar("Fact")
 
 
@@ -318,7 +303,7 @@ class Comparisons:
         self._repositories: dict[str, Repository] = {}
         self._trees: dict[str, Memory] = {}
         self._facts: dict[Hashable, Any] = {}
-        self.remembered = Memory(_MOST, _LARGEST)  # the news of tags
+        self.remembered = Memory(_MOST)  # the news of tags
         # The content of the urgent digests of this pass, and their channels and targets, by subscription.
         self.urgent: dict[str, tuple[frozenset[Hashable], frozenset[tuple[str, str]]]] = {}
 
@@ -333,7 +318,7 @@ class Comparisons:
 
     def trees(self, source: str) -> CompareTrees:
         """Return a function that compares trees in the repository of a source, and caches the results."""
-        memory = self._trees.setdefault(source, Memory(_MOST_PACKAGES, _MOST_PACKAGES))
+        memory = self._trees.setdefault(source, Memory(_MOST_PACKAGES))
         return lambda repository, *trees: memory.recall(
             trees, partial(TreeDifference, repository, *trees, is_of_changes=True)
         )

@@ -26,26 +26,22 @@ _URGENT_FOR = timedelta(hours=1)
 # For how many digests a notice has commands, and how many are in one command.
 _NAMED, _NAMED_AT_ONCE = 30, 6
 
-_ADVICE = "A newer digest replaces it, and is sent if nothing is unusual any longer."
-
 _ALERTS = {HoldKind.SUSPICIOUS: AlertKind.SUSPICIOUS_LOSS, HoldKind.LARGE: AlertKind.LARGE_CHANGE}
 _TITLES = {HoldKind.SUSPICIOUS: "a suspicious loss", HoldKind.LARGE: "a large change"}
 
 Held = tuple[HeldDigest, Hold]
-_NAMED_PACKAGES = 10
 
 
 def holds_of(parts: list[SourceDiff], limit: int) -> Iterator[Hold]:
     """Yield the reasons to ask operators first: the suspicious losses or, if there are none, large changes."""
-    suspicious = []
+    kind, suspicious = HoldKind.SUSPICIOUS, []
     for part in parts:
         if part.vanished and part.advance is not None:
             said = f"all watched tags are gone ({', '.join(part.vanished)})"
-            suspicious.append(Hold(event=HoldEvent(part.advance.source, "", HoldKind.SUSPICIOUS), said=said))
-        for news in part.news:
-            if news.suspicion:
-                event = HoldEvent(news.tag.source, news.name, HoldKind.SUSPICIOUS)
-                suspicious.append(Hold(event=event, said=news.suspicion, content=tuple(_content(news))))
+            suspicious.append(Hold(event=HoldEvent(part.advance.source, "", kind), said=said))
+        for news in (each for each in part.news if each.suspicion):
+            event = HoldEvent(news.tag.source, news.name, kind)
+            suspicious.append(Hold(event=event, said=news.suspicion, content=tuple(_content(news))))
     yield from suspicious or _large(parts, limit)
 
 
@@ -77,7 +73,7 @@ def _content(news: TagNews) -> Iterator[str]:
     gone = {package for one in news.tag.statements if one.kind in kinds for package in one.packages}
     gone |= {package for effect in effects if effect.kind in kinds for package in effect.packages}
     if gone:
-        yield f"{number(len(gone), 'package')} gone: {names(sorted(gone), _NAMED_PACKAGES)}"
+        yield f"{number(len(gone), 'package')} gone: {names(sorted(gone), 10)}"
 
 
 def held_for(config: Config, subscription: str, stream: str) -> timedelta | None:
@@ -138,9 +134,9 @@ def _question(config: Config, event: HoldEvent, held: list[Held]) -> Alert:
         has_one_stream = known is not None and known.urgent is None
         names.append(digest.subscription if has_one_stream else f"{digest.subscription}/{digest.stream}")
     others = f" and {len(digests) - _NAMED} more, which `cachewatch status` lists" if len(digests) > _NAMED else ""
-    advice = "Check whether upstream published everything, then release or drop what is held."
+    advice = "Check whether upstream published everything, then release or drop what is held. A newer digest replaces it, and is sent if nothing is unusual any longer."
     when = [minute(end, config.timezone) for end in sorted(_ends(config, held))]
-    until = when and (when[0] if when[0] == when[-1] else f"{when[0]} to {when[-1]}")
+    until = " to ".join(dict.fromkeys((when[0], when[-1]))) if when else ""
     deadline = f"What nobody drops is sent at {until}, marked as not confirmed by the operators."
     commands = []
     if digests[0].subscription in config.subscriptions:
@@ -154,7 +150,7 @@ def _question(config: Config, event: HoldEvent, held: list[Held]) -> Alert:
         lines=(
             f"{reason}; held for {', '.join(names)}{others}.",
             *max((hold.content for _, hold in held), key=lambda content: sum(map(len, content))),
-            f"{advice} {_ADVICE}",
+            advice,
             deadline if when else "Nothing is sent until somebody releases or drops it.",
         ),
         commands=tuple(commands),

@@ -1,7 +1,4 @@
-"""Poll all sources at the same time for their newest revision, and store the results.
-
-A source that hangs thus delays only the digests that depend on it.
-"""
+"""Poll all sources at once, so that one that hangs delays only the digests that depend on it, and store the results."""
 
 import time
 from collections import deque
@@ -65,10 +62,8 @@ def _failed(context: Context, source: Source, error: Exception) -> None:
         if after.failures >= context.config.operators.after_failures:
             often = f"It {in_a_row(after.failures)}."
             lines = (reason, often, "Stored data is kept, and the source is polled again as configured.")
-            key = AlertKey(AlertKind.SOURCE_FAILED, name)
-            alerts.open_within(
-                connection, context, Alert(key=key, title=f"the source {name} cannot be read", lines=lines)
-            )
+            key, title = AlertKey(AlertKind.SOURCE_FAILED, name), f"the source {name} cannot be read"
+            alerts.open_within(connection, context, Alert(key=key, title=title, lines=lines))
         alerts.review(connection, context, source, after)
     log = context.log.bind(source=name, failures=after.failures)
     log.error("source.failed", error=reason, traceback=traceback_of(error))

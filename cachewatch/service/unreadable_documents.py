@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core.changesets import Readers
@@ -38,27 +38,24 @@ _MOST_IN_TITLE = 3
 class UnreadAfter(Struct, frozen=True):
     """The documents that a stream still cannot read, those readable again, and those with no version to compare."""
 
-    left: dict[str, tuple[Unread, ...]] = field(default_factory=dict)
-    resolved: dict[str, tuple[Unread, ...]] = field(default_factory=dict)
-    unknown: dict[str, tuple[str, ...]] = field(default_factory=dict)  # packages without an earlier readable version
+    left: dict[str, tuple[Unread, ...]]
+    resolved: dict[str, tuple[Unread, ...]]
+    unknown: dict[str, tuple[str, ...]]  # packages without an earlier readable version
 
 
-class UnreadDocuments:
+class UnreadDocuments(Struct, frozen=True):
     """The documents of one source that a stream could not read at the last comparison."""
 
-    def __init__(
-        self, repository: Repository, known: Mapping[str, tuple[Unread, ...]], isolation: Isolation = INLINE
-    ) -> None:
-        self._repository = repository
-        self._isolation = isolation
-        self._known = known  # by tag
+    repository: Repository
+    known: Mapping[str, tuple[Unread, ...]]  # by tag
+    isolation: Isolation = INLINE
 
     def bases(self, tags: Collection[str]) -> Bases:
         """Return the revisions to compare unread documents with, by tag and package."""
         found: dict[str, dict[str, Revision]] = {}
-        for tag, entry in ((each, entry) for each in sorted(tags) for entry in self._known.get(each, ())):
+        for tag, entry in ((each, entry) for each in sorted(tags) for entry in self.known.get(each, ())):
             with suppress(UnknownRevision):  # upstream rewrote its history, and our copy was lost: nobody can know
-                base = replace(resolve(self._repository, entry.base), tag=entry.base_tag)
+                base = replace(resolve(self.repository, entry.base), tag=entry.base_tag)
                 found.setdefault(tag, {})[entry.package] = base
         return found
 
@@ -69,7 +66,7 @@ class UnreadDocuments:
 
     def _last_readable(self, digest: TagDigest, bases: Mapping[str, Revision]) -> Iterator[tuple[str, Revision]]:
         side = digest.report.before
-        reported = replace(resolve(self._repository, side.revision), tag=side.tag) if side.revision else None
+        reported = replace(resolve(self.repository, side.revision), tag=side.tag) if side.revision else None
         for package in (each.package for each in digest.unreadable if each.before):
             # No later version than this: digests reported no later ones.
             revision = bases.get(package) or reported
@@ -77,7 +74,7 @@ class UnreadDocuments:
                 continue
             try:
                 later = digest.report.after.revision or revision.commit
-                base = last_readable(self._repository, revision, package, later, self._isolation)
+                base = last_readable(self.repository, revision, package, later, self.isolation)
             except SourceError:
                 continue  # the history is not in this clone
             if base is not None:
@@ -86,15 +83,14 @@ class UnreadDocuments:
     def after(self, gaps: PendingRanges, news: Iterable[TagNews], bases: Bases, earlier: Bases) -> UnreadAfter:
         """Return which documents are unread after the ranges in `gaps` were compared.
 
-        `bases` are the revisions compared with instead of the first of a range; `earlier`, for what is unreadable in
-        that.
+        `bases` and, for what is unreadable at the first of a range, `earlier` are the revisions compared with instead.
         """
-        left = {tag: entries for tag, entries in self._known.items() if gaps.places.get(tag)}
+        left = {tag: entries for tag, entries in self.known.items() if gaps.places.get(tag)}
         resolved: dict[str, tuple[Unread, ...]] = {}
         unknown: dict[str, tuple[str, ...]] = {}
         seen = {each.tag.report.after.tag: each.tag for each in news}
         for begun_at, tag in ((gap.base.commit, tag) for gap in gaps.ranges for tag in gap.tags):
-            known = {entry.package: entry for entry in self._known.get(tag, ())}
+            known = {entry.package: entry for entry in self.known.get(tag, ())}
             now = dict(self._unread(seen[tag], known, bases.get(tag, {}))) if tag in seen else {}
             left[tag] = tuple(now.values())
             # Documents that can be read now or are gone, but of which no earlier version can be read.
@@ -190,10 +186,10 @@ def unreadable(source: str, tag: str, reasons: Mapping[str, str]) -> Alert:
     )
 
 
-def unread_sources(
+def unreadable_sources(
     context: Context, unread: Mapping[tuple[str, str], Mapping[str, str]], newest: Mapping[str, str]
-) -> Iterator[str]:
-    """Yield the sources of which no document can be read in any tag that streams use."""
+) -> Iterator[Alert]:
+    """Yield an alert for each source of which no document can be read in any tag that streams use."""
     for name in sorted({source for source, _ in unread} & context.config.sources.keys() & newest.keys()):
         source = context.config.sources[name]
         wants = [stream.wants_tag(source) for stream in streams_of(context.config) if source in stream.sources]
@@ -202,17 +198,12 @@ def unread_sources(
             tags = [tag for tag in tags_to_read(trees) if any(wanted(tag) for wanted in wants)]
             whole = (unread.get((name, tag), {}).keys() >= folders(repository, trees[tag]).ids.keys() for tag in tags)
             if tags and all(whole):
-                yield name
-
-
-def source_unreadable(source: str) -> Alert:
-    """Return the alert that no document of a source can be read."""
-    return Alert(
-        key=AlertKey(AlertKind.SOURCE_UNREADABLE, source),
-        title=f"no document of the source {source} can be read",
-        lines=("Nothing of it can be compared until that is repaired.",),
-        commands=("cachewatch status", "cachewatch config check --source"),
-    )
+                yield Alert(
+                    key=AlertKey(AlertKind.SOURCE_UNREADABLE, name),
+                    title=f"no document of the source {name} can be read",
+                    lines=("Nothing of it can be compared until that is repaired.",),
+                    commands=("cachewatch status", "cachewatch config check --source"),
+                )
 
 
 def unknown(packages: Mapping[str, Collection[str]]) -> Iterator[Note]:
