@@ -1,7 +1,7 @@
 """Deliveries: stored together with their digest, claimed one by one for sending, and settled with the result.
 
-Content that several messages share is stored once. A delivery stores a part of its own, its `payload`, and refers to a
-row of `bodies` with the rest: for a mail, that is everything after the headers, for other messages all of it.
+A delivery stores a part of its own, its `payload`, and refers to a row of `bodies` with the rest, which several may
+share: for a mail, that is everything after the headers, for other messages all of it.
 """
 
 import zlib
@@ -13,29 +13,11 @@ from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
-from sqlalchemy import (
-    BindParameter,
-    ColumnElement,
-    Connection,
-    Row,
-    bindparam,
-    delete,
-    exists,
-    func,
-    insert,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import ColumnElement, Connection, Row, bindparam, delete, exists, func, insert, or_, select, update
 
 from cachewatch.errors import DamagedRow
 from cachewatch.report.digest_and_message_values import Message
 from cachewatch.store.schema import attempts, bodies, checksum_of, deliveries, insert_new, put, read_row, suppressed
-
-# The columns of a delivery that describe its message, by name.
-Columns = dict[str, Any]
-
-_MAIL = "message/rfc822"
 
 
 def _checksum(message: Message) -> bytes:
@@ -44,13 +26,13 @@ def _checksum(message: Message) -> bytes:
     return checksum_of((*(part.encode(errors="surrogatepass") for part in parts), message.payload))
 
 
-def share(connection: Connection, messages: Sequence[Message]) -> list[Columns]:
+def share(connection: Connection, messages: Sequence[Message]) -> list[dict[str, Any]]:
     """Store the content of messages, once if they share it; return the columns of the delivery for each message."""
     stored: set[bytes] = set()
     columns = []
     for message in messages:
         # Where the content begins that others may share: in a mail after the headers.
-        is_mail, payload = message.content_type == _MAIL, message.payload
+        is_mail, payload = message.content_type == "message/rfc822", message.payload
         place = max(payload.find(b"\n\n"), payload.find(b"\n\r\n")) if is_mail else 0
         # A view: copies of all bodies would take as much memory as the messages themselves.
         body = memoryview(payload)[place:]
@@ -112,7 +94,8 @@ LONGEST_WAIT = timedelta(days=1)
 OPEN = (DeliveryState.QUEUED, DeliveryState.SENDING, DeliveryState.DEFERRED)
 WAITING = (DeliveryState.QUEUED, DeliveryState.DEFERRED)
 # The states are part of a query's text, so that the partial index of schema.py is used.
-_OPEN: BindParameter[tuple[DeliveryState, ...]] = bindparam("open", OPEN, expanding=True, literal_execute=True)
+_OPEN: Any = bindparam("open", OPEN, expanding=True, literal_execute=True)
+_IS_OPEN = deliveries.c.state.in_(_OPEN)
 
 
 class Delivery(Struct, frozen=True, kw_only=True):
@@ -157,7 +140,7 @@ def add(
 ) -> None:
     """Store the deliveries of one digest through a channel, unless they exist already.
 
-    Content that several messages share is stored once. Those to suppressed addresses are not sent.
+    Those to suppressed addresses are not sent.
     """
     for message, columns in zip(messages, share(connection, messages), strict=True):
         is_left_out = state is DeliveryState.QUEUED and is_suppressed(connection, channel, message.target)
@@ -178,7 +161,7 @@ def add(
 def due_channels(connection: Connection, now: datetime) -> list[str]:
     """Return the channels with a delivery that is due or being sent."""
     is_waiting = or_(deliveries.c.state == DeliveryState.SENDING, _is_due(now))
-    query = select(deliveries.c.channel).where(is_open(), is_waiting).distinct().order_by(deliveries.c.channel)
+    query = select(deliveries.c.channel).where(_IS_OPEN, is_waiting).distinct().order_by(deliveries.c.channel)
     return [row.channel for row in connection.execute(query)]
 
 
@@ -187,7 +170,7 @@ def claim(connection: Connection, channel: str, now: datetime, owner: str) -> De
 
     Deliveries to one target are sent in the order of their digests: one that waits delays those after it.
     """
-    is_next = is_open(), deliveries.c.state != DeliveryState.SENDING, _is_due(now), _IS_FIRST
+    is_next = _IS_OPEN, deliveries.c.state != DeliveryState.SENDING, _is_due(now), _IS_FIRST
     query = select(*_ABOUT).where(deliveries.c.channel == channel, *is_next).order_by(deliveries.c.id).limit(1)
     row = connection.execute(query).one_or_none()
     if row is None:
@@ -215,21 +198,17 @@ def settle(
     only the history is written, and False is returned.
     """
     is_ours = deliveries.c.claimed_by.is_not_distinct_from(delivery.claimed_by)
-    done = connection.execute(
-        update(deliveries)
-        .filter_by(id=delivery.id, attempts=delivery.attempts)
-        .where(is_ours)
-        .values(
-            state=state,
-            said=said,
-            due=due or now,
-            attempts=delivery.attempts - (not counts),
-            may_have_arrived=delivery.may_have_arrived or may_have_arrived,
-            settled_at=None if state in OPEN else now,
-            claimed_by=None,
-        )
-    )
-    if not done.rowcount:
+    values = {
+        "state": state,
+        "said": said,
+        "due": due or now,
+        "attempts": delivery.attempts - (not counts),
+        "may_have_arrived": delivery.may_have_arrived or may_have_arrived,
+        "settled_at": None if state in OPEN else now,
+        "claimed_by": None,
+    }
+    own = update(deliveries).filter_by(id=delivery.id, attempts=delivery.attempts).where(is_ours)
+    if not connection.execute(own.values(values)).rowcount:
         note(connection, delivery.id, "late", f"{state}: {said}".removesuffix(": "), now)
         return False
     note(connection, delivery.id, event or state, said, now)
@@ -238,11 +217,8 @@ def settle(
 
 def hasten(connection: Connection, channel: str, now: datetime) -> None:
     """Make all waiting deliveries of a channel due now."""
-    connection.execute(
-        update(deliveries)
-        .where(deliveries.c.channel == channel, deliveries.c.state.in_(WAITING), deliveries.c.due > now)
-        .values(due=now)
-    )
+    is_waiting = deliveries.c.channel == channel, deliveries.c.state.in_(WAITING), deliveries.c.due > now
+    connection.execute(update(deliveries).where(*is_waiting).values(due=now))
 
 
 def prolong(connection: Connection, number: int, give_up: datetime) -> None:
@@ -256,23 +232,15 @@ def note(connection: Connection, delivery: int, event: str, said: str, now: date
 
 
 def requeue(connection: Connection, number: int, due: datetime, now: datetime) -> None:
-    """Queue a delivery again whose process ended without a result.
-
-    A late result is still accepted until the delivery is claimed again.
-    """
+    """Queue a delivery again whose process ended without a result; a late one is accepted until it is claimed again."""
     values = {"state": DeliveryState.QUEUED, "may_have_arrived": True, "due": due}
     connection.execute(update(deliveries).filter_by(id=number).values(**values))
     note(connection, number, "interrupted", "it may have arrived: the sender ended before the reply", now)
 
 
-def is_open() -> ColumnElement[bool]:
-    """Return the SQL condition that a delivery is unfinished, in the form that the partial index needs."""
-    return deliveries.c.state.in_(_OPEN)
-
-
 def overdue(connection: Connection, now: datetime, by: timedelta) -> list[Delivery]:
     """Return open deliveries that are late `by` some time; for each target only the first, which delays the others."""
-    is_late = is_open(), deliveries.c.due <= now - by, _IS_FIRST
+    is_late = _IS_OPEN, deliveries.c.due <= now - by, _IS_FIRST
     query = select(*_ABOUT).where(*is_late).order_by(deliveries.c.due, deliveries.c.id)
     return [_delivery(row) for row in connection.execute(query)]
 
@@ -291,8 +259,7 @@ def find(
     query = select(*_ABOUT).filter_by(**{name: value for name, value in where.items() if value is not None})
     if wanted := tuple(states):
         query = query.where(deliveries.c.state.in_(wanted))
-    query = query.order_by(deliveries.c.id.desc()).limit(limit)
-    return [_delivery(row) for row in connection.execute(query)]
+    return [_delivery(row) for row in connection.execute(query.order_by(deliveries.c.id.desc()).limit(limit))]
 
 
 def delivery(connection: Connection, number: int) -> Delivery | None:
@@ -359,7 +326,7 @@ def queue(connection: Connection) -> dict[tuple[str, DeliveryState], int]:
 
 def oldest_open(connection: Connection) -> dict[str, datetime]:
     """Return the creation time of the oldest unfinished delivery of each channel."""
-    query = select(deliveries.c.channel, func.min(deliveries.c.created)).where(is_open()).group_by(deliveries.c.channel)
+    query = select(deliveries.c.channel, func.min(deliveries.c.created)).where(_IS_OPEN).group_by(deliveries.c.channel)
     return dict(connection.execute(query).all())
 
 
@@ -371,8 +338,7 @@ def _delivery(row: Row[Any]) -> Delivery:
     return read_row(Delivery, row, state=DeliveryState(row.state))
 
 
-# The event in a delivery's history that its address refused it.
-REFUSED = "refused"
+REFUSED = "refused"  # the event in a delivery's history that its address refused it
 
 
 class Suppressed(Struct, frozen=True):
@@ -397,8 +363,7 @@ def all_suppressed(connection: Connection) -> list[Suppressed]:
 
 def suppress_address(connection: Connection, channel: str, target: str, said: str, now: datetime) -> None:
     """Suppress an address; `said` is the reply of its server."""
-    values = {"channel": channel, "target": target, "since": now, "said": said}
-    insert_new(connection, suppressed, values)
+    insert_new(connection, suppressed, {"channel": channel, "target": target, "since": now, "said": said})
 
 
 def restore_address(connection: Connection, channel: str, target: str) -> bool:

@@ -18,7 +18,6 @@ from cachewatch.report.digest_and_message_values import RenderedDigest
 from cachewatch.store.cursors_and_remembered import Advance
 from cachewatch.store.deliveries import OPEN, DeliveryState, message
 from cachewatch.store.schema import (
-    BYTES,
     checksum_of,
     deliveries,
     digests,
@@ -80,15 +79,16 @@ class DigestRecord(DigestSummary, frozen=True, kw_only=True):
         return cls(**about, **of, advances=(), rendered=rendered, short=short)
 
 
-# The forms of a digest repeat each other, in large ones at a distance beyond what zlib sees. A dictionary that is larger than the content finds nothing more, and it takes longer to get its memory than to compress.
-_DICTIONARY = 2**12, 2**21
+_BYTES = len(checksum_of([]))
 # The columns of a DigestSummary.
 _ABOUT = tuple(digests.c[name] for name in DigestSummary.__struct_fields__)
 
 
 def add(connection: Connection, stored: DigestRecord) -> bool:
     """Store a digest unless one has its key already; return whether it was stored."""
-    moves, rendered = msgspec.msgpack.encode(stored.advances), _packed((stored.rendered, stored.short))
+    moves = msgspec.msgpack.encode(stored.advances)
+    # The forms of a digest repeat each other, in large ones at a distance beyond what zlib sees.
+    rendered = lzma.compress(msgspec.msgpack.encode((stored.rendered, stored.short)), preset=1)
     values = {name: getattr(stored, name) for name in DigestSummary.__struct_fields__}
     checksum = checksum_of([moves]) + checksum_of([rendered])
     return insert_new(connection, digests, {**values, "moves": moves, "rendered": rendered, "checksum": checksum})
@@ -148,10 +148,8 @@ def settle(connection: Connection, key: str, state: DigestState, reason: str, no
     waiting = update(deliveries).filter_by(digest=key, state=DeliveryState.HELD)
     if state is DigestState.RELEASED:
         # Addresses that were suppressed after it was made get nothing from it either.
-        left_out = exists().where(
-            suppressed.c.channel == deliveries.c.channel, suppressed.c.target == deliveries.c.target
-        )
-        connection.execute(waiting.where(left_out).values(state=DeliveryState.SUPPRESSED, said=reason))
+        is_it = suppressed.c.channel == deliveries.c.channel, suppressed.c.target == deliveries.c.target
+        connection.execute(waiting.where(exists().where(*is_it)).values(state=DeliveryState.SUPPRESSED, said=reason))
         connection.execute(waiting.values(state=DeliveryState.QUEUED, said=reason, due=now))
     else:
         connection.execute(waiting.values(state=DeliveryState.DROPPED, said=reason, settled_at=now))
@@ -159,13 +157,9 @@ def settle(connection: Connection, key: str, state: DigestState, reason: str, no
 
 def archive(connection: Connection) -> list[DigestRecord]:
     """Return all delivered digests, newest first, without damaged ones."""
-    query = (
-        select(digests)
-        .where(digests.c.state.in_((DigestState.READY, DigestState.RELEASED)))
-        .order_by(digests.c.created.desc(), digests.c.key)
-    )
+    query = select(digests).where(digests.c.state.in_((DigestState.READY, DigestState.RELEASED)))
     records = []
-    for row in connection.execute(query):
+    for row in connection.execute(query.order_by(digests.c.created.desc(), digests.c.key)):
         with suppress(DamagedRow):
             records.append(_stored(row))
     return records
@@ -191,13 +185,13 @@ def _summary(row: Row[Any]) -> DigestSummary:
 
 
 def _stored(row: Row[Any]) -> DigestRecord:
-    rendered, short = _decoded(row, "content has", row.rendered, slice(BYTES, None), _unpacked)
+    rendered, short = _decoded(row, "content has", row.rendered, slice(_BYTES, None), _unpacked)
     read = {"state": DigestState(row.state), "advances": _advances(row), "rendered": rendered, "short": short}
     return read_row(DigestRecord, row, **read)
 
 
 def _advances(row: Row[Any]) -> tuple[Advance, ...]:
-    return _decoded(row, "cursors have", row.moves, slice(BYTES), msgspec.msgpack.Decoder(tuple[Advance, ...]).decode)
+    return _decoded(row, "cursors have", row.moves, slice(_BYTES), msgspec.msgpack.Decoder(tuple[Advance, ...]).decode)
 
 
 def _decoded(row: Row[Any], what: str, stored: bytes, part: slice, decode: Callable[[bytes], _Value]) -> _Value:
@@ -213,14 +207,6 @@ def _decoded(row: Row[Any], what: str, stored: bytes, part: slice, decode: Calla
 
 def _unpacked(stored: bytes) -> tuple[RenderedDigest, RenderedDigest]:
     return msgspec.msgpack.decode(lzma.decompress(stored), type=tuple[RenderedDigest, RenderedDigest])
-
-
-def _packed(rendered: tuple[RenderedDigest, RenderedDigest]) -> bytes:
-    content = msgspec.msgpack.encode(rendered)
-    least, most = _DICTIONARY
-    dictionary = max(least, min(1 << len(content).bit_length(), most))
-    filters = [{"id": lzma.FILTER_LZMA2, "preset": 1, "dict_size": dictionary}]
-    return lzma.compress(content, format=lzma.FORMAT_XZ, check=lzma.CHECK_NONE, filters=filters)
 
 
 class HoldKind(StrEnum):
@@ -346,9 +332,8 @@ def finish(connection: Connection, slot: Slot, digest: str | None, now: datetime
 def problems(connection: Connection) -> Iterator[str]:
     """Yield a sentence for each damaged digest or delivery, and for each delivery without its digest."""
     keys = connection.execute(select(digests.c.key).order_by(digests.c.key)).scalars().all()
-    rows = connection.execute(
-        select(deliveries.c.id, deliveries.c.digest, deliveries.c.state).order_by(deliveries.c.id)
-    ).all()
+    about = deliveries.c.id, deliveries.c.digest, deliveries.c.state
+    rows = connection.execute(select(*about).order_by(deliveries.c.id)).all()
     looks: list[Callable[[], object]] = [partial(get, connection, key) for key in keys]
     looks += [partial(message, connection, row.id) for row in rows]
     for look in looks:

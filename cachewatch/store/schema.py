@@ -332,12 +332,9 @@ def insert_into(connection: Connection, table: Table) -> Any:
     return import_module(f"sqlalchemy.dialects.{connection.dialect.name}").insert(table)
 
 
-BYTES = 16
-
-
 def checksum_of(parts: Iterable[bytes | memoryview]) -> bytes:
     """Return one checksum of several values in order."""
-    digest = blake2b(digest_size=BYTES)
+    digest = blake2b(digest_size=16)
     for part in parts:
         digest.update(len(part).to_bytes(8))
         digest.update(part)

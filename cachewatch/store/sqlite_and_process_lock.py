@@ -1,8 +1,7 @@
 """Open the state; in SQLite it is a file in a folder, durable at every commit, used by one process at a time.
 
 A writing transaction begins with BEGIN IMMEDIATE, because one that reads first may fail at once when it writes,
-whatever the timeout; readers block nobody (WAL), except on a network file system. The folder must be
-ours and closed to others. A backup is complete although others work on the database meanwhile.
+whatever the timeout; readers block nobody (WAL), except on a network file system.
 """
 
 import errno
@@ -35,13 +34,14 @@ def make_private(folder: Path) -> None:
         raise StateError(f"{folder}: {error.strerror}; choose another folder with `state:`") from error
     if about.st_mode & stat.S_IWOTH:
         raise StateError(f"{folder}: everybody may write in it; run: chmod o-w {folder}, or choose a folder in it")
-    refusal = None
+    refusal = None  # a cause, since a PermissionError ends with an exit code of its own
     if not os.access(folder, os.W_OK | os.X_OK):
         code = errno.EROFS if os.statvfs(folder).f_flag & os.ST_RDONLY else errno.EACCES
         refusal = OSError(code, os.strerror(code))
     if os.geteuid() and about.st_uid not in (0, os.geteuid()):
+        advice = "choose a folder of your own"
         raise StateError(
-            f"{folder}: it belongs to another user, who could replace what is in it; choose a folder of your own"
+            f"{folder}: it belongs to another user, who could replace what is in it; {advice}"
         ) from refusal
     if refusal:
         raise StateError(f"{folder}: {refusal.strerror}; choose another folder with `state:`") from refusal
@@ -71,10 +71,7 @@ class SqliteDatabase(Database):
     is_shared = False
 
     def __init__(self, folder: Path, *, must_exist: bool = False, is_checked: bool = False) -> None:
-        """Open the database in `folder`; it is made if missing, unless it `must_exist`.
-
-        `is_checked` searches all of it for damage. Raises StateError if it cannot be used.
-        """
+        """Open the database in `folder`, made if missing unless it `must_exist`; `is_checked` searches it for damage."""
         self.path = folder / NAME
         self.place = str(self.path)
         if must_exist:
@@ -167,10 +164,7 @@ class SqliteToRead(SqliteDatabase):
     """The state for reading only, without making or upgrading it."""
 
     def __init__(self, folder: Path) -> None:
-        """Open the database in `folder`.
-
-        Raises StateError if there is none, if it cannot be read, or if another version wrote it.
-        """
+        """Open the database in `folder`. Raises StateError if it is missing, not readable, or of another version."""
         self.path = folder / NAME
         self.place = str(self.path)
         self.is_new = False
@@ -178,10 +172,8 @@ class SqliteToRead(SqliteDatabase):
         try:
             self.path.open("rb").close()
         except OSError as error:
-            raise StateError(
-                f"{self.path}: {error.strerror} for user {user_name(os.geteuid())}; run this as the user that runs cachewatch, "
-                "or let a group read the state"
-            ) from error
+            advice = "run this as the user that runs cachewatch, or let a group read the state"
+            raise StateError(f"{self.path}: {error.strerror} for user {user_name(os.geteuid())}; {advice}") from error
         place = f"{self.path.absolute().as_uri()}?mode=ro"
         self._engine = _make_engine(
             self.path, creator=lambda: sqlite3.connect(place, uri=True, check_same_thread=False)
@@ -198,10 +190,8 @@ class SqliteToRead(SqliteDatabase):
     def _advise(self, error: DatabaseError) -> str:
         code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF
         if code in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}:
-            return (
-                f"{error.orig}; to read it, SQLite needs {NAME}-shm beside it: run this while the daemon runs, "
-                "or as a user who may write there"
-            )
+            advice = "run this while the daemon runs, or as a user who may write there"
+            return f"{error.orig}; to read it, SQLite needs {NAME}-shm beside it: {advice}"
         return super()._advise(error)
 
 
@@ -230,10 +220,8 @@ def _advice_for_missing(folder: Path, problem: str) -> str:
     """Return advice for a missing state in `folder`; clones in it show that there once was a state."""
     if not any(folder.glob("sources/*.git")):
         return f"{problem}; run `cachewatch once` first"
-    return (
-        "the state is lost, but its clones are there; restore a backup of it, or run `cachewatch once` to begin anew, "
-        "which may report again what was reported"
-    )
+    advice = "restore a backup of it, or run `cachewatch once` to begin anew, which may report again what was reported"
+    return f"the state is lost, but its clones are there; {advice}"
 
 
 def _make_engine(path: Path, pragmas: Iterable[str] = (), **options: Any) -> Engine:
@@ -307,14 +295,11 @@ def only_one(folder: Path) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             holder = os.pread(handle, _SIGNATURE, 0).decode("ascii", "replace").strip("\0 \n") or "unknown"
-            raise AnotherInstance(
-                f"{folder}: process {holder} uses this state; stop it, or wait until it is done"
-            ) from error
-        except OSError as error:
-            # Lustre that was mounted without `flock`, NFS without a lock server.
-            raise StateError(
-                f"{folder}: no locks on this file system ({error.strerror}); choose a local folder"
-            ) from error
+            advice = "stop it, or wait until it is done"
+            raise AnotherInstance(f"{folder}: process {holder} uses this state; {advice}") from error
+        except OSError as error:  # Lustre that was mounted without `flock`, NFS without a lock server
+            advice = "choose a local folder"
+            raise StateError(f"{folder}: no locks on this file system ({error.strerror}); {advice}") from error
         # As long as any other: nothing is ever cut off.
         word = f"{os.getpid()} on {socket.gethostname()}".ljust(_SIGNATURE - 1).encode()[: _SIGNATURE - 1] + b"\n"
         try:

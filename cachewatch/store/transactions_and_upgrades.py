@@ -1,8 +1,7 @@
 """The database of the state, of either kind: transactions, the version (form) of its tables, and copying to another.
 
 `sqlite_and_process_lock.py` and `extensions/shared_state/postgresql.py` implement the differences. A write is
-exclusive: it waits until any other is done. A read sees one consistent state, and blocks nobody. The form of the tables
-is in `alembic_version`; Alembic is slow to load, and only an upgrade needs it.
+exclusive: it waits until any other is done. A read blocks nobody. The form of the tables is in `alembic_version`.
 """
 
 from abc import ABC, abstractmethod
@@ -50,10 +49,10 @@ class Database(ABC):
         self._engine.dispose()
 
     def lead(self, owner: str) -> bool:  # noqa: ARG002  where hosts share nothing, the lock of the folder is enough
-        """Make this process, called `owner`, the one that works on the state; return True unless it already was.
+        """Make this process, called `owner`, the one that works on a shared state; return True unless it already was.
 
         Raises AnotherInstance while another process works on it. Afterwards, `write` raises StateError if another took
-        over. Always False if hosts do not share the state, whose lock is then enough.
+        over.
         """
         return False
 
@@ -87,8 +86,7 @@ class Database(ABC):
     @contextmanager
     def _writing(self, engine: Engine) -> Iterator[Connection]:
         following: list[Callable[[], None]] = []
-        engine = engine.execution_options(writes=True, following=following)
-        with self._explained(), engine.begin() as connection:
+        with self._explained(), engine.execution_options(writes=True, following=following).begin() as connection:
             yield connection
         for act in following:
             act()
