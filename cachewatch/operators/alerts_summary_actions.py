@@ -1,8 +1,8 @@
 """Commands of operators on digests and deliveries; the review of all alerts, and its daily summary.
 
-Each action is recorded. Alerts about held digests, unreadable documents and suppressed addresses are opened and
-resolved to agree with the state, whoever changed it. No alert stays open that nothing could resolve any more, such as
-one about a source that is no longer configured.
+Alerts about held digests, unreadable documents and suppressed addresses are opened and resolved to agree with the
+state, whoever changed it. No alert stays open that nothing could resolve any more, such as one about a source that is
+no longer configured.
 """
 
 from collections.abc import Collection
@@ -18,15 +18,9 @@ from cachewatch.core.advice.waits_and_reminders import confirmed
 from cachewatch.errors import UsageError
 from cachewatch.operators.status_and_problems import LATE, PATIENCE, find_problems, late, read_status
 from cachewatch.report.digest_and_message_values import Message
+from cachewatch.service import alerts_and_staleness as notices
 from cachewatch.service import recipients_and_retries as recipients
-from cachewatch.service.alerts_and_staleness import (
-    DAEMON,
-    Alert,
-    OperatorNotice,
-    notify_within,
-    open_within,
-    resolve_within,
-)
+from cachewatch.service.alerts_and_staleness import DAEMON, Alert, OperatorNotice
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.held_digests import alert_key, place, questions
 from cachewatch.service.recipients_and_retries import is_recipient, is_used, why_not
@@ -40,6 +34,12 @@ from cachewatch.store.deliveries import OPEN, WAITING, Delivery, DeliveryState
 from cachewatch.store.digests_and_holds import DigestState, DigestSummary
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind, OpenAlert
 from cachewatch.store.transactions_and_upgrades import Connection
+
+_TITLES = {
+    AlertKind.SOURCE_LATE: "the source {} is not polled",
+    AlertKind.DIGEST_LATE: "the digest of {} is late",
+    AlertKind.DELIVERY_LATE: "deliveries through {} wait",
+}
 
 
 def review(context: Context) -> bool:
@@ -63,24 +63,21 @@ def review(context: Context) -> bool:
         alerts += [unreadable(*where, reasons) for where, reasons in cursors.unreadable(connection).items()]
         alerts += [recipients.alert(one.channel, one.target, one.said) for one in deliveries.all_suppressed(connection)]
         alerts += wholly
-        titles = {
-            AlertKind.SOURCE_LATE: "the source {} is not polled",
-            AlertKind.DIGEST_LATE: "the digest of {} is late",
-            AlertKind.DELIVERY_LATE: "deliveries through {} wait",
-        }
         for one in late_ones:
-            title = titles[one.kind].format(one.name)
+            title = _TITLES[one.kind].format(one.name)
             alerts.append(Alert(key=one.key, title=title, lines=(one.what,), commands=("cachewatch status",)))
         for alert in alerts:
             if _may_last(connection, config, alert.key):
-                open_within(connection, context, alert)
+                notices.open_within(connection, context, alert)
         for over in health.all_resolved(connection):
-            resolve_within(connection, context, over.key, _end(config, over))
+            notices.resolve_within(connection, context, over.key, _end(config, over))
     return False
 
 
 # Alerts of kinds that only the review resolves, when it does not find their cause any more.
 _REVIEWED = LATE | {AlertKind.SOURCE_UNREADABLE}
+_OF_SOURCES = {AlertKind.SOURCE_FAILED, AlertKind.SOURCE_INCOMPLETE, AlertKind.SOURCE_EMPTY, AlertKind.SOURCE_STALE}
+_OF_SOURCES |= {AlertKind.WORK_FAILED}
 
 
 def resolve_settled(connection: Connection, context: Context, still: Collection[AlertKey] | None = None) -> None:
@@ -97,13 +94,7 @@ def resolve_settled(connection: Connection, context: Context, still: Collection[
 def _may_last(connection: Connection, config: Config, key: AlertKey) -> bool:
     """Tell whether the cause of an alert may still exist, according to the state and the configuration."""
     match key.kind:
-        case (
-            AlertKind.SOURCE_FAILED
-            | AlertKind.SOURCE_INCOMPLETE
-            | AlertKind.SOURCE_EMPTY
-            | AlertKind.SOURCE_STALE
-            | AlertKind.WORK_FAILED
-        ):
+        case kind if kind in _OF_SOURCES:
             lasts = key.name in config.sources or key.name == DAEMON
         case AlertKind.DOCUMENTS_UNREADABLE:
             unread = health.unread_by(connection, key.name, key.part)
@@ -116,8 +107,7 @@ def _may_last(connection: Connection, config: Config, key: AlertKey) -> bool:
         case AlertKind.CHANNEL_DOWN:
             lasts = is_used(config, key.name) or key.name in deliveries.oldest_open(connection)
         case AlertKind.DELIVERY_FAILED:
-            # And was not dropped.
-            states = (DeliveryState.DEAD, *OPEN)
+            states = (DeliveryState.DEAD, *OPEN)  # and was not dropped
             failed = deliveries.find(connection, states=states, channel=key.name, target=key.part, limit=1)
             lasts = bool(failed) and is_recipient(config, key.name, key.part)
         case AlertKind.ADDRESS_SUPPRESSED:
@@ -149,10 +139,7 @@ def _end(config: Config, over: OpenAlert) -> str:
             return f"closed: {over.title}"
 
 
-# In the configured time zone; fixed, so that neither a late pass nor a restart moves it.
-_AT = time(8)
-# Alerts that were opened less than this before a summary is due do not cause one.
-_AFTER = timedelta(hours=12)
+_AT = time(8)  # in the configured time zone; fixed, so that neither a late pass nor a restart moves it
 _LISTED = 200
 
 
@@ -162,7 +149,7 @@ def summarize(context: Context) -> None:
     here = now.astimezone(ZoneInfo(config.timezone))
     due = datetime.combine(here.date() - timedelta(days=here.time() < _AT), _AT, here.tzinfo)
     with context.database.read() as connection:
-        old = [each for each in health.all_open(connection) if each.opened_at <= due - _AFTER]
+        old = [each for each in health.all_open(connection) if each.opened_at <= due - timedelta(hours=12)]
     if all(each.notified_at is not None and due <= each.notified_at <= now for each in old):
         return
     listed = find_problems(read_status(context), config, now).all
@@ -186,7 +173,7 @@ def summarize(context: Context) -> None:
             commands=("cachewatch status",),
             avoid=tuple(sorted(down)),
         )
-        notify_within(connection, context, notice)
+        notices.notify_within(connection, context, notice)
         for alert in alerts:
             health.note_notified(connection, alert.key, now)
 
@@ -204,10 +191,8 @@ def retry(context: Context, number: int, *, is_forced: bool = False) -> None:
         delivery = _delivery(connection, number)
         if delivery.state is DeliveryState.SENDING and not is_forced:
             since = minute(delivery.due, context.config.timezone)
-            raise UsageError(
-                f"delivery {number} is being sent by {delivery.claimed_by} since {since}, and comes back by itself if that"
-                " one has ended; --force sends it now, and perhaps a second time"
-            )
+            advice = "comes back by itself if that one has ended; --force sends it now, and perhaps a second time"
+            raise UsageError(f"delivery {number} is being sent by {delivery.claimed_by} since {since}, and {advice}")
         if delivery.state not in (DeliveryState.SENDING, *_RETRIED):
             raise UsageError(f"delivery {number} is {delivery.state}; only what was not sent can be retried")
         _check_recipient(connection, context, delivery)
@@ -217,8 +202,8 @@ def retry(context: Context, number: int, *, is_forced: bool = False) -> None:
         if (config := context.config.channels.get(delivery.channel)) is not None:
             deliveries.prolong(connection, number, now + config.retry.lasting)
         # Whoever asks has repaired the channel, or wants to see whether it was.
-        channel_health = health.channel(connection, delivery.channel)
-        health.put_health(connection, structs.replace(channel_health, blocked_until=None))
+        of_channel = health.channel(connection, delivery.channel)
+        health.put_health(connection, structs.replace(of_channel, blocked_until=None))
 
 
 def resend(context: Context, number: int) -> None:
@@ -245,9 +230,11 @@ def message_of(connection: Connection, context: Context, number: int) -> Message
     message = deliveries.message(connection, number)
     if not message.payload:
         kept = duration_in_words(context.config.retention.payload)
-        raise UsageError(
-            f"delivery {number}: its text was deleted {kept} after it was sent (`retention: payload`); "
+        advice = (
             f"`cachewatch preview {digests.subscription_of(connection, message.key)} --since REVISION` makes one anew"
+        )
+        raise UsageError(
+            f"delivery {number}: its text was deleted {kept} after it was sent (`retention: payload`); {advice}"
         )
     return message
 
@@ -317,10 +304,8 @@ def _held(connection: Connection, name: str) -> DigestSummary:
     key = held[0].key if held else name  # which may be a key
     stored = digests.find(connection, key)
     if stored is None:
-        raise UsageError(
-            f"{key}: no held digest has this subscription or key, or several keys begin with it; "
-            "see `cachewatch deliveries list --held`"
-        )
+        why = "no held digest has this subscription or key, or several keys begin with it"
+        raise UsageError(f"{key}: {why}; see `cachewatch deliveries list --held`")
     if stored.state is not DigestState.HELD:
         newer = ", ".join(each.key[:12] for each in digests.all_held(connection) if _stream(each) == _stream(stored))
         advice = f"{newer} replaced it" if newer else "see `cachewatch deliveries list --held`"

@@ -12,13 +12,12 @@ from msgspec.structs import replace
 
 from cachewatch.config.general_settings import Config
 from cachewatch.config.schedules_and_dates import quiet_until
-from cachewatch.report.dates_and_totals import how_long
 from cachewatch.report.words import number
 from cachewatch.service.alerts_and_staleness import OPERATORS
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.held_digests import goes_out_at
 from cachewatch.service.recipients_and_retries import is_operator, last_addresses
-from cachewatch.service.streams_and_silences import Stream, streams_of
+from cachewatch.service.streams_and_silences import Stream, days, streams_of
 from cachewatch.store import deliveries
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
@@ -237,7 +236,7 @@ def _shown_by_state(status: ServiceStatus, config: Config, now: datetime) -> Ite
         if source.polled_at is None:
             yield Problem(AlertKind.SOURCE_LATE, name, f"the source {name} was never polled")
         elif now - source.polled_at > _MISSED_POLLS * interval:
-            what = f"the source {name} was polled {_ago(source.polled_at, now)}, but should be polled every {how_long(interval.total_seconds())}"
+            what = f"the source {name} was polled {_ago(source.polled_at, now)}, but should be polled every {days(interval)}"
             yield Problem(AlertKind.SOURCE_LATE, name, what, since=source.polled_at)
     for stream in status.streams:
         # A digest that is due in quiet hours is due at their end.
@@ -262,7 +261,7 @@ def _of_channel(channel: ChannelStatus, limit: datetime, now: datetime) -> Itera
             what = f"deliveries wait for the channel {name}, which is no longer configured"
             yield Problem(AlertKind.CHANNEL_DOWN, name, what, since=channel.oldest)
     elif health.blocked_until is not None and health.is_blocked(now):
-        until = how_long((health.blocked_until - now).total_seconds())
+        until = days(health.blocked_until - now)
         what = f"the channel {name} does not work; next attempt in {until}"
         yield Problem(AlertKind.CHANNEL_DOWN, name, what, detail=health.error, since=health.error_at)
     elif channel.due_since is not None and channel.due_since < limit:
@@ -271,4 +270,4 @@ def _of_channel(channel: ChannelStatus, limit: datetime, now: datetime) -> Itera
 
 
 def _ago(moment: datetime, now: datetime) -> str:
-    return f"{how_long((now - moment).total_seconds())} ago"
+    return f"{days(now - moment)} ago"
