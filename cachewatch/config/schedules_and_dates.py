@@ -110,11 +110,6 @@ def parse_days(text: str) -> frozenset[int]:
     return frozenset(days)
 
 
-def is_quiet(quiets: Iterable[Quiet], moment: datetime) -> bool:
-    """Tell whether `moment` lies in one of the quiet times."""
-    return any(_end(quiet, moment) is not None for quiet in quiets)
-
-
 def quiet_until(quiets: Iterable[Quiet], moment: datetime) -> datetime:
     """Return the first moment, at or after `moment`, that is not quiet."""
     quiets = tuple(quiets)

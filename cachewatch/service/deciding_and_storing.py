@@ -15,7 +15,7 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.config.schedules_and_dates import is_quiet
+from cachewatch.config.schedules_and_dates import quiet_until
 from cachewatch.core.advice.waits_and_reminders import A_MONTH, series_or_tag
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.filters_and_default_kinds import Globs
@@ -266,7 +266,7 @@ def _decide_digest(
     comparisons: Comparisons,
     now: datetime,
 ) -> StreamDecision:
-    if is_quiet(context.config.quiet, now):
+    if quiet_until(context.config.quiet, now) > now:
         return decision  # held, and merged into the first digest afterwards
     is_due = not decision.plans_slot and state.slot is not None and state.slot.due <= now
     slot = state.slot if is_due else None
