@@ -118,7 +118,7 @@ def file_of(path: Path) -> Path:
 def read_lock(data: bytes, name: str) -> Environment:
     """Return the environment in the bytes of a lock file; `name` names it in errors."""
     _, nodes, roots = _parts(data, name)
-    needs = []
+    needs, lookup = [], _lookup(nodes)
     for spec_hash, node in nodes.items():
         if node.external is None:
             arch = node.arch or Arch("", "", "")
@@ -129,7 +129,7 @@ def read_lock(data: bytes, name: str) -> Environment:
                 platform=arch.platform,
                 os=arch.platform_os,
                 target=arch.target_name,
-                compiler=spack.compiler(compiler_of(node, _lookup(nodes), dependencies_of(node))),
+                compiler=spack.compiler(compiler_of(node, lookup, dependencies_of(node))),
                 variants=spack.variants(variants_of(node)) if bytes(node.parameters) != b"{}" else None,
                 is_root=spec_hash in roots,
             )
@@ -142,8 +142,8 @@ def open_lock_graph(path: Path, folders: Iterable[Path] = ()) -> LockGraph:
     path = path.with_name(LOCK_FILE) if path.suffix in (".yaml", ".yml") else path
     path = path / LOCK_FILE if path.is_dir() else path
     lock, nodes, roots = _parts(_read(path, folders, "a spack.lock or its folder"), str(path))
-    shared = shared_names(nodes)
-    graph = {h: graph_node_of(h, node, _lookup(nodes), shared) for h, node in nodes.items()}
+    shared, lookup = shared_names(nodes), _lookup(nodes)
+    graph = {h: graph_node_of(h, node, lookup, shared) for h, node in nodes.items()}
     version = lock.spack.get("version") if isinstance(lock.spack, dict) else None
     return LockGraph(tuple(sorted(roots & nodes.keys())), graph, version)
 
@@ -181,11 +181,7 @@ def _parts(data: bytes, name: str) -> tuple[_Lock, dict[str, Node], set[str]]:
 
 
 def _lookup(nodes: Mapping[str, Node]) -> Lookup:
-    def lookup(dependency: str) -> tuple[str, str] | None:
-        found = nodes.get(dependency)
-        return None if found is None else (found.name, found.version)
-
-    return lookup
+    return {spec_hash: (node.name, node.version) for spec_hash, node in nodes.items()}.get
 
 
 def read_manifest(data: bytes, name: str) -> Environment:

@@ -2,6 +2,7 @@
 
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -63,13 +64,11 @@ def coverage(
     rev: str,
     source: str | None,
     tag: str | None,
-    view: str,
-    token_file: Path | None,
-    login_file: Path | None,
     format_: str,
     fail_on: tuple[str, ...],
     quiet: bool,
     output: str | None,
+    **live: Any,
 ) -> int:
     """Show which specs of an environment have binaries in a cache.
 
@@ -80,8 +79,7 @@ def coverage(
     if source is not None:
         if context.get_parameter_source("repo") is ParameterSource.COMMANDLINE:
             raise UsageError("--repo and --source cannot be combined; give one of them")
-        options = {"tag": tag, "view": view, "token_file": token_file, "login_file": login_file}
-        held = published(source, environment.packages, **options)
+        held = published(source, environment.packages, tag=tag, **live)
         report = cover(environment, held.holdings, is_pruned=held.is_pruned)
     else:
         with closing(ProgressLine()) as line, closing(open_catalogue(repo, line)) as opened:
