@@ -79,11 +79,11 @@ def _offered(what: str, context: click.Context, incomplete: str) -> list[Complet
 
 def _names(what: str, context: click.Context, package: str = "") -> list[str]:
     """Return the names in the configuration or in the repository of the command; empty if anything fails."""
-    from cachewatch.config.reading import find_config, read_config  # noqa: PLC0415
+    from cachewatch.config.reading import read_config  # noqa: PLC0415
 
     with suppress(CachewatchError, OSError):
         if what in ("subscriptions", "channels"):
-            config = read_config(find_config(context.params.get("config_file")), with_secrets=False)
+            config = read_config(context.params.get("config_file"), with_secrets=False)
             return list(getattr(config, what))
         repository = open_as_fetched(context.params.get("repo"))
         if repository is not None:

@@ -24,7 +24,7 @@ from cachewatch.cli.help_and_exit_codes import SuggestingGroup, examples
 from cachewatch.cli.sample_digests import sample_digest
 from cachewatch.cli.terminal import FORMAT_OPTION, say, warn, write_json, write_lines, write_text
 from cachewatch.config.general_settings import Config
-from cachewatch.config.reading import find_config, read_config
+from cachewatch.config.reading import read_config
 from cachewatch.config.schedules_and_dates import Schedule, duration_in_words, minute, parse_when, quiet_until, second
 from cachewatch.config.showing_and_warnings import advise, channels_of, json_schema, show_config, shown_values
 from cachewatch.config.sources_and_polling import Source
@@ -64,18 +64,13 @@ CONFIG_OPTION = click.option(
 )
 
 
-def load(file: Path | None, *, with_secrets: bool = True) -> Config:
-    """Find, read and check the configuration file. Raises ConfigError with all mistakes."""
-    return read_config(find_config(file), with_secrets=with_secrets)
-
-
 def configured(command: Callable[..., Any], *, with_secrets: bool = True) -> Callable[..., Any]:
     """Return a command with `--config`, which gets the checked configuration as `config`."""
 
     @CONFIG_OPTION
     @wraps(command)
     def with_config(*arguments: Any, config_file: Path | None, **options: Any) -> Any:
-        return command(*arguments, config=load(config_file, with_secrets=with_secrets), **options)
+        return command(*arguments, config=read_config(config_file, with_secrets=with_secrets), **options)
 
     return with_config
 
@@ -255,7 +250,7 @@ def check(*, config_file: Path | None, no_secrets: bool, is_source_asked: bool, 
     if strict and not is_source_asked:
         raise UsageError("--strict requires --source")
     now = datetime.now(UTC)
-    config = load(config_file, with_secrets=not no_secrets)
+    config = read_config(config_file, with_secrets=not no_secrets)
     if config.templates_dir is not None:
         # With sample data, to find undefined names before a digest is due.
         for template in sorted({each.template or "digest.html.j2" for each in config.subscriptions.values()}):

@@ -80,11 +80,17 @@ _HINTS = {
 }
 
 
-def read_config(path: Path, *, with_secrets: bool = True) -> Config:
-    """Read and check the file at `path`, and `subscriptions.d/*.yaml` beside it; without `with_secrets`, secrets are empty.
+def read_config(given: Path | None, *, with_secrets: bool = True) -> Config:
+    """Read and check the file `given`, or else the usual one, and `subscriptions.d/*.yaml` beside it.
 
-    Raises ConfigError, whose message lists every mistake with its line.
+    Without `with_secrets`, all secrets are empty. Raises ConfigError, whose message lists every mistake with its line.
     """
+    path = given or usual_config()
+    if path is None:
+        raise ConfigError(
+            f"there is no configuration ({', '.join(map(str, _places()))}); create one with `cachewatch init`,"
+            f" or name it with --config or ${VARIABLE}"
+        )
     context = ConfigContext(file=path, with_secrets=with_secrets)
     try:
         entries = dict(_read_file(path, context, partial(_beginning, path)))
@@ -243,17 +249,6 @@ def usual_config() -> Path | None:
     """Return the path of the configuration that is read if none is given: $CACHEWATCH_CONFIG or the first usual one."""
     variable = os.environ.get(VARIABLE)
     return Path(variable) if variable else next((place for place in _places() if place.is_file()), None)
-
-
-def find_config(given: Path | None = None) -> Path:
-    """Return the path of the configuration: `given` or the usual one. Raises ConfigError if there is none."""
-    found = given or usual_config()
-    if found is None:
-        raise ConfigError(
-            f"there is no configuration ({', '.join(map(str, _places()))}); create one with `cachewatch init`,"
-            f" or name it with --config or ${VARIABLE}"
-        )
-    return found
 
 
 def _places() -> Iterator[Path]:

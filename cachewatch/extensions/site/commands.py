@@ -7,10 +7,10 @@ from urllib.parse import quote
 import click
 
 from cachewatch.cli.catalogue_and_filters import REPO_OPTION, completing, open_catalogue
-from cachewatch.cli.config_commands import load
 from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.terminal import JOBS_OPTION, ProgressLine, tell, warn_of
 from cachewatch.config.channels import FeedConfig
+from cachewatch.config.reading import read_config
 from cachewatch.core.filters_and_default_kinds import Globs
 from cachewatch.extensions.history.build import IndexProgress, ask_index
 from cachewatch.extensions.site.building_and_feeds import ArchivedDigest, Folder, build
@@ -119,7 +119,7 @@ def site(
 
 def _digests(config_file: Path) -> list[ArchivedDigest]:
     """Return the stored digests of subscriptions that have `publish: true`, without notices to operators."""
-    config = load(config_file, with_secrets=False)
+    config = read_config(config_file, with_secrets=False)
     feeds: dict[str, str | None] = {}  # the address of the Atom feed of each published subscription, if it has one
     for name, subscription in config.subscriptions.items():
         if subscription.publish:
