@@ -14,8 +14,8 @@ CHANNELS = {
     "email": "cachewatch.channels.smtp:EmailChannel",
     "sendmail": "cachewatch.channels.mail:SendmailChannel",
     "maildir": "cachewatch.channels.mail:MaildirChannel",
-    "file": "cachewatch.channels.digest_files:FileChannel",
-    "feed": "cachewatch.channels.feed:FeedChannel",
+    "file": "cachewatch.channels.files_and_feeds:FileChannel",
+    "feed": "cachewatch.channels.files_and_feeds:FeedChannel",
     "webhook": "cachewatch.channels.webhooks_and_chats:WebhookChannel",
     "apprise": "cachewatch.channels.webhooks_and_chats:AppriseChannel",
 }

@@ -27,7 +27,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.channels import OneByOne
-from cachewatch.channels.digest_files import of_error
+from cachewatch.channels.files_and_feeds import of_error
 from cachewatch.config.channels import MailConfig, MaildirConfig, SendmailConfig
 from cachewatch.config.value_types_and_secrets import address_of, parse_mail
 from cachewatch.core.escaping_and_mentions import file_name, markup, one_line, one_word, plain_lines
@@ -260,12 +260,12 @@ class MailChannel(OneByOne):
 
     def __init__(self, config: MailConfig) -> None:
         self.name = config.name
-        self._mail_config = config
+        self._config = config
 
     @property
     def envelope_sender(self) -> str:
         """The address to which undeliverable mail is returned."""
-        return self._mail_config.bounces or parseaddr(self._mail_config.sender)[1]
+        return self._config.bounces or parseaddr(self._config.sender)[1]
 
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
         """Return one message for each recipient, once for an address that is listed twice."""
@@ -281,8 +281,8 @@ class MailChannel(OneByOne):
 
     def finish(self, mail: Mail, target: str) -> Message:
         """Return the final bytes of `mail`, to be sent to `target`."""
-        payload = compose(mail, self._mail_config, self.policy)
-        return mail.rendered.message(target, payload, "message/rfc822", message_id(mail, self._mail_config))
+        payload = compose(mail, self._config, self.policy)
+        return mail.rendered.message(target, payload, "message/rfc822", message_id(mail, self._config))
 
 
 def addresses(recipients: Iterable[str]) -> tuple[Address, ...]:
@@ -319,10 +319,7 @@ class SendmailChannel(MailChannel):
     """Sends mail through the local sendmail program, which runs once for each message."""
 
     policy = LOCAL
-
-    def __init__(self, config: SendmailConfig) -> None:
-        super().__init__(config)
-        self._config = config
+    _config: SendmailConfig
 
     def deliver(self, message: Message) -> DeliveryResult:
         """Send one message."""
@@ -356,10 +353,7 @@ class MaildirChannel(MailChannel):
     """Puts mail into a Maildir, one message for all recipients."""
 
     policy = LOCAL
-
-    def __init__(self, config: MaildirConfig) -> None:
-        super().__init__(config)
-        self._path = config.path
+    _config: MaildirConfig
 
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
         """Return one message for the Maildir."""
@@ -379,4 +373,4 @@ class MaildirChannel(MailChannel):
         return SENT
 
     def _message(self, rendered: RenderedDigest, _: str, original: str | None = None) -> Message:
-        return self.finish(Mail(rendered, addresses(rendered.to), original), str(self._path))
+        return self.finish(Mail(rendered, addresses(rendered.to), original), str(self._config.path))

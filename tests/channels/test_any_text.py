@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from outgoing import HEADERS, Shelves, deliver, email_config, part, read, rendered, send
 
 from cachewatch.channels import open_channel
-from cachewatch.channels.digest_files import OutputPlace
+from cachewatch.channels.files_and_feeds import OutputPlace
 from cachewatch.cli.sample_digests import sample_digest, sample_notice
 from cachewatch.config.channels import FeedConfig, FileConfig, WebhookConfig
 from cachewatch.config.value_types_and_secrets import Secret

@@ -7,7 +7,7 @@ import pytest
 from helpers import catalogue, records
 from station import Site, begun
 
-from cachewatch.channels.digest_files import FileChannel
+from cachewatch.channels.files_and_feeds import FileChannel
 from cachewatch.operators.status_and_problems import read_status
 from cachewatch.service import deciding_and_storing, digest_assembly, poll
 from cachewatch.service.context_and_source_copies import Context, WatchedClone

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from cachewatch import __version__
-from cachewatch.channels.feed import TEMPLATE, Feed, FeedEntry, timestamp, urn
+from cachewatch.channels.files_and_feeds import TEMPLATE, Feed, FeedEntry, timestamp, urn
 from cachewatch.core.escaping_and_mentions import markup, safe
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.extensions.site.front_page import index_page, stacks_plot
