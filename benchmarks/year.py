@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks import nights
-from cachewatch.config.general_settings import Config
 from cachewatch.config.reading import read_config
+from cachewatch.config.settings_and_subscriptions import Config
 from cachewatch.runtime.log import Log, open_log
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.passes_and_leadership import run_pass

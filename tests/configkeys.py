@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from cachewatch.config import channels, general_settings, subscriptions
+from cachewatch.config import channels
+from cachewatch.config import settings_and_subscriptions as settings
 from cachewatch.config.channels import channel_models
 from cachewatch.config.sections_and_mistakes import ConfigKey, ConfigSection, keys_of
 from cachewatch.config.showing_and_warnings import default_of
@@ -16,19 +17,19 @@ _TABLE = re.compile(r"(?<=<!-- keys: )(\S+)( -->\n).*?(?=<!-- end -->)", re.DOTA
 # Short sections, whose keys stand in the table of the section around them.
 _INSIDE = ("history", "poll", "push", "retry", "limit", "urgent", "retention")
 _SECTIONS: dict[str, tuple[type[ConfigSection], type[ConfigSection]]] = {
-    "top": (general_settings.WholeConfig, ConfigSection),
+    "top": (settings.WholeConfig, ConfigSection),
     "source": (Source, ConfigSection),
     "credentials": (Credentials, ConfigSection),
     "channel": (channels.ChannelConfig, ConfigSection),
     "mail": (channels.MailConfig, channels.ChannelConfig),
     "smtp": (channels.Smtp, ConfigSection),
-    "subscription": (subscriptions.Subscription, ConfigSection),
-    "match": (subscriptions.Match, ConfigSection),
-    "watch": (subscriptions.SubscriptionMatch, subscriptions.Match),
-    "silence": (subscriptions.Silence, ConfigSection),
-    "quiet": (general_settings.QuietTime, ConfigSection),
-    "operators": (general_settings.Operators, ConfigSection),
-    "monitor": (general_settings.Monitor, ConfigSection),
+    "subscription": (settings.Subscription, ConfigSection),
+    "match": (settings.Match, ConfigSection),
+    "watch": (settings.SubscriptionMatch, settings.Match),
+    "silence": (settings.Silence, ConfigSection),
+    "quiet": (settings.QuietTime, ConfigSection),
+    "operators": (settings.Operators, ConfigSection),
+    "monitor": (settings.Monitor, ConfigSection),
 }
 
 

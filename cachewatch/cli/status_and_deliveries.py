@@ -15,8 +15,8 @@ import click
 from cachewatch.cli.config_commands import configured, configured_without_secrets, page, reading, working_on
 from cachewatch.cli.help_and_exit_codes import SuggestingGroup, examples
 from cachewatch.cli.terminal import FORMAT_OPTION, palette, tell, width, with_options, write_json, write_lines
-from cachewatch.config.general_settings import Config
 from cachewatch.config.schedules_and_dates import minute
+from cachewatch.config.settings_and_subscriptions import Config
 from cachewatch.config.value_types_and_secrets import PostgresAddress, Secret, StatePlace, read_secret_file, state_named
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.errors import AnotherInstance, StateError, UsageError

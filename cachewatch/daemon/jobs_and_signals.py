@@ -26,7 +26,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 from msgspec.structs import replace
 
-from cachewatch.config.general_settings import Config
+from cachewatch.config.settings_and_subscriptions import Config
 from cachewatch.config.sources_and_polling import Source
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.daemon import healthz_and_metrics

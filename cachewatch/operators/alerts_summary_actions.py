@@ -12,8 +12,8 @@ from zoneinfo import ZoneInfo
 from msgspec import structs
 
 from cachewatch.channels import open_channel
-from cachewatch.config.general_settings import Config
 from cachewatch.config.schedules_and_dates import duration_in_words, minute
+from cachewatch.config.settings_and_subscriptions import Config
 from cachewatch.core.advice.waits_and_reminders import confirmed
 from cachewatch.errors import UsageError
 from cachewatch.operators.status_and_problems import LATE, PATIENCE, find_problems, late, read_status

@@ -10,8 +10,8 @@ from datetime import date, datetime, timedelta
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.config.general_settings import Config
 from cachewatch.config.schedules_and_dates import quiet_until
+from cachewatch.config.settings_and_subscriptions import Config
 from cachewatch.report.words import number
 from cachewatch.service.alerts_and_staleness import OPERATORS
 from cachewatch.service.context_and_source_copies import Context

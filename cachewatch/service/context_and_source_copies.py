@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 
 from msgspec import Struct, field
 
-from cachewatch.config.general_settings import Config
+from cachewatch.config.settings_and_subscriptions import Config
 from cachewatch.config.sources_and_polling import GitSource, Source
 from cachewatch.core.filters_and_default_kinds import Globs
 from cachewatch.core.names_and_layouts import ANYWHERE, Layout

@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
-from cachewatch.config.general_settings import Config
 from cachewatch.config.schedules_and_dates import minute
+from cachewatch.config.settings_and_subscriptions import Config
 from cachewatch.core.statement_kinds import StatementKind
 from cachewatch.report.digest_and_message_values import TagDigest, newest_day
 from cachewatch.report.digests.subject import clauses_of_statements

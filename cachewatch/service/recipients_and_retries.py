@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 from datetime import timedelta
 
 from cachewatch.config import channels as kinds
-from cachewatch.config.general_settings import Config
+from cachewatch.config.settings_and_subscriptions import Config
 from cachewatch.config.value_types_and_secrets import address_of
 from cachewatch.service import alerts_and_staleness as alerts
 from cachewatch.service.alerts_and_staleness import OPERATORS, Alert

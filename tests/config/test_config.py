@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cachewatch.config import general_settings
+from cachewatch.config import settings_and_subscriptions
 from cachewatch.config.channels import EmailConfig, WebhookConfig
 from cachewatch.config.reading import read_config
 from cachewatch.config.schedules_and_dates import duration_in_words, parse_duration, parse_size
@@ -450,7 +450,7 @@ def test_where_the_state_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     places = []
     for user, system in ((0, tmp_path), (0, tmp_path / "nothing"), (1000, tmp_path)):
         monkeypatch.setattr(os, "geteuid", lambda user=user: user)
-        monkeypatch.setattr(general_settings, "_SYSTEM_STATE", system)
+        monkeypatch.setattr(settings_and_subscriptions, "_SYSTEM_STATE", system)
         places.append(read_config(tmp_path / "cachewatch.yaml").state)
     monkeypatch.setenv("STATE_DIRECTORY", "/var/lib/private/cachewatch:/other")
     places.append(read_config(tmp_path / "cachewatch.yaml").state)

@@ -10,7 +10,7 @@ from conftest import Run
 from helpers import catalogue, history, record, signature
 
 import cachewatch
-from cachewatch.config.subscriptions import Match
+from cachewatch.config.settings_and_subscriptions import Match
 from cachewatch.core.filters_and_default_kinds import DEFAULT, Globs, Selection, every_compiler
 from cachewatch.core.model import Kind
 from cachewatch.errors import UsageError

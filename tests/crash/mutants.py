@@ -8,7 +8,7 @@ from uuid import uuid4
 from msgspec.structs import replace
 
 from cachewatch.channels import open_channel
-from cachewatch.config.general_settings import Config
+from cachewatch.config.settings_and_subscriptions import Config
 from cachewatch.report.digest_and_message_values import Message
 from cachewatch.service import deciding_and_storing, digest_assembly, sending_and_channel_faults
 from cachewatch.service.context_and_source_copies import Context

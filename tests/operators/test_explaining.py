@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from helpers import parsed, record
 
-from cachewatch.config.general_settings import Config
 from cachewatch.config.reading import read_config
+from cachewatch.config.settings_and_subscriptions import Config
 from cachewatch.operators.explaining_subscriptions import SubscriptionAnswer, UnreadDocument, explain
 
 FILE = """\

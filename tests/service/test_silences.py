@@ -11,7 +11,7 @@ from helpers import catalogue, history, record
 from station import begun
 
 from cachewatch.comparison_flow import changesets
-from cachewatch.config.subscriptions import Match, Silence
+from cachewatch.config.settings_and_subscriptions import Match, Silence
 from cachewatch.core.comparison.package_items import items_of
 from cachewatch.core.filters_and_default_kinds import DEFAULT, Globs, Selection
 from cachewatch.core.model import Kind, PackageChange
