@@ -82,8 +82,8 @@ def changesets(
     `make_collector` creates a collector of the output format; `progress` is called with the number of compared bytes.
     """
     for pair in comparison.pairs:
-        others = frozenset(other.package for other in pair.difference.others)
-        work = partial(_compare_batch, selection, make_collector, tag_names.is_mutable(pair.after.tag), others)
+        is_pruned = tag_names.is_mutable(pair.after.tag)
+        work = partial(_compare_batch, selection, make_collector, is_pruned, pair.difference.others)
         enough = jobs if pair.difference.size >= _WORTH_TWO_PROCESSES else 1
         make_work = partial(_make_work, work, comparison.readers, is_forked=enough > 1)
         yield Changeset(

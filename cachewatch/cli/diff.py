@@ -434,7 +434,7 @@ def _say_what_failed(reports: Sequence[Report], words: Sequence[str], fail_on: G
         for what, tags in words_by_kind.items():
             where = f"[{', '.join(tags)}]" if len(reports) > 1 or not what else ""
             # Versions outside of the filter may be there.
-            part = "(of the selected versions)" if selection.narrows_versions else ""
+            part = "" if selection.versions.is_open else "(of the selected versions)"
             tell(" ".join(filter(None, (f"cachewatch: --fail-on {safe(word)}:", what, where, part))))
 
 

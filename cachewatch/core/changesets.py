@@ -75,35 +75,35 @@ class Listing(Struct, frozen=True):
 
 
 class Difference(Struct, frozen=True, kw_only=True):
-    """The documents of one tag that differ, and the number of those that do not."""
+    """The documents of one tag that differ, also of packages that are not selected: the whole tag is judged with them."""
 
-    documents: tuple[DocumentPair, ...]
-    count_unchanged: Callable[[], int]  # counts the packages with the same document on both sides, which takes time
+    all_documents: tuple[DocumentPair, ...]  # sorted by package
+    takes: Callable[[str], bool]  # tells whether a package is selected
     diagnostics: tuple[Diagnostic, ...] = ()
-    unreadable: tuple[Unreadable, ...] = ()  # documents that are not regular files
-    # Differing documents of packages that were not selected; the whole tag is judged with them.
-    others: tuple[DocumentPair, ...] = ()
-    count_other_unchanged: Callable[[], int] = lambda: 0
-    # Returns the documents of all packages with the same document on both sides, selected or not.
+    unreadable: tuple[Unreadable, ...] = ()  # documents of selected packages that are not regular files
+    # These return all packages with the same document on both sides, and these documents.
+    unchanged_packages: Callable[[], Sequence[str]] = tuple
     unchanged: Callable[[], Iterable[Blob]] = tuple
-    takes: Callable[[str], bool] = lambda _: True  # tells whether a package is selected
 
     @property
-    def all_documents(self) -> tuple[DocumentPair, ...]:
-        """All documents that differ, whether their packages are selected or not; sorted by package."""
-        if not self.others:
-            return self.documents
-        return tuple(sorted((*self.documents, *self.others), key=lambda pair: pair.package))
+    def documents(self) -> tuple[DocumentPair, ...]:
+        """The documents of selected packages that differ."""
+        return tuple(pair for pair in self.all_documents if self.takes(pair.package))
+
+    @property
+    def others(self) -> frozenset[str]:
+        """The packages that differ and are not selected."""
+        return frozenset(pair.package for pair in self.all_documents if not self.takes(pair.package))
 
     @property
     def packages(self) -> PackageCounts:
         """The numbers of selected packages; those of changed ones are known only when they are compared."""
-        return _counts(self.documents, self.count_unchanged())
+        return _counts(self.documents, sum(map(self.takes, self.unchanged_packages())))
 
     @property
     def all_packages(self) -> PackageCounts:
         """The numbers of packages, whether they are selected or not."""
-        return _counts(self.all_documents, self.count_unchanged() + self.count_other_unchanged())
+        return _counts(self.all_documents, len(self.unchanged_packages()))
 
     @property
     def size(self) -> int:

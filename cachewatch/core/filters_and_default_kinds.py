@@ -154,16 +154,6 @@ class Selection(Struct, frozen=True, kw_only=True):
             and self.sees_version(signature)
         )
 
-    @property
-    def narrows_builds(self) -> bool:
-        """Whether only some compilers or operating systems are selected."""
-        return not (self.compilers.is_open and self.oses.is_open)
-
-    @property
-    def narrows_versions(self) -> bool:
-        """Whether only some versions are selected."""
-        return not self.versions.is_open
-
     def sees_build(self, signature: Signature) -> bool:
         """Tell whether a spec has a selected compiler and operating system, whatever its stacks and target."""
         return self.compilers(signature.compiler) and self.oses(signature.os)

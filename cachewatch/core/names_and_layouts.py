@@ -66,7 +66,7 @@ PUBLIC_REPOSITORY = "https://github.com/spack/cache.spack.io.git"  # of Spack's 
 PACKAGE_GRAPH = "graph.json"  # the dependencies of the specs of a package
 TAG_GRAPH = ".graph.json"  # the specs of a tag without a binary
 
-Wanted = Callable[[str], bool]  # tells whether a package of this name is selected
+Wanted = Callable[[str], bool]  # tells whether a package, or a tag, of this name is selected
 
 _NAME = re.compile(rb"[A-Za-z0-9._+@-]{1,128}")
 ENDINGS = (".md", ".markdown", ".txt")

@@ -286,8 +286,3 @@ def runnable(target: str) -> frozenset[str]:
 def runs(machine: str, target: str) -> bool:
     """Tell whether machines of the target `machine` run binaries built for `target`."""
     return machine == target or target in runnable(machine)
-
-
-def closeness(target: str) -> int:
-    """Return how specialized a target is: of the targets that a machine runs, the highest uses most of it."""
-    return len(runnable(target))

@@ -104,6 +104,7 @@ _LARGEST_OUTPUT = 2**29  # as much as a list of the objects of a repository of 1
 MEMORY = 2**30  # for each git process, without the files that it maps: more than a clone of millions of objects needs
 
 Report = Callable[[str], None]  # gets each line of git's messages
+Settings = Iterable[tuple[str, str]]  # keys and values of git's configuration
 
 _running: dict["Process", int] = {}  # each with the thread that started it
 _handed_on: ContextVar[tuple[int, ...]] = ContextVar("handed_on", default=())
@@ -211,7 +212,7 @@ class Git(git.Git):
         *,
         git_dir: str | Path = "",
         what: str = "",
-        settings: Iterable[tuple[str, str]] = (),
+        settings: Settings = (),
         seconds: float | None = None,  # that a command may take
         largest_file: int | None = None,  # bytes
         guarded: bool = False,  # limited, and ended with this process, as one that fetches always is
@@ -282,7 +283,7 @@ class Git(git.Git):
         return result.output
 
 
-def _environment(settings: Iterable[tuple[str, str]], *, fetches: bool) -> dict[str, str]:
+def _environment(settings: Settings, *, fetches: bool) -> dict[str, str]:
     """Return the environment of a git process with its configuration: other users can read arguments, but not these."""
     config = [*_CONFIG.items(), *((f"protocol.{name}.allow", "always") for name in _PROTOCOLS if fetches), *settings]
     values = {name: os.environ[name] for name in _INHERITED if name in os.environ} | _ENVIRONMENT

@@ -23,7 +23,7 @@ from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.names_and_layouts import ANYWHERE, Layout, similar
 from cachewatch.errors import BrokenSource, RefusedAddress, SourceError
 from cachewatch.git import clone_locks_and_upkeep as upkeep
-from cachewatch.git.git_processes import ENDED, SSH, Git, GitResult, Report, clone, explain
+from cachewatch.git.git_processes import ENDED, SSH, Git, GitResult, Report, Settings, clone, explain
 from cachewatch.git.local_repository import Repository
 from cachewatch.runtime.files_and_locks import cache_path
 
@@ -224,12 +224,7 @@ class Remote:
         return self._ask(["ls-remote", *arguments]).output.decode("utf-8", "replace")
 
     def _ask(
-        self,
-        arguments: Iterable[str],
-        lines: Iterable[str] = (),
-        *,
-        folder: Path | None = None,
-        settings: Iterable[tuple[str, str]] = (),
+        self, arguments: list[str], lines: Iterable[str] = (), *, folder: Path | None = None, settings: Settings = ()
     ) -> GitResult:
         seconds, left = min(self.seconds, _LIST_SECONDS if folder is None else inf), self._deadline - time.monotonic()
         if left <= 0:

@@ -20,7 +20,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.core.names_and_layouts import ANYWHERE, TAGS_FILE, Layout
+from cachewatch.core.names_and_layouts import ANYWHERE, TAGS_FILE, Layout, Wanted
 from cachewatch.errors import BrokenSource, SourceError, UnknownRevision
 from cachewatch.git import clone_locks_and_upkeep as upkeep
 from cachewatch.git.clone_locks_and_upkeep import RECORDING_LOCK
@@ -63,7 +63,7 @@ class ServiceClone:
         access: Access | None = None,
         partial: bool | None = None,  # leaves out the contents of old documents; None does so for every URL
         layout: Layout = ANYWHERE,
-        wanted_tag: Callable[[str], bool] = lambda _: True,  # selects tags whose newest documents are always fetched
+        wanted_tag: Wanted = lambda _: True,  # selects tags whose newest documents are always fetched
     ) -> None:
         """Set what to clone. Raises RefusedAddress if git could be made to run a command or to reveal a password."""
         self.folder = folder.absolute()

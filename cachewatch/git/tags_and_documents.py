@@ -87,7 +87,7 @@ def compare_revisions(
     before: Revision,
     after: Revision,
     *,
-    wanted_tag: Callable[[str], bool],
+    wanted_tag: Wanted,
     wanted_package: Wanted,
     bases: Bases = MappingProxyType({}),
     restored: Restored = MappingProxyType({}),  # replace documents of `before`, as those of `bases` do
@@ -104,16 +104,16 @@ def compare_revisions(
     pairs: list[TagPair] = []
     quiet: TagPair | None = None
     unchanged: list[TagState] = []
-    for earlier, later in _states(repository, (before, had), (after, has), wanted_tag):
-        based, added = bases.get(later.tag, {}), restored.get(later.tag, {})
+    for earlier, later in _states(repository, before, after, had=had, has=has, wanted=wanted_tag):
+        is_based = bool(bases.get(later.tag) or restored.get(later.tag))
         is_new, is_lost = (not (before.tag or after.tag) and later.tag not in side.ids for side in (had, has))
         unchanged.append(later)
         is_made = isinstance(later.tree, MadeTree)  # it may have documents that several files claim to be
-        if (pairs or quiet) and earlier.tree == later.tree and not (based or added or is_new or is_made):
+        if (pairs or quiet) and earlier.tree == later.tree and not (is_based or is_new or is_made):
             continue
         difference = trees(repository, (earlier.tag, later.tag), earlier.tree, later.tree).chosen(wanted_package)
-        if based or added:
-            difference = _rebased(repository, difference, based, added, later)
+        if is_based:
+            difference = _rebased(repository, difference, bases, restored, later)
         pair = TagPair(
             before=earlier.revision.side(earlier.tag),
             after=later.revision.side(later.tag),
@@ -228,13 +228,9 @@ def tags_of(repository: Repository, revision: Revision, others: Collection[str] 
 
 
 def _states(
-    repository: Repository,
-    earlier_side: tuple[Revision, Folders],
-    later_side: tuple[Revision, Folders],
-    wanted: Callable[[str], bool],
+    repository: Repository, before: Revision, after: Revision, *, had: Folders, has: Folders, wanted: Wanted
 ) -> Iterator[tuple[TagState, TagState]]:
     """Yield pairs of states to compare, earlier and later: of the tag that a revision names, or of each wanted tag."""
-    (before, had), (after, has) = earlier_side, later_side
     old, new = had.ids, has.ids
     if before.tag or after.tag:
         tag_before, tag_after = before.tag or after.tag or "", after.tag or before.tag or ""
@@ -253,7 +249,7 @@ def _states(
             yield TagState(before, tag, old.get(tag)), later
 
 
-def no_tag_matches(wanted: Callable[[str], bool], there: Sequence[str]) -> str:
+def no_tag_matches(wanted: Wanted, there: Sequence[str]) -> str:
     """Return the message that `wanted` selects none of the existing tags."""
     asked = wanted if isinstance(wanted, Globs) else Globs()
     named = "".join(f" {pattern}" for pattern in asked.patterns)
@@ -273,38 +269,31 @@ def tree_of(repository: Repository, revision: Revision, tag: str, trees: Mapping
 
 
 def _rebased(
-    repository: Repository,
-    difference: Difference,
-    bases: Mapping[str, Revision],
-    restored: Mapping[str, RestoredDocument],
-    after: TagState,
+    repository: Repository, difference: Difference, bases: Bases, restored: Restored, after: TagState
 ) -> Difference:
     """Return `difference` with the earlier documents of some packages replaced: by `bases`, or by `restored` ones."""
-    replaced = {*bases, *restored}
+    based, added = bases.get(after.tag, {}), restored.get(after.tag, {})
+    replaced = {*based, *added}
     unreadable = [each for each in difference.unreadable if each.package not in replaced]
-    documents = [pair for pair in difference.documents if pair.package not in replaced]
-    seen = {pair.package for pair in difference.documents} | {each.package for each in difference.unreadable}
-    folder, then = folder_of(repository, after.tag), 0  # how many of them count as unchanged otherwise
+    documents = {pair.package: pair for pair in difference.all_documents if pair.package not in replaced}
     for package in sorted(replaced):
-        if package in restored:
-            had: Blob | str | None = restored[package].blob
+        if package in added:
+            had: Blob | str | None = added[package].blob
         else:
-            base = bases[package]
+            base = based[package]
             had = document_in(repository, base.commit, base.tag or "", package, [after.revision.commit])
-        has = document_of(repository, folder, after.tree, package)
+        has = document_of(repository, folder_of(repository, after.tag), after.tree, package)
         if isinstance(has, str) or isinstance(had, str):
             problem = Unreadable(
                 package=package, reason=str(has or had), before=isinstance(had, str), after=isinstance(has, str)
             )
             unreadable.append(problem)
-            continue
-        then += package not in seen and has is not None
-        if had is not None or has is not None:  # equal ones, too, which may be unreadable on both sides
-            documents.append(DocumentPair(package, had, has))
+        elif had is not None or has is not None:  # equal ones, too, which may be unreadable on both sides
+            documents[package] = DocumentPair(package, had, has)
     return replace(
         difference,
-        documents=tuple(sorted(documents, key=lambda pair: pair.package)),
-        count_unchanged=lambda: difference.count_unchanged() - then,
+        all_documents=tuple(documents[package] for package in sorted(documents)),
+        unchanged_packages=lambda: [name for name in difference.unchanged_packages() if name not in documents],
         unreadable=tuple(unreadable),
     )
 

@@ -127,11 +127,11 @@ class TreeDifference:
         return len(self._documents) + len(self._same)
 
     def chosen(self, wanted: Wanted) -> Difference:
-        """Return the difference for the packages that `wanted` selects; other packages are in lists of their own."""
+        """Return the difference for the packages that `wanted` selects."""
         unreadable = [(each, path) for each, path in self._unreadable if wanted(each.package)]
         return Difference(
-            documents=tuple(pair for pair in self._documents if wanted(pair.package)),
-            count_unchanged=lambda: sum(map(wanted, self._unchanged_packages)),
+            all_documents=tuple(self._documents),
+            takes=wanted,
             diagnostics=(
                 *ignored_entries_note(self._folder, self._odd),
                 *(
@@ -140,10 +140,8 @@ class TreeDifference:
                 ),
             ),
             unreadable=(*(each for each in self._replaced if wanted(each.package)), *(each for each, _ in unreadable)),
-            others=tuple(pair for pair in self._documents if not wanted(pair.package)),
-            count_other_unchanged=lambda: sum(not wanted(package) for package in self._unchanged_packages),
+            unchanged_packages=lambda: self._unchanged_packages,
             unchanged=lambda: blobs_of(self._repository, self._folder, self._same),
-            takes=wanted,
         )
 
     @cached_property

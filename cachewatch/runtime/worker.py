@@ -374,10 +374,7 @@ def in_processes(
 
 
 def _work_on(
-    make_work: Callable[[], Callable[[Any], Any]],
-    items: Sequence[Any],
-    writer: Connection,
-    readers: Sequence[Connection],
+    make_work: Callable[[], Callable[[Any], Any]], items: Sequence[Any], writer: Connection, readers: list[Connection]
 ) -> None:
     _reset_signals()
     for reader in readers:  # so that writing ends us if the process that collects the results is killed

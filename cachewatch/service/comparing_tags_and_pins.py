@@ -196,7 +196,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             (self.source.name, self.context.today(), based_on, pair.before, pair.after, pair.is_new_tag),
             (comparison.revisions_between, comparison.diagnostics),
             tuple([document.package for document in pair.difference.documents]),
-            (len(pair.difference.others), pair.difference.count_unchanged()),
+            (len(pair.difference.others), pair.difference.packages),
             (pair.difference.diagnostics, pair.difference.unreadable),
             (selection.of_specs, selection.kinds.patterns),
         )

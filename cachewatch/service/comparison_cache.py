@@ -246,7 +246,7 @@ class ComparedTags:
         self, batches: list[KeptBatch], pair: TagPair, selection: Selection, make_collector: Callable[[], Collector]
     ) -> Iterator[Batch]:
         """Yield the selected batches; the first one has the diagnostics of documents."""
-        others = frozenset(other.package for other in pair.difference.others)
+        others = pair.difference.others
         is_part = bool(others) or not selection.takes_all_specs
         work = partial(select_kept, self._file, selection, make_collector, is_part)
         yield replace(

@@ -26,7 +26,6 @@ from cachewatch.runtime.untrusted_files import read_beginning
 from cachewatch.sources import folders_and_unreadable_files as folders
 
 _MOST_EDITED = 200  # how many possibly edited files are read: in a copy of a work tree, many only seem to be edited
-Choice = Callable[[str], bool]
 
 
 def needs_git(before: str, after: str) -> bool:
@@ -40,7 +39,7 @@ def open_comparison(
     after: str,
     *,
     repository: str | Repository | Callable[[], Repository],
-    wanted_tag: Choice,
+    wanted_tag: Wanted,
     wanted_package: Wanted,
     layout: Layout = ANYWHERE,
 ) -> Iterator[Comparison]:
@@ -123,7 +122,7 @@ def _file_of(repository: Repository, name: str) -> Listing | None:
     return Listing(side, {package: blob}, GitReader(repository), (), is_one_document=True)
 
 
-def _list_revision(repository: Repository, name: str, others: list[Listing], wanted_tag: Choice) -> list[Listing]:
+def _list_revision(repository: Repository, name: str, others: list[Listing], wanted_tag: Wanted) -> list[Listing]:
     """List the tag that a revision's name has, or that of the only listing in `others`, or all wanted tags."""
     revision, other = resolve(repository, name), others[0]
     wanted = [tag for tag in tags_of(repository, revision).ids if wanted_tag(tag)]
@@ -145,7 +144,7 @@ def _list_revision(repository: Repository, name: str, others: list[Listing], wan
     return [replace(listing, is_one_tag=len(tags) == 1) for listing in listings]
 
 
-def _match(old: list[Listing], new: list[Listing], wanted_tag: Choice) -> list[tuple[Listing, Listing]]:
+def _match(old: list[Listing], new: list[Listing], wanted_tag: Wanted) -> list[tuple[Listing, Listing]]:
     """Pair the tags of both sides by name; if each side has only one tag, these two."""
     old, new = folders.with_unread(old, new), folders.with_unread(new, old)
     if len(old) == 1 and len(new) == 1:
@@ -220,11 +219,9 @@ def _compare_two(old: Listing, new: Listing, wanted: Wanted) -> TagPair:
         is_new_tag=is_by_name and not had,
         is_lost_tag=is_by_name and not has,
         difference=Difference(
-            documents=tuple(pair for pair in pairs if wanted(pair.package)),
-            count_unchanged=lambda: 0,  # all of them are compared
-            diagnostics=tuple(filter(concerns, old.diagnostics + new.diagnostics)),
-            others=tuple(pair for pair in pairs if not wanted(pair.package)),
+            all_documents=tuple(pairs),
             takes=wanted,
+            diagnostics=tuple(filter(concerns, old.diagnostics + new.diagnostics)),
         ),
     )
 

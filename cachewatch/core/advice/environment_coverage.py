@@ -335,4 +335,5 @@ def _name(variant: str) -> str:
 def _distance(need: Need, spec: Signature) -> tuple[int, bool, int]:
     """Return how far a build is from a need, for sorting: differing variants, then compiler, then target."""
     others = that_matter(spec.variants) ^ that_matter(spec.variants if need.variants is None else need.variants)
-    return (len(others), _has_another_compiler(need, spec), -spack.closeness(spec.target))
+    # Of the targets that a machine runs, the one with most ancestors uses most of it.
+    return (len(others), _has_another_compiler(need, spec), -len(spack.runnable(spec.target)))

@@ -441,7 +441,7 @@ def _chosen_places(
 
     A selected version may be replaced by any version, so only lost and new places are judged by the selected ones alone.
     """
-    if not (selection.narrows_builds or selection.narrows_versions):
+    if selection.compilers.is_open and selection.oses.is_open and selection.versions.is_open:
         return (
             tuple(change_of_place for change_of_place in change.places if change_of_place.place in touched),
             tuple(lost for lost in change.machines_lost if lost.place in touched),
@@ -451,7 +451,7 @@ def _chosen_places(
         list(filter(selection.sees_build, side.counts)) for side in (change.specs_before, change.specs_after)
     )
     judged = chosen = judge_places(touched, before, after, is_compiler_unknown=unknown)
-    if selection.narrows_versions:
+    if not selection.versions.is_open:
         before, after = (list(filter(selection.sees_version, side)) for side in (before, after))
         chosen = judge_places(touched, before, after, is_compiler_unknown=unknown)
         new = {place for place, one in judged.items() if one.verdict is Verdict.GAINED}
@@ -477,7 +477,7 @@ def _outside(
         return None
     same_build = [one for one in there if selection.sees_build(one)]
     versions = {version for one in same_build for version in one.versions}
-    if selection.narrows_versions and versions:
+    if versions and not selection.versions.is_open:
         return Outside(version=newest(versions))
     compilers, oses = (
         tuple(sorted({getattr(one, name) for one in there} - {getattr(one, name) for one in lost} - {"", NO_COMPILER}))
