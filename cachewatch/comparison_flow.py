@@ -132,11 +132,13 @@ def _compare_batch(
     collector = make_collector()
     # If everything is selected, the selected items are not kept twice.
     tally = Tally(selected=[] if others or not selection.takes_all_specs else None)
-    problems = Problems(others)
+    problems = Problems()
     for change, items in compare_contents(contents, tally, problems, is_pruned=is_pruned):
         if change.package not in others:
             select_package(change, items, selection, tally, collector)
-    return Batch(tally, problems.diagnostics, collector.take(), tuple(problems.unreadable))
+    diagnostics = tuple(each for package, each in problems.by_package if package not in others)
+    unreadable = tuple(each for each in problems.unreadable if each.package not in others)
+    return Batch(tally, diagnostics, collector.take(), unreadable)
 
 
 def compare_contents(

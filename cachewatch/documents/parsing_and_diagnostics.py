@@ -209,27 +209,18 @@ def about_content(read: tuple[Blob, Content | None]) -> Piece:
     return Piece(blob.package, (blob.name,), len(content) if isinstance(content, bytes) else 0)
 
 
-class Problems:
-    """The problems of documents; those of the packages `others`, which are not selected, are ignored."""
+class Problems(msgspec.Struct):
+    """The problems of documents."""
 
-    def __init__(self, others: frozenset[str]) -> None:
-        self._others = others
-        self.by_package: list[tuple[str, Diagnostic]] = []
-        self.unreadable: list[Unreadable] = []
-        self.half_read: set[str] = set()  # stacks of documents, of any package, that cannot be read on the other side
-
-    @property
-    def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """The diagnostics about all selected packages."""
-        return tuple(diagnostic for _, diagnostic in self.by_package)
+    by_package: list[tuple[str, Diagnostic]] = []
+    unreadable: list[Unreadable] = []
+    half_read: set[str] = set()  # stacks of documents that cannot be read on the other side
 
     def note(self, package: str, before: Document | Diagnostic | None, after: Document | Diagnostic | None) -> None:
         """Record the problems of both documents of a package; a problem of both is recorded once."""
         for one, other in ((before, after), (after, before)):
             if isinstance(one, Document) and isinstance(other, Diagnostic):
                 self.half_read.update(one.facts["stacks"])
-        if package in self._others:
-            return
         bad = {name: side for name, side in (("before", before), ("after", after)) if isinstance(side, Diagnostic)}
         faults = [msgspec.structs.replace(side, side=name) for name, side in bad.items()]
         # A problem of two files is reported for both; that both are of 2022, once.
@@ -252,7 +243,7 @@ class Problems:
 
     def remark(self, documents: DocumentPair, kind: DiagnosticKind, message: str) -> None:
         """Record a remark about the documents of a package, which are still compared; an empty `message` is none."""
-        if message and documents.package not in self._others and documents.after is not None:
+        if message and documents.after is not None:
             diagnostic = Diagnostic(documents.after.path, kind, message, is_loss=False)
             self.by_package.append((documents.package, diagnostic))
 

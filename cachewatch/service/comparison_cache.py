@@ -83,7 +83,7 @@ def compare_and_keep(file: Path, is_pruned: bool, contents: Sequence[Read]) -> K
 
     `is_pruned` means that specs which no stack builds are pruned from the tag. Raises BrokenSource on a full disk.
     """
-    tally, problems = Tally(), Problems(frozenset())
+    tally, problems = Tally(), Problems()
     pairs = {pair.package: pair for pair, *_ in contents}
     packages = []
     try:
@@ -230,7 +230,7 @@ class ComparedTags:
             assert later is not None
             diagnostic = Diagnostic(later.path, DiagnosticKind.UNREADABLE, str(failure))
             before, after = (before, diagnostic) if pair.after else (diagnostic, None)
-        problems = Problems(frozenset())
+        problems = Problems()
         problems.note(pair.package, before, after)
         blob = pair.after.name if pair.after and (is_by_later or pair.after.name in self._isolation.refused) else None
         unreadable = tuple(replace(each, blob=blob) for each in problems.unreadable)

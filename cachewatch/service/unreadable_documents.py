@@ -146,7 +146,7 @@ def find_unreadable(repository: Repository, revision: Revision, isolation: Isola
 
 
 def _unread_among(contents: Sequence[Read]) -> tuple[Unreadable, ...]:
-    problems = Problems(frozenset())
+    problems = Problems()
     for pair, before, after in contents:
         parse_pair(pair, before, after, problems)
     return tuple(problems.unreadable)
