@@ -187,7 +187,6 @@ class ObjectPipe:
         """Return the object that `name` means in git's notation, or None. Raises SourceError above `most` bytes."""
         if "\n" in name or "\0" in name:
             return None
-
         self._write(lines_of([name]))
         header = self._header()
         if header is None:

@@ -64,22 +64,18 @@ class Log:
 def open_log(form: str = "text", stream: TextIO | None = None, level: int = logging.INFO) -> Log:
     """Set up logging of lines in `form` (`text` or `json`) to `stream`, by default stderr, and return the log."""
     handler = logging.StreamHandler(stream or sys.stderr)
-    is_on_terminal = handler.stream is not None and handler.stream.isatty()
-    in_words = _folded if is_on_terminal else _text
+    in_words = _folded if handler.stream is not None and handler.stream.isatty() else _text
     render = JSONRenderer(serializer=json.dumps, default=str) if form == "json" else in_words
     processors = [ProcessorFormatter.remove_processors_meta, _tidy, render]
     of_others: list[Processor] = [add_log_level, _timestamp, _note]
     handler.setFormatter(ProcessorFormatter(foreign_pre_chain=of_others, processors=processors))
-    logger = logging.getLogger(_LOGGER)
-    logger.handlers[:] = [handler]
-    logger.propagate = False
-    logger.setLevel(level)
-    scheduler = logging.getLogger("apscheduler")
-    scheduler.handlers[:] = [handler]
+    for name, least in ((_LOGGER, level), ("apscheduler", logging.ERROR)):
+        logger = logging.getLogger(name)
+        logger.handlers[:] = [handler]
+        logger.propagate = False
+        logger.setLevel(least)
     # A failed job is logged once, as the event `job.failed`; the scheduler would log it each time.
     logging.getLogger("apscheduler.executors").setLevel(logging.CRITICAL)
-    scheduler.setLevel(logging.ERROR)
-    scheduler.propagate = False
     return Log()
 
 

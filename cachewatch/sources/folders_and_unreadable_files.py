@@ -249,16 +249,13 @@ def with_unread(mine: list[Listing], theirs: list[Listing]) -> list[Listing]:
     for listing in theirs:
         tag = mine[0].side.tag if is_pair else listing.side.tag
         for package, blob in listing.blobs.items():
-            path = blob.path.removeprefix(their_root)
+            path, is_missing = blob.path.removeprefix(their_root), package not in blobs.get(tag, {})
             place = path if path in others else next((each for each in closed if path.startswith(each)), "")
-            if package in blobs.get(tag, {}):
-                places.add(place)
-                continue
-            place = place or called.get(package, "")
+            place = place or (called.get(package, "") if is_missing else "")
             places.add(place)
-            if place:
+            if is_missing and place:
                 blobs.setdefault(tag, {})[package] = Blob(root + place)
-            else:
+            elif is_missing:
                 unknown.append((tag, package))
     # All other missing documents may be in an unreadable file of which it is not known what document it was.
     for place in sorted(unread - places)[:1]:
