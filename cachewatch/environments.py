@@ -318,7 +318,6 @@ def cover_both(
     places: _Places = {}
     sides = [(states[0], each) for each in before] + [(states[1], each) for each in after]
     commits = {each.commit for _, each in sides} | {each.commit for of in bases.values() for each in of.values()}
-    # The trees of their tags, by commit.
     tags = {each: tags_of(repository, resolve(repository, each), sorted(commits - {each})).ids for each in commits}
     for state, revision in sides:
         tag = revision.tag or ""

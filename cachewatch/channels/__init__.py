@@ -9,7 +9,6 @@ from cachewatch.config.channels import ChannelConfig
 from cachewatch.hooks import extensions, load
 from cachewatch.report.digest_and_message_values import Channel, SentHistory, Transport
 
-# The class for each type of channel, which takes its configuration.
 CHANNELS = {
     "email": "cachewatch.channels.smtp:EmailChannel",
     "sendmail": "cachewatch.channels.mail:SendmailChannel",

@@ -1,7 +1,7 @@
 """`cachewatch demo`: compare two revisions of a small repository, made of five real documents.
 
-The later revision has the documents as they are. The earlier one is derived from them, because only one state of each
-is published: one package is missing, and the others have an older version, older hashes or another stack.
+The earlier revision is derived from them, because only one state of each is published: one package is missing, and the
+others have an older version, older hashes or another stack.
 """
 
 import shlex
@@ -33,8 +33,7 @@ PUBLISHED = datetime(2025, 6, 1, 4, tzinfo=UTC)
 def build(folder: Path, day: datetime = PUBLISHED) -> None:
     """Make the bare repository of the demo at `folder`, with revisions of `day` and a week before, and a lock file.
 
-    `folder` must not exist yet. The list of tags names the stacks of both revisions for all tags, so that no stack
-    disappears as a whole.
+    The list of tags names the stacks of both revisions for all tags, so that no stack disappears as a whole.
     """
     days = [(day - _WEEK, " (derived)", demo_documents("week-before")), (day, "", demo_documents())]
     contents = [content for _, _, documents in days for content in documents.values()]

@@ -74,7 +74,6 @@ class GroupedOptions(click.Command):
                 formatter.write_dl([records[name] for name in records if name in names])
 
 
-# The filters, with their descriptions and the names that complete them.
 _FILTERS = {
     "tag": ("these tags", "tags"),
     "package": ("these packages", "packages"),

@@ -71,7 +71,6 @@ _MOST = 50
 _STATES = {"dead": (DeliveryState.DEAD, DeliveryState.SUPPRESSED), "open": OPEN, "held": (DeliveryState.HELD,)}
 # The states that `retry` and `drop` choose unless an option names one.
 _UNSENT = (DeliveryState.DEAD, DeliveryState.SUPPRESSED, *WAITING)
-# The options that choose deliveries.
 _FILTERS = with_options(
     click.option("--dead", "state", flag_value="dead", help="Only deliveries that failed permanently."),
     click.option("--open", "state", flag_value="open", help="Only deliveries that are waiting or being sent."),

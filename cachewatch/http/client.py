@@ -80,12 +80,6 @@ class Client:
         self._client: httpx2.AsyncClient | None = None
         self._waited = 0.0  # seconds spent waiting for answers
 
-    def __enter__(self) -> "Client":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def get(
         self,
         url: str,

@@ -4,7 +4,7 @@ import gzip
 import socket
 import ssl
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -28,7 +28,7 @@ QUICK = RequestLimits(pause=0.01, silence=10.0, seconds=60.0)
 
 def get(url: str, limits: RequestLimits = QUICK, **options: object) -> http.Answer:
     """Ask once, with little patience."""
-    with Client(limits) as asking:
+    with closing(Client(limits)) as asking:
         return asking.get(url, **options)  # type: ignore[arg-type]
 
 
@@ -94,7 +94,7 @@ def test_a_cut_answer_is_no_answer() -> None:
 def test_all_answers_together_have_a_deadline() -> None:
     """A server that takes its time for each of many files does not hold up a poll for all of them."""
     limits = RequestLimits(pause=0.01, total=1.0)
-    with serving(lambda _: Says(wait=0.6)) as server, Client(limits) as asking:
+    with serving(lambda _: Says(wait=0.6)) as server, closing(Client(limits)) as asking:
         for _ in range(10):
             with suppress(HttpError):
                 asking.get(f"{server.url}/a")

@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import json
 from collections.abc import Callable
+from contextlib import closing
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -243,7 +244,7 @@ def _known(known: dict[int, list[str]], stream: Any) -> allowed_addresses.Addres
 )
 def test_the_internet_leads_nobody_into_a_private_network(target: str, internet: Callable[[str], None]) -> None:
     """Whatever the address is called: the request is not sent."""
-    with serving({"/a": Says(302, headers={"Location": target})}) as server, Client(QUICK) as client:
+    with serving({"/a": Says(302, headers={"Location": target})}) as server, closing(Client(QUICK)) as client:
         internet(server.url)
         with pytest.raises(HttpError, match=r"leads from the internet to .*, which is in a private network"):
             client.get(f"{server.url}/a")
@@ -264,7 +265,7 @@ def test_the_address_that_is_connected_to_counts(
     with (
         serving({"/b": Says(body=b"inside")}) as inside,
         serving({"/a": Says(302, headers={"Location": f"{inside.url}/b"})}) as server,
-        Client(QUICK) as client,
+        closing(Client(QUICK)) as client,
     ):
         internet(server.url)
         internet(inside.url)
@@ -279,7 +280,7 @@ def test_a_private_cache_may_lead_to_another_one(internet: Callable[[str], None]
     with (
         serving({"/b": Says(body=b"there")}) as other,
         serving({"/a": Says(302, headers={"Location": f"{other.url}/b"})}) as server,
-        Client(QUICK) as client,
+        closing(Client(QUICK)) as client,
     ):
         assert client.get(f"{server.url}/a").body == b"there"
         internet(server.url)
