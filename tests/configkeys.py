@@ -5,12 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from cachewatch.config import channels
 from cachewatch.config import settings_and_subscriptions as settings
-from cachewatch.config.channels import channel_models
+from cachewatch.config import sources_and_channels as channels
 from cachewatch.config.sections_and_mistakes import ConfigKey, ConfigSection, keys_of
 from cachewatch.config.showing_and_warnings import default_of
-from cachewatch.config.sources_and_polling import Credentials, Source, source_models
+from cachewatch.config.sources_and_channels import Credentials, Source, channel_models, source_models
 
 _PAGE = Path(__file__).parents[1] / "docs/configuration.md"
 _TABLE = re.compile(r"(?<=<!-- keys: )(\S+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)

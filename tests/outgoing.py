@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cachewatch.channels import open_channel
-from cachewatch.config.channels import ChannelConfig, EmailConfig, MaildirConfig, Smtp
+from cachewatch.config.sources_and_channels import ChannelConfig, EmailConfig, MaildirConfig, Smtp
 from cachewatch.report.digest_and_message_values import SENT, DeliveryResult, Message, RenderedDigest
 
 CREATED = datetime(2026, 8, 3, 5, 30, tzinfo=UTC)

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import cast
 from urllib.parse import urlsplit
 
-from cachewatch.config.channels import ChannelConfig
+from cachewatch.config.sources_and_channels import ChannelConfig
 from cachewatch.hooks import extensions, load
 from cachewatch.report.digest_and_message_values import Channel, SentHistory, Transport
 

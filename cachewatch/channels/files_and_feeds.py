@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from cachewatch import __version__
 from cachewatch.channels import OneByOne
-from cachewatch.config.channels import FeedConfig, FileConfig
+from cachewatch.config.sources_and_channels import FeedConfig, FileConfig
 from cachewatch.core.escaping_and_mentions import file_name, markup, one_line, plain_lines
 from cachewatch.report.digest_and_message_values import (
     SENT,

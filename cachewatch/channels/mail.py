@@ -28,7 +28,7 @@ from msgspec.structs import replace
 
 from cachewatch.channels import OneByOne
 from cachewatch.channels.files_and_feeds import of_error
-from cachewatch.config.channels import MailConfig, MaildirConfig, SendmailConfig
+from cachewatch.config.sources_and_channels import MailConfig, MaildirConfig, SendmailConfig
 from cachewatch.config.value_types_and_secrets import address_of, parse_mail
 from cachewatch.core.escaping_and_mentions import file_name, markup, one_line, one_word, plain_lines
 from cachewatch.errors import ConfigError

@@ -17,7 +17,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from cachewatch.channels.mail import NO_ADDRESS, MailChannel, is_address
-from cachewatch.config.channels import EmailConfig, Smtp
+from cachewatch.config.sources_and_channels import EmailConfig, Smtp
 from cachewatch.core.escaping_and_mentions import one_line
 from cachewatch.http.allowed_addresses import is_loopback
 from cachewatch.report.digest_and_message_values import (

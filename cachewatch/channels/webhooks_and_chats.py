@@ -27,7 +27,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.channels import OneByOne, without_secret_url
-from cachewatch.config.channels import AppriseConfig, WebhookConfig
+from cachewatch.config.sources_and_channels import AppriseConfig, WebhookConfig
 from cachewatch.config.value_types_and_secrets import Secret
 from cachewatch.core.escaping_and_mentions import (
     chat_markdown,

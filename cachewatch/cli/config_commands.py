@@ -27,7 +27,7 @@ from cachewatch.config.reading import read_config
 from cachewatch.config.schedules_and_dates import Schedule, duration_in_words, minute, parse_when, quiet_until, second
 from cachewatch.config.settings_and_subscriptions import Config, Match
 from cachewatch.config.showing_and_warnings import advise, channels_of, json_schema, show_config, shown_values
-from cachewatch.config.sources_and_polling import Source
+from cachewatch.config.sources_and_channels import Source
 from cachewatch.config.value_types_and_secrets import parse_mail
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.filters_and_default_kinds import Globs, every_compiler

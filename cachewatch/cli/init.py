@@ -15,9 +15,9 @@ import click
 from cachewatch.cli.catalogue_and_filters import PUBLIC, in_full
 from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.terminal import tell, warn
-from cachewatch.config.channels import PORTS
 from cachewatch.config.reading import read_config
 from cachewatch.config.schedules_and_dates import check_zone, parse_when
+from cachewatch.config.sources_and_channels import PORTS
 from cachewatch.config.value_types_and_secrets import check_name, parse_host, parse_mail
 from cachewatch.core.names_and_layouts import ANYWHERE, DEFAULT_TAG, PUBLIC_REPOSITORY, Layout
 from cachewatch.errors import CachewatchError, UsageError

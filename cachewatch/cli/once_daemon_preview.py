@@ -21,11 +21,10 @@ from cachewatch.cli.config_commands import configured, log_format, page, reading
 from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.template_commands import TEMPLATES_OPTION
 from cachewatch.cli.terminal import format_option, is_on_terminal, palette, say, tell, warn, write_lines, write_text
-from cachewatch.config.channels import FileConfig, MailConfig, WebhookConfig
 from cachewatch.config.reading import read_config
 from cachewatch.config.schedules_and_dates import minute, quiet_until
 from cachewatch.config.settings_and_subscriptions import Config
-from cachewatch.config.sources_and_polling import Source
+from cachewatch.config.sources_and_channels import FileConfig, MailConfig, Source, WebhookConfig
 from cachewatch.core.escaping_and_mentions import markup, plain_lines, safe
 from cachewatch.errors import AnotherInstance, SourceError, TemplateError, UsageError
 from cachewatch.git.remote_urls_and_fetching import is_url

@@ -14,11 +14,10 @@ from typing import Any, NoReturn
 import yaml
 from pydantic import ValidationError
 
-from cachewatch.config.channels import channel_models
 from cachewatch.config.schedules_and_dates import check_zone
 from cachewatch.config.sections_and_mistakes import NOT_A_KEY, Broken, ConfigContext, ConfigNode, holds
 from cachewatch.config.settings_and_subscriptions import Config, WholeConfig
-from cachewatch.config.sources_and_polling import source_models
+from cachewatch.config.sources_and_channels import channel_models, source_models
 from cachewatch.config.value_types_and_secrets import path_in
 from cachewatch.errors import ConfigError
 from cachewatch.runtime.untrusted_files import folder_around, read_inside

@@ -10,7 +10,6 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BeforeValidator, ValidationInfo, create_model, model_validator
 
-from cachewatch.config.channels import MAIL_TYPES, Channels
 from cachewatch.config.schedules_and_dates import Quiet, check_zone, parse_days, parse_when, quiet_until
 from cachewatch.config.sections_and_mistakes import (
     ConfigContext,
@@ -21,7 +20,7 @@ from cachewatch.config.sections_and_mistakes import (
     not_in_file,
     unknown,
 )
-from cachewatch.config.sources_and_polling import Sources
+from cachewatch.config.sources_and_channels import MAIL_TYPES, Channels, Sources
 from cachewatch.config.value_types_and_secrets import (
     ByName,
     ConvertedFrom,

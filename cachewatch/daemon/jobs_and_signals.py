@@ -27,7 +27,7 @@ from apscheduler.triggers.interval import IntervalTrigger
 from msgspec.structs import replace
 
 from cachewatch.config.settings_and_subscriptions import Config
-from cachewatch.config.sources_and_polling import Source
+from cachewatch.config.sources_and_channels import Source
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.daemon import healthz_and_metrics
 from cachewatch.daemon.healthz_and_metrics import DaemonStatus, MonitorPage, MonitorServer

@@ -11,9 +11,9 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.config.channels import MailConfig
 from cachewatch.config.schedules_and_dates import parse_when
 from cachewatch.config.settings_and_subscriptions import Config, Match, Silence
+from cachewatch.config.sources_and_channels import MailConfig
 from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.core.model import Document
 from cachewatch.documents.parsing_and_diagnostics import parse

@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 
 from cachewatch.channels import open_channel
 from cachewatch.config.schedules_and_dates import minute
-from cachewatch.config.sources_and_polling import Source
+from cachewatch.config.sources_and_channels import Source
 from cachewatch.errors import StateError, TemplateError
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import LATEST, Revision, back_from

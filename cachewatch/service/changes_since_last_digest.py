@@ -10,7 +10,7 @@ from itertools import pairwise
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.config.sources_and_polling import Source
+from cachewatch.config.sources_and_channels import Source
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.advice.environment_coverage import Coverage, Environment, Need, Resolution
 from cachewatch.core.advice.verbs_and_reasons import Alternative, Home, Pinned

@@ -15,8 +15,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.config.channels import MailConfig
-from cachewatch.config.sources_and_polling import Source
+from cachewatch.config.sources_and_channels import MailConfig, Source
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.advice.actions import lost_by_moving, needs_of
 from cachewatch.core.advice.environment_coverage import (

@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct, field
 
 from cachewatch.config.settings_and_subscriptions import Config
-from cachewatch.config.sources_and_polling import GitSource, Source
+from cachewatch.config.sources_and_channels import GitSource, Source
 from cachewatch.core.filters_and_default_kinds import Globs
 from cachewatch.core.names_and_layouts import ANYWHERE, Layout
 from cachewatch.errors import SourceError, UnknownRevision

@@ -18,8 +18,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.channels import open_channel
-from cachewatch.config.channels import ChannelConfig, FeedConfig, FileConfig, MailConfig, WebhookConfig
 from cachewatch.config.settings_and_subscriptions import Config
+from cachewatch.config.sources_and_channels import ChannelConfig, FeedConfig, FileConfig, MailConfig, WebhookConfig
 from cachewatch.core.advice.actions import TASKS
 from cachewatch.core.advice.environment_coverage import CoverageChange, Environment, best, compare_coverage
 from cachewatch.core.advice.verbs_and_reasons import OF_LOCK_FILE, Known, Verb

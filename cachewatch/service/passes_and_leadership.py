@@ -15,10 +15,9 @@ from urllib.parse import urlsplit, urlunsplit
 from msgspec import Struct
 
 from cachewatch.channels import without_secret_url
-from cachewatch.config.channels import FeedConfig
 from cachewatch.config.schedules_and_dates import minute
 from cachewatch.config.settings_and_subscriptions import Config
-from cachewatch.config.sources_and_polling import Source
+from cachewatch.config.sources_and_channels import FeedConfig, Source
 from cachewatch.errors import AnotherInstance, CachewatchError
 from cachewatch.git.revision_names_and_times import is_there
 from cachewatch.http.client import post

@@ -10,7 +10,7 @@ from typing import Self
 
 from msgspec.structs import replace
 
-from cachewatch.config.sources_and_polling import Source
+from cachewatch.config.sources_and_channels import Source
 from cachewatch.errors import StateError
 from cachewatch.git.git_processes import interrupt
 from cachewatch.hooks import extensions

@@ -8,7 +8,7 @@ import random
 from collections.abc import Collection, Iterable, Iterator
 from datetime import timedelta
 
-from cachewatch.config import channels as kinds
+from cachewatch.config import sources_and_channels as kinds
 from cachewatch.config.settings_and_subscriptions import Config
 from cachewatch.config.value_types_and_secrets import address_of
 from cachewatch.service import alerts_and_staleness as alerts

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from cachewatch.config.schedules_and_dates import Schedule, parse_when
 from cachewatch.config.settings_and_subscriptions import Config, Match, Silence, Subscription
-from cachewatch.config.sources_and_polling import Source
+from cachewatch.config.sources_and_channels import Source
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.advice.waits_and_reminders import Remembered
 from cachewatch.core.changesets import Changeset, Collector

@@ -19,7 +19,7 @@ from outgoing import HEADERS, Shelves, deliver, email_config, part, read, render
 from cachewatch.channels import open_channel
 from cachewatch.channels.files_and_feeds import OutputPlace
 from cachewatch.cli.sample_digests import sample_digest, sample_notice
-from cachewatch.config.channels import FeedConfig, FileConfig, WebhookConfig
+from cachewatch.config.sources_and_channels import FeedConfig, FileConfig, WebhookConfig
 from cachewatch.config.value_types_and_secrets import Secret
 from cachewatch.core.escaping_and_mentions import UNFIT, markup, plain_lines, safe
 from cachewatch.report.digests.rendering_and_sizes import render_digest, render_notice

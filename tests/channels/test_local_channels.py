@@ -19,7 +19,7 @@ from outgoing import SENDER, Shelves, deliver, maildir_config, no_shelf, rendere
 from tools import program
 
 from cachewatch.channels import open_channel
-from cachewatch.config.channels import ChannelConfig, FeedConfig, FileConfig, SendmailConfig
+from cachewatch.config.sources_and_channels import ChannelConfig, FeedConfig, FileConfig, SendmailConfig
 from cachewatch.report.digest_and_message_values import SENT, DeliveryOutcome
 
 HOSTILE = [

@@ -8,7 +8,7 @@ import pytest
 from outgoing import HEADERS, email_config, part, read, rendered
 
 from cachewatch.channels import open_channel
-from cachewatch.config.channels import MailConfig
+from cachewatch.config.sources_and_channels import MailConfig
 from cachewatch.config.value_types_and_secrets import Secret
 from cachewatch.report.digest_and_message_values import Attachment, Message, RenderedDigest
 

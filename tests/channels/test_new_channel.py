@@ -7,7 +7,7 @@ import pytest
 from outgoing import maildir_config, no_shelf, rendered
 
 from cachewatch.channels import open_channel
-from cachewatch.config.channels import ChannelConfig, FeedConfig, FileConfig
+from cachewatch.config.sources_and_channels import ChannelConfig, FeedConfig, FileConfig
 from cachewatch.report.digest_and_message_values import SENT, Channel, DeliveryOutcome
 
 MAKERS: dict[str, Callable[[Path], ChannelConfig]] = {

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cachewatch.config import settings_and_subscriptions
-from cachewatch.config.channels import EmailConfig, WebhookConfig
 from cachewatch.config.reading import read_config
 from cachewatch.config.schedules_and_dates import duration_in_words, parse_duration, parse_size
 from cachewatch.config.showing_and_warnings import show_config
+from cachewatch.config.sources_and_channels import EmailConfig, WebhookConfig
 from cachewatch.config.value_types_and_secrets import PostgresAddress, Secret
 from cachewatch.core.filters_and_default_kinds import DEFAULT, chosen_kinds
 from cachewatch.core.model import Kind
@@ -371,7 +371,7 @@ def test_files_that_are_no_text(tmp_path: Path) -> None:
 
 def test_an_extra_that_is_missing(mistakes: Read, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is said with the file, and not when the first digest is due."""
-    monkeypatch.setattr("cachewatch.config.channels.find_spec", lambda name: None)
+    monkeypatch.setattr("cachewatch.config.sources_and_channels.find_spec", lambda name: None)
     text = MINIMAL.replace("archive: {", "chat: {type: apprise, urls_env: TEST_URLS}\n  archive: {")
 
     monkeypatch.setenv("TEST_URLS", "json://localhost")

@@ -90,7 +90,7 @@ def test_a_new_revision_is_told_once(site: Site) -> None:
 @pytest.fixture
 def is_public(monkeypatch: pytest.MonkeyPatch) -> None:
     """Readers have the repository of these tests, so digests name commands."""
-    monkeypatch.setattr("cachewatch.config.sources_and_polling._PUBLIC", re.compile(".*"))
+    monkeypatch.setattr("cachewatch.config.sources_and_channels._PUBLIC", re.compile(".*"))
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from cachewatch.config.sections_and_mistakes import key
-from cachewatch.config.sources_and_polling import Address, LiveSource
+from cachewatch.config.sources_and_channels import Address, LiveSource
 from cachewatch.config.value_types_and_secrets import Size, Text
 from cachewatch.errors import HttpError, RefusedAddress, SourceError, TooLarge
 from cachewatch.http.allowed_addresses import check_url, origin, shown

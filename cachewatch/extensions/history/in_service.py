@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from cachewatch.config.sources_and_polling import Source
+from cachewatch.config.sources_and_channels import Source
 from cachewatch.core.advice.verbs_and_reasons import Alternative
 from cachewatch.core.filters_and_default_kinds import Globs
 from cachewatch.core.model import Side, Signature

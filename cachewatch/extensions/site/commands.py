@@ -9,8 +9,8 @@ import click
 from cachewatch.cli.catalogue_and_filters import REPO_OPTION, completing, open_catalogue
 from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.terminal import JOBS_OPTION, ProgressLine, tell, warn_of
-from cachewatch.config.channels import FeedConfig
 from cachewatch.config.reading import read_config
+from cachewatch.config.sources_and_channels import FeedConfig
 from cachewatch.core.filters_and_default_kinds import Globs
 from cachewatch.extensions.history.build import IndexProgress, ask_index
 from cachewatch.extensions.site.building_and_feeds import ArchivedDigest, Folder, build
