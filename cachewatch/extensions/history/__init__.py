@@ -1,7 +1,4 @@
-"""The history index: from which revision, and up to which, each spec of a catalogue was present.
-
-It is one SQLite file that can be rebuilt at any time. `build.py` fills it, `index_lookup.py` opens it.
-"""
+"""The history index: when each spec of a catalogue was present. `build.py` fills it, `index_lookup.py` opens it."""
 
 from typing import Any
 

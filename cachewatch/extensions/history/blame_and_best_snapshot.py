@@ -1,9 +1,6 @@
-"""The life of one hash, and the tag and revision that had most of a set of hashes at the same time.
+"""The life of one hash, and the tag and revision that had most of a set of hashes at the same time."""
 
-A life tells when the spec was added and removed, which stacks it joined and left, and what changed then.
-"""
-
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -18,7 +15,7 @@ from cachewatch.errors import UsageError
 from cachewatch.extensions.history.index_lookup import Index, IndexPoint
 from cachewatch.extensions.history.package_questions import Span, baseline_of, facts_of, joined
 from cachewatch.extensions.history.restored_documents import held_at
-from cachewatch.extensions.history.schema_and_location import UNUSUAL, members, pack, prefix_of, prefix_range, unpack
+from cachewatch.extensions.history.schema_and_location import UNUSUAL, members, pack, prefix_range, prefixes, unpack
 from cachewatch.report.tables_and_listings import Coloured, Row, Table
 from cachewatch.report.words import number
 
@@ -93,8 +90,21 @@ def find_blame(index: Index, beginning: str, tags: Sequence[str] = ()) -> Blame:
     ends: dict[tuple[str, str], int | None] = {}  # of each document
     for own in _lives(index, rows):
         stays += _stays(index, len(lives), own)
-        lives.append(_life(index, own, stays[-1]))
-        ends[own[0].tag, own[0].package] = own[-1].last
+        first, last, ending = own[0], own[-1], stays[-1]
+        baseline = baseline_of(index, index.id_of("package", first.package), index.id_of("tag", first.tag))
+        lives.append(
+            Life(
+                tag=first.tag,
+                package=first.package,
+                spec=index.signature(last.build, last.stacks),
+                born=index.point(first.first),
+                baseline=first.first == baseline,
+                died=ending.last,
+                facts=ending.facts,
+                stays=ending.stays,
+            )
+        )
+        ends[first.tag, first.package] = last.last
     latest = max(rows, key=lambda row: row.first)
     died = None if None in ends.values() else max(end for end in ends.values() if end is not None)
     return Blame(
@@ -160,24 +170,20 @@ def _goes_on(index: Index, before: _IndexRow, after: _IndexRow) -> bool:
     last = (after.first if before.last is None else before.last) - 1
     sides = (held_at(index, after.tag, number, after.package) for number in (last, after.first))
     had, has = ({part.signature for part in side.get(after.package, ())} for side in sides)
-    query = """
-        SELECT sum(compilers_differ) FROM step WHERE tag = :tag AND package = :package AND revision > :last
-        AND revision <= :first
-    """
-    ids = {"tag": index.id_of("tag", after.tag), "package": index.id_of("package", after.package)}
-    ((differ,),) = index.rows(query, {**ids, "last": last, "first": after.first})
-    unwritten = not_written(had, has, is_compiler_unknown=bool(differ))
-    return is_same_spec(old, new, unwritten)
+    query = "SELECT sum(compilers_differ) FROM step WHERE tag = ? AND package = ? AND revision > ? AND revision <= ?"
+    ids = index.id_of("tag", after.tag), index.id_of("package", after.package)
+    ((differ,),) = index.rows(query, (*ids, last, after.first))
+    return is_same_spec(old, new, not_written(had, has, is_compiler_unknown=bool(differ)))
 
 
 def _stays(index: Index, life: int, rows: Sequence[_IndexRow]) -> Iterator[SpecStay]:
     """Yield the periods in which the spec was in the same stacks; a new spelling does not end a period."""
     start = rows[0]
     for row, after in zip(rows, [*rows[1:], None], strict=True):
-        if after is not None and after.first == row.last and after.stacks == row.stacks:
+        adjoining = after if after is not None and after.first == row.last else None
+        if adjoining is not None and adjoining.stacks == row.stacks:
             continue
-        end = None if after is not None and after.first == row.last else row.last
-        facts, kept = _what_happened(index, row, end) if end else ((), ())
+        facts, kept = ((), ()) if adjoining or row.last is None else _what_happened(index, row, row.last)
         yield SpecStay(
             life=life,
             tag=row.tag,
@@ -192,30 +198,12 @@ def _stays(index: Index, life: int, rows: Sequence[_IndexRow]) -> Iterator[SpecS
 
 
 def _what_happened(index: Index, row: _IndexRow, end: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what revision `end`, in which a spec went, did to its package in its stacks, and which stacks keep its version.
-
-    Which spec replaced it cannot be known.
-    """
+    """Return what revision `end` did to the package of a removed spec in its stacks, and which keep its version."""
     spec = index.signature(row.build, row.stacks)
     asked = Selection(packages=Globs([row.package]), stacks=Globs(spec.stacks), targets=Globs([spec.target]))
     held = held_at(index, row.tag, end, row.package).get(row.package, ())
     kept = {stack for one in held if one.signature.versions == spec.versions for stack in one.signature.stacks}
     return facts_of(index, row.tag, end, asked)[0], tuple(sorted(kept))
-
-
-def _life(index: Index, rows: Sequence[_IndexRow], ending: SpecStay) -> Life:
-    first, last = rows[0], rows[-1]
-    baseline = baseline_of(index, index.id_of("package", first.package), index.id_of("tag", first.tag))
-    return Life(
-        tag=first.tag,
-        package=first.package,
-        spec=index.signature(last.build, last.stacks),
-        born=index.point(first.first),
-        baseline=first.first == baseline,
-        died=_point(index, last.last),
-        facts=ending.facts,
-        stays=ending.stays,
-    )
 
 
 def blame_table(answer: Blame) -> Table:
@@ -309,8 +297,9 @@ def find_best(
     """
     spans: defaultdict[str, defaultdict[str, list[Span]]] = defaultdict(lambda: defaultdict(list))
     for spec_hash in set(hashes):
-        stored, values = pack([spec_hash]), {"prefix": prefix_of(spec_hash), "end": index.newest + 1}
-        for tag, first, last, held in index.rows(_HOLDERS, values):
+        stored = pack([spec_hash])
+        (prefix,) = prefixes(stored)
+        for tag, first, last, held in index.rows(_HOLDERS, {"prefix": prefix, "end": index.newest + 1}):
             if stored in members(held) and (takes_tag is None or takes_tag(tag)):
                 spans[tag][spec_hash].append((first, last))
     snapshots = []
@@ -336,11 +325,8 @@ def find_best(
 
 
 def _most(spans: Iterable[list[Span]], end: int) -> tuple[int, Span]:
-    """Return the greatest number of hashes present at the same time, and the last span with that number.
-
-    Each list in `spans` is about one hash; open spans end at `end`.
-    """
-    changes: defaultdict[int, int] = defaultdict(int)
+    """Return the greatest number of hashes (a list of spans each) at one time, and the last span with that number."""
+    changes = Counter[int]()
     for of_hash in spans:
         for first, last in joined(of_hash):
             changes[first] += 1

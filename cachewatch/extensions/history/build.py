@@ -1,8 +1,7 @@
 """Build the history index and update it; an interrupted build continues where it stopped.
 
-Documents are read in this process, in several processes of this machine, or on a Dask cluster, with equal results. A
-document is done when its rows and its name in the table `unit` are committed, in one transaction. When all documents
-are done up to the last revision, the index records that revision, and deletes the names.
+Documents are read in this process, in several, or on a Dask cluster, with equal results. A document is done when its
+rows and its name in the table `unit` are committed; when all are, the index records the last revision.
 """
 
 import sqlite3
@@ -88,10 +87,7 @@ def in_jobs(repository: Repository, jobs: int) -> Engine:
 
 
 def on_cluster(git_dir: str, address: str) -> Engine:
-    """Return a function that does work on the Dask cluster whose scheduler is at `address`.
-
-    Its workers must see the repository under the same path.
-    """
+    """Return a function that works on the Dask cluster at `address`; its workers open the repository at its path."""
 
     def engine(units: Sequence[Unit]) -> Iterator[Answer]:
         # Dask itself repeats the work of a worker that ended, at most so many times.
@@ -175,8 +171,7 @@ def ask_index(
 ) -> Reply:
     """Return the answer to `question` from the index of `repository`, which is updated if it lacks `commit`.
 
-    A temporary index is built for a revision of another branch. Raises AnotherInstance if another process writes the
-    index, and StateError or UsageError if it cannot be used.
+    For a revision of another branch, a temporary index is built. Raises AnotherInstance, StateError or UsageError.
     """
     path, engine = index_path(None, repository.shared_git_dir), in_jobs(repository, jobs)
     if not has(path, commit):
@@ -190,7 +185,7 @@ def ask_index(
 
 
 def has(path: Path, commit: str) -> bool:
-    """Tell whether there is a complete index at `path` that contains a revision."""
+    """Tell whether there is a complete index at `path` that has a revision."""
     try:
         with Index(path) as index:
             return index.number_of(commit) >= 0
@@ -227,10 +222,7 @@ class _IndexBuild(Struct):
         return IndexUpdate(self._indexed() - before, self.versions, stored - common, self.unreadable)
 
     def _check_is_of_repository(self, stored: int) -> None:
-        """Raise UsageError if the index, of `stored` revisions, belongs to another repository.
-
-        The environment variable for its path may be set for several repositories.
-        """
+        """Raise UsageError if the index is of another repository: $CACHEWATCH_HISTORY may name it for several."""
         folder = self.repository.shared_git_dir
         if self.path.resolve() in (index_path(None, folder, {}).resolve(), folder.resolve() / NAME):
             return  # where only that of this repository is
@@ -267,15 +259,12 @@ class _IndexBuild(Struct):
             self.progress.advance(sum(_size(one) for one, _ in run))
         with transaction(self.connection):
             writer.add_steps(steps)
-            # All documents are done up to the last revision.
             if indexed < 0:
                 fill_specs(self.connection)
-            for statement in (
-                *INDEXES.split(";\n"),
-                "UPDATE progress SET indexed = (SELECT max(n) FROM revision)",
-                "DELETE FROM unit",
-            ):
+            for statement in INDEXES.split(";\n"):
                 self.connection.execute(statement)
+            self.connection.execute("UPDATE progress SET indexed = (SELECT max(n) FROM revision)")
+            self.connection.execute("DELETE FROM unit")
 
     def _indexed(self) -> int:
         return self._one("SELECT indexed FROM progress")
@@ -303,7 +292,7 @@ def _task(connection: sqlite3.Connection, tag: str, package: str, versions: tupl
     )
     blob, revision, baseline, old_compilers = row
     document = KnownDocument(blob, revision, baseline, CompilerForm(old_compilers))
-    return Task(*key, versions, document, is_unread=False, intervals=tuple(opened))
+    return Task(*key, versions, document, intervals=tuple(opened))
 
 
 def _in_runs(answers: Iterable[Answer]) -> Iterator[list[tuple[Task | TagStep, Result]]]:

@@ -41,7 +41,7 @@ from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.filters_and_default_kinds import Globs, every_compiler
 from cachewatch.core.versions_spellings_targets import Versions
 from cachewatch.environments import open_environment
-from cachewatch.errors import AnotherInstance, NoHistoryIndex, UsageError
+from cachewatch.errors import AnotherInstance, UsageError
 from cachewatch.extensions.history.blame_and_best_snapshot import (
     BestSnapshots,
     blame_table,
@@ -68,9 +68,8 @@ from cachewatch.extensions.history.package_questions import (
     log_table,
     when_table,
 )
-from cachewatch.extensions.history.schema_and_location import NAME, VARIABLE, index_path
-from cachewatch.extensions.history.write import drop as remove
-from cachewatch.extensions.history.write import read_status
+from cachewatch.extensions.history.schema_and_location import NAME, VARIABLE, check_is_index, index_path
+from cachewatch.extensions.history.write import discard, read_status
 from cachewatch.git.layouts import catalogue_of, nothing_found
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import resolve
@@ -115,10 +114,7 @@ asking = with_options(REPO_OPTION, DB_OPTION, format_option("text", "json", "csv
 
 
 def open_history(repo: str | None, db: Path | None) -> Index:
-    """Open the index in the file `db`, or that of the repository `repo` or of the default repository.
-
-    An index in the user's cache is built or updated first.
-    """
+    """Open the index in `db`, or else of a repository; one in the user's cache is built or updated first."""
     if db or os.environ.get(VARIABLE):
         return Index(index_path(db, Path()))
     line = ProgressLine("indexing")
@@ -147,10 +143,7 @@ def _open_with_history(repo: str | None, line: ProgressLine | None = None) -> Re
 
 
 def write_answer(answer: Any, table: Callable[[bool], Table], asked: AnswerOptions) -> None:
-    """Write an answer in the requested format; with CSV, its last line goes to standard error.
-
-    `table` returns the answer as a table; its argument is whether people will read it.
-    """
+    """Write an answer; `table`, called with whether people will read it, returns it as a table."""
     format_, output = asked["format_"], asked["output"]
     if format_ == "json":
         write([ascii_only(json.format(json.encode(answer, enc_hook=str))), b"\n"], output)
@@ -203,8 +196,8 @@ def best(*, lockfile: Path, tag: str | None, pin: bool, mirror: str | None, **as
         hashes = number(len(environment.hashes), "hash", "hashes")
         raise UsageError(f"{environment.name} ({hashes}): no hash of it was ever in {where}")
     if pin:
-        said = _pin(answer, mirror, asked["repo"], is_chosen=tag is not None)
-        write([f"{said}\n".encode()], asked["output"])
+        command = _pin(answer, mirror, asked["repo"], is_chosen=tag is not None)
+        write([f"{command}\n".encode()], asked["output"])
         return
     write_answer(answer, lambda _: snapshots_table(answer), asked)
 
@@ -222,10 +215,7 @@ def _known_mirror(repo: str | None) -> str:
 
 
 def _pin(answer: BestSnapshots, mirror: str | None, repo: str | None, *, is_chosen: bool) -> str:
-    """Return the command that adds the best tag usable now to Spack's mirrors.
-
-    The tag must never change, judged by its name, unless the user chose it (`is_chosen`).
-    """
+    """Return the command for the best tag usable now, which must never change unless the user chose it."""
     for snapshot in answer.snapshots:
         if snapshot.is_current and (is_chosen or not tag_names.is_mutable(snapshot.tag)):
             url = (mirror or _known_mirror(repo)).replace("{tag}", snapshot.tag)
@@ -308,10 +298,7 @@ def status(*, repo: str | None, db: Path | None, format_: str) -> int:
     Exits with 1 if it is not up to date.
     """
     with closing(_open_with_history(repo)) as repository:
-        path = index_path(db, repository.shared_git_dir)
-        index_status = read_status(repository, path)
-    if index_status is None:
-        raise NoHistoryIndex(f"{path}: there is no history index; run `cachewatch history build` first")
+        index_status = read_status(repository, index_path(db, repository.shared_git_dir))
     if format_ == "json":
         write_json("history-status", index_status)
     else:
@@ -338,7 +325,12 @@ def drop(*, repo: str | None, db: Path | None) -> None:
     is_named = db or os.environ.get(VARIABLE)
     with nullcontext() if is_named else closing(_open_with_history(repo)) as repository:
         path = index_path(db, repository.shared_git_dir if repository else Path())
-    tell(f"{path}: {'removed.' if remove(path) else 'there is no history index.'}")
+    if not path.exists():
+        tell(f"{path}: there is no history index.")
+        return
+    check_is_index(path)
+    discard(path)
+    tell(f"{path}: removed.")
 
 
 def _index(repository: Repository, path: Path, line: ProgressLine, engine: Engine) -> IndexUpdate:

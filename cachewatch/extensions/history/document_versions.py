@@ -1,8 +1,7 @@
 """Find all versions of all documents of a branch: the revisions that added, changed or removed them, in every tag.
 
-Only trees are read, level by level as in git/trees.py, so the work for a revision depends on what it changed. The
-history is that of first parents. An entry that cannot be a document (a link, a submodule, a name that occurs twice) is
-reported, and the document before it is remembered, so that it is compared with the next one.
+Only trees of first parents are read, level by level. An entry that cannot be a document (a link, a submodule, a name
+that occurs twice) is reported, and the document before it is remembered, to be compared with the next one.
 """
 
 import re
@@ -133,8 +132,7 @@ def _find(repository: Repository, commits: Sequence[str], start: int) -> Mapping
 def _catalogues(repository: Repository, commits: Sequence[str], start: int) -> Iterator[_Pair[tuple[int]]]:
     """Yield the trees of all tags in each revision and in the one before it, if they differ.
 
-    A file in place of a document that is not a document counts as an unreadable document, until it is readable again or
-    removed.
+    A file that replaced a document and is none counts as an unreadable document, until it is readable again or removed.
     """
     first = max(start - 1, 0)
     if commits[first:] and not stored_catalogue(repository, commits[first]):

@@ -1,7 +1,4 @@
-"""The history index in the service: update it for the sources named by `history:`, and answer questions of digests.
-
-Digests then tell how long a removed version or package had been present. No digest depends on the index.
-"""
+"""The history index in the service: it is updated after polls, and answers questions of digests."""
 
 from collections.abc import Callable, Collection
 from contextlib import closing, suppress
@@ -45,13 +42,10 @@ class Past:
     def close(self) -> None:
         """Close the index."""
         if self._index is not None:
-            self._index.close()
+            self._index.connection.close()
 
     def stay(self, line: Line, before: Side, after: Side) -> Stay | None:
-        """Return how long the specs in `line` had been present that were removed between `before` and `after`.
-
-        Returns None if the index does not have the earlier state, or is unreadable.
-        """
+        """Return how long the specs in `line`, removed between two states, had been there; None if it is not known."""
         return self._asked(lambda index: _stay(index, line, before, after))
 
     def alternative(self, hashes: Collection[str]) -> Alternative | None:
@@ -64,11 +58,11 @@ class Past:
         return self._asked(find)
 
     def until(self, package: str, tag: str, chooses: Callable[[str, Signature], object]) -> str | None:
-        """Return the day since which a tag no longer has any of the chosen specs of a package; None if it has one, or never had."""
+        """Return the day since which a tag has no chosen spec of a package; None if it has one, or never had."""
         return self._asked(lambda index: last_day(index, package, tag, index.newest, chooses))
 
     def removed_lately(self, package: str, before: Side) -> str | None:
-        """Return the day since which a tag does not have a package in the state `before`; None if it has, or never lately had."""
+        """Return the day since which a tag lacks a package in the state `before`; None if not, or if for long."""
 
         def find(index: Index) -> str | None:
             number = _number(index, before)

@@ -54,39 +54,30 @@ class IndexPoint(Struct, frozen=True):
 
 
 class Index:
-    """The history index in a file; later additions to the file are not visible.
-
-    As a context manager it closes the file, and raises DamagedIndex for errors that come from a damaged file.
-    """
+    """The history index in a file, as it was when opened; a context manager, which closes it and reports damage."""
 
     def __init__(self, path: Path, *, busy_milliseconds: int = BUSY_MILLISECONDS) -> None:
         """Open the index at `path`, waiting that long for a writer. Raises NoHistoryIndex if there is none."""
         self.path = path
         self.connection = open_for_reading(path, busy_milliseconds=busy_milliseconds)
-        try:
-            with self.reporting_damage():
-                query = 'SELECT n, "commit", time FROM revision WHERE n = (SELECT indexed FROM progress)'
-                newest, commit, moment = self.connection.execute(query).fetchone()
-                self.newest = int(newest)
-                self.indexed = self._point(commit, moment)
-        except BaseException:
-            self.close()
-            raise
         self._points: dict[int, IndexPoint] = {}
         self._signatures: dict[tuple[int, int], Signature] = {}
         self._stacks: dict[int, tuple[str, ...]] = {}
+        try:
+            with self.reporting_damage():
+                self.newest = int(next(self.rows("SELECT indexed FROM progress"))[0])
+                self.indexed = self.point(self.newest)
+        except BaseException:
+            self.connection.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        with closing(self), self.reporting_damage():
+        with closing(self.connection), self.reporting_damage():
             if error is not None:
                 raise error
-
-    def close(self) -> None:
-        """Close the file."""
-        self.connection.close()
 
     @contextmanager
     def reporting_damage(self) -> Iterator[None]:
@@ -112,13 +103,10 @@ class Index:
         """Return the revision with this number."""
         if number not in self._points:
             ((commit, moment),) = self.rows('SELECT "commit", time FROM revision WHERE n = ?', (number,))
-            self._points[number] = self._point(commit, moment)
+            if not _COMMIT.fullmatch(str(commit)):
+                raise damaged(self.path, MALFORMED)
+            self._points[number] = IndexPoint(commit, as_text(moment))
         return self._points[number]
-
-    def _point(self, commit: str, moment: int | None) -> IndexPoint:
-        if not _COMMIT.fullmatch(str(commit)):
-            raise damaged(self.path, MALFORMED)
-        return IndexPoint(commit, as_text(moment))
 
     def id_of(self, table: str, name: str) -> int:
         """Return the id of the name in `table`, which is "tag" or "package"; -1 if the index does not have it."""

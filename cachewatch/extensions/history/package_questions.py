@@ -1,11 +1,7 @@
-"""Questions about packages: when each version was present, what each revision changed, which packages change most.
-
-`when` says in which revisions each version was in each stack, and how long after the first stack; `log` what each
-revision changed, as statements; `churn` how many specs were added and removed, by package, stack or cause of rebuilds.
-"""
+"""Questions about packages: when each version was in each stack, what each revision changed, what changes most."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, timedelta
 from itertools import product
 from typing import Any, NamedTuple
@@ -114,10 +110,7 @@ def find_when(
 
 
 def when_table(answer: When, is_for_people: bool) -> Table:
-    """Return a table with a row for each version, stack and target.
-
-    With `is_for_people`, stacks that differ in nothing else share a row.
-    """
+    """Return a table of versions, stacks and targets; `is_for_people`, stacks that differ in nothing else share a row."""
     columns: tuple[str, ...] = ("version", "stack", "target", "first", "revision", "lag (days)", "until")
     rows: list[Row] = [
         (
@@ -166,10 +159,7 @@ class SpecsPresence(NamedTuple):
 
 
 def presences(index: Index, package: int, tag: int, until: int) -> Iterator[SpecsPresence]:
-    """Yield the periods of presence of a document's specs that were added up to revision `until`.
-
-    A version that is spelled in several ways has one name.
-    """
+    """Yield the periods of presence of specs added up to revision `until`; a version has one name in all spellings."""
     rows = [(names_of(row[0]), *row[1:]) for row in index.rows(_PRESENCES, (OPEN, package, tag, until))]
     spellings = spellings_of(version for versions, *_ in rows for version in versions)
     for versions, compiler, target, stacks, first, last in rows:
@@ -188,10 +178,7 @@ class Presence(Struct, frozen=True):
 def find_presence(
     index: Index, package: str, tag: str, number: int, chooses: Callable[[str, str, str], bool]
 ) -> Presence | None:
-    """Return the period around revision `number` in which any of the chosen specs was present, or None.
-
-    `chooses` is called with version, stack ("" for none) and target.
-    """
+    """Return the period around revision `number` with a spec that `chooses` (version, stack or "", target) takes."""
     ids = index.id_of("package", package), index.id_of("tag", tag)
     spans = [
         there.span
@@ -278,7 +265,7 @@ def _revisions(index: Index, values: Mapping[str, int | None]) -> set[int]:
 def last_day(
     index: Index, package: str, tag: str, number: int, chooses: Callable[[str, Signature], object] = lambda *_: True
 ) -> str | None:
-    """Return the day since which a tag had none of the chosen specs of a package in revision `number`; None if it had one or never had."""
+    """Return the day since which the tag of revision `number` has no chosen spec; None if it has one or never had."""
     query = "SELECT build, stacks, coalesce(last, ?) FROM interval WHERE package = ? AND tag = ? AND first <= ?"
     values = (OPEN, index.id_of("package", package), index.id_of("tag", tag), number)
     end = max((end for *ids, end in index.rows(query, values) if chooses("", index.signature(*ids))), default=OPEN)
@@ -334,20 +321,19 @@ def log_table(answer: RevisionLog, package: str | None, is_for_people: bool) -> 
 
     With `is_for_people`, only the first row of a revision has its date and hash.
     """
-    earlier = f"{number(answer.earlier, 'earlier revision')} with changes; --most N shows more"
-    more: tuple[str, ...] = (earlier,) if answer.earlier else ()
     rows: list[Row] = []
     for revision in answer.revisions:
         unread = [Coloured(f"{one.package} is unreadable: {one.message}", "yellow") for one in revision.unreadable]
         for place, fact in enumerate((*revision.facts, *unread)):
             is_told = place and is_for_people
             rows.append((" ", " ", fact) if is_told else ((revision.time or "")[:10], revision.revision[:10], fact))
-    more += () if rows else (f"no changes of {f'{package} in ' if package else ''}{answer.tag} in that range",)
-    after = ("",) * bool(rows) + (*more, answer.indexed.as_last)
-    return Table(("date", "revision", "what happened"), rows, after=after)
+    after = [""] if rows else [f"no changes of {f'{package} in ' if package else ''}{answer.tag} in that range"]
+    if answer.earlier:
+        after.append(f"{number(answer.earlier, 'earlier revision')} with changes; --most N shows more")
+    return Table(("date", "revision", "what happened"), rows, after=(*after, answer.indexed.as_last))
 
 
-class ChurnRow(Struct, frozen=True, kw_only=True):
+class ChurnRow(Struct, frozen=True):
     """How many specs of one package or stack were added and removed."""
 
     name: str
@@ -357,7 +343,7 @@ class ChurnRow(Struct, frozen=True, kw_only=True):
     net_removed: int
 
 
-class CauseRow(Struct, frozen=True, kw_only=True):
+class CauseRow(Struct, frozen=True):
     """One cause in a package, and how many specs were rebuilt because of it."""
 
     name: str  # the package that differs; "" where none is to blame
@@ -385,24 +371,24 @@ class Churn(Struct, frozen=True, kw_only=True):
     not_recorded: int | None = None
 
 
+_SUMS = "sum(added), sum(removed), sum(added) - sum(rebuilt), sum(removed) - sum(rebuilt)"
+_MOST_FIRST = "HAVING sum(added) + sum(removed) > 0 ORDER BY sum(added) + sum(removed) DESC, name"
 QUERIES = {
     # Each package by its own range of the key, so that a short range of revisions costs little.
-    "package": """
-        SELECT package.name, sum(added), sum(removed), sum(rebuilt)
-        FROM package CROSS JOIN step ON step.tag = :tag AND step.package = package.id
-        WHERE revision > :since AND revision <= :until GROUP BY package.id""",
-    "stack": """
-        SELECT stack.name, sum(added), sum(removed), sum(rebuilt)
-        FROM (
+    "package": f"""
+        SELECT package.name, {_SUMS} FROM package CROSS JOIN step ON step.tag = :tag AND step.package = package.id
+        WHERE revision > :since AND revision <= :until GROUP BY package.id {_MOST_FIRST}""",  # noqa: S608  our own text
+    "stack": f"""
+        SELECT stack.name, {_SUMS} FROM (
             SELECT stacks, sum(added) AS added, sum(removed) AS removed, sum(rebuilt) AS rebuilt FROM tally
             WHERE tag = :tag AND revision > :since AND revision <= :until GROUP BY stacks
-        ) JOIN stack USING (stacks) GROUP BY stack.name""",
+        ) JOIN stack USING (stacks) GROUP BY stack.name {_MOST_FIRST}""",  # noqa: S608
     "cause": """
         SELECT package, what, before, after, sum(specs) AS total, sum(attributed) AS counted FROM cause
         WHERE tag = :tag AND revision > :since AND revision <= :until
         GROUP BY package, what, before, after ORDER BY total DESC, counted DESC, package, what, before, after""",
 }
-RECORDED = (
+_RECORDED = (
     "SELECT sum(recorded), sum(NOT recorded) FROM night WHERE tag = :tag AND revision > :since AND revision <= :until"
 )
 
@@ -413,19 +399,11 @@ def find_churn(index: Index, tag: str, by: str, since: int, until: int, *, most:
     `by` is package, stack or cause. The content of the very first revision does not count as added.
     """
     values = {"tag": index.known_id("tag", tag), "since": max(since, 0), "until": until}
-    rows: Sequence[ChurnRow | CauseRow]
+    kind: type[ChurnRow | CauseRow] = CauseRow if by == "cause" else ChurnRow
+    rows = [kind(*row) for row in index.rows(QUERIES[by], values)]
+    recorded = not_recorded = None
     if by == "cause":
-        names = ("name", "what", "before", "after", "specs", "attributed")
-        rows = [CauseRow(**dict(zip(names, row, strict=True))) for row in index.rows(QUERIES["cause"], values)]
-        recorded, not_recorded = (count or 0 for count in next(index.rows(RECORDED, values)))
-    else:
-        counted = [
-            ChurnRow(name=name, added=added, removed=removed, net_added=added - rebuilt, net_removed=removed - rebuilt)
-            for name, added, removed, rebuilt in index.rows(QUERIES[by], values)
-            if added or removed
-        ]
-        counted.sort(key=lambda row: (-row.added - row.removed, row.name))
-        rows, recorded, not_recorded = counted, None, None
+        recorded, not_recorded = (count or 0 for count in next(index.rows(_RECORDED, values)))
     return Churn(
         indexed=index.indexed,
         tag=tag,

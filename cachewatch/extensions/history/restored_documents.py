@@ -141,7 +141,7 @@ class TagStates:
     ) -> tuple[Sequence[tuple[DocumentChange, PackageChange]], Report]:
         """Go to the next revision; return its changes and the report that `cachewatch diff` makes of it.
 
-        `stacks_of` returns the stacks of the tag that a revision declares, or None if it declares none.
+        `stacks_of` returns the stacks of the tag that a revision declares, or None.
         """
         count = self.count()
         changes = list(compared(self.advance(), self._tag))

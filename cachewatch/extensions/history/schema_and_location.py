@@ -1,17 +1,14 @@
 """The tables of the history index, how the file is opened and checked, and how sets of hashes are stored.
 
-Only `sqlite3` is used here, and nothing from the room `git/`: each question is answered by a new process, and every
-other import would take longer than the question.
+Only `sqlite3` is used, since every other import would take longer than a question.
 
 A hash is 32 letters of base32, which is 160 bits: sets of hashes are kept as 20 bytes each, sorted, one after the
-other. If one of a set is another text, the whole set is kept as a JSON array, so SQLite's own type (BLOB or TEXT) tells
-which of the two it is.
+other. If one of a set is another text, the whole set is a JSON array, so SQLite's type (BLOB or TEXT) tells which it is.
 """
 
 import base64
 import os
 import sqlite3
-import struct
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
@@ -34,7 +31,6 @@ BUSY_MILLISECONDS = 30_000
 
 # The last bytes of a journal that names another file, as in transactions over several databases.
 _NAMES_ANOTHER_FILE = bytes.fromhex("d9d505f920a163d7")
-# SQLite's message about a damaged file.
 MALFORMED = "database disk image is malformed"
 
 TABLES = """
@@ -189,10 +185,7 @@ def check_is_index(path: Path) -> None:
 
 
 def _check_is_ours(path: Path) -> None:
-    """Raise NotAnIndex if the index or a file of SQLite beside it is a link or belongs to another user.
-
-    Also if a journal names another file, which SQLite would delete; no journal of cachewatch does so.
-    """
+    """Raise NotAnIndex if a file of the index is a link, not ours, or a journal of another file (SQLite deletes that)."""
     for file in (path, *(path.with_name(path.name + end) for end in ("-journal", "-wal", "-shm"))):
         with suppress(FileNotFoundError):
             about = file.lstat()
@@ -221,25 +214,22 @@ def _not_an_index(path: Path) -> NotAnIndex:
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:
-    """Open the index at `path`; its tables are created if it is new or of an older version.
+    """Open the index at `path`; the caller holds its lock, and begins transactions.
 
-    Raises StateError if the file is not an index, is of a newer version, or cannot be used. The caller begins
-    transactions.
+    Its tables are created if it is new or of an older version. Raises StateError if the file is not an index, is of a
+    newer version, or cannot be used.
     """
-    make_folder(path)
     _header(path)  # SQLite would wait for a pipe
     _check_is_ours(path)
     with translating_errors(path), ExitStack() as undo:
         connection = undo.enter_context(closing(_connect(path, "rwc")))
-        if _version(connection, path) > VERSION:  # or the file is not ours to change
-            raise _newer(path)
+        version = _version(connection, path)  # before anything is changed
         journal = "TRUNCATE" if shared_kind(path.parent) else "WAL"  # as for the state: WAL needs shared memory
         connection.execute(f"PRAGMA journal_mode = {journal}")
         connection.execute("PRAGMA synchronous = NORMAL")
-        if _version(connection, path) != VERSION:
+        if version != VERSION:
             connection.execute("BEGIN IMMEDIATE")
-            if _version(connection, path) != VERSION:  # no other process created them meanwhile
-                make_tables(connection)
+            make_tables(connection)
             connection.execute("COMMIT")
         undo.pop_all()
     return connection
@@ -250,20 +240,15 @@ def open_for_reading(
 ) -> sqlite3.Connection:
     """Open the existing index at `path` in one transaction, so that it does not change while it is read.
 
-    Raises NoHistoryIndex if there is none that is complete, StateError if it cannot be used. `busy_milliseconds` is how
-    long to wait for a process that is writing.
+    Raises NoHistoryIndex if there is none that is complete, and StateError if it cannot be used.
     """
-    if not path.exists():
-        raise NoHistoryIndex(f"{path}: there is no history index; run `cachewatch history build` first")
     check_is_index(path)
+    if not path.exists() or not path.stat().st_size:  # a build that ended before its first commit leaves an empty file
+        raise NoHistoryIndex(f"{path}: there is no history index; run `cachewatch history build` first")
     with translating_errors(path), ExitStack() as undo:
         connection = undo.enter_context(closing(_connect(path, _reading_mode(path), busy_milliseconds)))
-        version = _version(connection, path)
-        if version > VERSION:
-            raise _newer(path)
-        if version != VERSION:
+        if _version(connection, path) != VERSION:
             raise NoHistoryIndex(f"{path}: written by an older version; run `cachewatch history build` again")
-        # Everything is read in one transaction: a build beside us changes nothing that we see.
         connection.execute("BEGIN")
         if must_be_complete and connection.execute("SELECT indexed FROM progress").fetchone()[0] < 0:
             raise NoHistoryIndex(
@@ -271,14 +256,6 @@ def open_for_reading(
             )
         undo.pop_all()
     return connection
-
-
-def make_folder(path: Path) -> None:
-    """Create the folder of the index at `path` if it is missing."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise unwritable(error.filename or path, error) from error
 
 
 def unwritable(path: str | Path, error: OSError) -> StateError:
@@ -315,10 +292,6 @@ def damaged(path: Path, what: object) -> DamagedIndex:
     return DamagedIndex(f"{path}: {what}; `{remove}` removes it, then build it again")
 
 
-def _newer(path: Path) -> StateError:
-    return StateError(f"{path}: written by a newer cachewatch; use that one, or name another file with --db")
-
-
 def _connect(path: Path, mode: str, busy_milliseconds: int = BUSY_MILLISECONDS) -> sqlite3.Connection:
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None)
     connection.execute(f"PRAGMA busy_timeout = {busy_milliseconds}")
@@ -333,12 +306,15 @@ def _reading_mode(path: Path) -> str:
 
 
 def _version(connection: sqlite3.Connection, path: Path) -> int:
+    """Return the version of the tables, 0 without any. Raises StateError if it is newer than ours, or of no index."""
     application, version, tables = (
         connection.execute(query).fetchone()[0]
         for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_schema")
     )
     if application != _APPLICATION and (application or version or tables):
         raise _not_an_index(path)
+    if version > VERSION:
+        raise StateError(f"{path}: written by a newer cachewatch; use that one, or name another file with --db")
     return int(version)
 
 
@@ -352,9 +328,8 @@ def make_tables(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
-_LETTERS, BYTES, PREFIX_BYTES = 32, 20, 5
-# The prefix of each hash: its first eight letters.
-_PREFIXES = struct.Struct("5s15x").iter_unpack
+_LETTERS, BYTES = 32, 20
+_PREFIX_LETTERS, _PREFIX_BYTES = 8, 5
 UNUSUAL = b""  # the prefix of every text that is not 32 letters of base32
 _BASE32 = frozenset("abcdefghijklmnopqrstuvwxyz234567")
 
@@ -386,23 +361,14 @@ def members(stored: bytes | str) -> list[bytes | str]:
 
 
 def prefixes(stored: bytes | str) -> set[bytes]:
-    """Return the prefixes by which the table `spec` finds the hashes of a stored set."""
-    if isinstance(stored, str):
-        return {prefix_of(one) for one in unpack(stored)}
-    return {prefix for (prefix,) in _PREFIXES(stored)}
-
-
-def prefix_of(spec_hash: str) -> bytes:
-    """Return the prefix of a hash: its first eight letters as five bytes, or UNUSUAL for another text."""
-    if len(spec_hash) != _LETTERS or not _BASE32.issuperset(spec_hash):
-        return UNUSUAL
-    return base64.b32decode(spec_hash[:8].upper())
+    """Return the prefixes by which the table `spec` finds the hashes of a stored set: the beginning of each, or UNUSUAL."""
+    return {one[:_PREFIX_BYTES] if isinstance(one, bytes) else UNUSUAL for one in members(stored)}
 
 
 def prefix_range(beginning: str) -> tuple[bytes, bytes]:
     """Return the lowest and highest prefix of hashes that begin with `beginning`; only eight letters count."""
-    letters = beginning[:8]
+    letters = beginning[:_PREFIX_LETTERS]
     if not _BASE32.issuperset(letters):
         return UNUSUAL, UNUSUAL
-    low, high = (base64.b32decode(letters.upper().ljust(8, filler)) for filler in "A7")
+    low, high = (base64.b32decode(letters.upper().ljust(_PREFIX_LETTERS, filler)) for filler in "A7")
     return low, high

@@ -1,7 +1,6 @@
 """Read one document version by version: when each spec was added and removed, and what each version changed.
 
-Added, removed and rebuilt specs are counted by the laws of the comparison (docs/laws.md). The tasks and results pass
-between processes: they are picklable, and have names instead of the numbers of the index.
+Specs are counted by the laws of the comparison (docs/laws.md). Tasks and results pass between processes.
 """
 
 from collections import Counter, defaultdict
@@ -46,8 +45,7 @@ class Task(Struct, frozen=True):
     package: str
     versions: tuple[Version, ...]
     known: KnownDocument | None = None
-    # Whether no version of it was readable so far: the first readable version is then a baseline.
-    is_unread: bool = False
+    is_unread: bool = False  # no version of it was readable so far: the first that is will be a baseline
     intervals: tuple[OpenInterval, ...] = ()
 
     @property
@@ -98,10 +96,7 @@ Side = tuple[BySpec, CompilerForm]
 
 
 class VersionDifference(Struct, frozen=True):
-    """The specs that a version removed, added, or kept with another signature; by hash.
-
-    A hash that means another spec than before is among the removed and the added ones.
-    """
+    """Specs that a version removed, added, or kept with another signature; a reused hash is removed and added."""
 
     removed: BySpec
     added: BySpec
@@ -128,20 +123,14 @@ def difference(before: BySpec, after: BySpec, *, is_compiler_unknown: bool) -> V
 
 
 def count_step(
-    package: str,
-    version: Version,
-    differing: VersionDifference,
-    before: Side,
-    after: Side,
-    *,
-    is_compiler_unknown: bool,
+    package: str, version: Version, differing: VersionDifference, sides: tuple[Side, Side], is_compiler_unknown: bool
 ) -> tuple[StepCounts, Tallies]:
     """Return how many specs a version added, removed and rebuilt, in all and by set of stacks."""
     gone, new = Counter(differing.removed.values()), Counter(differing.added.values())
     versions = {version for signature in (*gone, *new) for version in signature.versions}
     # Some may be equal for Spack but spelled differently (1.2 and 1-2).
     if is_compiler_unknown or len({version_identity(version) for version in versions}) < len(versions):
-        change = compare(package, document_of(package, *before), document_of(package, *after))
+        change = compare(package, *(document_of(package, *side) for side in sides))
         rebuilt = Counter[Signature]()
         for match in change.matches if change else ():
             if match.kind is MatchKind.REBUILT:
@@ -240,10 +229,8 @@ class Follower:
         is_compiler_unknown = was_there and is_there and self._form is not form
         differing = difference(self._specs, specs, is_compiler_unknown=is_compiler_unknown)
         if (differing or is_there != was_there) and not is_baseline:
-            before, after = (self._specs, self._form), (specs, form)
-            step, tallies = count_step(
-                self._task.package, version, differing, before, after, is_compiler_unknown=is_compiler_unknown
-            )
+            sides = (self._specs, self._form), (specs, form)
+            step, tallies = count_step(self._task.package, version, differing, sides, is_compiler_unknown)
             if step.added or step.removed or is_compiler_unknown or is_there != was_there:
                 self._steps.append(step)
             self._tallies.append((version.revision, tallies))

@@ -1,7 +1,4 @@
-"""Write rows into the history index; also tell how far it goes, and remove it.
-
-The caller begins and ends the transactions.
-"""
+"""Write rows into the history index, in transactions of the caller; also tell how far it goes, and remove it."""
 
 import fcntl
 import json
@@ -20,14 +17,7 @@ from cachewatch.errors import AnotherInstance
 from cachewatch.extensions.causes.explaining_reports_and_locks import CountedCause, TagStep
 from cachewatch.extensions.history.document_versions import ChainRevision, first_parents
 from cachewatch.extensions.history.index_lookup import IndexPoint, as_text
-from cachewatch.extensions.history.schema_and_location import (
-    check_is_index,
-    make_folder,
-    open_for_reading,
-    prefixes,
-    translating_errors,
-    unwritable,
-)
+from cachewatch.extensions.history.schema_and_location import open_for_reading, prefixes, translating_errors, unwritable
 from cachewatch.extensions.history.spec_intervals import IndexedDocument, Interval, Task
 from cachewatch.git.local_repository import Repository
 from cachewatch.runtime.files_and_locks import open_lock
@@ -55,8 +45,7 @@ class Writer:
             places[signature] = self._id("build", **lists, **texts), self._stacks(signature.stacks)
         start = self._connection.execute("SELECT coalesce(max(id), 0) + 1 FROM interval").fetchone()[0]
         # Rows are written together: a statement for each takes several times as long.
-        rows: dict[str, list[tuple[object, ...]]] = {name: [] for name in ("document", "diagnostic", "step")}
-        intervals: list[tuple[object, ...]] = []
+        rows: dict[str, list[tuple[object, ...]]] = {n: [] for n in ("document", "diagnostic", "step", "interval")}
         tallies: list[tuple[int, ...]] = []
         for task, result in results:
             key = self._id("tag", name=task.tag), self._id("package", name=task.package)
@@ -65,14 +54,14 @@ class Writer:
             rows["diagnostic"] += [(*key, *each) for each in result.diagnostics]
             rows["step"] += [(*key, *astuple(step)) for step in result.steps]
             for i in self._new_intervals(task, result.intervals):
-                number = start + len(intervals)
-                intervals.append((number, *key, *places[i.signature], i.first, i.last, i.size, i.hashes))
+                number = start + len(rows["interval"])
+                rows["interval"].append((number, *key, *places[i.signature], i.first, i.last, i.size, i.hashes))
                 if self._has_specs:
                     found_by = [(prefix, number) for prefix in prefixes(i.hashes)]
                     self._connection.executemany("INSERT INTO spec VALUES (?, ?)", found_by)
             for revision, by_stacks in result.tallies:
                 tallies += [(key[0], self._stacks(stacks), revision, *counts) for stacks, counts in by_stacks.items()]
-        for name, some in (*rows.items(), ("interval", intervals)):
+        for name, some in rows.items():
             if some:
                 marks = ", ".join("?" * len(some[0]))
                 self._connection.executemany(f"INSERT OR REPLACE INTO {name} VALUES ({marks})", some)  # noqa: S608
@@ -110,10 +99,7 @@ class Writer:
         return self._known[key]
 
     def _new_intervals(self, task: Task, intervals: Iterable[Interval]) -> Iterator[Interval]:
-        """Yield the intervals that need new rows.
-
-        A row of `task.intervals` is changed in place: it becomes the largest of the intervals that divide it.
-        """
+        """Yield the intervals that need new rows; a row of `task.intervals` becomes the largest that divides it."""
         opened = {(row.signature, row.first): row for row in task.intervals}
         parts: defaultdict[tuple[Signature, int], list[Interval]] = defaultdict(list)
         for interval in intervals:
@@ -152,13 +138,12 @@ def common_length(connection: sqlite3.Connection, chain: Sequence[ChainRevision]
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold the lock for writing the index at `path`. Raises AnotherInstance if another process holds it."""
-    make_folder(path)
     lock = path.with_name(f"{path.name}.lock")
     try:
-        # The umask determines who else may update the index.
-        handle = open_lock(lock, mode=0o666)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = open_lock(lock, mode=0o666)  # the umask determines who else may update the index
     except OSError as error:
-        raise unwritable(lock, error) from error
+        raise unwritable(error.filename or lock, error) from error
     try:
         # Not flock(), which workers forked from a killed build would still hold.
         fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -188,10 +173,8 @@ class IndexStatus(Struct, frozen=True):
     rewritten: int  # number of indexed revisions that a force-push removed from the chain
 
 
-def read_status(repository: Repository, path: Path) -> IndexStatus | None:
-    """Return the status of the index at `path`, or None if there is none."""
-    if not path.exists() or not path.stat().st_size:
-        return None  # a build that ended before its first commit leaves an empty file
+def read_status(repository: Repository, path: Path) -> IndexStatus:
+    """Return the status of the index at `path`. Raises NoHistoryIndex if there is none."""
     chain = first_parents(repository)
     with translating_errors(path), closing(open_for_reading(path, must_be_complete=False)) as connection:
         indexed = connection.execute("SELECT indexed FROM progress").fetchone()[0]
@@ -205,15 +188,6 @@ def read_status(repository: Repository, path: Path) -> IndexStatus | None:
         behind=len(chain) - min(indexed + 1, common),
         rewritten=max(indexed + 1 - common, 0),
     )
-
-
-def drop(path: Path) -> bool:
-    """Remove the index at `path`; return whether there was one. Raises StateError if the file is no index."""
-    if not path.exists():
-        return False
-    check_is_index(path)
-    discard(path)
-    return True
 
 
 def discard(path: Path) -> None:

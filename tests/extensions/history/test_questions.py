@@ -53,7 +53,7 @@ class Case:
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Case]:
     """Return one of several repositories with everything that happens to a catalogue."""
     made = Case(tmp_path_factory.mktemp("case"), request.param)
-    with closing(made.index):
+    with made.index:
         yield made
 
 

@@ -170,7 +170,7 @@ def test_stays_are_those_of_all_documents(tmp_path: Path, seed: int) -> None:
     everything, random = Everything(folder), Random(seed)
     last = len(everything.timeline) - 1
     asked = 0
-    with closing(Index(tmp_path / "h.db")) as index:
+    with Index(tmp_path / "h.db") as index:
         for tag, package in sorted(everything.documents):
             seen = {
                 (number, version, stack)
@@ -204,7 +204,7 @@ def test_two_tags_are_not_one_stay(tmp_path: Path) -> None:
     """What a new snapshot lacks was never in it."""
     folder = history(tmp_path / "r.git", catalogue({"a": [record(1)]}))
     build(folder, tmp_path / "h.db")
-    with closing(Index(tmp_path / "h.db")) as index:
+    with Index(tmp_path / "h.db") as index:
         assert find_presence(index, "a", "develop-2025-06-01", 0, lambda *_: True) is None
         assert find_presence(index, "b", "develop", 0, lambda *_: True) is None
         assert find_presence(index, "a", "develop", 1, lambda *_: True) is None
