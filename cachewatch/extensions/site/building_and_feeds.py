@@ -1,11 +1,8 @@
 """Build the site: all pages of a catalogue and its history, its Atom feeds, and the archive of digests.
 
-`reading_history.py` reads everything from the history index, and finds why specs were rebuilt, as the values of `package_histories.py`. A module for each kind of page returns its contents, made of `page_parts_and_plots.py`: `front_page.py` for the first
-page, `package_page.py` for the pages of packages, `list_pages_and_search_index.py` for those of stacks, tags and revisions and the search index.
-templates/ makes pages of them, and `Folder` writes those that changed.
-
-Each page has a key: a hash of the templates and of all its values. A page with the same key as in the last build is
-neither rendered nor written. Only files that a build wrote, by its own list of them, are ever replaced or removed.
+`reading_history.py` reads the values of `package_histories.py`; a module for each kind of page makes its contents of
+`page_parts_and_plots.py`; templates/ makes pages of them, and `Folder` writes those whose key (a hash of the templates
+and of all values) is new. Only files that a build wrote, by its own list of them, are ever replaced or removed.
 """
 
 import hashlib
@@ -171,7 +168,7 @@ def digest_pages(digests: Sequence[ArchivedDigest]) -> Iterator[tuple[str, bytes
 
 _OWN = ".cachewatch"
 # The format of the remembered data; with another one, everything is built anew.
-_EDITION = "cachewatch.site/5"
+_EDITION = "cachewatch.site/6"
 _LARGEST = 2 * 2**30
 Value = TypeVar("Value")
 

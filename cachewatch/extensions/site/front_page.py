@@ -10,6 +10,7 @@ from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.extensions.site.list_pages_and_search_index import revision_path
 from cachewatch.extensions.site.package_histories import (
     ATTENTION,
+    KINDS,
     NEWS,
     NewVersion,
     Revisions,
@@ -21,7 +22,6 @@ from cachewatch.extensions.site.package_histories import (
     shown,
 )
 from cachewatch.extensions.site.page_parts_and_plots import (
-    KINDS,
     Link,
     View,
     bars,
@@ -122,8 +122,7 @@ def _unusual(past: TagHistory, totals: Totals) -> Iterator[CardLine]:
                 if stack not in fallen and revision in lately:
                     lost[stack, revision].append(history.package)
         elif last in lately:
-            link = package_link(history.package, "")
-            yield CardLine(f"was removed on {days[last]}", link, ATTENTION)
+            yield CardLine(f"was removed on {days[last]}", package_link(history.package, ""), ATTENTION)
     for (stack, revision), packages in sorted(lost.items(), key=lambda item: (-len(item[1]), item[0])):
         yield of_stack(stack, f"has no build of {names(packages)}", revision)
     count, specs = totals.unreferenced[-1], totals.specs[-1]
@@ -147,7 +146,7 @@ def versions_card(catalogue: SiteContents) -> View:
             told = {(one.package, version) for one in story.versions for version in one.after.split(", ")}
             for key in sorted(firsts[revision.revision].keys() - told):
                 versions[key] = NewVersion(key[0], "", key[1], f"in {stacks_named(firsts[revision.revision][key])}")
-    lines: list[CardLine] = []
+    lines = []
     for (_, version), new in reversed(versions.items()):
         after = shown(new.after, 40)
         came = f"{shown(new.before, 40)} -> " if new.before else ""

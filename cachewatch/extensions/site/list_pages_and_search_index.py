@@ -1,8 +1,7 @@
 """The pages with lists of revisions, packages, stacks and tags, and the files of the search index.
 
-Revisions are described in the statements of every other report. The search index consists of scripts that call a
-function with data, because a page that is opened from a disk may load scripts but no other files: one file has the
-names, versions, stacks and tags, and there is a file of hashes for each first letter.
+The search index consists of scripts that call a function with data, because a page that is opened from a disk may load
+nothing else: one has names, versions, stacks and tags; one for each first letter has hashes.
 """
 
 import json

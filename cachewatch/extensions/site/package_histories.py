@@ -1,8 +1,7 @@
 """The data behind the pages: the history of every package, the changes of each revision in words, and file names.
 
-Only changes of a package are kept, so that years of it stay small; sums over all packages are computed from these. The
-words are the statements of `cachewatch diff`. Names of packages are untrusted: a file name has only a few kinds of
-characters, in lower case, so that it means the same on every file system and in every URL.
+Only changes are kept, so that years of it stay small. Names of packages are untrusted: a file name has only a few kinds
+of characters, in lower case, so that it means the same on every file system and in every URL.
 """
 
 import hashlib
@@ -68,13 +67,13 @@ class Copies(Struct, frozen=True, array_like=True):
 class AlikeSpecs(Struct, frozen=True, array_like=True):
     """Specs that differ only in their hashes."""
 
-    version: str
-    compiler: str
-    os: str
-    target: str
-    variants: tuple[str, ...]
-    stacks: tuple[str, ...]
+    signature: Signature
     hashes: tuple[str, ...]  # sorted
+
+    @property
+    def version(self) -> str:
+        """The version; "" if they have none."""
+        return ", ".join(self.signature.versions)
 
 
 class Present(Struct, frozen=True, array_like=True):
@@ -112,12 +111,11 @@ class PackageStep(Struct, frozen=True, array_like=True):
     added: tuple[tuple[str, str], ...] = ()  # new pairs of stack and version
     removed: tuple[tuple[str, str], ...] = ()
     is_gone: bool = False  # the document was removed
-    # It is the first readable version, of unknown age, or that of the first revision of the site.
-    is_baseline: bool = False
+    is_baseline: bool = False  # the first readable version, of unknown age, or that of the site's first revision
 
 
 class StackStay(Struct, frozen=True, array_like=True):
-    """The period in which one version was in one stack, from the revision that added it to the one that removed it."""
+    """The period in which one version was in one stack."""
 
     stack: str
     version: str
@@ -194,7 +192,17 @@ def totals_of(past: TagHistory) -> Totals:
     )
 
 
-_COUNTED = ("rebuilt", "moved", "upgraded", "downgraded", "recompiled", "reconfigured", "new", "gone")
+# The kinds of changes to specs in the order of the page, with their explanations.
+KINDS = {
+    "new": "came, and replaced nothing",
+    "gone": "went, and nothing took their place",
+    "upgraded": "replaced an older version",
+    "downgraded": "replaced a newer version",
+    "recompiled": "the same, by another compiler",
+    "reconfigured": "the same, with other variants",
+    "moved": "the same, in other stacks",
+    "rebuilt": "the same, built again",
+}
 
 
 def step_of(number: int, change: PackageChange, *, is_gone: bool, is_baseline: bool) -> PackageStep:
@@ -211,7 +219,7 @@ def step_of(number: int, change: PackageChange, *, is_gone: bool, is_baseline: b
     return PackageStep(
         revision=number,
         specs=change.counts.after,
-        counts={} if is_baseline else {name: n for name in _COUNTED if (n := getattr(change.counts, name))},
+        counts={} if is_baseline else {name: n for name in KINDS if (n := getattr(change.counts, name))},
         stacks={stack: count for stack, count in gained.items() if count},
         added=tuple(sorted(new - old)),
         removed=tuple(sorted(old - new)),
@@ -222,27 +230,18 @@ def step_of(number: int, change: PackageChange, *, is_gone: bool, is_baseline: b
 
 def present_of(held: Iterable[HeldSpecs], *, has_builds: bool = False) -> Present:
     """Count the specs, versions and stacks of a document from `held`; with `has_builds`, also list its specs."""
-    sizes: Counter[Signature] = Counter()
-    stored: defaultdict[Signature, list[bytes | str]] = defaultdict(list)
+    parts: defaultdict[Signature, list[HeldSpecs]] = defaultdict(list)
     for part in held:
-        sizes[part.signature] += part.size
-        stored[part.signature].append(part.hashes)
+        parts[part.signature].append(part)
+    sizes = Counter({signature: sum(part.size for part in some) for signature, some in parts.items()})
     copies: Counter[tuple[str, str, str]] = Counter()
     for signature, count in sizes.items():
         for version in signature.versions:
             for stack in signature.stacks or (NO_STACK,):
                 copies[version, stack, signature.target] += count
     builds = (
-        AlikeSpecs(
-            version=", ".join(signature.versions),
-            compiler=signature.compiler,
-            os=signature.os,
-            target=signature.target,
-            variants=signature.variants,
-            stacks=signature.stacks,
-            hashes=tuple(sorted(one for part in stored[signature] for one in unpack(part))),
-        )
-        for signature in (sorted(stored) if has_builds else ())
+        AlikeSpecs(signature, tuple(sorted(one for part in parts[signature] for one in unpack(part.hashes))))
+        for signature in (sorted(parts) if has_builds else ())
     )
     return Present(
         specs=sizes.total(),
@@ -299,7 +298,7 @@ _MARKED = (
 # How pages colour a change: bad news, something new, another change, or routine; these are classes of site.css.
 ATTENTION, NEWS, CHANGED, ROUTINE = "attention", "news", "changed", "routine"
 _TONES = {Severity.ATTENTION: ATTENTION, Severity.NEWS: CHANGED, Severity.ROUTINE: ROUTINE}
-# Kinds of statements about something that was not there before.
+# Statements about something that was not there before.
 _ADDING = frozenset(
     {
         StatementKind.TAG_ADDED,
@@ -355,8 +354,7 @@ def story_of(report: Report) -> RevisionStory:
     """Return the changes of a report in words."""
     if not report.statements:
         return RevisionStory()
-    asked = Requested(most=_MOST_ENTRIES, wants=lambda *_: True, names_packages=True)
-    blocks_and_total = blocks_of(report, asked)
+    blocks_and_total = blocks_of(report, Requested(most=_MOST_ENTRIES, wants=lambda *_: True, names_packages=True))
     facts = []
     for clause in clauses_of_statements(report.statements, report.after.tag or "", newest_day(report)):
         tone = tone_of(clause.statement.kind, clause.statement.severity)
@@ -395,9 +393,8 @@ def _versions(statements: Iterable[Statement]) -> Iterator[NewVersion]:
     for one in statements:
         is_new = one.kind is StatementKind.PACKAGE_ADDED
         if is_new or (one.kind is StatementKind.UPGRADED and Kind.VERSION_ADDED in one.kinds):
-            beside = (
-                ""  # which older versions stay, and the stacks of the new one unless these are all of the package's
-            )
+            # Which older versions stay, and the stacks of the new one unless these are all of the package's.
+            beside = ""
             for line in one.lines[:1]:
                 is_part = len({place.stack for place in line.story.places}) < line.story.of_stacks
                 beside = " ".join(filter(None, (staying(line), where(line).partition(";")[0] if is_part else "")))

@@ -9,11 +9,11 @@ from msgspec import Struct
 from cachewatch.core import escaping_and_mentions as escaping
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.graphs_and_attribution import What
-from cachewatch.core.model import known_hash
+from cachewatch.core.model import Signature, known_hash
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, newest, sorted_versions, version_key
 from cachewatch.extensions.causes.explaining_reports_and_locks import Chain
 from cachewatch.extensions.site.package_histories import (
-    AlikeSpecs,
+    KINDS,
     PackageHistory,
     PackageStep,
     Present,
@@ -25,7 +25,6 @@ from cachewatch.extensions.site.package_histories import (
     shown,
 )
 from cachewatch.extensions.site.page_parts_and_plots import (
-    KINDS,
     PAST,
     Link,
     View,
@@ -98,39 +97,41 @@ def _named(words: Sequence[str], most: int) -> str:
 
 def install_of(package: str, tag: str, present: Present, sources: Sources) -> View | None:
     """Return the commands to install the newest version, in the build that most stacks have."""
-    built = [build for build in present.builds if build.stacks and build.version]
+    built = [build for build in present.builds if build.signature.stacks and build.version]
     if not built:
         return None
     latest = newest({build.version for build in built})
-    chosen = max((b for b in built if b.version == latest), key=lambda b: (len(b.stacks), len(b.hashes), b.hashes))
+    newest_builds = (build for build in built if build.version == latest)
+    chosen = max(newest_builds, key=lambda build: (len(build.signature.stacks), len(build.hashes), build.hashes))
     command = install_line(package, latest, spec_hash=known_hash(chosen.hashes[0]) or "")
     if command is None:
         return None
     mirror = filled(sources.mirror, "{tag}", tag)
     setup = (f"spack mirror add {tag} {mirror}", "spack buildcache keys --install --trust") if mirror else ()
-    stacks = _named([stack_name(stack) for stack in chosen.stacks], 3)
-    variants = " ".join(shown(variant) for variant in chosen.variants)
-    about = f"for {_configuration(chosen)}, from {stacks}"
+    stacks = _named([stack_name(stack) for stack in chosen.signature.stacks], 3)
+    variants = " ".join(map(shown, chosen.signature.variants))
+    about = f"for {_configuration(chosen.signature)}, from {stacks}"
     return {"setup": setup, "command": command, "about": about, "variants": variants}
 
 
-def _configuration(build: AlikeSpecs) -> str:
-    compiler = "" if build.compiler == NO_COMPILER else build.compiler
-    return ", ".join(shown(value, 40) for value in (build.target, build.os, compiler) if value)
+def _configuration(spec: Signature) -> str:
+    compiler = "" if spec.compiler == NO_COMPILER else spec.compiler
+    return ", ".join(shown(value, 40) for value in (spec.target, spec.os, compiler) if value)
 
 
 def builds_of(present: Present) -> View:
     """Return rows of specs that differ only in their hash: the newest version first, those without a stack last."""
-    sets = [set(build.variants) for build in present.builds]
+    sets = [set(build.signature.variants) for build in present.builds]
     shared = set.intersection(*sets) if sets else set()
-    ordered = sorted(present.builds, key=lambda build: (build.stacks, build.target, build.hashes))
+    ordered = sorted(present.builds, key=lambda build: (build.signature.stacks, build.signature.target, build.hashes))
     ordered.sort(key=lambda build: version_key(build.version), reverse=True)
-    ordered.sort(key=lambda build: not build.stacks)
+    ordered.sort(key=lambda build: build.signature.is_unreferenced)
     rows: list[View] = []
     letters = 0
     for build in ordered[:_MOST_BUILDS]:
+        spec = build.signature
         hashes = [spec_hash for spec_hash in build.hashes if known_hash(spec_hash)]
-        variants = " ".join(shown(variant) for variant in build.variants if variant not in shared)
+        variants = " ".join(shown(variant) for variant in spec.variants if variant not in shared)
         letters += len(variants)
         if letters > _MOST_LETTERS:
             break
@@ -139,8 +140,8 @@ def builds_of(present: Present) -> View:
                 "version": shown(build.version, 40),
                 "hashes": [shown(spec_hash, 40) for spec_hash in hashes[:_MOST_HASHES]],
                 "more_hashes": max(0, len(hashes) - _MOST_HASHES),
-                "configuration": _configuration(build),
-                "stacks": _named([stack_name(stack) for stack in build.stacks], 4) if build.stacks else "no stack",
+                "configuration": _configuration(spec),
+                "stacks": _named([stack_name(stack) for stack in spec.stacks], 4) if spec.stacks else "no stack",
                 "variants": variants,
             }
         )
@@ -152,11 +153,6 @@ _STEP = 40  # pixels from one package to the next
 _LAST = 24
 _MOST_STEPS = 7
 _LONGEST = 300
-
-
-def reasons_of(causes: PackageCauses, revisions: Revisions, has_page: Callable[[str], bool]) -> View:
-    """Return why a package was last rebuilt; packages for which `has_page` is true are linked."""
-    return {"moment": revisions[causes.revision], "chains": [_chain(one, has_page) for one in causes.chains]}
 
 
 def _chain(chain: Chain, has_page: Callable[[str], bool]) -> View:
@@ -198,8 +194,7 @@ def package_page(
 ) -> View:
     """Return the values of the page of one package; `history` is None if it is only in the tags `in_tags`."""
     present = history.present if history else Present()
-    steps = history.steps if history else ()
-    stays = history.stays if history else ()
+    steps, stays = (history.steps, history.stays) if history else ((), ())
     # The stacks that had the package and have no build of it now, the latest loss first.
     losses = lost_by(history) if history and history.is_there else {}
     lost = sorted(losses.items(), key=lambda item: (-item[1], item[0]))
@@ -235,7 +230,8 @@ def package_page(
         "stays": _stay_rows(stays, revisions),
         "more_stays": max(0, len(stays) - _MOST_STAYS),
         "specs": specs_plot([step.specs for step in steps], changed, revisions),
-        "reasons": reasons_of(causes, revisions, has_page) if causes else None,
+        "reasons": causes
+        and {"moment": revisions[causes.revision], "chains": [_chain(c, has_page) for c in causes.chains]},
         "happenings": [_happening_of(run, revisions) for run in runs[:_MOST_HAPPENINGS]],
         "more_happenings": sum(len(run) for run in runs[_MOST_HAPPENINGS:]),
         "baseline": revisions[steps[0].revision] if steps and steps[0].is_baseline else None,

@@ -1,8 +1,7 @@
 """Parts of pages: links, figures and rows that several kinds of pages share, and the shapes of plots.
 
 A page is a mapping of names to values (`View`), which only its template reads. All text from documents has passed
-`past.shown`. Shapes are drawn in percent of the available width, and words are ordinary text beside them, so that a
-plot is as readable on a phone as on paper. docs/site.md explains why no library draws them.
+`shown`. Shapes are drawn in percent of the width, with words beside them; docs/site.md says why no library does.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,8 +35,7 @@ class Clock(Struct, frozen=True):
 def clock(revisions: Revisions, *, past: float = 1) -> Clock:
     """Return the time axis for revisions; a missing time, or one that is too early, is replaced by the one before.
 
-    `past` is the fraction of the width for the time up to the last revision. The rest shows what this revision brought,
-    however long ago it was.
+    `past` is the fraction of the width up to the last revision; the rest shows what that brought, however long ago.
     """
     times = (one.time.timestamp() if one.time else 0.0 for one in revisions)
     seconds = list(accumulate(times, max, initial=0.0))[1:]
@@ -99,17 +97,6 @@ def happening(
     return view
 
 
-# The kinds of changes to specs in the order of the page, with their explanations.
-KINDS = {
-    "new": "came, and replaced nothing",
-    "gone": "went, and nothing took their place",
-    "upgraded": "replaced an older version",
-    "downgraded": "replaced a newer version",
-    "recompiled": "the same, by another compiler",
-    "reconfigured": "the same, with other variants",
-    "moved": "the same, in other stacks",
-    "rebuilt": "the same, built again",
-}
 _MOST_ROWS = 60
 # The fraction of the width of a plot for the time up to the last change.
 PAST = 0.86

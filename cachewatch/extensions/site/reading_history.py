@@ -1,7 +1,4 @@
-"""Read all data for a site from the history index, unless the last build of the site already has it.
-
-A recorded dependency graph tells why specs were rebuilt in each revision.
-"""
+"""Read all data for a site from the history index, unless the last build of the site already has it."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -102,7 +99,7 @@ def plan(
 ) -> Plan:
     """Choose the revisions, tags and packages to show. Raises UnknownRevision if no tag matches.
 
-    The history is that of `develop`, or else of the first wanted tag; the other tags are shown in their current state.
+    The tag with a history is `develop`, or else the first wanted one.
     """
     # A folder without any folders is a package of 2022, and no tag.
     trees = {tag: tree for tag, tree in tags_of(repository, until).ids.items() if folders(repository, tree).ids}

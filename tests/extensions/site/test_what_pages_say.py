@@ -7,6 +7,7 @@ import pytest
 from helpers import catalogue, history, record, spec_hash
 from sites import read_site
 
+from cachewatch.core.model import Signature
 from cachewatch.extensions.site.building_and_feeds import Folder, build, tag_feed
 from cachewatch.extensions.site.front_page import cards, latest_card, unusual_card, versions_card
 from cachewatch.extensions.site.list_pages_and_search_index import hash_files, index_file, tag_pages
@@ -176,13 +177,14 @@ def test_a_tag_says_what_a_comparison_with_the_one_before_says(tmp_path: Path) -
 
 def _builds(*builds: AlikeSpecs) -> Present:
     copies = tuple(
-        Copies(build.version, stack, build.target, len(build.hashes)) for build in builds for stack in build.stacks
+        Copies(build.version, stack, "zen4", len(build.hashes)) for build in builds for stack in build.signature.stacks
     )
     return Present(specs=sum(len(build.hashes) for build in builds), copies=copies, builds=builds)
 
 
 def _build(version: str, spec_hash: str, *stacks: str, variants: tuple[str, ...] = ("+mpi",)) -> AlikeSpecs:
-    return AlikeSpecs(version, "gcc@13.2.0", "ubuntu24.04", "zen4", variants, stacks, (spec_hash,))
+    signature = Signature((version,), "gcc@13.2.0", "ubuntu24.04", "linux", "zen4", variants, stacks)
+    return AlikeSpecs(signature, (spec_hash,))
 
 
 def test_the_newest_version_is_installed_that_most_stacks_have() -> None:
