@@ -1,12 +1,11 @@
 """Explain why a spec of a recorded build cache has another hash than its nearest predecessor, for `cachewatch why`.
 
-The user names a hash, or a package with or without a version; the revision that added the spec is compared with the one
-before. The dependency graph of a tag is read package by package when it is needed.
+The revision that added the spec is compared with the one before. Graphs are read package by package when needed.
 """
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import suppress
 from functools import cached_property
 
@@ -63,7 +62,7 @@ class RecordedGraph:
         self._documents: dict[str, Document | None] = {}
         others = self._file(f"{self._folder}/{TAG_GRAPH}")
         self.is_recorded = others is not None
-        # The specs without a binary, such as externals.
+        # Specs without a binary, such as externals.
         self.others = read_tag_graph(others, f"{CATALOGUE}/{tag}/{TAG_GRAPH}") if others is not None else {}
         self._named_others = by_name(self.others)
 
@@ -182,12 +181,6 @@ class GraphStep:
         """Whether both states have a dependency graph."""
         return self.before.is_recorded and self.after.is_recorded
 
-    def require_graphs(self, found: Iterable[Explanation]) -> None:
-        """Raise UsageError if `found` needs a dependency graph that one of the states lacks."""
-        if any(NOT_RECORDED in one.causes for one in found):
-            self.before.require()
-            self.after.require()
-
     @property
     def packages(self) -> tuple[str, ...]:
         """The packages of the newer state whose specs or dependencies may differ."""
@@ -210,9 +203,8 @@ class GraphStep:
 
     def explain(self, asked: "SpecQuestion") -> Iterator[Explanation]:
         """Explain each new spec that the user asked about, with the paths to the causes."""
-        wanted = self.after.hashes(asked.package) if asked.hashes is None else asked.hashes
         for one in self.explain_all(asked.package):
-            if one.spec.hash in wanted:
+            if asked.hashes is None or one.spec.hash in asked.hashes:
                 yield self.with_paths(one)
 
     def explain_all(self, package: str) -> Iterator[Explanation]:
@@ -234,12 +226,12 @@ class GraphStep:
     def _matches(self, package: str) -> Mapping[str, Set[str]]:
         """Return the removed hashes that each new hash may have replaced, as the comparison pairs signatures."""
         old, new = (graph.document(package) for graph in (self.before, self.after))
-        change = compare(package, old, new) if old is not None and new is not None else None
-        if change is None or old is None or new is None:
+        if old is None or new is None:
             return {}
+        change = compare(package, old, new)
         vanished, added = _by_signature(old.specs, new.specs), _by_signature(new.specs, old.specs)
         replaced: defaultdict[str, set[str]] = defaultdict(set)
-        for match in change.matches:
+        for match in change.matches if change else ():
             for spec_hash in added.get(match.after, ()):
                 replaced[spec_hash] |= vanished.get(match.before, set())
         return replaced
@@ -302,10 +294,7 @@ def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, 
 def explain_two(
     repository: Repository, revision: Revision, tag: str, texts: tuple[str, str]
 ) -> tuple[GraphStep, Explanation]:
-    """Return the differences between two specs of a package, named by hashes; a removed one is read as it last was.
-
-    Raises UsageError if a hash is unknown or ambiguous.
-    """
+    """Return the differences between two specs of a package, named by hashes; a removed one is read as it last was."""
     places = []
     for text in texts:
         graph = RecordedGraph(repository, revision.commit, tag)

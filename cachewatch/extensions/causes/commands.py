@@ -1,7 +1,4 @@
-"""`cachewatch why`: why specs were rebuilt; `cachewatch impact`: what would be rebuilt if a package changed.
-
-Both answer as text, Markdown and JSON.
-"""
+"""`cachewatch why`: why specs were rebuilt; `cachewatch impact`: what would be rebuilt if a package changed."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -80,14 +77,8 @@ class WhyReport(Struct, frozen=True, kw_only=True):
     differs: bool = True  # of two lock files or hashes
 
 
-def package_report(package: str, before: Side | None, after: Side, explanations: Sequence[Explanation]) -> WhyReport:
-    """Return the report on the rebuilt specs of one package, explained in `explanations`.
-
-    `before` is None if the first revision already had the package.
-    """
-    if before is None:
-        said = "was there in the first recorded revision; there is no predecessor to compare with."
-        return WhyReport(heading=f"{safe(package)}: {said}")
+def package_report(package: str, before: Side, after: Side, explanations: Sequence[Explanation]) -> WhyReport:
+    """Return the report on the rebuilt specs of one package, explained in `explanations`."""
     explained = tuple(one for one in explanations if one.predecessor is not None)
     rest, new = len(explained) - _MOST_SPECS, len(explanations) - len(explained)
     more = [f"... and {rest:,} more specs (--format json has all)"] if rest > 0 else []
@@ -210,7 +201,6 @@ def _heading(name: str, before: Side, after: Side) -> str:
     return "  ".join(filter(None, (safe(name), days(before.time, after.time), revisions)))
 
 
-_NO_STACK = "(no stack)"
 _MOST_PACKAGES = 40
 
 
@@ -221,7 +211,7 @@ def impact_tables(asked: str, where: str, impact: Impact) -> list[Table]:
     before = f"{asked} in {where}: {summary}"
     if not impact.specs:
         return [Table((), (), (before,))]
-    stacks = [(stack or _NO_STACK, *counts) for stack, counts in impact.stacks.items()]
+    stacks = [(stack or "(no stack)", *counts) for stack, counts in impact.stacks.items()]
     rows = [(name, specs, "yes" if name in impact.direct else "no") for name, specs in impact.packages.items()]
     rest = len(rows) - _MOST_PACKAGES
     more = (f"... and {number(rest, 'more package')} (--format json has all)",) if rest > 0 else ()
@@ -319,7 +309,8 @@ _Answer = tuple[Callable[[], bytes], WhyReport]  # as JSON, and for people
 def _of_spec(repository: Repository, asked: SpecQuestion, tag: str) -> _Answer:
     package, after = asked.package, asked.after
     if asked.before is None:
-        return partial(explained_json, package, [], is_recorded=False), package_report(package, None, after.side(), [])
+        said = "was there in the first recorded revision; there is no predecessor to compare with."
+        return partial(explained_json, package, [], is_recorded=False), WhyReport(heading=f"{safe(package)}: {said}")
     step = GraphStep.between(repository, *((each.commit, each.tag or tag) for each in (asked.before, after)))
     explained = list(step.explain(asked))
     _require_graphs(step, explained)
@@ -329,7 +320,9 @@ def _of_spec(repository: Repository, asked: SpecQuestion, tag: str) -> _Answer:
 
 def _require_graphs(step: GraphStep, found: Sequence[Explanation]) -> None:
     """Raise UsageError if only a missing graph could explain the specs; warn about unreadable parts."""
-    step.require_graphs(found)
+    if any(NOT_RECORDED in one.causes for one in found):
+        step.before.require()
+        step.after.require()
     for what in step.unreadable:
         warn_of_graph(what)
 
@@ -348,17 +341,16 @@ def _of_two(repository: Repository, texts: tuple[str, str], rev: str, tag: str) 
         at = "" if repository.is_folder else f" at {graph.commit[:SHORT]}"
         sides.append(f"{short(spec)} in {safe(graph.tag)}{at}")
         stacks.append(listed([*map(safe, signature.stacks if signature else ())] or ["none"]))
-    differs = explanation.spec.hash != explanation.predecessor.hash
+    differs, notes = explanation.spec.hash != explanation.predecessor.hash, []
     if not differs:
         explanation = replace(explanation, causes=(), paths={})
-    but = "hash" if stacks[0] == stacks[1] else "hash and the stacks"
-    is_same = set(explanation.paths) == {NOT_RECORDED}
-    notes = [f"the documents say the same of both, except for the {but}"] if is_same else []
-    notes += [] if differs else ["this is one spec"]
+        notes = ["this is one spec"]
+    elif set(explanation.paths) == {NOT_RECORDED}:
+        but = "hash" if stacks[0] == stacks[1] else "hash and the stacks"
+        notes = [f"the documents say the same of both, except for the {but}"]
     notes += [*cause_lines(explanation.paths), f"stacks {' -> '.join(dict.fromkeys(stacks))}"]
-    causes = tuple(explanation.paths)
     lines = tuple(f"  {line}" for line in notes)
-    report = WhyReport(heading=" -> ".join(sides), notes=lines, named=causes, differs=differs)
+    report = WhyReport(heading=" -> ".join(sides), notes=lines, named=tuple(explanation.paths), differs=differs)
     return partial(explained_json, explanation.spec.name, [explanation], is_recorded=step.is_recorded), report
 
 

@@ -1,7 +1,6 @@
 """Find why specs of a repository were rebuilt: for changesets, digests, environments, and for each step of a tag.
 
-The rebuilt specs with their causes are small enough to keep, and to send between processes; those of the steps of a tag
-are counted for the history index. A chain is the shortest path down the dependency graph from a package to a cause.
+Those of the steps are counted for the history index. A chain is the shortest path from a package down to a cause.
 """
 
 from collections import Counter, defaultdict
@@ -31,7 +30,7 @@ from cachewatch.core.graphs_and_attribution import (
 )
 from cachewatch.core.model import Side, Signature
 from cachewatch.core.names_and_layouts import CATALOGUE, TAG_GRAPH
-from cachewatch.core.statement_kinds import OF_REBUILDS, Statement
+from cachewatch.core.statement_kinds import OF_REBUILDS
 from cachewatch.core.statements import RebuiltSpecs, with_causes
 from cachewatch.environments import LockGraph, open_lock_graph
 from cachewatch.errors import CachewatchError, DocumentError, WorkFailed
@@ -73,10 +72,7 @@ class RepositoryCauses:
     def of_digest(
         self, tag: TagDigest, pair: TagPair, selection: Selection, *, isolation: Isolation, remember: Remember, log: Log
     ) -> TagDigest:
-        """Return the digest of a tag with causes in its statements about rebuilt specs, found by a worker process.
-
-        All digests that compare the same states share one result, kept by `remember`, whatever their selection.
-        """
+        """Return the digest of a tag with causes of rebuilds; `remember` keeps them for digests of the same states."""
         (old, old_tag), (new, new_tag) = ((side.revision, side.tag) for side in (pair.before, pair.after))
         statements = (*tag.statements, *tag.rest, *tag.report.statements)
         if not (old and old_tag and new and new_tag and any(one.kind in OF_REBUILDS for one in statements)):
@@ -94,15 +90,11 @@ class RepositoryCauses:
 
         rebuilt = remember((self._repository.git_dir, states), find)
 
-        def with_those(statements: Sequence[Statement]) -> tuple[Statement, ...]:
-            return with_causes(statements, rebuilt, selection.chooses)
-
-        return replace(
-            tag,
-            statements=with_those(tag.statements),
-            rest=with_those(tag.rest),
-            report=replace(tag.report, statements=with_those(tag.report.statements)),
+        own, rest, whole = (
+            with_causes(statements, rebuilt, selection.chooses)
+            for statements in (tag.statements, tag.rest, tag.report.statements)
         )
+        return replace(tag, statements=own, rest=rest, report=replace(tag.report, statements=whole))
 
     def of_environment(
         self,
@@ -116,8 +108,7 @@ class RepositoryCauses:
     ) -> Coverage:
         """Return `coverage` with the reasons why `tags` (commit and tag) have specs of it under other hashes.
 
-        The lock file is read only if it lies, links resolved, in one of `folders`; without any, it may lie anywhere. A
-        worker process reads it; if this fails, `warn` is called and `coverage` is returned unchanged.
+        The lock file must lie, links resolved, in one of `folders`, if any; if it cannot be read, `warn` is called.
         """
         replaced = tuple(
             (one.need.package, one.need.hash, one.others[0])
@@ -217,12 +208,12 @@ def _explain(
     explained = [one for one in step.explain_packages(selection.packages) if one.is_match and one.causes]
     for what in step.unreadable:
         warn(what)
-    documents = {one.spec.name: step.after.document(one.spec.name) for one in explained}
-    return tuple(
-        one
-        for one in explained
-        if (document := documents[one.spec.name]) is not None and selection.chooses(document.specs[one.spec.hash])
-    )
+
+    def is_chosen(one: Explanation) -> bool:
+        document = step.after.document(one.spec.name)
+        return document is not None and selection.chooses(document.specs[one.spec.hash])
+
+    return tuple(filter(is_chosen, explained))
 
 
 def _find_of_environment(
@@ -234,7 +225,7 @@ def _find_of_environment(
 ) -> Mapping[str, Causes]:
     """Return the causes by hash in the environment, from the first of `tags` whose graph has the other hash.
 
-    `tags` are pairs of commit and tag; `replaced` has a package, the hash in the environment, and that in a tag.
+    `replaced` has a package, the hash in the environment, and that in a tag.
     """
     with closing(Repository(Path(git_dir))) as repository:
         graphs = [graph for tag in tags if (graph := RecordedGraph(repository, *tag)).is_recorded]
@@ -264,8 +255,7 @@ def compare_locks(before: Path, after: Path) -> LockChange:
         for spec_hash in nodes.new:
             explanation = explain_spec(nodes, spec_hash, walk)
             assert explanation.predecessor is not None  # the package had specs
-            paths = walk.paths(name, explanation.predecessor.hash, spec_hash)
-            explained.append(replace(explanation, paths=paths))
+            explained.append(replace(explanation, paths=walk.paths(name, explanation.predecessor.hash, spec_hash)))
     roots = frozenset(new.roots)
     explained.sort(key=lambda one: (one.spec.hash not in roots, one.spec.name, one.spec.hash))
     return LockChange(
@@ -332,10 +322,7 @@ class CountedCause(Struct, frozen=True, order=True):
 
 
 def find_steps(repository: Repository, commits: Sequence[str], changed: Sequence[tuple[str, int]]) -> list[TagStep]:
-    """Return the steps in which specs may have been rebuilt, by tag and revision.
-
-    `changed` are pairs of a tag and the number of a revision in `commits` that changed documents of it.
-    """
+    """Return the steps, by tag and revision, among `changed`: tags, and revisions that changed documents of them."""
 
     def is_recorded(commit: str, tag: str) -> bool | None:
         """Tell whether a revision has a graph of `tag`; None if it does not have the tag."""

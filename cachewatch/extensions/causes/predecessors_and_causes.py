@@ -1,8 +1,7 @@
 """Compare two dependency graphs: find the older spec to compare a new one with, and the causes of its other hash.
 
-A spec that differs in itself is a cause, and so is every difference in the specs below it; a spec that differs only in
-its dependencies is none. Which spec replaced which cannot be known, only which is nearest: its predecessor. In the
-other direction, the dependents of a spec are what would be rebuilt if it changed.
+A spec that differs in itself is a cause, and so is every difference in the specs below it. Which spec replaced which
+cannot be known, only which is nearest: its predecessor. The dependents of a spec would be rebuilt if it changed.
 """
 
 from collections import Counter, defaultdict, deque
@@ -28,7 +27,7 @@ from cachewatch.core.graphs_and_attribution import (
     What,
 )
 
-# The greatest number of causes that are listed for a spec. Real specs have hundreds at most.
+# Listed for a spec. Real specs have hundreds at most.
 MOST_CAUSES = 1_000
 
 # A package, and the names of two of its specs, one of each graph.
@@ -62,20 +61,14 @@ class _GraphSpec(NamedTuple):
 
     @property
     def names_its_compiler(self) -> bool:
-        """Whether the node names the compiler, as before Spack 1.0; newer nodes have it as a dependency.
-
-        Packages that come with a compiler (runtime, wrapper, libc) are also written differently then.
-        """
+        """Whether the node names the compiler, as before Spack 1.0, where runtimes and libc are written otherwise."""
         return bool(self.node.compiler) and not self.compiler_edges
 
 
 def _compare_specs(
     old: GraphNode, new: GraphNode, before: Graph, after: Graph
 ) -> tuple[Sequence[Cause], Sequence[tuple[Dependency, Dependency]]]:
-    """Compare two specs of a package, each in its graph; return the causes in the specs themselves.
-
-    The second result are the pairs of their dependencies, including equal ones.
-    """
+    """Return the causes in two specs of a package themselves, and the pairs of their dependencies, also equal ones."""
     had, has = _GraphSpec(old, old.dependencies, before), _GraphSpec(new, new.dependencies, after)
     compilers = _compiler_changes(had, has)
     is_rewritten = had.names_its_compiler is not has.names_its_compiler
@@ -192,10 +185,7 @@ _TOO_MANY = frozenset([TOO_MANY])
 
 
 class Walk:
-    """Finds why specs have different hashes; results for pairs are kept, because specs share dependencies.
-
-    `rest` is the cause where the hash differs but nothing that is recorded, in the spec or below it.
-    """
+    """Finds why specs have different hashes. `rest` is the cause where only the hash differs; results are kept."""
 
     def __init__(self, before: Graph, after: Graph, rest: Cause = SPACK) -> None:
         self._graphs = before, after
@@ -282,8 +272,8 @@ class Walk:
     def _explore(self, asked: SpecPair) -> None:
         """Find the causes of a pair and of all pairs below it, depth first and without recursion: graphs may be deep.
 
-        Pairs that reach each other have the same causes (Tarjan's strongly connected components). Only a damaged graph
-        has such cycles.
+        Pairs that reach each other, as in a damaged graph, have the same causes (Tarjan's strongly connected
+        components).
         """
         order, earliest, compared = {asked: 0}, {asked: 0}, {asked: self._compare(asked)}
         is_open = [asked]
