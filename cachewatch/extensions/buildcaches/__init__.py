@@ -1,9 +1,7 @@
 """Live build caches, as Spack's clients publish them: read from their index and recorded as a catalogue.
 
-`mirrors_and_registries.py` parses addresses and fetches the index of a mirror, in a folder or on a web server, or in a
-registry. `index.py` makes specs of the records of an index and keeps them in a temporary file. `published_tags.py` puts
-the specs of several indexes together and reads the list of all of Spack's public caches; `recorder.py` writes what is
-published as revisions of a catalogue.
+`mirrors_and_registries.py` fetches the index of a mirror or registry, `index.py` makes specs of it, `published_tags.py`
+puts the specs of several indexes together, and `recorder.py` writes what is published as revisions of a catalogue.
 """
 
 from cachewatch.hooks import Command, SourceKind, extends

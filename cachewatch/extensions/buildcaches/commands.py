@@ -64,14 +64,8 @@ def record(
     (a cache_spack_io_index.json). A revision is added only if something changed since the last one, so this
     can run as often as you like.
     """
-    cache = Cache(
-        address=source,
-        is_catalogue=is_catalogue(source),
-        token_file=token_file,
-        login_file=login_file,
-        max_index=parse_size(max_index),
-    )
-    if cache.is_catalogue:
+    cache = Cache(address=source, token_file=token_file, login_file=login_file, max_index=parse_size(max_index))
+    if is_catalogue(source):
         cache = replace(cache, wanted_tag=Globs(tag))
     elif len(tag) > 1:
         raise UsageError("--tag can be given only once for a build cache; only a catalogue has several tags")
@@ -106,8 +100,8 @@ def _summary(done: Recorded, into: str) -> Iterator[str]:
             told = ", ".join(f"{documents:,} {word}" for documents, word in parts if documents)
             specs, packages = number(count.specs, "spec"), number(count.packages, "package")
             yield f"  {safe(count.tag)}: {specs} of {packages}; documents: {told}"
+    repo = f"--repo {shlex.quote(into)}"
     if done.before is not None:
-        yield f"Next: `cachewatch diff --repo {shlex.quote(into)}` shows what changed."
-        return
-    packages = f"`cachewatch packages --repo {shlex.quote(into)}` lists its packages"
-    yield f"Next: {packages}; record again when the cache has changed."
+        yield f"Next: `cachewatch diff {repo}` shows what changed."
+    else:
+        yield f"Next: `cachewatch packages {repo}` lists its packages; record again when the cache has changed."

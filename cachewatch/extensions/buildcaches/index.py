@@ -1,6 +1,6 @@
-"""Read the index of a build cache, which is a database of Spack; only its specs that are in the cache count.
+"""Read the index of a build cache, a database of Spack; only its specs that are in the cache count.
 
-The specs are kept in a temporary file, by package, because a million of them would take as much memory as their index.
+They are kept in a temporary file, by package: a million of them would take as much memory as their index.
 """
 
 import os
@@ -135,11 +135,10 @@ _decode_record = msgspec.json.Decoder(_IndexRecord).decode
 
 
 def read_index(content: bytes, where: str, *, wants_graph: bool = False) -> CacheIndex:
-    """Read an index of any database version.
+    """Read an index of any database version. Raises SourceError if `content` is not a whole index.
 
-    Unreadable records are listed in `diagnostics`, and all others are read. `where` is the address for messages; with
-    `wants_graph`, the details for the dependency graph and records of other specs are read, too. Raises SourceError if
-    `content` is not a whole index.
+    Unreadable records are listed in `diagnostics`. `where` is the address for messages; with `wants_graph`, the details
+    for the dependency graph and records of other specs are read, too.
     """
     try:
         database = _decode_file(content).database

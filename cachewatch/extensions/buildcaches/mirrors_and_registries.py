@@ -1,7 +1,7 @@
 """Where build caches are, and how their indexes are fetched: settings of sources, addresses, mirrors and registries.
 
-A mirror, in a folder or on a web server, has layout 3 (content-addressed, since Spack 1.0) or else layout 2. In a
-registry, the index is the first layer of the tag `index.spack`, whatever its media type.
+A mirror has layout 3 (content-addressed, since Spack 1.0) or else layout 2. In a registry, the index is the first layer
+of the tag `index.spack`, whatever its media type.
 """
 
 import hashlib
@@ -24,6 +24,7 @@ from cachewatch.runtime.untrusted_files import LargeFile, NotInflated, TooMuch, 
 
 # The public index of develop has hundreds of megabytes.
 LARGEST_INDEX = 4 * 2**30
+LIMITS = RequestLimits(seconds=3600.0, size=LARGEST_INDEX)  # of one request to a cache
 
 
 class CatalogueSource(LiveSource):
@@ -65,10 +66,7 @@ def root_of(address: str) -> str:
 
 
 def parse_address(address: str) -> Path | str | Registry:
-    """Return the location at `address`: a folder, a URL of http or https, or an image in a registry.
-
-    Raises RefusedAddress for every other address, and for a URL that contains a password.
-    """
+    """Return the location at `address`: a folder, URL or image. Raises RefusedAddress for others and for passwords."""
     if not address.isprintable() or not address.strip():
         raise RefusedAddress(f"{address!a}: an address is one line of plain text")
     scheme, separator, rest = address.partition("://")
@@ -131,10 +129,7 @@ class FolderMirror:
             raise SourceError(f"{path}: there is no such folder")
 
     def get(self, path: str, *, etag: str = "", size: int | None = None) -> MirrorFile | None:  # noqa: ARG002
-        """Return the file at `path`, or None if there is none; `etag` is ignored.
-
-        Raises TooLarge if it has more than `size` bytes, by default `max_index`.
-        """
+        """Return the file at `path`, or None. Raises TooLarge if it has more than `size` bytes, else `max_index`."""
         try:
             return MirrorFile(read_inside(self._path, _relative(path), most=size or self.max_index))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -155,25 +150,19 @@ class WebMirror:
     _missing: tuple[int, ...] = (403, 404)
 
     def __init__(
-        self,
-        url: str,
-        headers: Mapping[str, str],
-        limits: RequestLimits | None = None,
-        *,
-        max_index: int = LARGEST_INDEX,
+        self, url: str, headers: Mapping[str, str], limits: RequestLimits = LIMITS, *, max_index: int = LARGEST_INDEX
     ) -> None:
         """Send `headers` with every request."""
         self._url = url
         self._headers = dict(headers)
-        self._client = Client(limits or request_limits())
+        self._client = Client(limits)
         self.where = shown(url)  # for messages
         self.max_index = max_index
 
     def get(self, path: str, *, etag: str = "", size: int | None = None) -> MirrorFile | None:
-        """Return the file at `path`, or None if the server gives none.
+        """Return the file at `path`, or None if the server gives none; without content if it still has this `etag`.
 
-        If the file still has the given `etag`, the result has no content and `is_unchanged` is true. Raises TooLarge
-        if it has more than `size` bytes, by default `max_index`.
+        Raises TooLarge if it has more than `size` bytes, by default `max_index`.
         """
         headers, expected = ({"If-None-Match": etag}, (*self._missing, 304)) if etag else ({}, self._missing)
         url = f"{self._url}/{quote(_relative(path), safe='/:')}"
@@ -205,9 +194,6 @@ class _Token(Struct):
     access_token: str = ""
 
 
-_decode_token = msgspec.json.Decoder(_Token).decode
-
-
 class Image(WebMirror):
     """A container image in a registry. Obtains an access token if the registry requires one."""
 
@@ -217,7 +203,7 @@ class Image(WebMirror):
         self,
         registry: Registry,
         headers: Mapping[str, str],
-        limits: RequestLimits | None = None,
+        limits: RequestLimits = LIMITS,
         *,
         max_index: int = LARGEST_INDEX,
     ) -> None:
@@ -255,7 +241,7 @@ class Image(WebMirror):
         headers = self._own if is_safe else {}
         answer = self._client.get(url, headers=headers, size=_LARGEST_MANIFEST, named_by=self._base)
         try:
-            granted = _decode_token(answer.body)
+            granted = msgspec.json.decode(answer.body, type=_Token)
         except (msgspec.MsgspecError, RecursionError) as error:
             raise SourceError(f"{self.where}: the registry's token cannot be read") from error
         if not (token := granted.token or granted.access_token) or not token.isascii() or not token.isprintable():
@@ -269,7 +255,7 @@ CacheMirror = FolderMirror | WebMirror  # or an Image
 def open_mirror(
     place: Path | str | Registry,
     headers: Mapping[str, str],
-    limits: RequestLimits | None = None,
+    limits: RequestLimits = LIMITS,
     *,
     max_index: int = LARGEST_INDEX,
 ) -> CacheMirror:
@@ -279,11 +265,6 @@ def open_mirror(
     if isinstance(place, Registry):
         return Image(place, headers, limits, max_index=max_index)
     return WebMirror(place, headers, limits, max_index=max_index)
-
-
-def request_limits(seconds: float = 3600.0) -> RequestLimits:
-    """Return the limits of one request to a cache: at most `seconds`, and no file larger than LARGEST_INDEX."""
-    return RequestLimits(seconds=seconds, size=LARGEST_INDEX)
 
 
 def _relative(path: str) -> str:
@@ -323,7 +304,6 @@ class BlobManifest(Struct, frozen=True):
     """A manifest of layout 3: JSON that names blobs by their checksums."""
 
     data: tuple[BlobOf, ...]
-    version: int = 3
 
 
 class Layer(Struct, frozen=True):
@@ -338,18 +318,14 @@ class ImageManifest(Struct, frozen=True):
     layers: tuple[Layer, ...]
 
 
-_decode_manifest = msgspec.json.Decoder(BlobManifest).decode
-_decode_image = msgspec.json.Decoder(ImageManifest).decode
-
-
 class _NotThere(SourceError):
     """A mirror does not have the files of this layout."""
 
 
 def fetch_index(mirror: CacheMirror, known: Validator, *, view: str = "") -> IndexFile | None:
-    """Return the index of a mirror, or None if it still has the validator `known`.
+    """Return the index of a mirror, or None if it still has the validator `known`. Raises SourceError if there is none.
 
-    `view` names another index than the main one; only layout 3 has these. Raises SourceError if there is no index.
+    `view` names another index than the main one; only layout 3 has these.
     """
     if isinstance(mirror, Image):
         return _fetch_listed(mirror, "oci", _INDEX_OCI, known, _layer_of)
@@ -403,7 +379,7 @@ def _blob_of(content: bytes, where: str) -> _Blob:
 
 def _layer_of(content: bytes, where: str) -> _Blob:
     try:
-        layers = _decode_image(content).layers
+        layers = msgspec.json.decode(content, type=ImageManifest).layers
     except (msgspec.MsgspecError, RecursionError) as error:
         raise SourceError(f"{where}: the registry answered with what is no manifest ({error})") from error
     algorithm, _, digest = (layers[0].digest if layers else "").partition(":")
@@ -415,9 +391,9 @@ def _layer_of(content: bytes, where: str) -> _Blob:
 def read_manifest(content: bytes, where: str) -> BlobManifest:
     """Decode a manifest, signed or not. Signatures are not checked, because nothing is installed from here."""
     if content.lstrip().startswith(_SIGNED):
-        content = content.partition(b"{")[1] + content.partition(b"{")[2].partition(_SIGNATURE)[0]
+        content = b"{" + content.partition(b"{")[2].partition(_SIGNATURE)[0]
     try:
-        return _decode_manifest(content)
+        return msgspec.json.decode(content, type=BlobManifest)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise SourceError(f"{where}: is not a manifest of a build cache ({error})") from error
 

@@ -1,8 +1,7 @@
 """Open a build cache, or a catalogue of build caches, and read the specs of each tag that may have changed.
 
 The list of all of Spack's public caches names the index of each stack of a tag. An index of layout 3 is listed by its
-sha256, so an equal address means an equal index, and the list alone shows what changed. The specs of a tag are put
-together package by package from the indexes of its stacks.
+sha256, so the list alone shows what changed. The specs of a tag are put together package by package.
 """
 
 import re
@@ -24,6 +23,7 @@ from cachewatch.errors import SourceError, UsageError
 from cachewatch.extensions.buildcaches.index import CacheIndex, SpecStore, read_index
 from cachewatch.extensions.buildcaches.mirrors_and_registries import (
     LARGEST_INDEX,
+    LIMITS,
     CacheMirror,
     IndexFile,
     Registry,
@@ -106,8 +106,6 @@ class _ListedIndex(Struct):
     url: str
 
 
-_decode = msgspec.json.Decoder(dict[str, list[_ListedIndex]]).decode
-
 # The indexes of all stacks of each tag, the entries (tag/stack, or tag) that cannot be understood, and a validator.
 _Listing = tuple[Mapping[str, tuple[CatalogueEntry, ...]], Sequence[str], Validator]
 
@@ -121,7 +119,7 @@ def fetch_listing(mirror: CacheMirror, name: str, known: Validator) -> _Listing 
     if file.is_unchanged:
         return None
     try:
-        listed = _decode(file.content)
+        listed = msgspec.json.decode(file.content, type=dict[str, list[_ListedIndex]])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise SourceError(f"{mirror.where}/{name}: is not a list of build caches ({error})") from error
     tags: dict[str, tuple[CatalogueEntry, ...]] = {}
@@ -172,7 +170,7 @@ class Cache(Struct, frozen=True, kw_only=True):
     wanted_tag: Callable[[str], bool] = lambda _: True  # of a catalogue
     token_file: Path | None = None
     login_file: Path | None = None
-    limits: RequestLimits | None = None
+    limits: RequestLimits = LIMITS
     max_index: int = LARGEST_INDEX  # bytes, unpacked
 
 
@@ -217,9 +215,8 @@ class CacheSource:
             raise UsageError(f"{UNION_STACK}: is what the union of all stacks is called; name the stack otherwise")
         if cache.token_file and cache.login_file:
             raise UsageError("a cache takes a token or a login, not both")
-        headers = bearer(cache.token_file) if cache.token_file else {}
-        if cache.login_file:
-            headers = basic(cache.login_file)
+        login = basic(cache.login_file) if cache.login_file else {}
+        headers = bearer(cache.token_file) if cache.token_file else login
         place = parse_address(root_of(cache.address))
         if headers and not isinstance(place, Path):
             check_secrecy(place.base if isinstance(place, Registry) else place)
@@ -239,7 +236,7 @@ class CacheSource:
     def read(self, remembered: Remembered) -> Iterator[Published | Failed]:
         """Yield each tag that may have changed since the validators in `remembered`, or why it is unreadable.
 
-        If the whole catalogue could be read, the last item has an empty tag: the list's own validator and diagnostics.
+        If all of a catalogue could be read, the last item has an empty tag: the list's own validator and diagnostics.
         """
         if self._list_name:
             yield from self._read_list(remembered)
@@ -300,10 +297,7 @@ _Read = tuple[CacheIndex, Validator]
 
 def _publish(tag: str, read: Mapping[str, _Read], fresh: Mapping[str, Validator]) -> Published:
     """Combine the indexes of a tag's stacks: a spec is in the tag if it is in any of them."""
-    diagnostics: list[Diagnostic] = []
-    other_nodes: dict[str, bytes] = {}
-    for index, _ in read.values():
-        diagnostics += index.diagnostics
-        other_nodes |= index.other_nodes
+    diagnostics = tuple(found for index, _ in read.values() for found in index.diagnostics)
+    other_nodes = {spec_hash: node for index, _ in read.values() for spec_hash, node in index.other_nodes.items()}
     specs = PublishedSpecs([(label, index.specs) for label, (index, _) in read.items()])
-    return Published(tag, tuple(sorted(read)), specs, fresh, tuple(diagnostics), other_nodes)
+    return Published(tag, tuple(sorted(read)), specs, fresh, diagnostics, other_nodes)

@@ -1,9 +1,7 @@
 """Record the history of a build cache that keeps none: each of its states becomes a revision of documents.
 
-`record` reads what a source publishes now, and adds a revision to a repository of our own if this differs from the
-newest revision there. It may be called as often as one likes, and be killed at any point: the revision is made in one
-step, and the file beside it only saves the next call some work. `RecordedHistory` is the recorded history as a source
-that subscriptions can watch.
+`record` may be called as often as one likes, and be killed at any point: a revision is made in one step, and the file
+beside it only saves the next call some work. `RecordedHistory` is a source that subscriptions can watch.
 """
 
 import re
@@ -28,12 +26,7 @@ from cachewatch.documents.spec_nodes_and_graphs import write_package_graph, writ
 from cachewatch.documents.writing_documents import ListedSpec, write_document
 from cachewatch.environments import CacheContents
 from cachewatch.errors import SourceError, UnknownRevision, UsageError
-from cachewatch.extensions.buildcaches.mirrors_and_registries import (
-    LARGEST_INDEX,
-    CatalogueSource,
-    Validator,
-    request_limits,
-)
+from cachewatch.extensions.buildcaches.mirrors_and_registries import LARGEST_INDEX, LIMITS, CatalogueSource, Validator
 from cachewatch.extensions.buildcaches.published_tags import Cache, CacheSource, Failed, Published
 from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.git.writing_revisions import Recording, open_recording
@@ -69,10 +62,10 @@ class TagCounts(Struct, frozen=True):
         return bool(self.new or self.changed or self.removed)
 
 
-class Recorded(Struct, frozen=True):
+class Recorded(Struct):
     """The result of a call of `record`."""
 
-    commit: str | None  # the new revision; None if nothing is different
+    commit: str | None = None  # the new revision; None if nothing is different
     before: str | None = None  # the newest revision until then; None if this is the first
     tags: tuple[TagCounts, ...] = ()  # that were read
     held: tuple[HeldTag, ...] = ()
@@ -98,9 +91,8 @@ def record(
 ) -> Recorded:
     """Record the current contents of `cache` in the bare repository at `repository`, which is created if need be.
 
-    A tag that is empty, or of which a stack lost nine tenths, is held back unless `is_confirmed`. A tag of a catalogue
-    that cannot be read does not affect the others. `tell` is called with descriptions of the current step. Raises
-    SourceError if the source as a whole cannot be read; then nothing is written.
+    A tag that is empty, or of which a stack lost nine tenths, is held back unless `is_confirmed`. `tell` is called with
+    descriptions of the steps. Raises SourceError if the source as a whole cannot be read; then nothing is written.
     """
     tell(f"reading the index of {cache.address}")
     with CacheSource(cache, wants_graph=True) as source, open_recording(repository) as recording:
@@ -109,22 +101,19 @@ def record(
             state = msgspec.json.decode((recording.folder / _STATE_FILE).read_bytes(), type=_RecordState)
             if (state.commit, state.address) == (recording.head, cache.address):
                 known = state.known
-        work = _Work(recording, is_confirmed)
+        work = _Work(recording, is_confirmed, Recorded(before=recording.head))
         for published in source.read(known):
             tell(f"comparing {published.tag or cache.address} with what was recorded")
             work.take(published)
             tell(f"reading {cache.address} after {published.tag or 'the list'}")
         tell(f"writing the revision of {repository}")
-        before = recording.head
-        commit = work.commit(cache.address, now or datetime.now(UTC))
-        read = {count.tag for count in work.counts}
+        work.done.commit = work.commit(cache.address, now or datetime.now(UTC))
+        read = {count.tag for count in work.done.tags}
         known = {name: fresh for name, fresh in known.items() if name.partition("/")[0] not in read}
         state = _RecordState(recording.head or "", cache.address, known | work.fresh)
         content = msgspec.json.format(msgspec.json.encode(state), indent=1)
         publish(recording.folder / _STATE_FILE, content, base=recording.folder, mode=0o644)
-        return Recorded(
-            commit, before, tuple(work.counts), tuple(work.held), tuple(work.failed), tuple(work.diagnostics)
-        )
+        return work.done
 
 
 class _Work(Struct):
@@ -132,30 +121,27 @@ class _Work(Struct):
 
     recording: Recording
     is_confirmed: bool
+    done: Recorded
     stacks: dict[str, frozenset[str]] = {}
-    counts: list[TagCounts] = []
-    held: list[HeldTag] = []
-    failed: list[Failed] = []
-    diagnostics: list[Diagnostic] = []
     fresh: dict[str, Validator] = {}
 
     def take(self, published: Published | Failed) -> None:
         """Compare one tag with the newest revision, and write the documents that differ."""
         if isinstance(published, Failed):
-            self.failed.append(published)
+            self.done.failed += (published,)
             return
-        self.diagnostics += published.diagnostics
+        self.done.diagnostics += published.diagnostics
         if published.tag:
             before = self.recording.package_files(published.tag)
             documents, counts = before.get(DOCUMENT, {}), published.specs.count()
             if not self.is_confirmed and (reason := self._suspicion(published, counts, documents)):
-                self.held.append(HeldTag(published.tag, reason))
+                self.done.held += (HeldTag(published.tag, reason),)
                 return
             new, changed, removed = self._write(published, documents, before.get(PACKAGE_GRAPH, {}))
             packages = len(published.specs.packages)
-            self.counts.append(TagCounts(published.tag, counts[UNION_STACK], packages, new, changed, removed))
+            self.done.tags += (TagCounts(published.tag, counts[UNION_STACK], packages, new, changed, removed),)
             self.stacks[published.tag] = frozenset(published.stacks)
-        if published.tag or not (self.held or self.failed):
+        if published.tag or not (self.done.held or self.done.failed):
             self.fresh |= published.fresh
 
     def commit(self, address: str, now: datetime) -> str | None:
@@ -164,7 +150,7 @@ class _Work(Struct):
         before = read_tags_file(content) if content is not None else {}
         if (stacks := {**before, **self.stacks}) != before:
             self.recording.write(TAGS_FILE, write_tags_file(stacks))
-        different = [count for count in self.counts if count.is_different]
+        different = [count for count in self.done.tags if count.is_different]
         subject = f"Record {len(different)} tags" if different else "Record stacks and dependency graphs"
         if len(different) == 1:
             subject = f"Record {different[0].tag}: {different[0].specs:,} specs of {different[0].packages:,} packages"
@@ -173,10 +159,9 @@ class _Work(Struct):
         return self.recording.commit(message, now)
 
     def _write(self, state: Published, documents: Mapping[str, str], graphs: Mapping[str, str]) -> tuple[int, int, int]:
-        """Write the files of a tag that differ from the newest revision, and remove those of removed packages.
+        """Write the files of a tag that differ from the object ids `documents` and `graphs` of the newest revision.
 
-        `documents` and `graphs` are the object ids of the files in the newest revision by package. Returns the numbers
-        of new, changed and removed documents.
+        Returns the numbers of new, changed and removed documents.
         """
         new = changed = 0
         for package in state.specs.packages:
@@ -203,10 +188,7 @@ class _Work(Struct):
         return True
 
     def _suspicion(self, published: Published, has: Mapping[str, int], before: Mapping[str, str]) -> str:
-        """Return why the published contents of a tag are suspicious, or "".
-
-        `has` are its numbers of specs by stack; `before` has the object ids of its documents in the newest revision.
-        """
+        """Return why the published contents of a tag, with `has` specs by stack, are suspicious, or ""."""
         if not has[UNION_STACK]:
             is_unread = any(diagnostic.is_loss for diagnostic in published.diagnostics)
             unread = "none of its records can be read, maybe because its form is newer"
@@ -234,7 +216,7 @@ class RecordedHistory(RecordedSource):
             address=source.address,
             is_catalogue=source.type == "catalogue",
             wanted_tag=Globs(source.tags),
-            limits=replace(request_limits(seconds), total=seconds),
+            limits=replace(LIMITS, seconds=seconds, total=seconds),
             token_file=files.get("token_file"),
             login_file=files.get("login_file"),
             max_index=source.max_index or LARGEST_INDEX,
