@@ -188,7 +188,7 @@ def _stays(index: Index, life: int, rows: Sequence[_IndexRow]) -> Iterator[SpecS
             life=life,
             tag=row.tag,
             package=row.package,
-            stacks=index.stacks(row.stacks),
+            stacks=index.signature(row.build, row.stacks).stacks,
             first=index.point(start.first),
             last=_point(index, row.last),
             facts=facts,

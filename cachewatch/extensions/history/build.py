@@ -5,9 +5,10 @@ rows and its name in the table `unit` are committed; when all are, the index rec
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import closing
+from functools import partial
 from itertools import accumulate, chain, groupby, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -50,7 +51,7 @@ Answer = tuple[Unit, Sequence[Result]]
 # Yields the results of all units, in any order.
 Engine = Callable[[Sequence[Unit]], Iterator[Answer]]
 
-_VERSIONS_IN_UNIT = 128
+_VERSIONS_IN_UNIT = 128  # whose rows are committed together: as many are lost when a build is killed
 _ATTEMPTS = 3  # of a cluster for each unit
 # Units that a cluster works on at a time: their results are kept in memory here.
 _AT_ONCE = 64
@@ -68,9 +69,7 @@ def in_jobs(repository: Repository, jobs: int) -> Engine:
     """Return a function that reads units in `jobs` processes, or in this process if `jobs` is 1."""
 
     def make_work() -> Callable[[Unit], Sequence[Result]]:
-        own = repository.reopened() if jobs > 1 else repository
-        known = KnownRecords()
-        return lambda unit: _answer(own, unit, known)
+        return partial(_answer, repository.reopened() if jobs > 1 else repository)
 
     def engine(units: Sequence[Unit]) -> Iterator[Answer]:
         answers = in_processes(make_work, units, jobs)
@@ -105,16 +104,16 @@ def on_cluster(git_dir: str, address: str) -> Engine:
 def follow_unit(git_dir: str, unit: Unit) -> Sequence[Result]:
     """Return the results of `unit`, with the repository at `git_dir` opened for it, as a new process must."""
     with closing(Repository(Path(git_dir))) as repository:
-        return _answer(repository, unit, KnownRecords())
+        return _answer(repository, unit)
 
 
-def _answer(repository: Repository, unit: Unit, known: KnownRecords) -> Sequence[Result]:
-    known.forget_many()
+def _answer(repository: Repository, unit: Unit) -> Sequence[Result]:
     tasks = [one for one in unit if isinstance(one, Task)]
     if not tasks:
         return list(count_all(repository, [one for one in unit if isinstance(one, TagStep)]))
     blobs = [version.blob for task in tasks for version in task.versions if version.blob]
     contents = repository.objects().documents(blobs)
+    known = KnownRecords()
     found = [Follower(task, known).run(contents) for task in tasks]
     next(contents, None)
     return found
@@ -141,8 +140,6 @@ class IndexProgress(Struct, frozen=True):
 
 
 _TELL_NOBODY = IndexProgress()
-# Versions whose rows are committed together: as many are lost when a build is killed.
-_VERSIONS_AT_ONCE = 512
 
 
 class IndexUpdate(Struct, frozen=True):
@@ -249,14 +246,15 @@ class _IndexBuild(Struct):
         documents_of = (v.blob for task in tasks for v in task.versions if v.blob)
         self.repository.obtain(chain(documents_of, blobs_of(self.repository, asked)), self.progress.fetch)
         writer = Writer(self.connection, has_specs=indexed >= 0)
-        for run in _in_runs(self.engine(_units(tasks, asked))):
-            read = [(task, one) for task, one in run if isinstance(task, Task) and isinstance(one, IndexedDocument)]
+        for unit, found in self.engine(_units(tasks, asked)):
+            results = list(zip(unit, found, strict=True))
+            read = [(task, one) for task, one in results if isinstance(task, Task) and isinstance(one, IndexedDocument)]
             with transaction(self.connection):
                 writer.store(read)
-                writer.store_causes((n, why) for n, why in run if isinstance(n, TagStep) and isinstance(why, tuple))
-            self.versions += sum(_size(task) for task, _ in read)
+                writer.store_causes((n, why) for n, why in results if isinstance(n, TagStep) and isinstance(why, tuple))
+            self.versions += sum(len(task.versions) for task, _ in read)
             self.unreadable += sum(len(one.diagnostics) for _, one in read)
-            self.progress.advance(sum(_size(one) for one, _ in run))
+            self.progress.advance(sum(map(_size, unit)))
         with transaction(self.connection):
             writer.add_steps(steps)
             if indexed < 0:
@@ -293,20 +291,6 @@ def _task(connection: sqlite3.Connection, tag: str, package: str, versions: tupl
     blob, revision, baseline, old_compilers = row
     document = KnownDocument(blob, revision, baseline, CompilerForm(old_compilers))
     return Task(*key, versions, document, intervals=tuple(opened))
-
-
-def _in_runs(answers: Iterable[Answer]) -> Iterator[list[tuple[Task | TagStep, Result]]]:
-    """Group results so that each group can be stored in one transaction."""
-    run: list[tuple[Task | TagStep, Result]] = []
-    size = 0
-    for unit, found in answers:
-        run += zip(unit, found, strict=True)
-        size += sum(map(_size, unit))
-        if size >= _VERSIONS_AT_ONCE:
-            yield run
-            run, size = [], 0
-    if run:
-        yield run
 
 
 def _size(one: Task | TagStep) -> int:

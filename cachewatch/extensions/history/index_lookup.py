@@ -62,7 +62,6 @@ class Index:
         self.connection = open_for_reading(path, busy_milliseconds=busy_milliseconds)
         self._points: dict[int, IndexPoint] = {}
         self._signatures: dict[tuple[int, int], Signature] = {}
-        self._stacks: dict[int, tuple[str, ...]] = {}
         try:
             with self.reporting_damage():
                 self.newest = int(next(self.rows("SELECT indexed FROM progress"))[0])
@@ -131,13 +130,6 @@ class Index:
             (row,) = self.rows(query, (build, stacks))
             self._signatures[build, stacks] = signature_of(row)
         return self._signatures[build, stacks]
-
-    def stacks(self, stacks: int) -> tuple[str, ...]:
-        """Return the names of the set of stacks with this id."""
-        if stacks not in self._stacks:
-            ((names,),) = self.rows("SELECT names FROM stacks WHERE id = ?", (stacks,))
-            self._stacks[stacks] = names_of(names)
-        return self._stacks[stacks]
 
     def number_of(self, name: str, *, may_precede: bool = False) -> int:
         """Return the number of the revision that `name` means: a commit, a date, `HEAD` or `HEAD~3`.

@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, timedelta
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from cachewatch.core.advice.verbs_and_reasons import Rank
 from cachewatch.core.comparison.kept_and_reused_hashes import spellings_of
@@ -16,7 +16,7 @@ from cachewatch.core.model import Signature
 from cachewatch.core.names_and_layouts import Wanted
 from cachewatch.core.statement_kinds import StatementKind
 from cachewatch.core.versions_spellings_targets import version_key
-from cachewatch.extensions.history.index_lookup import Index, IndexPoint, days_between, names_of
+from cachewatch.extensions.history.index_lookup import Index, IndexPoint, days_between
 from cachewatch.extensions.history.restored_documents import TagStates
 from cachewatch.report.diff_blocks_and_colours import colour_of
 from cachewatch.report.digest_and_message_values import newest_day
@@ -77,10 +77,10 @@ def find_when(
     """
     ids = index.known_id("package", package), index.known_id("tag", tag)
     spans: defaultdict[tuple[str, str, str], list[Span]] = defaultdict(list)  # by version, stack and target
-    for there in presences(index, *ids, index.newest):
-        if targets(there.target) and compilers(there.compiler):
-            for version, stack in product(filter(versions, there.versions), there.stacks):
-                spans[version, stack, there.target].append(there.span)
+    for specs, span in presences(index, *ids, index.newest):
+        if targets(specs.target) and compilers(specs.compiler):
+            for version, stack in product(filter(versions, specs.versions), specs.stacks or ("",)):
+                spans[version, stack, specs.target].append(span)
     periods = {key: joined(found) for key, found in spans.items()}
     begins: dict[str, int] = {}  # in which revision the first stack had each version
     for (version, stack, _), ((first, _), *_) in periods.items():
@@ -139,32 +139,18 @@ def baseline_of(index: Index, package: int, tag: int) -> int | None:
     return next((number for (number,) in index.rows(query, (package, tag))), None)
 
 
-_PRESENCES = """
-    SELECT b.versions, b.compiler, b.target, g.stacks, g.first, g.last
-    FROM (
-        SELECT DISTINCT build, stacks, first, coalesce(last, ?) AS last FROM interval
-        WHERE package = ? AND tag = ? AND first <= ?
-    ) g JOIN build b ON b.id = g.build
-"""
+def presences(index: Index, package: int, tag: int, until: int) -> Iterator[tuple[Signature, Span]]:
+    """Yield the specs of a document that were added together up to revision `until`, and when they were there.
 
-
-class SpecsPresence(NamedTuple):
-    """The period in which specs added together were present; it ends at OPEN if they still are."""
-
-    versions: frozenset[str]
-    compiler: str
-    target: str
-    stacks: tuple[str, ...]  # "" if no stack builds them
-    span: Span
-
-
-def presences(index: Index, package: int, tag: int, until: int) -> Iterator[SpecsPresence]:
-    """Yield the periods of presence of specs added up to revision `until`; a version has one name in all spellings."""
-    rows = [(names_of(row[0]), *row[1:]) for row in index.rows(_PRESENCES, (OPEN, package, tag, until))]
-    spellings = spellings_of(version for versions, *_ in rows for version in versions)
-    for versions, compiler, target, stacks, first, last in rows:
-        named = frozenset(spellings.get(version, version) for version in versions)
-        yield SpecsPresence(named, compiler, target, index.stacks(stacks) or ("",), (first, last))
+    A version has one name in all spellings; a span ends at OPEN if the specs are still there.
+    """
+    query = """SELECT DISTINCT build, stacks, first, coalesce(last, ?) FROM interval
+        WHERE package = ? AND tag = ? AND first <= ?"""
+    found = index.rows(query, (OPEN, package, tag, until))
+    rows = [(index.signature(build, stacks), (first, last)) for build, stacks, first, last in found]
+    spellings = spellings_of(version for specs, _ in rows for version in specs.versions)
+    for specs, span in rows:
+        yield replace(specs, versions=tuple(spellings.get(version, version) for version in specs.versions)), span
 
 
 class Presence(Struct, frozen=True):
@@ -181,9 +167,9 @@ def find_presence(
     """Return the period around revision `number` with a spec that `chooses` (version, stack or "", target) takes."""
     ids = index.id_of("package", package), index.id_of("tag", tag)
     spans = [
-        there.span
-        for there in presences(index, *ids, index.newest)
-        if any(chooses(version, stack, there.target) for version in there.versions for stack in there.stacks)
+        span
+        for specs, span in presences(index, *ids, index.newest)
+        if any(chooses(version, stack, specs.target) for version in specs.versions for stack in specs.stacks or ("",))
     ]
     for first, last in joined(spans) if number <= index.newest else ():
         if first <= number < last:

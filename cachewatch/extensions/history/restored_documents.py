@@ -18,7 +18,7 @@ from cachewatch.core.names_and_layouts import Wanted, is_mutable
 from cachewatch.core.statement_kinds import StatementKind
 from cachewatch.core.statements import counted
 from cachewatch.extensions.history.index_lookup import Index
-from cachewatch.extensions.history.schema_and_location import BYTES, pack, unpack
+from cachewatch.extensions.history.schema_and_location import unpack
 from cachewatch.extensions.history.spec_intervals import document_of
 
 _HELD = """
@@ -56,7 +56,7 @@ class HeldSpecs(NamedTuple):
 
 
 class DocumentChange(NamedTuple):
-    """A document before and after a revision, or None. Its keys are shorter texts that stand for hashes."""
+    """A document before and after a revision, or None."""
 
     package: str
     before: Document | None
@@ -212,10 +212,10 @@ class TagStates:
         compilers_differ, is_there, is_baseline = noted or (0, before is not None, 0)
         specs = dict(before.specs.items()) if before else {}
         for _, _, hashes in ended:
-            for key in _keys(hashes):
-                specs.pop(key, None)
+            for spec_hash in unpack(hashes):
+                specs.pop(spec_hash, None)
         for build, stacks, hashes in began:
-            specs.update(dict.fromkeys(_keys(hashes), self._index.signature(build, stacks)))
+            specs.update(dict.fromkeys(unpack(hashes), self._index.signature(build, stacks)))
         after = None
         if is_there:
             # The index knows where the two differ in how they write compilers, which is all that law 1 asks.
@@ -231,16 +231,7 @@ class TagStates:
 
 
 def _of_held(package: str, held: Iterable[HeldSpecs]) -> Document:
-    return document_of(package, {key: part.signature for part in held for key in _keys(part.hashes)})
-
-
-def _keys(stored: bytes | str) -> Sequence[str]:
-    """Return a text that stands for each hash; it is much faster to compute than the hash itself."""
-    if isinstance(stored, bytes):
-        digits, length = stored.hex(), 2 * BYTES
-        return [digits[start : start + length] for start in range(0, len(digits), length)]
-    found = {one: pack([one]) for one in unpack(stored)}
-    return [packed.hex() if isinstance(packed, bytes) else one for one, packed in found.items()]
+    return document_of(package, {spec_hash: part.signature for part in held for spec_hash in unpack(part.hashes)})
 
 
 class LastChanges(NamedTuple):

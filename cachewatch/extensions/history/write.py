@@ -4,7 +4,6 @@ import fcntl
 import json
 import os
 import sqlite3
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -12,7 +11,6 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from cachewatch.core.model import Signature
 from cachewatch.errors import AnotherInstance
 from cachewatch.extensions.causes.explaining_reports_and_locks import CountedCause, TagStep
 from cachewatch.extensions.history.document_versions import ChainRevision, first_parents
@@ -99,21 +97,18 @@ class Writer:
         return self._known[key]
 
     def _new_intervals(self, task: Task, intervals: Iterable[Interval]) -> Iterator[Interval]:
-        """Yield the intervals that need new rows; a row of `task.intervals` becomes the largest that divides it."""
-        opened = {(row.signature, row.first): row for row in task.intervals}
-        parts: defaultdict[tuple[Signature, int], list[Interval]] = defaultdict(list)
+        """Yield the intervals that need new rows; rows of `task.intervals` are closed, or deleted if they were divided."""
+        opened = {(row.signature, row.first, row.hashes): row for row in task.intervals}
         for interval in intervals:
-            parts[interval.signature, interval.first].append(interval)
-        for place, some in parts.items():
-            largest = max(some, key=lambda part: (part.size, part.last is None)) if place in opened else None
-            yield from (part for part in some if part is not largest)
-            if largest is None or (largest.last is None and largest.hashes == opened[place].hashes):
-                continue
-            row = opened[place]
-            values = largest.last, largest.size, largest.hashes, row.id
-            self._connection.execute("UPDATE interval SET last = ?, size = ?, hashes = ? WHERE id = ?", values)
+            row = opened.pop((interval.signature, interval.first, interval.hashes), None)
+            if row is None:
+                yield interval
+            elif interval.last is not None:
+                self._connection.execute("UPDATE interval SET last = ? WHERE id = ?", (interval.last, row.id))
+        for row in opened.values():
+            self._connection.execute("DELETE FROM interval WHERE id = ?", (row.id,))
             if self._has_specs:
-                gone = [(prefix, row.id) for prefix in prefixes(row.hashes) - prefixes(largest.hashes)]
+                gone = [(prefix, row.id) for prefix in prefixes(row.hashes)]
                 self._connection.executemany("DELETE FROM spec WHERE prefix = ? AND interval = ?", gone)
 
 

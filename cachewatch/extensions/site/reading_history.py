@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import product
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -233,10 +234,9 @@ class _Reading:
         """Yield the periods in which each version was in each stack, and its lag behind the first stack."""
         ids = self._index.id_of("package", package), self._index.id_of("tag", self._tag)
         spans: defaultdict[tuple[str, str], list[Span]] = defaultdict(list)
-        for there in presences(self._index, *ids, self._until):
-            for version in there.versions:
-                for stack in filter(None, there.stacks):
-                    spans[stack, version].append(there.span)
+        for specs, span in presences(self._index, *ids, self._until):
+            for place in product(specs.stacks, specs.versions):
+                spans[place].append(span)
         leads: dict[str, int] = {}  # in which revision the first stack had each version
         for (_, version), found in spans.items():
             leads[version] = min(leads.get(version, OPEN), *(first for first, _ in found))

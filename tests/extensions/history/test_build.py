@@ -12,7 +12,6 @@ from random import Random
 import pytest
 from indexes import Catalogue, build, by_brute_force, dump, without_messages, write
 
-from cachewatch.documents.records import KnownRecords
 from cachewatch.errors import WorkFailed
 from cachewatch.extensions.history import build as engines
 from cachewatch.extensions.history.build import bring_up_to_date, on_cluster
@@ -107,11 +106,11 @@ def test_a_worker_that_is_killed_costs_only_what_it_read(
     """The error names the documents, and the next build goes on from there."""
     answer, killed = engines._answer, tmp_path / "killed"
 
-    def killing(repository: Repository, unit: engines.Unit, known: KnownRecords) -> Sequence[engines.Result]:
+    def killing(repository: Repository, unit: engines.Unit) -> Sequence[engines.Result]:
         if any(isinstance(task, Task) and task.package == "gcc" for task in unit) and not killed.exists():
             killed.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return answer(repository, unit, known)
+        return answer(repository, unit)
 
     serial = build(catalogue, tmp_path / "serial.db")
     monkeypatch.setattr(engines, "_answer", killing)

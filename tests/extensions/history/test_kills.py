@@ -33,7 +33,7 @@ def counted(path):
     connection.set_trace_callback(trace)
     return connection
 
-building._VERSIONS_IN_UNIT = building._VERSIONS_AT_ONCE = 1
+building._VERSIONS_IN_UNIT = 1
 building.open_for_writing = counted
 repository = Repository(building.Path(folder))
 building.bring_up_to_date(repository, building.Path(path), building.in_jobs(repository, 2))
