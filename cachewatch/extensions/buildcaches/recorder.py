@@ -30,6 +30,7 @@ from cachewatch.extensions.buildcaches.mirrors_and_registries import LARGEST_IND
 from cachewatch.extensions.buildcaches.published_tags import Cache, CacheSource, Failed, Published
 from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.git.writing_revisions import Recording, open_recording
+from cachewatch.report.words import first_of
 from cachewatch.runtime.files_and_locks import publish
 from cachewatch.service.context_and_source_copies import News, RecordedSource
 
@@ -202,7 +203,7 @@ class _Work(Struct):
             for stack, count in sorted(had.items())
             if has.get(stack, 0) <= count * SHARE_LEFT
         ]
-        return ", ".join(lost[:5]) + (f", and {len(lost) - 5} more stacks" if len(lost) > 5 else "")
+        return first_of(lost, 5, ", and {:,} more stacks")
 
 
 class RecordedHistory(RecordedSource):

@@ -330,11 +330,7 @@ class PackageNodes:
         self.kept_by_identity: defaultdict[tuple[object, ...], list[str]] = defaultdict(list)
         for spec_hash in self.kept:
             self.kept_by_identity[_identity(before[spec_hash])].append(spec_hash)
-        # The dependencies that some of the older specs have, but not all; and those of each.
-        all_below = {h: frozenset(node.below) for h, node in before.items()}
-        together = frozenset[str]().union(*all_below.values())
-        self.some_had = together - together.intersection(*all_below.values())
-        self.dependencies_before = {h: names & self.some_had for h, names in all_below.items()}
+        self.dependencies_before = {spec_hash: frozenset(node.below) for spec_hash, node in before.items()}
 
 
 def explain_spec(package: PackageNodes, spec_hash: str, walk: Walk) -> Explanation:
@@ -367,8 +363,8 @@ def _nearest(package: PackageNodes, new: GraphNode, candidates: Collection[str],
     """Return the candidate that shares most direct dependencies with `new`; of equals, that with fewest causes."""
     if len(candidates) == 1:
         return next(iter(candidates))
-    own = package.some_had.intersection(new.below)
-    shared = {old: len(own & package.dependencies_before[old]) if own else 0 for old in candidates}
+    own = frozenset(new.below)
+    shared = {old: len(own & package.dependencies_before[old]) for old in candidates}
     most = max(shared.values())
     best = sorted(old for old, count in shared.items() if count == most)
     return walk.fewest(new.name, best, new.hash) if len(best) > 1 else best[0]

@@ -173,14 +173,7 @@ def index_path(db: str | Path | None, git_dir: Path, environment: Mapping[str, s
 def check_is_index(path: Path) -> None:
     """Raise NotAnIndex if the file at `path` exists and is no history index, not even a damaged one."""
     header = _header(path)
-    owner = header[_APPLICATION_ID]
-    if owner == bytes(4):  # as in any database, and in an index whose tables are still in its journal
-        try:
-            with closing(_connect(path, _reading_mode(path))) as connection:
-                _version(connection, path)
-        except (sqlite3.Error, UnicodeDecodeError) as error:
-            raise _not_an_index(path) from error
-    elif header and owner != _APPLICATION.to_bytes(4):
+    if header and header[_APPLICATION_ID] != _APPLICATION.to_bytes(4):
         raise _not_an_index(path)
 
 
@@ -219,11 +212,13 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
     Its tables are created if it is new or of an older version. Raises StateError if the file is not an index, is of a
     newer version, or cannot be used.
     """
-    _header(path)  # SQLite would wait for a pipe
+    check_is_index(path)
     _check_is_ours(path)
     with translating_errors(path), ExitStack() as undo:
         connection = undo.enter_context(closing(_connect(path, "rwc")))
-        version = _version(connection, path)  # before anything is changed
+        if (version := _version(connection, path)) == 0:
+            # First of all, so that the file says what it is even if this process is killed now.
+            connection.execute(f"PRAGMA application_id = {_APPLICATION}")
         journal = "TRUNCATE" if shared_kind(path.parent) else "WAL"  # as for the state: WAL needs shared memory
         connection.execute(f"PRAGMA journal_mode = {journal}")
         connection.execute("PRAGMA synchronous = NORMAL")
@@ -306,16 +301,11 @@ def _reading_mode(path: Path) -> str:
 
 
 def _version(connection: sqlite3.Connection, path: Path) -> int:
-    """Return the version of the tables, 0 without any. Raises StateError if it is newer than ours, or of no index."""
-    application, version, tables = (
-        connection.execute(query).fetchone()[0]
-        for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_schema")
-    )
-    if application != _APPLICATION and (application or version or tables):
-        raise _not_an_index(path)
+    """Return the version of the tables, 0 without any. Raises StateError if it is newer than ours."""
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     if version > VERSION:
         raise StateError(f"{path}: written by a newer cachewatch; use that one, or name another file with --db")
-    return int(version)
+    return version
 
 
 def make_tables(connection: sqlite3.Connection) -> None:
@@ -324,7 +314,6 @@ def make_tables(connection: sqlite3.Connection) -> None:
         connection.execute(f'DROP TABLE "{name}"')
     for statement in TABLES.split(";\n"):
         connection.execute(statement)
-    connection.execute(f"PRAGMA application_id = {_APPLICATION}")
     connection.execute(f"PRAGMA user_version = {VERSION}")
 
 

@@ -54,7 +54,7 @@ class Task(Struct, frozen=True):
         return f"{self.tag}/{self.package}"
 
 
-class Interval(Struct, frozen=True, order=True):
+class Interval(Struct, frozen=True):
     """Specs with the same signature that were added by one revision and removed by another."""
 
     signature: Signature
@@ -197,11 +197,9 @@ class Follower:
                 self._is_unread = self._is_unread or self._document is None
         for one, signature in self._specs.items():
             self._ended[signature, self._first[one], None].append(one)
-        ranks = {signature: rank for rank, signature in enumerate(sorted({place[0] for place in self._ended}))}
-        places = sorted(self._ended, key=lambda place: (ranks[place[0]], place[1], place[2] is None, place[2]))
         return IndexedDocument(
             document=self._document,
-            intervals=tuple(Interval(*place, pack(self._ended[place]), len(self._ended[place])) for place in places),
+            intervals=tuple(Interval(*place, pack(hashes), len(hashes)) for place, hashes in self._ended.items()),
             steps=tuple(self._steps),
             tallies=tuple(self._tallies),
             diagnostics=tuple(self._diagnostics),

@@ -49,12 +49,12 @@ from cachewatch.extensions.site.reading_history import SiteContents
 from cachewatch.report.diff_blocks_and_colours import Block
 from cachewatch.report.digest_and_message_values import with_neighbours
 from cachewatch.report.template_rendering import render
+from cachewatch.report.words import first_of
 from cachewatch.runtime.files_and_locks import publish, remove
 from cachewatch.runtime.untrusted_files import read_inside
 from cachewatch.runtime.worker import in_processes
 
 _MOST_ENTRIES = 20
-_MOST_IN_TITLE = 3
 _UNKNOWN = datetime.fromtimestamp(0, UTC)
 
 
@@ -64,7 +64,7 @@ def tag_feed(past: TagHistory, stories: Sequence[RevisionStory], title: str) -> 
     entries = [
         FeedEntry(
             id=_id("revision", past.tag, past.revisions[n].revision),
-            title=_title([fact.text for fact in stories[n].facts], "; "),
+            title=markup(first_of([fact.text for fact in stories[n].facts], by="; ")),
             updated=timestamp(past.revisions[n].time or _UNKNOWN),
             link=revision_path(past.revisions[n].revision),
             sections=tuple(_section(block) for block in stories[n].sections),
@@ -97,7 +97,8 @@ def page_feed(kind: str, name: str, values: View, revisions: Revisions) -> View:
         entries.append(
             FeedEntry(
                 id=_id(kind, name, event["moment"].commit),
-                title=f"{values['name']}: " + "; ".join(f"{word} {_title(texts, ', ')}" for word, texts, _ in sides),
+                title=f"{values['name']}: "
+                + "; ".join(f"{word} {markup(first_of(texts))}" for word, texts, _ in sides),
                 updated=timestamp(event["moment"].time or _UNKNOWN),
                 link=home,
                 sections=tuple((word.capitalize(), texts, more) for word, texts, more in sides),
@@ -111,12 +112,6 @@ def _feed(name: Sequence[str], title: str, home: str, entries: Sequence[FeedEntr
     # The feed must change only if an entry does: without entries, it is as old as the history.
     updated = entries[0].updated if entries else timestamp(revisions[0].time or _UNKNOWN)
     return {"feed": Feed(id=_id(*name), title=markup(title), updated=updated, page=home), "entries": entries}
-
-
-def _title(texts: Sequence[str], between: str) -> str:
-    """Return the first of `texts`, with the number of the others."""
-    more = len(texts) - _MOST_IN_TITLE
-    return markup(between.join(texts[:_MOST_IN_TITLE]) + (f" and {more:,} more" if more > 0 else ""))
 
 
 def _id(*name: str) -> str:

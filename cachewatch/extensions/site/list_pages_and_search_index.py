@@ -24,7 +24,7 @@ from cachewatch.extensions.site.package_histories import (
     shown,
     tone_of,
 )
-from cachewatch.extensions.site.page_parts_and_plots import Link, View, figures, happening, package_row, specs_plot
+from cachewatch.extensions.site.page_parts_and_plots import Link, View, cut, figures, happening, package_row, specs_plot
 from cachewatch.extensions.site.reading_history import SiteContents
 from cachewatch.report.diff_blocks_and_colours import Block
 from cachewatch.report.words import number
@@ -221,8 +221,7 @@ def stack_pages(past: TagHistory, totals: Totals) -> Iterator[tuple[str, View]]:
             "lead": lead if own else "It has no specs now.",
             "figures": figures(package=len(own), spec=specs[-1], target=len(targets)),
             "plot": specs_plot([specs[n] for n in changes], changes, past.revisions),
-            "happenings": happened[:_MOST_REVISIONS],
-            "more_happenings": max(0, len(happened) - _MOST_REVISIONS),
+            **cut("happenings", happened, _MOST_REVISIONS),
             "packages": [package_row(package, present, up=_UP) for package, present in sorted(own.items())],
             "feed": f"{file_name(stack)}.atom",
         }

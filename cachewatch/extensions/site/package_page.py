@@ -29,10 +29,10 @@ from cachewatch.extensions.site.page_parts_and_plots import (
     Link,
     View,
     clock,
+    cut,
     days,
     figures,
     happening,
-    newest_versions,
     specs_plot,
     stack_link,
     stack_text,
@@ -40,7 +40,7 @@ from cachewatch.extensions.site.page_parts_and_plots import (
 from cachewatch.extensions.site.reading_history import PackageCauses
 from cachewatch.report.digests.spack_commands import install_line, is_plain
 from cachewatch.report.rebuild_cause_words import because, change_of
-from cachewatch.report.words import number, stack_name
+from cachewatch.report.words import first_of, number, stack_name
 
 _UP = "../"
 _MOST_VERSIONS = 8
@@ -85,14 +85,12 @@ def matrix_of(present: Present) -> View | None:
             }
             for stack in sorted(targets, key=lambda stack: (stack == "", stack))
         ],
-        "older": [shown(version, 24) for version in older[:_MOST_OLDER]],
-        "more_older": max(0, len(older) - _MOST_OLDER),
+        **cut("older", [shown(version, 24) for version in older], _MOST_OLDER),
     }
 
 
 def _named(words: Sequence[str], most: int) -> str:
-    more = f" and {len(words) - most} more" if len(words) > most else ""
-    return ", ".join(shown(word, 24) for word in words[:most]) + more
+    return first_of([shown(word, 24) for word in words], most)
 
 
 def install_of(package: str, tag: str, present: Present, sources: Sources) -> View | None:
@@ -138,8 +136,7 @@ def builds_of(present: Present) -> View:
         rows.append(
             {
                 "version": shown(build.version, 40),
-                "hashes": [shown(spec_hash, 40) for spec_hash in hashes[:_MOST_HASHES]],
-                "more_hashes": max(0, len(hashes) - _MOST_HASHES),
+                **cut("hashes", [shown(spec_hash, 40) for spec_hash in hashes], _MOST_HASHES),
                 "configuration": _configuration(spec),
                 "stacks": _named([stack_name(stack) for stack in spec.stacks], 4) if spec.stacks else "no stack",
                 "variants": variants,
@@ -195,9 +192,12 @@ def package_page(
     """Return the values of the page of one package; `history` is None if it is only in the tags `in_tags`."""
     present = history.present if history else Present()
     steps, stays = (history.steps, history.stays) if history else ((), ())
-    # The stacks that had the package and have no build of it now, the latest loss first.
     losses = lost_by(history) if history and history.is_there else {}
-    lost = sorted(losses.items(), key=lambda item: (-item[1], item[0]))
+    # The stacks that had the package and have no build of it now, the latest loss first.
+    lost = [
+        {"stack": Link(stack_text(stack), _UP + page("stack", stack)), "moment": revisions[revision]}
+        for stack, revision in sorted(losses.items(), key=lambda item: (-item[1], item[0]))
+    ]
     runs = _runs([step for step in steps if not step.is_baseline])
     is_pruned = tag_names.is_mutable(tag)
     # The axis ends with the last change of this package, so that only a change makes another page.
@@ -212,11 +212,7 @@ def package_page(
         "lead": _lead(present, tag, is_pruned=is_pruned),
         "gone": revisions[steps[-1].revision] if steps and steps[-1].is_gone else None,
         "since": revisions[history.changed] if history else None,
-        "lost": [
-            {"stack": Link(stack_text(stack), _UP + page("stack", stack)), "moment": revisions[revision]}
-            for stack, revision in lost[:_MOST_LOST]
-        ],
-        "more_lost": len(lost[_MOST_LOST:]),
+        **cut("lost", lost, _MOST_LOST),
         "figures": figures(
             spec=present.specs, version=len(present.versions), stack=len(present.stacks), target=len(present.targets)
         ),
@@ -227,8 +223,7 @@ def package_page(
         "builds": builds_of(present),
         "lanes": list(_lanes(stays, places, revisions)) if places else [],
         "ticks": where.ticks,
-        "stays": _stay_rows(stays, revisions),
-        "more_stays": max(0, len(stays) - _MOST_STAYS),
+        **cut("stays", _stay_rows(stays, revisions), _MOST_STAYS),
         "specs": specs_plot([step.specs for step in steps], changed, revisions),
         "reasons": causes
         and {"moment": revisions[causes.revision], "chains": [_chain(c, has_page) for c in causes.chains]},
@@ -280,14 +275,13 @@ def _stay_rows(stays: Sequence[StackStay], revisions: Revisions) -> list[View]:
             "went": None if stay.last is None else revisions[stay.last],
             "lag": "" if stay.lag is None else "first" if stay.is_first else f"{days(stay.lag)} later",
         }
-        for stay in arrivals[:_MOST_STAYS]
+        for stay in arrivals
     ]
 
 
 def _tag_row(tag: str, present: Present) -> View:
-    versions, more = newest_versions(present.versions, 4)
-    name = Link(shown(tag), _UP + page("tag", tag))
-    return {"name": name, "specs": present.specs, "versions": versions + (f" and {more} more" if more else "")}
+    versions = _named(sorted_versions(present.versions)[::-1], 4)
+    return {"name": Link(shown(tag), _UP + page("tag", tag)), "specs": present.specs, "versions": versions}
 
 
 def _lead(present: Present, tag: str, *, is_pruned: bool) -> str:
@@ -297,8 +291,8 @@ def _lead(present: Present, tag: str, *, is_pruned: bool) -> str:
         return "Its specs have no version."
     latest = newest(present.versions)
     stacks = sorted({stack_text(one.stack) for one in present.copies if one.version == latest and one.stack})
-    there = f"in {', '.join(stacks[:3])}{f' and {len(stacks) - 3} more stacks' if len(stacks) > 3 else ''}"
-    text = f"The newest version is {shown(latest, 40)}, {there if stacks else 'which no stack builds'}."
+    there = f"in {first_of(stacks, 3, ' and {:,} more stacks')}" if stacks else "which no stack builds"
+    text = f"The newest version is {shown(latest, 40)}, {there}."
     if present.unreferenced and is_pruned:
         verb = "is" if present.unreferenced == 1 else "are"
         text += f" {number(present.unreferenced, 'spec')} {verb} in no stack any more and may be pruned at any time."
@@ -339,6 +333,6 @@ def _versions(places: Iterable[tuple[str, str]]) -> tuple[Link, ...]:
     for stack, version in places:
         stacks[version].append(stack_text(stack) if stack else "no stack")
     return tuple(
-        Link(f"{shown(version, 40)} in {', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}")
+        Link(f"{shown(version, 40)} in {first_of(names, 3)}")
         for version, names in sorted(stacks.items(), key=lambda item: version_key(item[0]))
     )

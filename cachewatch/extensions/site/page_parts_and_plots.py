@@ -91,16 +91,20 @@ def happening(
     moment: DatedRevision, specs: int, added: Sequence[Link], removed: Sequence[Link], **more: object
 ) -> View:
     """Return the changes of one revision to a package or a stack, as its page lists them."""
-    view: View = {"moment": moment, "specs": f"{specs:,}", "counts": (), "note": "", **more}
-    for side, versions in (("added", added), ("removed", removed)):
-        view |= {side: versions[:_MOST_NAMED], f"more_{side}": max(0, len(versions) - _MOST_NAMED)}
-    return view
+    sides = cut("added", added, _MOST_NAMED) | cut("removed", removed, _MOST_NAMED)
+    return {"moment": moment, "specs": f"{specs:,}", "counts": (), "note": "", **sides, **more}
+
+
+def cut(name: str, items: Sequence[object], most: int) -> View:
+    """Return the first items of a list, and as `more_NAME` how many are left out."""
+    return {name: items[:most], f"more_{name}": max(0, len(items) - most)}
 
 
 _MOST_ROWS = 60
 # The fraction of the width of a plot for the time up to the last change.
 PAST = 0.86
 _MOST_NAMED = 40
+_MOST_VERSIONS = 2
 
 
 def days(count: float) -> str:
@@ -129,12 +133,6 @@ def stack_link(stack: str, up: str) -> Link:
 def stack_text(stack: str) -> str:
     """Return the name of a stack for a sentence."""
     return shown(stack_name(stack), 40)
-
-
-def newest_versions(versions: frozenset[str], most: int = 2) -> tuple[str, int]:
-    """Return up to `most` of the newest versions, separated by commas, and the number of the others."""
-    ordered = sorted_versions(versions)[::-1]
-    return ", ".join(shown(version, 24) for version in ordered[:most]), max(0, len(ordered) - most)
 
 
 def plot_of(
@@ -210,11 +208,11 @@ def marks_of(stories: Sequence[RevisionStory], places: Sequence[float], revision
 
 def package_row(package: str, present: Present, *, up: str = "", day: str = "", note: str = "") -> View:
     """Return a package as one row of a list; `present` has its current specs."""
-    versions, more_versions = newest_versions(present.versions)
+    versions = sorted_versions(present.versions)[::-1]
     return {
         "name": package_link(package, up),
-        "versions": versions,
-        "more_versions": more_versions,
+        "versions": ", ".join(shown(version, 24) for version in versions[:_MOST_VERSIONS]),
+        "more_versions": max(0, len(versions) - _MOST_VERSIONS),
         "specs": present.specs,
         "stacks": len(present.stacks),
         "day": day,
