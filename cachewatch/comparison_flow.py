@@ -35,17 +35,7 @@ from cachewatch.core.comparison.package_changes import compare_all, part_of
 from cachewatch.core.comparison.package_items import items_of
 from cachewatch.core.comparison.stacks_prunes_suspicion import Judgement, judge, with_turnover
 from cachewatch.core.filters_and_default_kinds import Selection
-from cachewatch.core.model import (
-    Diagnostic,
-    DiagnosticKind,
-    Document,
-    Event,
-    Kind,
-    PackageChange,
-    PackageCounts,
-    Signature,
-    Unreadable,
-)
+from cachewatch.core.model import DiagnosticKind, Document, Event, Kind, PackageChange, PackageCounts, Signature
 from cachewatch.core.statement_kinds import Items, Statement, StatementKind
 from cachewatch.core.statements import counted, statements_of
 from cachewatch.documents.parsing_and_diagnostics import (
@@ -136,9 +126,9 @@ def _compare_batch(
     for change, items in compare_contents(contents, tally, problems, is_pruned=is_pruned):
         if change.package not in others:
             select_package(change, items, selection, tally, collector)
-    diagnostics = tuple(each for package, each in problems.by_package if package not in others)
-    unreadable = tuple(each for each in problems.unreadable if each.package not in others)
-    return Batch(tally, diagnostics, collector.take(), unreadable)
+    tally.diagnostics = [each for package, each in problems.by_package if package not in others]
+    tally.unreadable = [each for each in problems.unreadable if each.package not in others]
+    return tally, collector.take()
 
 
 def compare_contents(
@@ -217,9 +207,7 @@ class ComparedPair(NamedTuple):
     judgement: Judgement | None = None
 
 
-def conclude(
-    compared: ComparedPair, tally: Tally, diagnostics: tuple[Diagnostic, ...], unreadable: tuple[Unreadable, ...] = ()
-) -> Report:
+def conclude(compared: ComparedPair, tally: Tally) -> Report:
     """Return the report on a pair of tags after all packages were compared; judge the tag unless that was done."""
     comparison, pair, _, selection, judgement = compared
     packages = replace(pair.difference.packages, changed=tally.changed, rebuilt_only=tally.rebuilt_only)
@@ -229,9 +217,9 @@ def conclude(
     statements = statements_on(tally, packages, judgement, tag, selection=selection, takes=pair.difference.takes)
     event = None
     if pair.is_new_tag:
-        event = Event(Kind.TAG_ADDED, pair.after.tag or "", pair.difference.packages.after, tally.specs.after)
+        event = Event(Kind.TAG_ADDED, pair.after.tag or "", packages.after, tally.specs.after)
     elif pair.is_lost_tag:
-        event = Event(Kind.TAG_REMOVED, pair.before.tag or "", pair.difference.packages.before, tally.specs.before)
+        event = Event(Kind.TAG_REMOVED, pair.before.tag or "", packages.before, tally.specs.before)
     return Report(
         before=pair.before,
         after=pair.after,
@@ -247,9 +235,9 @@ def conclude(
         diagnostics=(
             *(comparison.diagnostics if pair is comparison.pairs[0] else ()),
             *pair.difference.diagnostics,
-            *diagnostics,
+            *tally.diagnostics,
         ),
-        unreadable=(*pair.difference.unreadable, *unreadable),
+        unreadable=(*pair.difference.unreadable, *tally.unreadable),
         uncounted=len({each.package for each in pair.difference.unreadable}),
     )
 

@@ -178,6 +178,8 @@ class Tally(Struct):
     before: int = 0  # selected specs of the earlier state, reported or not
     seen: Observation = field(default_factory=Observation)
     selected: list[Items] | None = None  # None if everything is selected
+    diagnostics: list[Diagnostic] = []
+    unreadable: list[Unreadable] = []
 
     def note(self, change: PackageChange, items: Sequence[Items]) -> None:
         """Record a change of a selected package, reported or not; its items are kept only for a partial selection."""
@@ -200,6 +202,8 @@ class Tally(Struct):
         self.kinds |= other.kinds
         self.before += other.before
         self.seen.join(other.seen)
+        self.diagnostics += other.diagnostics
+        self.unreadable += other.unreadable
         if other.selected is not None:
             self.selected = [*(self.selected or ()), *other.selected]
 
@@ -258,13 +262,7 @@ class FactCollector(ListCollector):
             self.kept.append((change.package, change.facts))
 
 
-class Batch(Struct, frozen=True):
-    """The result of comparing several packages in a row."""
-
-    tally: Tally
-    diagnostics: tuple[Diagnostic, ...]
-    collected: Any
-    unreadable: tuple[Unreadable, ...] = ()
+Batch = tuple[Tally, Any]  # the totals and the collected parts of several packages
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -341,23 +339,19 @@ class Changeset:
         before: Side,
         after: Side,
         batches: Iterable[Batch],
-        conclude: Callable[[Tally, tuple[Diagnostic, ...], tuple[Unreadable, ...]], Report],
+        conclude: Callable[[Tally], Report],
         convert: Callable[[Any], Any] | None = None,
     ) -> None:
         self.before, self.after = before, after
         self._batches, self._conclude, self._convert = batches, conclude, convert
         self.tally = Tally()
-        self._diagnostics: list[Diagnostic] = []
-        self._unreadable: list[Unreadable] = []
         self.explain: Callable[[], Sequence[Explanation]] | None = None  # explains rebuilt specs, if requested
 
     def collected(self) -> Iterator[Any]:
         """Compare the packages in batches, and yield the collected parts of each batch."""
-        for batch in self._batches:
-            self.tally.join(batch.tally)
-            self._diagnostics += batch.diagnostics
-            self._unreadable += batch.unreadable
-            yield batch.collected if self._convert is None else self._convert(batch.collected)
+        for tally, collected in self._batches:
+            self.tally.join(tally)
+            yield collected if self._convert is None else self._convert(collected)
 
     def mapped(self, function: Callable[[Any], Any]) -> "Changeset":
         """Return the changeset with `function` applied to each value that `collected` yields."""
@@ -374,4 +368,4 @@ class Changeset:
     @cached_property
     def report(self) -> Report:
         """The totals, statements and events; valid only after `collected` was consumed."""
-        return self._conclude(self.tally, tuple(self._diagnostics), tuple(self._unreadable))
+        return self._conclude(self.tally)

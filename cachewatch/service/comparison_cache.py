@@ -117,7 +117,7 @@ def select_kept(
         if not is_part:
             tally.seen.items += items
         count_chosen(change, items, selection, tally, collector)
-    return Batch(tally, (), collector.take())
+    return tally, collector.take()
 
 
 def _chosen(file: Path, packages: Sequence[KeptPackage], selection: Selection) -> Iterator[Found]:
@@ -249,14 +249,13 @@ class ComparedTags:
         others = pair.difference.others
         is_part = bool(others) or not selection.takes_all_specs
         work = partial(select_kept, self._file, selection, make_collector, is_part)
-        yield replace(
-            work(()),
-            diagnostics=tuple(d for batch in batches for package, d in batch.diagnostics if package not in others),
-            unreadable=tuple(u for batch in batches for u in batch.unreadable if u.package not in others),
-        )
+        tally, nothing = work(())
+        tally.diagnostics = [d for batch in batches for package, d in batch.diagnostics if package not in others]
+        tally.unreadable = [u for batch in batches for u in batch.unreadable if u.package not in others]
+        yield tally, nothing
         packages = (p for batch in batches for p in batch.packages if p.documents.package not in others)
         for kept, found in self._isolation.each(work, packages, about_kept):
-            yield _with_fault(work(()), kept[0].documents, found) if isinstance(found, WorkFailed) else found
+            yield (_failed(kept[0].documents, found), nothing) if isinstance(found, WorkFailed) else found
 
 
 def _parse_alone(sides: Sequence[tuple[Blob, Content | None]]) -> Document | Diagnostic | None:
@@ -264,14 +263,14 @@ def _parse_alone(sides: Sequence[tuple[Blob, Content | None]]) -> Document | Dia
     return parse_side(blob, content, KnownRecords())
 
 
-def _with_fault(nothing: Batch, pair: DocumentPair, failure: WorkFailed) -> Batch:
-    """Return `nothing` with a fault for a package whose result no worker could read and select."""
+def _failed(pair: DocumentPair, failure: WorkFailed) -> Tally:
+    """Return the totals of a package whose result no worker could read and select."""
     later, reason, is_there = pair.after or pair.before, str(failure), pair.after is not None
     assert later is not None
     blob = later.name if isinstance(failure, WorkerEnded) else None
     fault = Unreadable(package=pair.package, reason=reason, before=not is_there, after=is_there, blob=blob)
     diagnostic = Diagnostic(later.path, DiagnosticKind.UNREADABLE, reason)
-    return replace(nothing, diagnostics=(diagnostic,), unreadable=(fault,))
+    return Tally(diagnostics=[diagnostic], unreadable=[fault])
 
 
 _PREFIX = "compared-"
