@@ -113,23 +113,16 @@ class MatchKind(_Word):
 
 
 class Verdict(_Word):
-    """What happened to a package in one place (a stack on a target): the first of these that applies.
+    """What happened to a package in one place (a stack on a target): the first of these that applies."""
 
-    GAINED: it has its first build there.  LOST: it has no build there any more.
-    UPGRADED, DOWNGRADED: its newest version there is a newer, or an older one.
-    RETIRED, EXTENDED: an older version was removed, or added.
-    NARROWED, WIDENED: a version lost, or gained, a compiler, an operating system or variants.
-    SAME: none of these.
-    """
-
-    GAINED = "gained"
-    LOST = "lost"
-    UPGRADED = "upgraded"
-    DOWNGRADED = "downgraded"
-    RETIRED = "retired"
-    EXTENDED = "extended"
-    NARROWED = "narrowed"
-    WIDENED = "widened"
+    GAINED = "gained"  # it has its first build there
+    LOST = "lost"  # it has no build there any more
+    UPGRADED = "upgraded"  # its newest version there is a newer one
+    DOWNGRADED = "downgraded"  # or an older one
+    RETIRED = "retired"  # an older version was removed
+    EXTENDED = "extended"  # or added
+    NARROWED = "narrowed"  # a version lost a compiler, an operating system or variants
+    WIDENED = "widened"  # or gained them
     SAME = "same"
 
 

@@ -134,10 +134,6 @@ class Layout(Struct, frozen=True, dict=True):
         """Tell whether the file at `path`, relative to the root and with slashes, may be a document."""
         return self._regex.fullmatch(path) is not None if self.pattern else path.endswith(ENDINGS)
 
-    def may_be_called(self, name: str) -> bool:
-        """Tell whether a file with this name may be a document, whatever its folder."""
-        return bool(self.pattern) or name.endswith(ENDINGS)
-
     def names(self, path: str, title: str = "", category: str = "") -> tuple[str, str]:
         """Return the tag and package of a document; its content names the tag `category` and the package `title`."""
         if self.pattern:

@@ -226,7 +226,7 @@ def _differing(repository: Repository, start: str, before: str | None, after: st
 
 
 def _folder(repository: Repository, tree: str | None) -> _Folder:
-    memory = memory_of(repository.layout)
+    layout, memory = repository.layout, memory_of(repository.layout)
     if tree is None:
         return 0, frozenset(), {}
     if tree not in memory.folders:
@@ -234,8 +234,9 @@ def _folder(repository: Repository, tree: str | None) -> _Folder:
             (mode, name.decode("utf-8", "surrogateescape"), key)
             for name, (mode, key, _) in listing(repository, tree, is_limited=False).items()
         ]
-        may_be = repository.layout.may_be_called
-        files = frozenset((name, key) for mode, name, key in items if mode in FILES and may_be(name))
+        files = frozenset(
+            (name, key) for mode, name, key in items if mode in FILES and (layout.pattern or layout.may_be(name))
+        )
         memory.folders[tree] = len(items), files, {name: key for mode, name, key in items if mode == FOLDER}
         memory.kept += len(items)
     return memory.folders[tree]

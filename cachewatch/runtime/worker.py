@@ -257,7 +257,7 @@ class Isolation:
 
         For a worker, work, items and results must be picklable.
         """
-        for batch in _batches(items, about, self._is_odd):
+        for batch in self._batches(items, about):
             refusal = self._refusal(about(batch[0]))
             waiting: list[Sequence[Item]] = [batch]
             while waiting:
@@ -269,8 +269,23 @@ class Isolation:
                 else:
                     yield part, result
 
-    def _is_odd(self, piece: Piece) -> bool:
-        return self._worker is not None and (piece.size > _ALONE_BYTES or bool(self._refusal(piece)))
+    def _batches(self, items: Iterable[Item], about: Callable[[Item], Piece]) -> Iterator[list[Item]]:
+        """Yield the items in order, in batches of about 4 MB; a large or refused one gets a batch of its own."""
+        batch: list[Item] = []
+        size = 0
+        for item in items:
+            piece = about(item)
+            stands_alone = self._worker is not None and (piece.size > _ALONE_BYTES or bool(self._refusal(piece)))
+            if batch and stands_alone:
+                yield batch
+                batch, size = [], 0
+            batch.append(item)
+            size += piece.size
+            if stands_alone or size >= _BATCH_BYTES:
+                yield batch
+                batch, size = [], 0
+        if batch:
+            yield batch
 
     def _refusal(self, piece: Piece) -> str:
         return next((self.refused[version] for version in piece.versions if version in self.refused), "")
@@ -302,27 +317,6 @@ class Isolation:
 
 
 INLINE = Isolation()
-
-
-def _batches(
-    items: Iterable[Item], about: Callable[[Item], Piece], is_odd: Callable[[Piece], bool]
-) -> Iterator[list[Item]]:
-    """Yield the items in order, in batches of about 4 MB; an item that `is_odd` gets a batch of its own."""
-    batch: list[Item] = []
-    size = 0
-    for item in items:
-        piece = about(item)
-        stands_alone = is_odd(piece)
-        if batch and stands_alone:
-            yield batch
-            batch, size = [], 0
-        batch.append(item)
-        size += piece.size
-        if stands_alone or size >= _BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
 
 
 class ProcessEnded(RuntimeError):
