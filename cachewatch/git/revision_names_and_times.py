@@ -75,7 +75,7 @@ def resolve(repository: Repository, name: str) -> Revision:
         if commit is not None:
             if repository.is_folder:
                 return Revision(str(repository.path), commit, tag, None, is_of_folder=True)
-            return Revision(name, commit, tag, _time(repository, commit))
+            return Revision(name, commit, tag, _time(repository.objects().get(commit)))
     if repository.is_folder:
         raise UnknownRevision(f"{repository.path}: {_NO_REVISIONS}, so {name!r} is none")
     raise UnknownRevision(next(_complaints(repository, name)))
@@ -152,7 +152,7 @@ def chain_between(repository: Repository, before: Revision, after: Revision) -> 
 def back_from(repository: Repository, commit: str) -> Iterator[Revision]:
     """Yield the revision `commit`, then its first parent and so on, up to the first missing commit."""
     while found := repository.objects().get(commit):
-        yield Revision(commit, commit, None, _time(repository, commit))
+        yield Revision(commit, commit, None, _time(found))
         parent = _PARENT.search(found.content.partition(b"\n\n")[0])
         if parent is None:
             return
@@ -188,9 +188,8 @@ def _ask(repository: Repository, name: str) -> Object | None:
         return None
 
 
-def _time(repository: Repository, commit: str) -> datetime | None:
-    found = repository.objects().get(commit)
-    match = _COMMITTER.search(found.content) if found else None
+def _time(commit: Object | None) -> datetime | None:
+    match = _COMMITTER.search(commit.content) if commit else None
     return commit_time(match[1]) if match else None
 
 
@@ -291,6 +290,6 @@ def _oldest(repository: Repository, start: str) -> tuple[int, str]:
     if not commits:
         return 0, ""
     steps = len(commits) - 1
-    time = _time(repository, commits[-1])
+    time = _time(repository.objects().get(commits[-1]))
     day = f" of {time:%Y-%m-%d %H:%M} UTC" if time else ""
     return steps, f"; the oldest is {f'{start}~{steps}' if steps else start}{day}"
