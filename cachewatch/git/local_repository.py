@@ -159,6 +159,9 @@ _PIPE_LEAST = 4096  # the bytes that an empty pipe takes on every system before 
 _BUFFER_BYTES = 2**16
 _ANSWER_SECONDS = 120.0
 _ENDING_SECONDS = 5.0
+# Small objects by names that begin with a full id are kept: every subscription reads the same commits and folders.
+_FULL_ID = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})(?=[~^:]|$)")
+_MOST_KEPT, _KEPT_BYTES = 256, 16384
 
 
 class Object(Struct, frozen=True):
@@ -182,11 +185,12 @@ class ObjectPipe:
         self._said = _Answers(self._process, path)
         self._answers = io.BufferedReader(self._said, _BUFFER_BYTES)
         self._owner = os.getpid()
+        self._kept: dict[str, Object] = {}
 
     def get(self, name: str, *, most: int = MAX_BYTES) -> Object | None:
         """Return the object that `name` means in git's notation, or None. Raises SourceError above `most` bytes."""
-        if "\n" in name or "\0" in name:
-            return None
+        if name in self._kept or "\n" in name or "\0" in name:
+            return self._kept.get(name)
         self._write(lines_of([name]))
         header = self._header()
         if header is None:
@@ -195,7 +199,12 @@ class ObjectPipe:
         content = self._content(size, most)
         if len(content) < size:
             raise SourceError(f"{self._path}: object {object_id} has {size:,} bytes; that is no catalogue")
-        return Object(object_id, kind, content)
+        found = Object(object_id, kind, content)
+        if size <= _KEPT_BYTES and _FULL_ID.match(name):
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.clear()
+            self._kept[name] = found
+        return found
 
     def stream(self, ids: Iterable[str], *, kind: str) -> Iterator[bytes]:
         """Yield the contents of the objects `ids` of type `kind`, in order. Raises SourceError if one is missing."""
