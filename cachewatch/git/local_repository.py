@@ -160,7 +160,7 @@ _BUFFER_BYTES = 2**16
 _ANSWER_SECONDS = 120.0
 _ENDING_SECONDS = 5.0
 # Small objects by names that begin with a full id are kept: every subscription reads the same commits and folders.
-_FULL_ID = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})(?=[~^:]|$)")
+_FULL_ID = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})(?=[~^:]|$)")
 _MOST_KEPT, _KEPT_BYTES = 256, 16384
 
 
@@ -200,7 +200,8 @@ class ObjectPipe:
         if len(content) < size:
             raise SourceError(f"{self._path}: object {object_id} has {size:,} bytes; that is no catalogue")
         found = Object(object_id, kind, content)
-        if size <= _KEPT_BYTES and _FULL_ID.match(name):
+        begin = _FULL_ID.match(name)
+        if size <= _KEPT_BYTES and begin and len(begin[0]) == len(object_id):  # a branch may be called like a longer id
             if len(self._kept) >= _MOST_KEPT:
                 self._kept.clear()
             self._kept[name] = found
