@@ -24,18 +24,10 @@ from cachewatch.core.changesets import Blob, Content, Listing
 from cachewatch.core.graphs_and_attribution import GraphNode, shared_names
 from cachewatch.core.model import Diagnostic, Document, Signature
 from cachewatch.core.versions_spellings_targets import parse_ranges
+from cachewatch.documents import spec_nodes_and_graphs as spec_nodes
 from cachewatch.documents.front_matter_and_limits import load_yaml
 from cachewatch.documents.parsing_and_diagnostics import about_content, parse_side
 from cachewatch.documents.records import KnownRecords
-from cachewatch.documents.spec_nodes_and_graphs import (
-    Arch,
-    Lookup,
-    Node,
-    compiler_of,
-    dependencies_of,
-    graph_node_of,
-    variants_of,
-)
 from cachewatch.errors import UnknownRevision, UnreadableDocument, UsageError, WorkFailed
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, resolve
@@ -72,7 +64,7 @@ class _Root(Struct):
 
 
 class _LockedSpecs(Struct):
-    concrete_specs: dict[str, Node] = {}
+    concrete_specs: dict[str, spec_nodes.Node] = {}
     roots: list[_Root] = []
 
 
@@ -121,7 +113,7 @@ def read_lock(data: bytes, name: str) -> Environment:
     needs, lookup = [], _lookup(nodes)
     for spec_hash, node in nodes.items():
         if node.external is None:
-            arch = node.arch or Arch("", "", "")
+            arch = node.arch or spec_nodes.Arch("", "", "")
             need = Need(
                 package=node.name,
                 version=node.version,
@@ -129,8 +121,8 @@ def read_lock(data: bytes, name: str) -> Environment:
                 platform=arch.platform,
                 os=arch.platform_os,
                 target=arch.target_name,
-                compiler=spack.compiler(compiler_of(node, lookup, dependencies_of(node))),
-                variants=spack.variants(variants_of(node)) if bytes(node.parameters) != b"{}" else None,
+                compiler=spack.compiler(spec_nodes.compiler_of(node, lookup, spec_nodes.dependencies_of(node))),
+                variants=spack.variants(spec_nodes.variants_of(node)) if bytes(node.parameters) != b"{}" else None,
                 is_root=spec_hash in roots,
             )
             needs.append(need)
@@ -143,7 +135,7 @@ def open_lock_graph(path: Path, folders: Iterable[Path] = ()) -> LockGraph:
     path = path / LOCK_FILE if path.is_dir() else path
     lock, nodes, roots = _parts(_read(path, folders, "a spack.lock or its folder"), str(path))
     shared, lookup = shared_names(nodes), _lookup(nodes)
-    graph = {h: graph_node_of(h, node, lookup, shared) for h, node in nodes.items()}
+    graph = {h: spec_nodes.graph_node_of(h, node, lookup, shared) for h, node in nodes.items()}
     version = lock.spack.get("version") if isinstance(lock.spack, dict) else None
     return LockGraph(tuple(sorted(roots & nodes.keys())), graph, version)
 
@@ -156,7 +148,7 @@ def _read(path: Path, folders: Iterable[Path], wanted: str) -> bytes:
         raise UsageError(f"{path}: {error.strerror}; name {wanted}") from error
 
 
-def _parts(data: bytes, name: str) -> tuple[_Lock, dict[str, Node], set[str]]:
+def _parts(data: bytes, name: str) -> tuple[_Lock, dict[str, spec_nodes.Node], set[str]]:
     """Return a lock file, its nodes by hash, including those of included ones, and the hashes of its roots."""
     try:
         lock = _decode_lock(data)
@@ -180,7 +172,7 @@ def _parts(data: bytes, name: str) -> tuple[_Lock, dict[str, Node], set[str]]:
     return lock, nodes, roots
 
 
-def _lookup(nodes: Mapping[str, Node]) -> Lookup:
+def _lookup(nodes: Mapping[str, spec_nodes.Node]) -> spec_nodes.Lookup:
     return {spec_hash: (node.name, node.version) for spec_hash, node in nodes.items()}.get
 
 

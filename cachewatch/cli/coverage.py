@@ -7,19 +7,9 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from cachewatch.cli import terminal
 from cachewatch.cli.catalogue_and_filters import REPO_OPTION, REV_OPTION, open_catalogue, tag_option
 from cachewatch.cli.help_and_exit_codes import examples
-from cachewatch.cli.terminal import (
-    FORMAT_OPTION,
-    OUTPUT_OPTION,
-    ProgressLine,
-    palette,
-    say,
-    warn,
-    warn_of,
-    write,
-    write_lines,
-)
 from cachewatch.core.advice.environment_coverage import cover
 from cachewatch.core.model import MISSED, LossClass
 from cachewatch.environments import open_environment, published, recorded_in
@@ -44,7 +34,7 @@ _FAILURES = {one.value: (one,) for one in LossClass if one is not LossClass.KEPT
 @click.option("--view", default="", show_default=False, metavar="NAME", help="With --source: read this view's index.")
 @click.option("--token-file", type=Path, metavar="FILE", help="File that contains a bearer token for the source.")
 @click.option("--login-file", type=Path, metavar="FILE", help="File that contains user:password for the source.")
-@FORMAT_OPTION
+@terminal.FORMAT_OPTION
 @click.option(
     "--fail-on",
     multiple=True,
@@ -53,7 +43,7 @@ _FAILURES = {one.value: (one,) for one in LossClass if one is not LossClass.KEPT
     help="Exit with 1 if any spec is gone, other, going or equal; lost means the first three. Repeatable.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print no report, for use with --fail-on.")
-@OUTPUT_OPTION
+@terminal.OUTPUT_OPTION
 @click.pass_context
 def coverage(
     context: click.Context,
@@ -82,23 +72,23 @@ def coverage(
         held = published(source, environment.packages, tag=tag, **live)
         report = cover(environment, held.holdings, is_pruned=held.is_pruned)
     else:
-        with closing(ProgressLine()) as line, closing(open_catalogue(repo, line)) as opened:
+        with closing(terminal.ProgressLine()) as line, closing(open_catalogue(repo, line)) as opened:
             revision = f"{rev}:{tag}" if tag else rev
             held = recorded_in(opened, repo or str(opened.path), revision, environment.packages)
             report = cover(environment, held.holdings, is_pruned=held.is_pruned)
             causes = extensions().hook.causes(repository=opened)
             if causes is not None and held.revision and held.tag:
-                tags = ((held.revision, held.tag),)
-                report = causes.of_environment(report, lockfile, folders=(), tags=tags, isolation=INLINE, warn=warn)
+                options = {"folders": (), "tags": ((held.revision, held.tag),), "isolation": INLINE}
+                report = causes.of_environment(report, lockfile, **options, warn=terminal.warn)
     if format_ == "json" and not quiet:
-        write([coverage_json(report, held.where)], output)
+        terminal.write([coverage_json(report, held.where)], output)
     elif not quiet:
-        write_lines(render_coverage(report, held.where, palette(output)), output)
-    warn_of(held.diagnostics)
+        terminal.write_lines(render_coverage(report, held.where, terminal.palette(output)), output)
+    terminal.warn_of(held.diagnostics)
     if any(diagnostic.is_loss for diagnostic in held.diagnostics):
         return 4
     failed = {what: [one for of in reversed(_FAILURES[what]) for one in report.of_class(of)] for what in fail_on}
     for what, specs in failed.items():
         if specs:
-            say(f"--fail-on {what}: {named(specs)}")
+            terminal.say(f"--fail-on {what}: {named(specs)}")
     return int(any(failed.values()))

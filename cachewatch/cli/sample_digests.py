@@ -31,17 +31,7 @@ from cachewatch.core.model import (
     SpecCounts,
 )
 from cachewatch.core.statement_kinds import Counts, Line, OwnedLoss, Statement, StatementKind, Story
-from cachewatch.report.digest_and_message_values import (
-    Digest,
-    Example,
-    Note,
-    Notice,
-    Outage,
-    Silenced,
-    Span,
-    TagDigest,
-    VersionsChange,
-)
+from cachewatch.report import digest_and_message_values as values
 
 _BEGIN = datetime(2025, 5, 25, 4, tzinfo=UTC)
 _END = datetime(2025, 6, 1, 4, tzinfo=UTC)
@@ -53,9 +43,9 @@ _AFTER = Side(
 )
 
 
-def sample_digest() -> Digest:
+def sample_digest() -> values.Digest:
     """Return a digest that has everything once that templates can show."""
-    span = Span(
+    span = values.Span(
         source="public",
         address="https://github.com/spack/cache.spack.io.git",
         before=_BEFORE,
@@ -63,11 +53,11 @@ def sample_digest() -> Digest:
         revisions=5,
         newest=_END,
         checked=_END + timedelta(hours=3),
-        gaps=(Outage(_BEGIN + timedelta(days=1), _BEGIN + timedelta(days=4)),),
-        notes=(Note("sample"),),
+        gaps=(values.Outage(_BEGIN + timedelta(days=1), _BEGIN + timedelta(days=4)),),
+        notes=(values.Note("sample"),),
     )
     environment = _environment()
-    return Digest(
+    return values.Digest(
         key="0" * 64,
         subscription="sample",
         description="a sample",
@@ -87,7 +77,7 @@ def sample_digest() -> Digest:
                 move=environment,
             ),
         ),
-        silenced=(Silenced("llvm", 3, "migration, ask Kim", "2026-12-01"),),
+        silenced=(values.Silenced("llvm", 3, "migration, ask Kim", "2026-12-01"),),
         why=("tags develop", "packages py-*"),
         commands=("cachewatch diff 6001b266be 1afa5ee758 --tag develop",),
         archive_url="https://hpc.example.org/cachewatch/sample/2025-06-01.html",
@@ -120,9 +110,9 @@ def _environment() -> CoverageChange:
     return compare_coverage(Coverage(environment, before), Coverage(environment, after))
 
 
-def sample_notice() -> Notice:
+def sample_notice() -> values.Notice:
     """Return a notice to operators about something that never happened."""
-    return Notice(
+    return values.Notice(
         key="1" * 64,
         created=_END + timedelta(hours=3),
         title="Source public cannot be read",
@@ -134,8 +124,8 @@ def sample_notice() -> Notice:
     )
 
 
-def _tag() -> TagDigest:
-    return TagDigest(
+def _tag() -> values.TagDigest:
+    return values.TagDigest(
         source="public",
         report=Report(
             before=_BEFORE,
@@ -154,9 +144,9 @@ def _tag() -> TagDigest:
         ),
         statements=tuple(_statements()),
         rest=(_of(StatementKind.REBUILT, "py-gpytorch", Counts(40, 40)),),
-        versions=(VersionsChange("py-build", ("1.2.1",), ("1.2.0",)),),
+        versions=(values.VersionsChange("py-build", ("1.2.1",), ("1.2.0",)),),
         examples=(
-            Example(
+            values.Example(
                 package="py-keras",
                 version="3.9.2",
                 stacks=("e4s",),

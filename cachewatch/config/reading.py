@@ -119,9 +119,8 @@ def _add_subscriptions(entries: dict[str, ConfigNode], path: Path, context: Conf
             # Somebody else may have written it, and must not make us read other files with our rights.
             theirs = _read_file(file, context, partial(read_inside, folder, file.name, most=_MOST_BYTES))
             for name in theirs.keys() - {"subscriptions"}:
-                context.note(
-                    theirs[name], "is not allowed here; files in subscriptions.d contain only `subscriptions:`"
-                )
+                message = "is not allowed here; files in subscriptions.d contain only `subscriptions:`"
+                context.note(theirs[name], message)
             own = _section(theirs["subscriptions"], context) if "subscriptions" in theirs else {}
             for name, node in own.items():
                 if name in known:
