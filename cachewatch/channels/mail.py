@@ -269,29 +269,24 @@ class MailChannel(OneByOne):
 
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
         """Return one message for each recipient, once for an address that is listed twice."""
-        messages = [self._message(rendered, recipient) for recipient in rendered.to]
+        messages = [self._message(rendered, [each], one_line(address_of(each))) for each in rendered.to]
         return list({message.target.lower(): message for message in reversed(messages)}.values())[::-1]
 
     def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:
         """Return the mail again as a new message that refers to the original."""
-        return self._message(rendered, original.target, original.message_id or "")
+        return self._message(rendered, [original.target], original.target, original.message_id or "")
 
-    def _message(self, rendered: RenderedDigest, recipient: str, original: str | None = None) -> Message:
-        return self.finish(Mail(rendered, addresses([recipient]), original), one_line(address_of(recipient)))
-
-    def finish(self, mail: Mail, target: str) -> Message:
-        """Return the final bytes of `mail`, to be sent to `target`."""
+    def _message(
+        self, rendered: RenderedDigest, recipients: Iterable[str], target: str, original: str | None = None
+    ) -> Message:
+        addresses = tuple(
+            Address(parseaddr(recipient)[0] if "<" in recipient else "", addr_spec=address_of(recipient))
+            for recipient in recipients
+            if is_address(address_of(recipient))  # others are refused only when mail is sent to them
+        )
+        mail = Mail(rendered, addresses, original)
         payload = compose(mail, self._config, self.policy)
-        return mail.rendered.message(target, payload, "message/rfc822", message_id(mail, self._config))
-
-
-def addresses(recipients: Iterable[str]) -> tuple[Address, ...]:
-    """Return the valid addresses of `recipients`; invalid ones are refused only when mail is sent to them."""
-    return tuple(
-        Address(parseaddr(recipient)[0] if "<" in recipient else "", addr_spec=address_of(recipient))
-        for recipient in recipients
-        if is_address(address_of(recipient))
-    )
+        return rendered.message(target, payload, "message/rfc822", message_id(mail, self._config))
 
 
 def is_address(recipient: str) -> bool:
@@ -357,7 +352,11 @@ class MaildirChannel(MailChannel):
 
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
         """Return one message for the Maildir."""
-        return [self._message(rendered, "")]
+        return [self._message(rendered, rendered.to, str(self._config.path))]
+
+    def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:
+        """Return the mail again as a new message that refers to the original."""
+        return self._message(rendered, rendered.to, str(self._config.path), original.message_id or "")
 
     def deliver(self, message: Message) -> DeliveryResult:
         """Write one message, unless it is already there, read or unread."""
@@ -371,6 +370,3 @@ class MaildirChannel(MailChannel):
         except OSError as error:
             return of_error(error, folder)
         return SENT
-
-    def _message(self, rendered: RenderedDigest, _: str, original: str | None = None) -> Message:
-        return self.finish(Mail(rendered, addresses(rendered.to), original), str(self._config.path))
