@@ -51,7 +51,7 @@ class Scheduler(BackgroundScheduler):  # type: ignore[misc]  # its library has n
     def __init__(self, groups: dict[str, int], on_end: Callable[[str, BaseException | None], None]) -> None:
         """Create `groups[name]` threads for each group of jobs, so that no group delays another.
 
-        `on_end` is called when a job ends, with its name and the exception, or None.
+        `on_end` is called with the name of a job that ended, and the exception or None.
         """
         self._pools = {name: ThreadPoolExecutor(threads) for name, threads in groups.items()}
         super().__init__(
@@ -89,10 +89,7 @@ class Scheduler(BackgroundScheduler):  # type: ignore[misc]  # its library has n
 
 
 def notify(*lines: str, status: str = "") -> bool:
-    """Send these lines and the status to systemd; return whether it accepted them (see sd_notify(3)).
-
-    Nothing is sent without a socket, or if the socket no longer exists.
-    """
+    """Send these lines and the status to systemd, if it listens; return whether it accepted them (see sd_notify(3))."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
         return False
@@ -116,9 +113,6 @@ _REFUSED = AlertKey(AlertKind.CONFIG_REFUSED, DAEMON)
 # Less than TimeoutStopSec of the systemd unit, after which cachewatch is killed.
 _ENDING_SECONDS = 25.0
 _INTERRUPT_SECONDS = 0.2
-# Failures in a row after which a job counts as failing.
-_MANY = 3
-_NUMBER = re.compile(r"\d+")
 
 
 class Failures:
@@ -139,14 +133,14 @@ class Failures:
             return
         self.totals[job] += 1
         self._in_a_row[job] += 1
-        kind = _NUMBER.sub("", repr(error))
+        kind = re.sub(r"\d+", "", repr(error))
         if self._last.get(job) != kind:
             self._last[job] = kind
             self._log.error("job.failed", job=job, error=repr(error), traceback=traceback_of(error))
 
     def lasting(self) -> list[str]:
         """Return the names of the jobs that failed three times in a row or more."""
-        return sorted(job for job, count in list(self._in_a_row.items()) if count >= _MANY)
+        return sorted(job for job, count in list(self._in_a_row.items()) if count >= 3)
 
 
 class Daemon:
@@ -271,7 +265,6 @@ class Daemon:
             notify("WATCHDOG=1")
 
     def _load_again(self) -> None:
-        log = self._context.log
         try:
             config = self._reload()
         except CachewatchError as error:
@@ -287,11 +280,12 @@ class Daemon:
             self._retry_channels()
         self._plan()
         self._listen(config.monitor.listen or "")
-        log.info("config.reloaded", sources=len(config.sources), subscriptions=len(config.subscriptions))
+        count = len(config.subscriptions)
+        self._context.log.info("config.reloaded", sources=len(config.sources), subscriptions=count)
         notify(status="configuration reloaded")
 
     def _refuse(self, reason: str) -> None:
-        """Keep the old configuration, and open an alert with the reason `reason`."""
+        """Keep the old configuration, and open an alert with the reason."""
         self._context.log.error("config.refused", error=reason)
         notify(status="the new configuration was refused, the old one stays")
         lines = (*reason.splitlines(), "The daemon goes on with the configuration that it had.")
