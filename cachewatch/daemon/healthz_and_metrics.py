@@ -1,7 +1,4 @@
-"""Answer /healthz, /readyz and /metrics on a local port, without secrets; labels have only configured names.
-
-No other module uses prometheus_client.
-"""
+"""Answer /healthz, /readyz and /metrics on a local port, without secrets; labels have only configured names."""
 
 import re
 import socket

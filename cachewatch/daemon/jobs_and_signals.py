@@ -1,8 +1,7 @@
 """The daemon: it does the work of a pass when it is due, and never decides itself what is due.
 
-SIGTERM and SIGINT stop it, SIGHUP reloads the configuration; systemd is notified if it passed a socket. The same
-failure of a job is logged once, because a full disk would otherwise fill the log as well. APScheduler only wakes the
-daemon: the state determines what is due, so a wake-up that comes late or twice does no harm.
+SIGTERM and SIGINT stop it, SIGHUP reloads the configuration. APScheduler only wakes it: the state determines what is
+due, so a wake-up that comes late or twice does no harm.
 """
 
 import collections

@@ -182,10 +182,7 @@ _RETRIED = (*WAITING, DeliveryState.DEAD, DeliveryState.SUPPRESSED, DeliveryStat
 
 
 def retry(context: Context, number: int, *, is_forced: bool = False) -> None:
-    """Make an unsent delivery due now, with the same bytes and Message-ID.
-
-    A delivery that is being sent is retried only if `is_forced`. Raises UsageError if the delivery cannot be retried.
-    """
+    """Make an unsent delivery due now, as the same bytes; one that is being sent only if `is_forced`."""
     now = context.clock()
     with context.database.write() as connection:
         delivery = _delivery(connection, number)

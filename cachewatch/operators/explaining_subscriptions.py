@@ -1,7 +1,4 @@
-"""Explain which subscriptions report a package, and why: the deciding patterns, and silences.
-
-The package is read in the current revisions of the sources.
-"""
+"""Explain which subscriptions report a package, and why: the deciding patterns, and silences."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
@@ -51,10 +48,7 @@ class UnreadDocument(Struct, frozen=True):
 def explain(
     config: Config, package: str, documents: Iterable[Document | UnreadDocument] = (), *, day: date
 ) -> Iterator[SubscriptionAnswer]:
-    """Tell for each subscription whether it reports changes of `package`, given its current `documents`.
-
-    Without documents, only the patterns for packages are checked. `day` decides which silences are active.
-    """
+    """Tell for each subscription whether it reports `package`, by its `documents`, if any, and silences of this `day`."""
     documents = tuple(documents)
     for subscription in config.subscriptions.values():
         match, urgent = subscription.match, subscription.urgent
@@ -149,10 +143,7 @@ def _list(patterns: Iterable[str]) -> str:
 
 
 def explain_package(context: Context, package: str) -> tuple[list[SubscriptionAnswer], set[str]]:
-    """Tell for each subscription whether it reports changes of `package`, in the newest revisions of all sources.
-
-    Also return the names of all packages in these revisions; there are none before the first pass.
-    """
+    """Explain which subscriptions report `package` in the newest revisions; also return all packages there."""
     documents: list[Document | UnreadDocument] = []
     names: set[str] = set()
     for source in context.config.sources.values():

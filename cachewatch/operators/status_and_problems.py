@@ -1,7 +1,4 @@
-"""The status of the service, and the one list of its problems, for `status`, /readyz, metrics, alerts and the summary.
-
-Both come from one read of the state: problems that the state shows by itself, and the open alerts.
-"""
+"""The status of the service, and the one list of its problems, for `status`, /readyz, metrics and alerts."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,6 @@
 """Alerts and notices: messages to the operators of cachewatch, never to the recipients of digests.
 
-Operators are notified once when an alert opens and once when it is resolved. Opening an open alert again updates its
-text and sends nothing. A source whose newest data is older than its `stale_after` has an alert.
+Operators are notified once when an alert opens and once when it is resolved. Opening an open alert updates its text.
 """
 
 import hashlib
@@ -128,10 +127,7 @@ def resolve_now(context: Context, key: AlertKey, title: str) -> None:
 
 @contextmanager
 def contained(context: Context, name: str, part: str, *, may_be_open: bool = True) -> Iterator[None]:
-    """Turn an error in the block into an alert about the work `part` on `name`; the caller then continues.
-
-    If the block succeeds, the alert is resolved; `may_be_open=False` skips looking for it.
-    """
+    """Turn an error in the block into an alert about `part` on `name`; success resolves it, if it `may_be_open`."""
     key = AlertKey(AlertKind.WORK_FAILED, name, part)
     try:
         yield

@@ -186,10 +186,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         return news
 
     def _new_snapshots(self, gap: PendingRange, pinned: Pinned | None) -> Mapping[str, NewSnapshot]:
-        """Return the newest new snapshot of each series, with the pinned or newest older one to compare it with.
-
-        If a pinned snapshot is gone, the one to move to takes the place of the newest.
-        """
+        """Return the newest new snapshot of each series, or the one to move to, and the one to compare it with."""
         had, has = (tags_of(self.repository, side).ids for side in (gap.base, self.newest))
         gone = {
             tag: one.revision for tag, one in self.cursors.items() if one.vanished_at is not None and tag not in has

@@ -184,10 +184,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             yield past
 
     def _tag_news(self, comparison: Comparison, selection: Selection, room: int | None, based_on: Hashable) -> TagNews:
-        """Compare one tag without silenced changes; `room` limits the table of changes in bytes, None omits it.
-
-        `based_on` are the earlier documents that are not those of the earlier tag.
-        """
+        """Compare one tag; `room` limits the bytes of its table (None: no table), `based_on` are replaced documents."""
         (pair,) = comparison.pairs
         find = partial(self._news, comparison, selection, room, based_on)
         # The packages that patterns chose, not the patterns, so that subscriptions can share the news.
@@ -305,10 +302,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
                 yield from (((self.source.name, tag, one.need), one) for one in sides[1].needs)
 
     def kept(self, known: Iterable[Resolution], news: Iterable[TagNews]) -> Mapping[Need, Home]:
-        """Return the newest snapshot that has each build that is lost or may be pruned, of `known` and `news`.
-
-        If no snapshot has a build and its tag has an older version, any newer version than that will do.
-        """
+        """Return the newest snapshot that has each build that is lost or may be pruned, or that has a newer version."""
         lost = {one.need: one.suggestion for one in known if one.left is Nearest.NONE}
         for one in news if self.environment is None else ():
             statements = one.tag.statements if one.tag.report.before.tag == one.tag.report.after.tag else ()

@@ -79,10 +79,7 @@ def about_kept(kept: KeptPackage) -> Piece:
 
 
 def compare_and_keep(file: Path, is_pruned: bool, contents: Sequence[Read]) -> KeptBatch:
-    """Compare the documents of some packages, and append each result to `file`.
-
-    `is_pruned` means that specs which no stack builds are pruned from the tag. Raises BrokenSource on a full disk.
-    """
+    """Compare packages, and append each result to `file`; `is_pruned`: the tag loses specs that no stack builds."""
     tally, problems = Tally(), Problems()
     pairs = {pair.package: pair for pair, *_ in contents}
     packages = []
@@ -107,10 +104,7 @@ def select_kept(
     is_part: bool,
     packages: Sequence[KeptPackage],
 ) -> Batch:
-    """Read the results of `packages` from `file`, and return the part that `selection` selects.
-
-    `is_part` means that this may not be everything, so that the selected items are counted separately.
-    """
+    """Return what `selection` selects of the results in `file`; if that `is_part`, it is counted separately."""
     collector = make_collector()
     tally = Tally(selected=[] if is_part else None)
     for change, items in _chosen(file, packages, selection):
@@ -191,10 +185,7 @@ class ComparedTags:
         make_collector: Callable[[], Collector],
         bases: Hashable = None,
     ) -> Changeset:
-        """Return the selected part of the only pair of `comparison`, which is compared once.
-
-        `bases` differ where earlier documents were taken from other revisions.
-        """
+        """Return the selected part of the only pair of `comparison`, compared once for each set of other `bases`."""
         (pair,) = comparison.pairs
         # Beside its documents, a tag as a whole is judged by whether it is new and whether several revisions changed it.
         name = pair.before, pair.after, bases, pair.is_new_tag, comparison.revisions_between in (None, 1)

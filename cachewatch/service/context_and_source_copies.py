@@ -1,7 +1,4 @@
-"""The values that every step of a pass needs: the configuration, the state, and the local copies of sources.
-
-A copy is the clone of a repository, or the recorded history of a build cache or a folder.
-"""
+"""What every step of a pass needs: the configuration, the state, and the clones or recorded histories of sources."""
 
 import os
 import shutil

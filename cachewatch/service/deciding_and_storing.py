@@ -2,8 +2,7 @@
 
 Deciding compares and renders (digest_assembly.py), and does not use the database. Writing is one transaction, which
 first checks that what was read is unchanged: if the process ends at any moment, either the digest is stored and the
-cursors have moved, or neither. Deliveries are sent later, from what is stored. A renamed subscription continues from
-the position of its old name.
+cursors have moved, or neither. Deliveries are sent later, from what is stored.
 """
 
 import hashlib
@@ -92,10 +91,7 @@ _MOST_NAMED = 20
 def store(
     connection: Connection, context: Context, stream: Stream, draft: PendingDigest, packed: tuple[ChannelMessages, ...]
 ) -> None:
-    """Store the digest `draft` with the messages `packed`, and move the cursors.
-
-    A digest that is held for operators moves no cursors until it is released or dropped.
-    """
+    """Store the digest `draft` with the messages `packed`, and move the cursors, unless it is held for operators."""
     now, name, pin = context.clock(), stream.subscription.name, stream.subscription.match.pinned
     digests.store_holds(connection, name, stream.name, draft.holds, now)
     if not (packed and draft.hold):
@@ -327,10 +323,7 @@ def is_left_out(stream: Stream, state: StreamState, draft: PendingDigest, now: d
 def write_decision(
     connection: Connection, context: Context, stream: Stream, state: StreamState, decision: StreamDecision
 ) -> bool:
-    """Write a decision; return False, without writing, if the stored state is no longer `state`.
-
-    For example, an operator may have answered in the meantime; the next pass then decides again.
-    """
+    """Write a decision; return False, without writing, if `state` has changed: the next pass decides again."""
     stored = read_stream(connection, stream)  # of this, polls and alerts may have changed
     if replace(stored, sources=state.sources, is_failing=state.is_failing) != state:
         return False

@@ -1,7 +1,4 @@
-"""Assemble the digest that is due for a stream, and build its final bytes for every channel and target.
-
-Nothing is written here.
-"""
+"""Assemble the digest that is due for a stream, and build its bytes for every channel; nothing is written here."""
 
 import hashlib
 import json
@@ -182,10 +179,7 @@ def _lock_of(environment: CoverageChange | None) -> str:
 
 
 def with_actions(draft: PendingDigest, stream: Stream, state: StreamState, *, is_sent: bool) -> PendingDigest:
-    """Add to the advances what the subscription must remember: actions for readers, and binaries ever present.
-
-    If the digest is not sent (`is_sent`), its actions are not remembered. Those about another lock file are forgotten.
-    """
+    """Add to the advances what to remember: actions for readers, if the digest `is_sent`, and binaries ever present."""
     digest, assessment = draft.digest, draft.digest.assessment
     if stream.is_urgent or draft.hold or not draft.advances:
         return draft
@@ -274,10 +268,7 @@ def period_of(parts: Sequence[SourceDiff], now: datetime, *, is_urgent: bool) ->
 def split(
     composed: Callable[..., PendingDigest], state: StreamState, holds: Iterable[Hold], due: Collection[Hold]
 ) -> tuple[PendingDigest, PendingDigest]:
-    """Split a digest held for `holds` into one to send now, about those that are `due`, and one about the others.
-
-    `composed` is `compose`, which needs to be given only `takes`.
-    """
+    """Split a held digest into one to send now, about the holds that are `due`, and one about the others."""
     waiting = tuple(hold for hold in holds if hold not in due)
     places, due_places = ({(hold.event.source, hold.event.tag) for hold in each} for each in (waiting, due))
 
@@ -329,10 +320,7 @@ class ChannelMessages(Struct, frozen=True, kw_only=True):
 def build_messages(
     config: Config, stream: Stream, digest: Digest, *, forms: frozenset[Form] | None = None
 ) -> tuple[ChannelMessages, ...]:
-    """Return the messages of every channel of `stream`; channels with the same options share one rendered digest.
-
-    `forms` are the forms to render; by default only those that the channels need.
-    """
+    """Return the messages of every channel; `forms` are those to render, by default all that the channels need."""
     channels, rendered = [config.channels[name] for name in stream.channels], {}
     if forms is None:  # those of the channels, and of the site if the subscription is published
         of_channels = (of for kind, of in _FORMS.items() if any(isinstance(each, kind) for each in channels))

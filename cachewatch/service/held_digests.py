@@ -1,7 +1,6 @@
 """Held digests: when operators are asked before a digest is sent, what they are asked, and how long it is held.
 
-Operators are asked about suspicious losses, in which publishing may have failed, and about large changes. A digest that
-nobody releases or drops in time is sent, marked as not confirmed.
+A digest that nobody releases or drops in time is sent, marked as not confirmed.
 """
 
 from collections import defaultdict

@@ -85,10 +85,7 @@ class Steps:
         return self.before, self.after
 
     def suspicious(self, tag: str, is_broken: Callable[[Revision, Revision], bool]) -> bool:
-        """Tell whether one of several steps removed or broke more than half of a tag.
-
-        `is_broken` compares two revisions; it is called if more than half of the documents changed between them.
-        """
+        """Tell whether one step removed most of a tag, or changed most of it and, says `is_broken`, broke it."""
         for earlier, later in pairwise(self.chain):
             had, has = self.packages(earlier, tag), self.packages(later, tag)
             removed = len(had.keys() - has.keys())
@@ -246,10 +243,7 @@ class Returns(Struct, frozen=True):
         return back
 
     def bases(self, back: Mapping[str, Sequence[Departure]]) -> Mapping[str, Revision]:
-        """Return the revision with which to compare each returned package: the last one that had it.
-
-        If a digest reported an earlier state, it is that one: the package may have changed before its removal.
-        """
+        """Return the revision to compare each returned package with: the last one reported, or that had it."""
         first = {package: self._known_to_readers(departures)[:1] for package, departures in back.items()}
         return {
             package: base
@@ -302,10 +296,7 @@ class Returns(Struct, frozen=True):
         return None
 
     def still_missing(self, tag: str, wanted: Callable[[str], bool]) -> StillMissing | None:
-        """Return the packages that the snapshot `tag` lacks, and that an earlier one of its series lacked already.
-
-        The result is None if there are none, or if the same ones were reported for three snapshots.
-        """
+        """Return the packages that the snapshot `tag` and an earlier one lack, unless three snapshots reported them."""
         has = packages_of(self.repository, self.newest, tag)
         earlier = [one for one in self._departures(tag) if one.kind is DepartureKind.PACKAGE and one.first.tag != tag]
         lacked = {package for one in earlier for package in one.missing(self.stream)}

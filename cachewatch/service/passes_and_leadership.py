@@ -171,10 +171,7 @@ def _create_digests(
     *,
     is_last: bool = True,
 ) -> bool:
-    """Create the digests of due `streams` and review the alerts; return True if no problem is open.
-
-    With `is_last`, all sources have answered, and the daily summary is sent if it is due.
-    """
+    """Create due digests, review alerts, and if it `is_last` send the summary; return whether no problem is open."""
     context.database.check_place()
     take_over_renamed(context)
     # Another host fetched the newest revision of these sources, and this one has yet to: they are polled first.

@@ -23,8 +23,7 @@ from cachewatch.store.transactions_and_upgrades import Connection
 def why_not(config: Config, subscription: str, channel: str, target: str) -> str:
     """Return why a digest of `subscription` must not be sent to `target` any more; "" if it may be sent.
 
-    A subscription that is no longer configured may have been renamed: its deliveries go only to those who still get
-    something through the channel. Deliveries for a channel that is no longer configured wait for it.
+    That of a subscription that is no longer configured, and may be renamed, goes to those who still get something.
     """
     if channel not in config.channels:
         return ""
@@ -49,10 +48,7 @@ def is_operator(config: Config, channel: str, target: str) -> bool:
 
 
 def last_addresses(config: Config, suppressed: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """Return which `suppressed` pairs of channel and address leave a subscription without readers, with its name.
-
-    These are all addresses of operators, and the addresses of a subscription that has no other in that channel.
-    """
+    """Return the `suppressed` addresses of operators, and all that a subscription has in a channel, with its name."""
     by_name = {(channel, target.lower()): (channel, target) for channel, target in suppressed}
     last = {}
     ways = [(name, *way) for name in (*config.subscriptions, OPERATORS) for way in _ways_of(config, name)]
@@ -99,10 +95,7 @@ LONGEST_ASKED = BLOCKED = timedelta(hours=1)
 
 
 def pause(attempts: int, asked: float | None = None) -> timedelta:
-    """Return how long to wait after `attempts` failures; a random part spreads the retries.
-
-    It is at least the time that the other side `asked` for, in seconds, up to LONGEST_ASKED.
-    """
+    """Return how long to wait after `attempts` failures, spread at random; longer if `asked` to, in seconds."""
     minutes = _MINUTES[min(attempts, len(_MINUTES)) - 1]
     usual = timedelta(minutes=minutes) * random.uniform(0.9, 1.2)  # noqa: S311  nothing is to be kept secret
     return max(usual, min(timedelta(seconds=asked or 0), LONGEST_ASKED))
@@ -128,7 +121,7 @@ def is_given_up(connection: Connection, context: Context, delivery: Delivery) ->
 
 
 def note_refusal(connection: Connection, context: Context, delivery: Delivery, reply: str) -> bool:
-    """Suppress an address that has refused three digests over three days, and taken none; return if it is suppressed."""
+    """Suppress an address that refused three digests in three days or more; return whether it is suppressed."""
     name, target, now = delivery.channel, delivery.target, context.clock()
     if deliveries.is_suppressed(connection, name, target):
         return True

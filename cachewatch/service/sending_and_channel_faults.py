@@ -107,10 +107,7 @@ def deliver(context: Context, name: str, *, is_last: bool = True) -> int:
 
 
 def _release_claims(context: Context, name: str, later: datetime) -> None:
-    """Release the claims of processes that have ended, so that their deliveries are sent again.
-
-    Those of another host are released only at the time `later`, because it may still be sending them.
-    """
+    """Release the claims of processes that have ended; another host may still be sending, until the time `later`."""
     host, now = f"{socket.gethostname()}/", context.clock()
     is_alone = not context.database.is_shared and not shared_kind(context.config.folder)
     with context.database.write() as connection:
@@ -189,10 +186,7 @@ class _Run:
         return self._settle(delivery, answer, goes_on=True)
 
     def end(self, *, is_away: bool = False) -> int:
-        """Decide the results that are still undecided; return how many deliveries failed permanently.
-
-        `is_away` means that the server could not be reached for the last message.
-        """
+        """Decide what is undecided; return how many failed for good. If `is_away`, the server was not reached."""
         alike = defaultdict[str, list[_Answered]](list)
         for delivery, answer in self._undecided:
             # Equal refusals have the step and the codes of the server in common, even if their words differ.

@@ -285,10 +285,7 @@ def days(duration: timedelta) -> str:
 
 
 def why(stream: Stream, lock_since: str = "") -> tuple[str, ...]:
-    """Return what a subscription selects, one line each: tags develop; packages py-*; changes upgraded, removed.
-
-    `lock_since` is the day since which the lock file has not changed, if there is something to do about it.
-    """
+    """Return what a subscription selects, a line each; `lock_since` is the day of the lock file, if it is named."""
     match = stream.subscription.match
     name_of = {"stacks": "only in stacks"} if match.packages else {}
     lines = [f"{name_of.get(key, key)} {', '.join(patterns)}" for key, patterns in _patterns(match)]
@@ -317,10 +314,7 @@ def commands(stream: Stream, spans: Sequence[Span], resolved: Mapping[str, Colle
 
 
 def command(stream: Stream, span: Span, base: str = "", only: Mapping[str, tuple[str, ...]] | None = None) -> str:
-    """Return the command that shows the changes of `span`, or "" if readers have no access to the repository.
-
-    With `base`, it begins at that revision; `only` has patterns that replace those of the subscription.
-    """
+    """Return the command that shows `span`, or `only` some of it since `base`; "" if readers have no access."""
     if not span.address:
         return ""
     before, after = base or span.before.revision or span.before.name, span.after.revision or span.after.name

@@ -1,8 +1,4 @@
-"""Documents that cannot be read: what a stream stores about them, and what digests and alerts report.
-
-For each, the version to compare it with later is stored. Where a stream begins, nothing is compared, so the documents
-that are there are read once.
-"""
+"""Documents that cannot be read: what a stream stores about them, to compare them later, and what is reported."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

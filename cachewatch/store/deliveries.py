@@ -138,10 +138,7 @@ def add(
     lasting: timedelta,
     copy: int = 0,
 ) -> None:
-    """Store the deliveries of one digest through a channel, unless they exist already.
-
-    Those to suppressed addresses are not sent.
-    """
+    """Store the deliveries of one digest through a channel, unless they exist; suppressed ones are not sent."""
     for message, columns in zip(messages, share(connection, messages), strict=True):
         is_left_out = state is DeliveryState.QUEUED and is_suppressed(connection, channel, message.target)
         values = {

@@ -166,10 +166,7 @@ def archive(connection: Connection) -> list[DigestRecord]:
 
 
 def forget_digests(connection: Connection, before: datetime) -> int:
-    """Delete digests created before `before`, with their deliveries, unless open or held; return their number.
-
-    Slots that were done before `before` are deleted, too.
-    """
+    """Delete digests created before `before`, unless open or held, and older slots; return how many digests."""
     connection.execute(delete(slots).where(slots.c.done_at < before))
     still = exists().where(deliveries.c.digest == digests.c.key, deliveries.c.state.in_((*OPEN, DeliveryState.HELD)))
     query = select(digests.c.key).where(digests.c.created < before, ~still)
@@ -314,10 +311,7 @@ def all_pending(connection: Connection) -> dict[tuple[str, str], Slot]:
 
 
 def plan(connection: Connection, subscription: str, stream: str, schedule: str, due: datetime | None) -> None:
-    """Make `due` the only pending slot of a stream; None removes it.
-
-    A finished slot at that time becomes pending again: a wrong clock finished it too early.
-    """
+    """Make `due` the only pending slot of a stream, even if a wrong clock finished it already; None removes it."""
     connection.execute(delete(slots).filter_by(subscription=subscription, stream=stream, done_at=None))
     if due is not None:
         where = {"subscription": subscription, "stream": stream, "due": due}

@@ -49,11 +49,7 @@ class Database(ABC):
         self._engine.dispose()
 
     def lead(self, owner: str) -> bool:  # noqa: ARG002  where hosts share nothing, the lock of the folder is enough
-        """Make this process, called `owner`, the one that works on a shared state; return True unless it already was.
-
-        Raises AnotherInstance while another process works on it. Afterwards, `write` raises StateError if another took
-        over.
-        """
+        """Let this process, `owner`, lead a shared state; return whether it did not yet. Raises AnotherInstance."""
         return False
 
     def job(self) -> AbstractContextManager[None]:
