@@ -106,7 +106,8 @@ def once(*, config: Config, log_format: str) -> int:
         result = run_pass(service)
         if is_on_terminal():
             write_lines(_summary(service, before, begun))
-        code = 3 if result.failed_sources else 8 if result.failed_digests else 7 if result.is_undelivered else 0
+        is_undelivered = result.dead or result.suppressed or result.blocked
+        code = 3 if result.failed_sources else 8 if result.failed_digests else 7 if is_undelivered else 0
         ping(config, service.log, is_whole=code == 0)
     return code
 

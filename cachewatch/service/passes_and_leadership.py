@@ -102,11 +102,6 @@ class Result(Struct, frozen=True, kw_only=True):
     suppressed: int  # deliveries for addresses that kept refusing
     blocked: int  # channels through which nothing is delivered until somebody repairs them
 
-    @property
-    def is_undelivered(self) -> bool:
-        """Whether some recipient does not get a digest, at least until an operator acts."""
-        return bool(self.dead or self.suppressed or self.blocked)
-
 
 def run_pass(context: Context) -> Result:
     """Do everything that is due; a source that fails or hangs delays only the digests that depend on it."""

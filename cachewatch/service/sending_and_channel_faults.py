@@ -61,7 +61,7 @@ def deliver_all(context: Context, *, is_last: bool) -> int:
 
     Unless `is_last`, those refused while nothing else was accepted are not given up, but retried later in the pass.
     """
-    dead = sum(_settle_unwritten(context, name) for name in {each.channel for each, _ in context.unwritten.values()})
+    dead = 0
     for _ in range(2):  # the second time for notices of failures, perhaps through a channel that was used before
         with context.database.read() as connection:
             due = deliveries.due_channels(connection, context.clock())
@@ -83,7 +83,9 @@ def report_removed_channels(context: Context) -> None:
 
 def deliver(context: Context, name: str, *, is_last: bool = True) -> int:
     """Send everything that is due through the channel `name`; return how many deliveries failed permanently."""
-    dead = _settle_unwritten(context, name)
+    # First the results that could not be stored before.
+    kept = [found for found in list(context.unwritten.values()) if found[0].channel == name]
+    dead = sum(_settle(context, *found)[0] is DeliveryState.DEAD for found in kept)
     context.database.check_place()
     config = context.config.channels.get(name)
     if config is None:
@@ -276,12 +278,6 @@ def _attempt(transport: Transport, message: Message) -> DeliveryResult:
     except Exception as error:  # noqa: BLE001  a bug of a channel must not lose a digest, nor stop the others
         said = f"the channel failed: {safe(repr(error))}"
         return DeliveryResult(DeliveryOutcome.RAISED, said, may_have_arrived=True, traceback=traceback_of(error))
-
-
-def _settle_unwritten(context: Context, name: str) -> int:
-    """Store results of a channel that could not be stored before; return how many deliveries failed permanently."""
-    kept = [found for found in list(context.unwritten.values()) if found[0].channel == name]
-    return sum(_settle(context, *found)[0] is DeliveryState.DEAD for found in kept)
 
 
 def _settle(

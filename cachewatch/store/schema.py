@@ -7,6 +7,7 @@ write down what form 1 was. SQLite stores a time as UTC text of fixed width, whi
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import blake2b
 from importlib import import_module
@@ -40,7 +41,6 @@ Clock = Callable[[], datetime]
 
 # The form of stored times: `fromisoformat` reads it 16 times faster than `strptime`, but accepts other forms as well.
 _IS_OF_FORM = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII).fullmatch
-UNKNOWN = datetime.fromtimestamp(0, UTC)
 
 
 def utc_now() -> datetime:
@@ -53,17 +53,7 @@ def to_text(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
-def to_datetime(text: str) -> datetime:
-    """Return the time of a stored text; a damaged text gives the year 1970."""
-    try:
-        return datetime.fromisoformat(text) if _IS_OF_FORM(text) else UNKNOWN
-    except (TypeError, ValueError):  # a bit that flipped may make another type of it
-        return UNKNOWN
-
-
 class _TextMoment(TypeDecorator[datetime]):
-    """A column type for times as UTC text of fixed width."""
-
     impl = AnyText
     cache_ok = True
 
@@ -73,17 +63,18 @@ class _TextMoment(TypeDecorator[datetime]):
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:  # noqa: ARG002  the contract
         """Convert a stored time; a damaged one becomes the year 1970."""
-        return None if value is None else to_datetime(value)
+        with suppress(TypeError, ValueError):  # a bit that flipped may make another type of it
+            if value is None or _IS_OF_FORM(value):
+                return value and datetime.fromisoformat(value)
+        return datetime.fromtimestamp(0, UTC)
 
 
 class _PostgresText(TypeDecorator[str]):
-    """A column type for text without NUL, which PostgreSQL cannot store."""
-
     impl = String
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002  the contract
-        """Replace NUL in a text before it is stored."""
+        """Replace NUL, which PostgreSQL cannot store."""
         return None if value is None else str(value).replace("\0", "\ufffd")
 
 
@@ -122,7 +113,6 @@ streams = Table(
     Column("begun_at", Moment, nullable=False),
 )
 
-# Documents that could not be read; they are compared later.
 unread = Table(
     "unread",
     metadata,
@@ -279,7 +269,6 @@ channels = Table(
     Column("sent_at", Moment),
 )
 
-# Problems of which operators are notified once when they begin and once when they end.
 alerts = Table(
     "alerts",
     metadata,
@@ -292,7 +281,6 @@ alerts = Table(
     Column("detail", Text, nullable=False, server_default=""),
 )
 
-# Counters, such as of digests made and of deliveries by result.
 counters = Table("counters", metadata, Column("name", Text, primary_key=True), Column("value", Float, nullable=False))
 
 
