@@ -39,8 +39,7 @@ from cachewatch.runtime.log import Log, open_log
 from cachewatch.service.context_and_source_copies import Context, copy_for_now
 from cachewatch.service.deciding_and_storing import is_left_out
 from cachewatch.service.digest_assembly import ChannelMessages, build_messages, compose
-from cachewatch.service.passes_and_leadership import leading, ping, resume, run_pass
-from cachewatch.service.poll import poll
+from cachewatch.service.passes_and_leadership import leading, ping, poll, resume, run_pass
 from cachewatch.service.streams_and_silences import REGULAR, URGENT, Stream, first_revision, read_stream, streams_of
 from cachewatch.store import deliveries
 from cachewatch.store import digests_and_holds as digests

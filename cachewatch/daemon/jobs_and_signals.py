@@ -33,10 +33,10 @@ from cachewatch.daemon.healthz_and_metrics import DaemonStatus, MonitorPage, Mon
 from cachewatch.errors import CachewatchError, StateError
 from cachewatch.git.git_processes import interrupt
 from cachewatch.runtime.log import Log, error_message, traceback_of
+from cachewatch.service import passes_and_leadership as passes
 from cachewatch.service.alerts_and_staleness import DAEMON, Alert, open_now, resolve_now
 from cachewatch.service.context_and_source_copies import Context
-from cachewatch.service.passes_and_leadership import HEARTBEAT, Leadership, clean_up, create_digests, ping, resume
-from cachewatch.service.poll import ANSWERING, OTHERS, follow_poll, has_answered, poll
+from cachewatch.service.passes_and_leadership import ANSWERING, HEARTBEAT, OTHERS, Leadership, create_digests
 from cachewatch.service.sending_and_channel_faults import deliver, report_removed_channels, unblock
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind
@@ -189,7 +189,7 @@ class Daemon:
         if self._is_resumed:
             self._context.database.check_place()
         else:
-            resume(self._context)
+            passes.resume(self._context)
         self._is_resumed = True
         self._retry_channels()
         self._scheduler.wake(*self._scheduler.names())
@@ -218,14 +218,14 @@ class Daemon:
         plan("digests", "default", self._create_digests, _TICK, now)
         if config.monitor.ping_url is not None:
             plan("ping", "default", self._ping, _PING, now + _PING)
-        plan("cleanup", "default", lambda: clean_up(self._snapshot()), _CLEANUP, now + _CLEANUP)
+        plan("cleanup", "default", lambda: passes.clean_up(self._snapshot()), _CLEANUP, now + _CLEANUP)
         for source in config.sources.values():
             every, group = source.poll.every, self._group(source)
             with self._context.database.read() as connection:
                 last = health.source(connection, source.name).polled_at
             first = max(now, last + every) if last is not None and last <= now else now
             plan(f"poll {source.name}", group, partial(self._poll, source), every, first, jitter=source.poll.jitter)
-            follow = partial(lambda which: follow_poll(self._snapshot(), which), source)
+            follow = partial(lambda which: passes.follow_poll(self._snapshot(), which), source)
             plan(f"after poll {source.name}", "after polls", follow, every, first)
         for channel in config.channels:
             # With the current context: a recipient that is removed while the job waits for a server gets nothing more.
@@ -235,10 +235,10 @@ class Daemon:
 
     def _group(self, source: Source) -> str:
         """Return the group of threads for a source; sources that do not answer have their own, and block no others."""
-        return "sources" if has_answered(self._context, source) else "other sources"
+        return "sources" if passes.has_answered(self._context, source) else "other sources"
 
     def _poll(self, source: Source) -> None:
-        poll(self._snapshot(), source)
+        passes.poll(self._snapshot(), source)
         with suppress(JobLookupError):
             self._scheduler.modify_job(f"poll {source.name}", executor=self._group(source))
         self._scheduler.wake("digests", f"after poll {source.name}")
@@ -254,7 +254,7 @@ class Daemon:
         self._beat = time.monotonic()
 
     def _ping(self) -> None:
-        ping(self._context.config, self._context.log, is_whole=self._readyz().status == 200)
+        passes.ping(self._context.config, self._context.log, is_whole=self._readyz().status == 200)
 
     def _look_around(self) -> None:
         if self._is_reloading:

@@ -2,13 +2,7 @@
 
 from typing import Any
 
-from cachewatch.service import (
-    deciding_and_storing,
-    digest_assembly,
-    passes_and_leadership,
-    poll,
-    sending_and_channel_faults,
-)
+from cachewatch.service import deciding_and_storing, digest_assembly, passes_and_leadership, sending_and_channel_faults
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.store import cursors_and_remembered as cursors
 from cachewatch.store import deliveries
@@ -35,7 +29,7 @@ _PLACES: tuple[tuple[Any, str], ...] = (
     (deliveries, "settle"),
     (digest_assembly, "_render_both"),
     (passes_and_leadership, "clean_up"),
-    (poll, "_succeeded"),
+    (passes_and_leadership, "_succeeded"),
     (deciding_and_storing, "read_stream"),
     (deciding_and_storing, "decide"),
     (deciding_and_storing, "write_decision"),

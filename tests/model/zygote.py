@@ -37,8 +37,7 @@ from cachewatch.cli import config_commands, main, once_daemon_preview
 from cachewatch.config.reading import read_config
 from cachewatch.errors import CachewatchError
 from cachewatch.service.context_and_source_copies import Context
-from cachewatch.service.passes_and_leadership import clean_up, create_digests, resume
-from cachewatch.service.poll import poll
+from cachewatch.service.passes_and_leadership import clean_up, create_digests, poll, resume
 from cachewatch.service.sending_and_channel_faults import deliver
 from cachewatch.store.sqlite_and_process_lock import only_one
 from model.mutants import MUTANTS

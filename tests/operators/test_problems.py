@@ -17,8 +17,7 @@ from station import CONFIG, Site
 from cachewatch.daemon.healthz_and_metrics import SERIES, DaemonStatus, figures
 from cachewatch.operators.status_and_problems import ProblemList, find_problems, read_status
 from cachewatch.service.context_and_source_copies import Context
-from cachewatch.service.passes_and_leadership import create_digests
-from cachewatch.service.poll import poll
+from cachewatch.service.passes_and_leadership import create_digests, poll
 from cachewatch.store import deliveries
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.health_and_alerts import Counter

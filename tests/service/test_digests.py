@@ -20,8 +20,7 @@ from cachewatch.git.service_clone import ServiceClone
 from cachewatch.operators import alerts_summary_actions
 from cachewatch.operators.status_and_problems import read_status
 from cachewatch.service import digest_assembly
-from cachewatch.service.passes_and_leadership import clean_up, create_digests
-from cachewatch.service.poll import poll
+from cachewatch.service.passes_and_leadership import clean_up, create_digests, poll
 from cachewatch.store.schema import cursors
 
 BASE = {"zlib": records(range(3)), "hdf5": records(range(10, 14))}

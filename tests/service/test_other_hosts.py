@@ -14,8 +14,7 @@ from cachewatch.config.value_types_and_secrets import PostgresAddress
 from cachewatch.errors import CachewatchError, DamagedRow, StateError
 from cachewatch.service import deciding_and_storing
 from cachewatch.service.context_and_source_copies import Context
-from cachewatch.service.passes_and_leadership import create_digests, run_pass
-from cachewatch.service.poll import poll
+from cachewatch.service.passes_and_leadership import create_digests, poll, run_pass
 from cachewatch.store import health_and_alerts as alerts
 from cachewatch.store.health_and_alerts import AlertKind
 

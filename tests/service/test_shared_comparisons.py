@@ -21,8 +21,7 @@ from cachewatch.service import comparing_tags_and_pins as comparing_sources
 from cachewatch.service import digest_assembly
 from cachewatch.service.comparison_cache import ComparedTags, KeptPackage
 from cachewatch.service.missing_and_returned import trees_of_packages
-from cachewatch.service.passes_and_leadership import create_digests
-from cachewatch.service.poll import poll
+from cachewatch.service.passes_and_leadership import create_digests, poll
 from cachewatch.service.streams_and_silences import streams_of
 
 CONFIG = """\

@@ -9,7 +9,7 @@ from station import Site, begun
 
 from cachewatch.channels.files_and_feeds import FileChannel
 from cachewatch.operators.status_and_problems import read_status
-from cachewatch.service import deciding_and_storing, digest_assembly, poll
+from cachewatch.service import deciding_and_storing, digest_assembly, passes_and_leadership
 from cachewatch.service.context_and_source_copies import Context, WatchedClone
 from cachewatch.service.streams_and_silences import Stream, StreamState
 
@@ -70,7 +70,7 @@ def test_a_stream_that_raises_stops_only_itself(site: Site, error: Exception, mo
 @pytest.mark.parametrize("where", ["update", "_succeeded"])
 def test_a_source_that_raises_stops_only_itself(site: Site, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Be it asked, or its answer stored."""
-    place: Any = WatchedClone if where == "update" else poll
+    place: Any = WatchedClone if where == "update" else passes_and_leadership
     whole = getattr(place, where)
 
     def fail(*arguments: Any) -> Any:

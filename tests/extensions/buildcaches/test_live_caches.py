@@ -20,7 +20,7 @@ from servers import Asked, Says, files, serving
 from station import Site, log, running, wait_for
 from upstream import git
 
-from cachewatch.service.poll import poll
+from cachewatch.service.passes_and_leadership import poll
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
