@@ -49,7 +49,6 @@ class MonitorServer(ThreadingHTTPServer):
     """A small HTTP server that answers each request in a thread."""
 
     def __init__(self, host: str, port: int, pages: Pages) -> None:
-        """Listen on `host` and `port`, and serve `pages`."""
         address = host.removeprefix("[").removesuffix("]")
         found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         where: Any = found[-1]
@@ -223,8 +222,6 @@ def _of_channel(channel: ChannelStatus, now: datetime) -> Iterator[Sample]:
 
 
 class _Figures(Collector):
-    """Passes the samples to prometheus_client, with figures of the process."""
-
     def __init__(self, samples: Iterable[Sample]) -> None:
         self._samples = samples
 

@@ -245,8 +245,8 @@ class Daemon:
 
     def _create_digests(self) -> None:
         self._live()
-        context = self._snapshot()
-        create_digests(context, self._live)
+        context = replace(self._snapshot(), beat=self._live)
+        create_digests(context)
         report_removed_channels(context)
         self._scheduler.wake(*(f"deliver {channel}" for channel in context.config.channels))
 

@@ -288,8 +288,7 @@ def _delivery(connection: Connection, number: int) -> Delivery:
 
 
 def _check_recipient(connection: Connection, context: Context, delivery: Delivery) -> None:
-    subscription = digests.subscription_of(connection, delivery.digest)
-    if why := why_not(context.config, subscription, delivery.channel, delivery.target):
+    if why := why_not(connection, context.config, delivery):
         raise UsageError(f"delivery {delivery.id}: {why}; see `channels:` and `to:` in {context.config.path}")
 
 

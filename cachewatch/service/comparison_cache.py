@@ -197,7 +197,6 @@ class ComparedTags:
         return Changeset(pair.before, pair.after, selected, partial(conclude, of_pair))
 
     def _compare(self, comparison: Comparison, pair: TagPair) -> tuple[Judgement, list[KeptBatch]]:
-        """Compare all packages of a tag."""
         work = partial(compare_and_keep, self._file, tag_names.is_mutable(pair.after.tag))
         batches, tally = list[KeptBatch](), Tally()
         contents = read(pair.difference.all_documents, comparison.readers)

@@ -5,7 +5,7 @@ import shutil
 import socket
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import closing, suppress
 from datetime import date, datetime
 from functools import partial
@@ -197,6 +197,7 @@ class Context(Struct, kw_only=True):
     unwritten: dict[int, tuple[Delivery, DeliveryResult]] = field(default_factory=dict)
     started: datetime | None = None  # when this process began
     notices: int = 0  # how many notices to operators were queued
+    beat: Callable[[], None] = lambda: None  # called from time to time as a sign of life
 
     def __post_init__(self) -> None:
         if self.started is None:
@@ -215,6 +216,7 @@ class Context(Struct, kw_only=True):
         """Raise EndingError if cachewatch is ending; long work calls this from time to time."""
         if self.is_ending.is_set():
             raise EndingError
+        self.beat()
 
     def today(self) -> date:
         """Return today's date in the configured time zone."""

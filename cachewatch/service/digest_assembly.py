@@ -109,7 +109,6 @@ def compose(
 def _assembled(
     context: Context, stream: Stream, state: StreamState, parts: list[SourceDiff], occasion: str
 ) -> PendingDigest:
-    """Assemble a digest from the changes in each source."""
     # A package counts once, however many tags it is in.
     hidden = Counter(name for name, _ in {pair for part in parts for each in part.news for pair in each.hidden})
     tags = tuple(each.tag for part in parts for each in part.news)

@@ -85,16 +85,14 @@ def held_for(config: Config, subscription: str, stream: str) -> timedelta | None
 
 def goes_out_at(config: Config, digest: HeldDigest) -> datetime | None:
     """Return when the first part of a held digest is sent if no operator answers; None if never, or if unknown."""
-    ends = list(_ends(config, [(digest, hold) for hold in digest.holds]))
+    ends = list(_ends(config, digest, digest.holds))
     return min(ends) if ends and len(ends) == len(digest.holds) else None
 
 
-def _ends(config: Config, held: Iterable[Held]) -> Iterator[datetime]:
+def _ends(config: Config, digest: HeldDigest, holds: Iterable[Hold]) -> Iterator[datetime]:
     """Yield when each hold ends if no operator answers, unless it has no end or an unknown one."""
-    for digest, hold in held:
-        lasting = held_for(config, digest.subscription, digest.stream)
-        if lasting is not None and hold.counted_from is not None:
-            yield hold.counted_from + lasting
+    if (lasting := held_for(config, digest.subscription, digest.stream)) is not None:
+        yield from (hold.counted_from + lasting for hold in holds if hold.counted_from is not None)
 
 
 def over(config: Config, stream: Stream, holds: Iterable[Hold], now: datetime) -> list[Hold]:
@@ -134,7 +132,9 @@ def _question(config: Config, event: HoldEvent, held: list[Held]) -> Alert:
         names.append(digest.subscription if has_one_stream else f"{digest.subscription}/{digest.stream}")
     others = f" and {len(digests) - _NAMED} more, which `cachewatch status` lists" if len(digests) > _NAMED else ""
     advice = "Check whether upstream published everything, then release or drop what is held. A newer digest replaces it, and is sent if nothing is unusual any longer."
-    when = [minute(end, config.timezone) for end in sorted(_ends(config, held))]
+    when = [
+        minute(end, config.timezone) for end in sorted(end for one, hold in held for end in _ends(config, one, [hold]))
+    ]
     until = " to ".join(dict.fromkeys((when[0], when[-1]))) if when else ""
     deadline = f"What nobody drops is sent at {until}, marked as not confirmed by the operators."
     commands = []

@@ -297,25 +297,13 @@ def _log_what_waits(connection: Connection, context: Context, begun: datetime) -
             )
 
 
-def create_digests(context: Context, beat: Callable[[], None] = lambda: None) -> None:
-    """Create the digest of every due stream; `beat` is called regularly as a sign of life."""
-
-    def go_on() -> None:
-        context.go_on()
-        beat()
-
-    with Worker(go_on=go_on) as worker:
-        _create_digests(context, streams_of(context.config), worker, beat)
+def create_digests(context: Context) -> None:
+    """Create the digest of every due stream."""
+    with Worker(go_on=context.go_on) as worker:
+        _create_digests(context, streams_of(context.config), worker)
 
 
-def _create_digests(
-    context: Context,
-    streams: Iterable[Stream],
-    worker: Worker,
-    beat: Callable[[], None] = lambda: None,
-    *,
-    is_last: bool = True,
-) -> bool:
+def _create_digests(context: Context, streams: Iterable[Stream], worker: Worker, *, is_last: bool = True) -> bool:
     """Create due digests, review alerts, and if it `is_last` send the summary; return whether no problem is open."""
     context.database.check_place()
     take_over_renamed(context)
@@ -336,7 +324,6 @@ def _create_digests(
         for stream in sorted(ready, key=lambda stream: not stream.is_urgent):
             context.go_on()
             create_digest(context, stream, comparisons)
-            beat()
         if review(context):
             return True
         if is_last:

@@ -16,15 +16,17 @@ from cachewatch.service.alerts_and_staleness import OPERATORS, Alert
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.store import deliveries
 from cachewatch.store.deliveries import Delivery, DeliveryState
+from cachewatch.store.digests_and_holds import subscription_of
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind
 from cachewatch.store.transactions_and_upgrades import Connection
 
 
-def why_not(config: Config, subscription: str, channel: str, target: str) -> str:
-    """Return why a digest of `subscription` must not be sent to `target` any more; "" if it may be sent.
+def why_not(connection: Connection, config: Config, delivery: Delivery) -> str:
+    """Return why a delivery must not be sent any more; "" if it may be sent.
 
     That of a subscription that is no longer configured, and may be renamed, goes to those who still get something.
     """
+    subscription, channel, target = subscription_of(connection, delivery.digest), delivery.channel, delivery.target
     if channel not in config.channels:
         return ""
     known = (subscription,) if subscription in (*config.subscriptions, OPERATORS) else config.subscriptions

@@ -48,8 +48,6 @@ _Claimed = tuple[Delivery, Message | None]  # without its message if that is dam
 
 
 class _Outcome(Struct, frozen=True):
-    """The new state of a delivery after an attempt."""
-
     state: DeliveryState
     said: str
     due: datetime | None = None
@@ -210,7 +208,6 @@ class _Run:
         return self._dead
 
     def _pause_channel(self, group: Sequence[_Answered]) -> None:
-        """Pause the channel, since these results are its fault."""
         first = group[0][1]
         if not first.is_lost:
             said = f"{len(group)} recipients were refused alike, and none was accepted: {first.detail}"
@@ -226,7 +223,6 @@ class _Run:
 
 
 def _is_at_fault(group: Sequence[_Answered], *, is_away: bool) -> bool:
-    """Tell whether results of the same kind show that the channel is at fault."""
     answers = [answer for _, answer in group]
     if answers[0].outcome is DeliveryOutcome.RAISED or (answers[0].is_lost and is_away):
         return True
@@ -264,8 +260,7 @@ def _is_dropped(connection: Connection, context: Context, delivery: Delivery) ->
     """
     if context.database.is_shared:
         return False
-    subscription = digests.subscription_of(connection, delivery.digest)
-    reason = recipients.why_not(context.config, subscription, delivery.channel, delivery.target)
+    reason = recipients.why_not(connection, context.config, delivery)
     if reason:
         deliveries.settle(connection, delivery, DeliveryState.DROPPED, now=context.clock(), said=reason, counts=False)
         context.log_within(connection, delivery).warning("delivery.dropped", said=reason)
@@ -352,7 +347,6 @@ def _note_channel_works(connection: Connection, context: Context, delivery: Deli
 
 
 def _judge(connection: Connection, context: Context, delivery: Delivery, answer: DeliveryResult) -> _Outcome:
-    """Return the new state of a delivery after the result of an attempt."""
     now = context.clock()
     if answer.outcome is DeliveryOutcome.SENT:
         return _Outcome(DeliveryState.SENT, answer.detail)

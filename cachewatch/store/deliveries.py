@@ -21,7 +21,6 @@ from cachewatch.store.schema import attempts, bodies, checksum_of, deliveries, i
 
 
 def _checksum(message: Message) -> bytes:
-    """Return the checksum of a message: of its bytes, key, target, content type and Message-ID."""
     parts = (message.key, message.target, message.content_type, message.message_id or "")
     return checksum_of((*(part.encode(errors="surrogatepass") for part in parts), message.payload))
 

@@ -90,7 +90,6 @@ metadata = MetaData()
 
 
 def _key(*names: str) -> list[Column[str]]:
-    """Return text columns with these names that form a primary key."""
     return [Column(name, Text, primary_key=True) for name in names]
 
 

@@ -29,7 +29,6 @@ class Database(ABC):
     is_shared: bool  # several hosts may use it, so that a lock on one of them does not keep out the others
 
     def __init__(self, engine: Engine) -> None:
-        """Use the database that `engine` connects to."""
         self._engine = engine
 
     @contextmanager
