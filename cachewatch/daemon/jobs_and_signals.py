@@ -31,7 +31,6 @@ from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.daemon import healthz_and_metrics
 from cachewatch.daemon.healthz_and_metrics import DaemonStatus, MonitorPage, MonitorServer
 from cachewatch.errors import CachewatchError, StateError
-from cachewatch.git.git_processes import interrupt
 from cachewatch.runtime.log import Log, error_message, traceback_of
 from cachewatch.service import passes_and_leadership as passes
 from cachewatch.service.alerts_and_staleness import DAEMON, Alert, open_now, resolve_now
@@ -109,9 +108,6 @@ _STUCK_SECONDS = 900.0  # since the last tick
 # The most threads of each group of jobs; a thread begins when it is needed.
 _THREADS = {"lead": 1, "default": 1, "after polls": 1, "sources": ANSWERING, "other sources": OTHERS, "channels": 32}
 _REFUSED = AlertKey(AlertKind.CONFIG_REFUSED, DAEMON)
-# Less than TimeoutStopSec of the systemd unit, after which cachewatch is killed.
-_ENDING_SECONDS = 25.0
-_INTERRUPT_SECONDS = 0.2
 
 
 class Failures:
@@ -374,10 +370,7 @@ class Daemon:
         self._context.log.info("daemon.stopping")
         stopper = threading.Thread(target=self._scheduler.stop, daemon=True)
         stopper.start()
-        deadline = time.monotonic() + _ENDING_SECONDS
-        while stopper.is_alive() and time.monotonic() < deadline:
-            interrupt()  # again and again, since a job may be about to start the next git; what it fetches is fetched again
-            stopper.join(_INTERRUPT_SECONDS)
+        passes.end_threads([stopper])
         self._listen("")
         self._context.log.info("daemon.stopped", is_clean=not stopper.is_alive())
         if stopper.is_alive():

@@ -24,19 +24,11 @@ from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.git.tags_and_documents import tags_of
 from cachewatch.runtime.log import Log, error_message, traceback_of
 from cachewatch.service import alerts_and_staleness as alerts
+from cachewatch.service import digest_assembly as assembly
 from cachewatch.service.alerts_and_staleness import OPERATORS, Alert, OperatorNotice, notify_within
 from cachewatch.service.comparison_cache import Comparisons
 from cachewatch.service.context_and_source_copies import Context, EndingError
-from cachewatch.service.digest_assembly import (
-    ChannelMessages,
-    PendingDigest,
-    as_released,
-    build_messages,
-    compose,
-    split,
-    unconfirmed,
-    with_actions,
-)
+from cachewatch.service.digest_assembly import ChannelMessages, PendingDigest, build_messages, compose
 from cachewatch.service.held_digests import over
 from cachewatch.service.streams_and_silences import Stream, StreamState, first_revision, is_current, read_stream
 from cachewatch.service.unreadable_documents import find_unreadable, tags_to_read, unread_at_begin
@@ -188,10 +180,8 @@ def create_digest(context: Context, stream: Stream, comparisons: Comparisons) ->
             _log(log, decision)
         if decision.failure is not None:
             raise decision.failure
-    except EndingError:
-        raise
     except Exception as error:
-        if isinstance(error, StateError) and not isinstance(error, DamagedRow):
+        if isinstance(error, (EndingError, StateError)) and not isinstance(error, DamagedRow):
             raise  # the digest is not to blame
         context.go_on()
         key = AlertKey(AlertKind.DIGEST_FAILED, name, stream.name)
@@ -206,13 +196,12 @@ def decide(context: Context, stream: Stream, state: StreamState, comparisons: Co
 
     A failure is part of the decision, so that the positions where the stream begins are written all the same.
     """
-    begun: list[Advance] = []
     now = context.clock()
     is_planned = stream.is_each_revision or is_current(stream, state.slot, now)
     decision = StreamDecision(plans_slot=not is_planned)
     try:
-        begun.extend(_begin(context, stream, state, comparisons))
-        decision = replace(decision, begun=tuple(begun))
+        begun = tuple(_begin(context, stream, state, comparisons))
+        decision = replace(decision, begun=begun)
         return _decide_digest(context, stream, state.begun_with(begun), decision, comparisons=comparisons, now=now)
     except (EndingError, StateError):
         raise
@@ -276,13 +265,13 @@ def _decide_digest(
         return replace(decision, finished=slot)
     holds = [replace(hold, counted_from=first_held(state.holds, hold.event)) for hold in draft.holds]
     due = over(context.config, stream, holds, now)
-    made: tuple[PendingDigest, ...] = (unconfirmed(draft) if due else draft,)
+    made: tuple[PendingDigest, ...] = (assembly.unconfirmed(draft) if due else draft,)
     if 0 < len(due) < len(holds):  # one to send, and one to hold
-        made = split(composed, state, holds, due)
+        made = assembly.split(composed, state, holds, due)
     drafts = []
     for each in made:
         packed = () if is_left_out(stream, state, each, now) else _packed(context, stream, each, comparisons)
-        drafts.append((with_actions(each, stream, state, is_sent=bool(packed)), packed))
+        drafts.append((assembly.with_actions(each, stream, state, is_sent=bool(packed)), packed))
     return replace(decision, finished=slot, drafts=tuple(drafts))
 
 
@@ -290,7 +279,7 @@ def _packed(
     context: Context, stream: Stream, draft: PendingDigest, comparisons: Comparisons
 ) -> tuple[ChannelMessages, ...]:
     """Return the messages of a digest, except to recipients who get the same urgent digest in this pass."""
-    packed = build_messages(context.config, stream, as_released(draft))
+    packed = build_messages(context.config, stream, assembly.as_released(draft))
     name, content = stream.subscription.name, draft.content
     if draft.hold:
         return packed

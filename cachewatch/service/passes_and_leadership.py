@@ -131,8 +131,16 @@ ANSWERING, OTHERS = 8, 16
 # Digests wait this long for slow sources, so that a usual pass makes all digests together.
 _GRACE_SECONDS = 5.0
 # Less than TimeoutStopSec of the systemd unit, after which cachewatch is killed.
-_ENDING_SECONDS = 20.0
-_INTERRUPT_SECONDS = 0.2
+_ENDING_SECONDS = 25.0
+
+
+def end_threads(threads: Iterable[threading.Thread]) -> None:
+    """Interrupt git, and wait for these threads to end, but no longer than systemd waits for the process."""
+    deadline = time.monotonic() + _ENDING_SECONDS
+    for thread in threads:
+        while thread.is_alive() and time.monotonic() < deadline:
+            interrupt()  # again and again, since it may be about to start the next git
+            thread.join(0.2)
 
 
 class Polls:
@@ -159,14 +167,9 @@ class Polls:
         return self
 
     def __exit__(self, error: object, *_: object) -> None:
-        if error is None:
-            return
-        self._context.is_ending.set()
-        deadline = time.monotonic() + _ENDING_SECONDS
-        for thread in self._threads:
-            while thread.is_alive() and time.monotonic() < deadline:
-                interrupt()  # again and again, since it may be about to start the next git
-                thread.join(_INTERRUPT_SECONDS)
+        if error is not None:
+            self._context.is_ending.set()
+            end_threads(self._threads)
 
     def __iter__(self) -> Iterator[frozenset[str]]:
         """Yield the names of the pending sources: within five seconds, then after each answer, until none is left.
