@@ -31,7 +31,7 @@ from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.daemon import healthz_and_metrics
 from cachewatch.daemon.healthz_and_metrics import DaemonStatus, MonitorPage, MonitorServer
 from cachewatch.errors import CachewatchError, StateError
-from cachewatch.runtime.log import Log, error_message, traceback_of
+from cachewatch.runtime.log import error_message, traceback_of
 from cachewatch.service import passes_and_leadership as passes
 from cachewatch.service.alerts_and_staleness import DAEMON, Alert, open_now, resolve_now
 from cachewatch.service.context_and_source_copies import Context
@@ -110,34 +110,6 @@ _THREADS = {"lead": 1, "default": 1, "after polls": 1, "sources": ANSWERING, "ot
 _REFUSED = AlertKey(AlertKind.CONFIG_REFUSED, DAEMON)
 
 
-class Failures:
-    """How often each job failed since its last success, and in all."""
-
-    def __init__(self, log: Log) -> None:
-        self.totals: collections.Counter[str] = collections.Counter()
-        self._log = log
-        self._last: dict[str, str] = {}  # the error that was logged last, of jobs that fail now
-        self._in_a_row: collections.Counter[str] = collections.Counter()
-
-    def note(self, job: str, error: BaseException | None) -> None:
-        """Record how a job ended; log a new error, and the first success (`error` is None) after failures."""
-        if error is None:
-            self._last.pop(job, None)
-            if count := self._in_a_row.pop(job, 0):
-                self._log.info("job.recovered", job=job, failures=count)
-            return
-        self.totals[job] += 1
-        self._in_a_row[job] += 1
-        kind = re.sub(r"\d+", "", repr(error))
-        if self._last.get(job) != kind:
-            self._last[job] = kind
-            self._log.error("job.failed", job=job, error=repr(error), traceback=traceback_of(error))
-
-    def lasting(self) -> list[str]:
-        """Return the names of the jobs that failed three times in a row or more."""
-        return sorted(job for job, count in list(self._in_a_row.items()) if count >= 3)
-
-
 class Daemon:
     """Polls sources, creates digests and delivers them until a signal stops it."""
 
@@ -147,7 +119,9 @@ class Daemon:
         self._is_reloading = False
         self._is_resumed = False
         self._beat = time.monotonic()
-        self._failures = Failures(context.log)
+        self._failures: collections.Counter[str] = collections.Counter()  # of each job since the start
+        self._in_a_row: collections.Counter[str] = collections.Counter()  # since its last success
+        self._logged: dict[str, str] = {}  # the error that was logged last, of jobs that fail now
         self._scheduler = Scheduler(_THREADS, self._note)
         self._leadership = Leadership(context, self._begin)
         self._monitor: MonitorServer | None = None
@@ -314,10 +288,20 @@ class Daemon:
             self._listens = listen
 
     def _note(self, job: str, error: BaseException | None) -> None:
-        """Record how a job ended; open an alert if it keeps failing, and resolve it when it works again."""
-        was_failing = job in self._failures.lasting()
-        self._failures.note(job, error)
-        if was_failing == (job in self._failures.lasting()) or not self._leadership.is_ours:
+        """Log a new error of a job, and its first success; open an alert if it keeps failing, and resolve that later."""
+        was_failing, log = job in self._failing(), self._context.log
+        if error is None:
+            self._logged.pop(job, None)
+            if count := self._in_a_row.pop(job, 0):
+                log.info("job.recovered", job=job, failures=count)
+        else:
+            self._failures[job] += 1
+            self._in_a_row[job] += 1
+            kind = re.sub(r"\d+", "", repr(error))
+            if self._logged.get(job) != kind:
+                self._logged[job] = kind
+                log.error("job.failed", job=job, error=repr(error), traceback=traceback_of(error))
+        if was_failing == (job in self._failing()) or not self._leadership.is_ours:
             return
         key = AlertKey(AlertKind.WORK_FAILED, DAEMON, job)
         with suppress(CachewatchError):  # where nothing can be stored, /healthz says so
@@ -327,10 +311,14 @@ class Daemon:
                 title = f"the job `{job}` of the daemon keeps failing"
                 open_now(self._context, Alert(key=key, title=title, lines=(error_message(error),)))
 
+    def _failing(self) -> list[str]:
+        """Return the names of the jobs that failed three times in a row or more."""
+        return sorted(job for job, count in list(self._in_a_row.items()) if count >= 3)
+
     def _healthz(self) -> MonitorPage:
         """Answer with 503 if a job keeps failing, or if the last tick was too long ago."""
         age = time.monotonic() - self._beat
-        if failing := self._failures.lasting():
+        if failing := self._failing():
             return MonitorPage(503, f"failing: {', '.join(failing)}\n")
         if age >= _STUCK_SECONDS:
             return MonitorPage(503, f"stuck for {age:.0f} s\n")
@@ -346,8 +334,8 @@ class Daemon:
     def _metrics(self) -> MonitorPage:
         daemon = DaemonStatus(
             tick=time.time() - (time.monotonic() - self._beat),
-            job_failures=dict.fromkeys(self._scheduler.names(), 0) | self._failures.totals,
-            failing_jobs=len(self._failures.lasting()),
+            job_failures=dict.fromkeys(self._scheduler.names(), 0) | self._failures,
+            failing_jobs=len(self._failing()),
             is_leader=self._leadership.is_ours,
         )
         return healthz_and_metrics.figures(self._snapshot(), daemon)
