@@ -89,6 +89,10 @@ FORM = 1
 metadata = MetaData()
 
 
+def _texts(*names: str) -> list[Column[str]]:
+    return [Column(name, Text, nullable=False) for name in names]
+
+
 def _key(*names: str) -> list[Column[str]]:
     return [Column(name, Text, primary_key=True) for name in names]
 
@@ -116,9 +120,7 @@ unread = Table(
     "unread",
     metadata,
     *_key("subscription", "stream", "source", "tag", "package"),
-    Column("base", Text, nullable=False),  # the revision with the last readable version, or one without the document
-    Column("base_tag", Text, nullable=False),  # the tag in that revision: for a new snapshot, the snapshot before it
-    Column("since", Text, nullable=False),  # the first revision in which it was unreadable
+    *_texts("base", "base_tag", "since"),
     Column("noted_at", Moment, nullable=False),
     Column("reason", Text, nullable=False),
     Column("blob", Text),  # the object id of the document, if it ended the process that read it
@@ -130,9 +132,7 @@ slots = Table(
     "slots",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("subscription", Text, nullable=False),
-    Column("stream", Text, nullable=False),
-    Column("schedule", Text, nullable=False),  # as configured; if it changes, another slot is made
+    *_texts("subscription", "stream", "schedule"),  # as configured; if the schedule changes, another slot is made
     Column("due", Moment, nullable=False),
     Column("done_at", Moment),
     Column("digest", Text),
@@ -143,12 +143,8 @@ slots = Table(
 digests = Table(
     "digests",
     metadata,
-    Column("key", Text, primary_key=True),
-    Column("subscription", Text, nullable=False),
-    Column("stream", Text, nullable=False),
-    Column("state", Text, nullable=False),  # ready | held | released | dropped | superseded | damaged
-    Column("title", Text, nullable=False),
-    Column("period", Text, nullable=False),
+    *_key("key"),
+    *_texts("subscription", "stream", "state", "title", "period"),
     Column("created", Moment, nullable=False),
     Column("reason", Text, nullable=False, server_default=""),  # why it is held, or was dropped
     Column("moves", LargeBinary, nullable=False),  # the advances of cursors that belong to it, encoded
@@ -199,8 +195,7 @@ deliveries = Table(
     metadata,
     Column("id", Integer, primary_key=True),
     Column("digest", Text, ForeignKey("digests.key"), nullable=False),
-    Column("channel", Text, nullable=False),
-    Column("target", Text, nullable=False),
+    *_texts("channel", "target"),
     Column("copy", Integer, nullable=False, server_default="0"),  # more than 0: sent again by an operator
     Column("state", Text, nullable=False),
     Column("created", Moment, nullable=False),
