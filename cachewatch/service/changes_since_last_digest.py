@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import pairwise
@@ -367,8 +366,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         )
 
 
-@contextmanager
-def open_source(
+def compare_source(
     context: Context,
     stream: Stream,
     source: Source,
@@ -378,16 +376,15 @@ def open_source(
     environment: Environment | None,
     comparisons: Comparisons,
     takes: Callable[[str, str], bool],
-) -> Iterator[PendingSource | None]:
-    """Open a source, and plan to compare it from the last report of `stream`, or from `since`, to the newest revision.
+) -> SourceDiff:
+    """Compare a source from the last report of `stream`, or from `since`, to the newest revision, if there is one.
 
     Only tags that `takes` accepts, by source and tag, are compared. A stream that has not begun, as for `preview`, is
-    compared from where it would begin. Yields None if nothing was ever fetched.
+    compared from where it would begin.
     """
     fetched, position = state.sources[source.name].revision, state.positions.get(source.name)
     if fetched is None:
-        yield None
-        return
+        return SourceDiff()
     with comparisons.opened(source.name, lambda: context.open_repository(source)) as repository:
         newest = resolve(repository, fetched)
         if since is not None or position is None:  # as if the stream had reported everything up to `first`
@@ -395,7 +392,7 @@ def open_source(
             tags = tags_of(repository, first).ids.keys() | tags_of(repository, newest).ids.keys()
             position = Position(revision=first.commit, cursors=dict.fromkeys(tags, Cursor(first.commit)), unread={})
         isolation, wants_tag = comparisons.isolation(source.name), stream.wants_tag(source)
-        yield PendingSource(
+        opened = PendingSource(
             context=context,
             stream=stream,
             source=source,
@@ -414,6 +411,7 @@ def open_source(
             longest_pause=longest_pause(repository, newest) or source.stale_after,
             environment=environment,
         )
+        return opened.compare()
 
 
 def _without_decided_suspicion(news: TagNews, confirmed: Set[str], settled: Set[str]) -> TagNews:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence, Set
 from contextlib import closing, nullcontext, suppress
 from datetime import datetime, timedelta
 from functools import partial, reduce
@@ -28,7 +28,7 @@ from cachewatch.report.digest_and_message_values import MAX_HTML, Digest, Form, 
 from cachewatch.report.digests.rendering_and_sizes import render_lengths
 from cachewatch.runtime.log import Log
 from cachewatch.runtime.worker import Piece
-from cachewatch.service.changes_since_last_digest import SourceDiff, open_source
+from cachewatch.service.changes_since_last_digest import SourceDiff, compare_source
 from cachewatch.service.comparison_cache import Comparisons
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.held_digests import holds_of
@@ -90,7 +90,6 @@ def compose(
     streams. Only tags that `takes` accepts, by source and tag, are compared.
     """
     lock = stream.subscription.match.environment
-    parts: list[SourceDiff] = []
     with closing(Comparisons()) if comparisons is None else nullcontext(comparisons) as shared:
         environment: Environment | None = None
         if lock is not None:
@@ -99,10 +98,8 @@ def compose(
             if isinstance(found, WorkFailed):
                 raise UsageError(f"{lock}: {found}")
             environment = found
-        how = partial(open_source, since=since, environment=environment, comparisons=shared, takes=takes)
-        for source in stream.sources:
-            with how(context, stream, source, state) as opened:
-                parts.append(opened.compare() if opened else SourceDiff())
+        compared = partial(compare_source, since=since, environment=environment, comparisons=shared, takes=takes)
+        parts = [compared(context, stream, source, state) for source in stream.sources]
     return _assembled(context, stream, state, parts, occasion)
 
 
@@ -222,19 +219,14 @@ def with_actions(draft: PendingDigest, stream: Stream, state: StreamState, *, is
     return replace(draft, advances=(first, *others))
 
 
-def _met(digest: Digest) -> Iterator[MetBinaries]:
-    """Yield the fact which binaries of the environment were ever in the cache, if it has new ones."""
+def _met(digest: Digest) -> list[MetBinaries]:
+    """Return the fact which binaries of the environment were ever in the cache, if it has new ones."""
     if digest.environment is None:
-        return
-    there = (
-        each.need.hash
-        for side in (digest.environment.before, digest.environment.after)
-        for each in side.needs
-        if each.is_met
-    )
-    found = {*filter(None, there), *digest.remembered.met} & digest.environment.after.environment.hashes
-    if found != digest.remembered.met:
-        yield MetBinaries(hashes=tuple(sorted(found)))
+        return []
+    needs = (*digest.environment.before.needs, *digest.environment.after.needs)
+    there = {each.need.hash for each in needs if each.is_met and each.need.hash}
+    found = (there | digest.remembered.met) & digest.environment.after.environment.hashes
+    return [MetBinaries(hashes=tuple(sorted(found)))] if found != digest.remembered.met else []
 
 
 def as_released(draft: PendingDigest) -> Digest:
