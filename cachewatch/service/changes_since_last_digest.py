@@ -20,20 +20,13 @@ from cachewatch.git.revision_names_and_times import Revision, is_there, lacks, r
 from cachewatch.git.tags_and_documents import Bases, Restored, RestoredDocument, document_in, tags_of
 from cachewatch.report.digest_and_message_values import Note, Outage, Span
 from cachewatch.service import missing_and_returned as removals
+from cachewatch.service import streams_and_silences as streams
 from cachewatch.service.alerts_and_staleness import is_stale, longest_pause, staleness
 from cachewatch.service.comparing_tags_and_pins import OpenSource, TagNews, without_suspicion
 from cachewatch.service.comparison_cache import Comparisons
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.missing_and_returned import Departures, Returns, Steps, all_statements, packages_of
-from cachewatch.service.streams_and_silences import (
-    REGULAR,
-    URGENT,
-    PendingRange,
-    Stream,
-    StreamState,
-    first_revision,
-    plan_ranges,
-)
+from cachewatch.service.streams_and_silences import PendingRange, Stream, StreamState, first_revision, plan_ranges
 from cachewatch.service.unreadable_documents import UnreadAfter, UnreadDocuments, by_tag, unknown
 from cachewatch.store.cursors_and_remembered import Advance, Cursor, CursorUpdate, Position, Unread
 from cachewatch.store.health_and_alerts import SourceHealth
@@ -129,9 +122,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
             bases[tag] = {**self.returns.bases(lost), **bases.get(tag, {})}
         restored: dict[str, Mapping[str, RestoredDocument]] = {}
         news = compare(bases, {})
-        builds = {
-            each.name: built for each in news if each.name in gap.tags and (built := self.returns.builds(each.tag))
-        }
+        builds = {each.name: own for each in news if each.name in gap.tags and (own := self.returns.builds(each.tag))}
         for each in news:
             if each.name in builds:
                 built, known_bases = builds[each.name], bases.get(each.name, {})
@@ -155,11 +146,9 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         sure = {one.last.tag for one in departed if (one.source, one.tag) in known.confirmed}
         news = tuple(_without_decided_suspicion(each, sure, {one.last.tag for one, _ in old}) for each in news)
         statements = {each.name: tuple(all_statements(each.tag)) for each in news}
-        more = [
-            (tag, one)
-            for tag, found in back.items()
-            for one in removals.returned(found, statements.get(tag, ()), self.stream.name)
-        ]
+        more: list[tuple[str, Statement]] = []
+        for tag, those in back.items():
+            more += ((tag, one) for one in removals.returned(those, statements.get(tag, ()), self.stream.name))
         more += ((one.last.tag, removals.missing_since(one, names)) for one, names in old)
         more += ((each.name, one) for each in news for one in self._announced_prune(each))
         news = self._with_statements(news, more, gap.base, bases, restored)
@@ -187,9 +176,8 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     def _new_snapshots(self, gap: PendingRange, pinned: Pinned | None) -> Mapping[str, NewSnapshot]:
         """Return the newest new snapshot of each series, or the one to move to, and the one to compare it with."""
         had, has = (tags_of(self.repository, side).ids for side in (gap.base, self.newest))
-        gone = {
-            tag: one.revision for tag, one in self.cursors.items() if one.vanished_at is not None and tag not in has
-        }
+        vanished = {tag: one.revision for tag, one in self.cursors.items() if one.vanished_at is not None}
+        gone = {tag: revision for tag, revision in vanished.items() if tag not in has}
         known = {**gone, **{tag: gap.base.commit for tag in had if tag in self.cursors and tag not in gone}}
         pin = self.stream.subscription.match.pinned or ""
         seen = self.state.remembered.pin(self.source.name, pin)
@@ -235,11 +223,8 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         for one in departed:
             tag = one.first.tag
             points = {"": one.last if one.last.tag != tag else Point(gap.base.commit, tag)}  # or of an earlier snapshot
-            points |= {
-                package: Point(base.commit, base.tag or tag)
-                for package, base in bases.get(tag, {}).items()
-                if package in one.packages
-            }
+            of_packages = {package: base for package, base in bases.get(tag, {}).items() if package in one.packages}
+            points |= {package: Point(base.commit, base.tag or tag) for package, base in of_packages.items()}
             yield replace(one, told=tuple((self.stream.name, *of) for of in points.items()))
 
     def _announced_prune(self, news: TagNews) -> Iterator[Statement]:
@@ -264,7 +249,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         self,
         news: Iterable[TagNews],
         more: list[tuple[str, Statement]],
-        base: Revision,
+        old: Revision,
         bases: Bases,
         restored: Restored,
     ) -> tuple[TagNews, ...]:
@@ -272,7 +257,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         by_tag = {each.name: each for each in news}
         for tag, statement in more:
             if tag not in by_tag:
-                before, newest = (replace(side, tag=tag) for side in (base, self.newest))
+                before, newest = (replace(side, tag=tag) for side in (old, self.newest))
                 if tag not in tags_of(self.repository, before).ids:
                     continue
                 (by_tag[tag],) = self.compared(before, newest, lambda _: True, bases, restored)
@@ -346,9 +331,9 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         known = {fact.key: fact for fact in self.state.remembered.facts}
         facts = {fact.key: merged(known.get(fact.key), fact) for fact in learned}
         # Every stream of the subscription has reported that everything of it is back.
-        streams = (REGULAR, URGENT) if self.stream.subscription.urgent is not None else (REGULAR,)
+        names = (streams.REGULAR, *((streams.URGENT,) if self.stream.subscription.urgent is not None else ()))
         departures = ((key, fact) for key, fact in facts.items() if isinstance(fact, Departure))
-        over = tuple(key for key, departure in departures if not any(map(departure.missing, streams)))
+        over = tuple(key for key, departure in departures if not any(map(departure.missing, names)))
         told = [  # the announced prunes that took place, which only regular digests report
             wave.key
             for each in (() if self.stream.is_urgent else news)

@@ -58,9 +58,7 @@ _MOST_STAYS = 25
 # The greatest numbers of lost builds that are searched in snapshots, and of these snapshots.
 _MOST_KEPT, _MOST_SNAPSHOTS = 20, 3
 # Kinds that no single package has.
-_OF_WHOLE_TAGS = frozenset(
-    {Kind.TAG_ADDED, Kind.TAG_REMOVED, Kind.STACK_EVENT, Kind.PRUNE, Kind.SUSPICIOUS, Kind.UNREADABLE}
-)
+_OF_WHOLE_TAGS = {Kind.TAG_ADDED, Kind.TAG_REMOVED, Kind.STACK_EVENT, Kind.PRUNE, Kind.SUSPICIOUS, Kind.UNREADABLE}
 
 
 class TagNews(Struct, frozen=True):
@@ -257,13 +255,8 @@ class OpenSource(Struct, frozen=True, kw_only=True):
 
     def silencing(self, tag: str, wants: Wants | None = None) -> Silencing:
         """Return the silences active for a tag; `wants` replaces the kinds of change that the stream selects."""
-        return Silencing(
-            self.context.config.silences,
-            wants or self.selection().wants,
-            source=self.source.name,
-            tag=tag,
-            day=self.context.today(),
-        )
+        silences, day = self.context.config.silences, self.context.today()
+        return Silencing(silences, wants or self.selection().wants, source=self.source.name, tag=tag, day=day)
 
     def coverage(self, bases: Bases, restored: Restored) -> tuple[Coverage, Coverage] | None:
         """Return the environment's coverage by all tags of the stream: as last reported, and now."""

@@ -52,6 +52,7 @@ _MOST_IN_MEMORY = 4 * 2**20
 _MOST_PACKAGES = 150_000
 
 Found = tuple[PackageChange, tuple[Items, ...]]
+MakeCollector = Callable[[], Collector]
 
 
 class KeptPackage(Struct, frozen=True):
@@ -98,11 +99,7 @@ def compare_and_keep(file: Path, is_pruned: bool, contents: Sequence[Read]) -> K
 
 
 def select_kept(
-    file: Path,
-    selection: Selection,
-    make_collector: Callable[[], Collector],
-    is_part: bool,
-    packages: Sequence[KeptPackage],
+    file: Path, selection: Selection, make_collector: MakeCollector, is_part: bool, packages: Sequence[KeptPackage]
 ) -> Batch:
     """Return what `selection` selects of the results in `file`; if that `is_part`, it is counted separately."""
     collector = make_collector()
@@ -179,11 +176,7 @@ class ComparedTags:
         self._compared: dict[Hashable, tuple[Judgement, list[KeptBatch]]] = {}
 
     def changeset(
-        self,
-        comparison: Comparison,
-        selection: Selection,
-        make_collector: Callable[[], Collector],
-        bases: Hashable = None,
+        self, comparison: Comparison, selection: Selection, make_collector: MakeCollector, bases: Hashable = None
     ) -> Changeset:
         """Return the selected part of the only pair of `comparison`, compared once for each set of other `bases`."""
         (pair,) = comparison.pairs
@@ -233,7 +226,7 @@ class ComparedTags:
         return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, str(found)) if isinstance(found, WorkFailed) else found
 
     def _selected(
-        self, batches: list[KeptBatch], pair: TagPair, selection: Selection, make_collector: Callable[[], Collector]
+        self, batches: list[KeptBatch], pair: TagPair, selection: Selection, make_collector: MakeCollector
     ) -> Iterator[Batch]:
         """Yield the selected batches; the first one has the diagnostics of documents."""
         others = pair.difference.others

@@ -28,7 +28,7 @@ from cachewatch.service import digest_assembly as assembly
 from cachewatch.service.alerts_and_staleness import OPERATORS, Alert, OperatorNotice, notify_within
 from cachewatch.service.comparison_cache import Comparisons
 from cachewatch.service.context_and_source_copies import Context, EndingError
-from cachewatch.service.digest_assembly import ChannelMessages, PendingDigest, build_messages, compose
+from cachewatch.service.digest_assembly import Packed, PendingDigest, build_messages, compose
 from cachewatch.service.held_digests import over
 from cachewatch.service.streams_and_silences import Stream, StreamState, first_revision, is_current, read_stream
 from cachewatch.service.unreadable_documents import find_unreadable, tags_to_read, unread_at_begin
@@ -80,9 +80,7 @@ def ask_about(connection: Connection, context: Context, new: str) -> None:
 _MOST_NAMED = 20
 
 
-def store(
-    connection: Connection, context: Context, stream: Stream, draft: PendingDigest, packed: tuple[ChannelMessages, ...]
-) -> None:
+def store(connection: Connection, context: Context, stream: Stream, draft: PendingDigest, packed: Packed) -> None:
     """Store the digest `draft` with the messages `packed`, and move the cursors, unless it is held for operators."""
     now, name, pin = context.clock(), stream.subscription.name, stream.subscription.match.pinned
     digests.store_holds(connection, name, stream.name, draft.holds, now)
@@ -154,7 +152,7 @@ class StreamDecision(Struct, frozen=True, kw_only=True):
     begun: tuple[Advance, ...] = ()  # where the stream begins, in sources that are new to it
     plans_slot: bool = False  # its next slot is not stored yet, or is one of another schedule
     finished: Slot | None = None  # the slot for which the digest was due
-    drafts: tuple[tuple[PendingDigest, tuple[ChannelMessages, ...]], ...] = ()  # without messages, it is not sent
+    drafts: tuple[tuple[PendingDigest, Packed], ...] = ()  # without messages, it is not sent
     failure: Exception | None = None  # why there is no digest
 
     @property
@@ -246,23 +244,23 @@ def _decide_digest(
     context: Context,
     stream: Stream,
     state: StreamState,
-    decision: StreamDecision,
+    begun: StreamDecision,
     *,
     comparisons: Comparisons,
     now: datetime,
 ) -> StreamDecision:
     if quiet_until(context.config.quiet, now) > now:
-        return decision  # held, and merged into the first digest afterwards
-    is_due = not decision.plans_slot and state.slot is not None and state.slot.due <= now
+        return begun  # held, and merged into the first digest afterwards
+    is_due = not begun.plans_slot and state.slot is not None and state.slot.due <= now
     slot = state.slot if is_due else None
     has_waited = bool(state.held and over(context.config, stream, state.holds, now))
     if slot is None and not has_waited and not (stream.is_each_revision and state.has_news):
-        return decision
+        return begun
     composed = partial(compose, context, stream, state, comparisons=comparisons)
     draft = composed(occasion=slot.due.isoformat() if slot else "")
     if draft.hold and not has_waited and state.held_advances == frozenset(draft.advances):
         # Operators were asked about this very step, and have not answered yet.
-        return replace(decision, finished=slot)
+        return replace(begun, finished=slot)
     holds = [replace(hold, counted_from=first_held(state.holds, hold.event)) for hold in draft.holds]
     due = over(context.config, stream, holds, now)
     made: tuple[PendingDigest, ...] = (assembly.unconfirmed(draft) if due else draft,)
@@ -272,12 +270,10 @@ def _decide_digest(
     for each in made:
         packed = () if is_left_out(stream, state, each, now) else _packed(context, stream, each, comparisons)
         drafts.append((assembly.with_actions(each, stream, state, is_sent=bool(packed)), packed))
-    return replace(decision, finished=slot, drafts=tuple(drafts))
+    return replace(begun, finished=slot, drafts=tuple(drafts))
 
 
-def _packed(
-    context: Context, stream: Stream, draft: PendingDigest, comparisons: Comparisons
-) -> tuple[ChannelMessages, ...]:
+def _packed(context: Context, stream: Stream, draft: PendingDigest, comparisons: Comparisons) -> Packed:
     """Return the messages of a digest, except to recipients who get the same urgent digest in this pass."""
     packed = build_messages(context.config, stream, assembly.as_released(draft))
     name, content = stream.subscription.name, draft.content

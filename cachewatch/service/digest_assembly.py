@@ -202,9 +202,7 @@ def with_actions(draft: PendingDigest, stream: Stream, state: StreamState, *, is
     ]
     # The first time counts, not the last: an action is repeated for a month.
     is_task = {each.key for each in asked if each.task and each.task.since}
-    asked = [
-        replace(each, last_repeated=known[each.key].last_repeated) if each.key in is_task else each for each in asked
-    ]
+    asked = [replace(one, last_repeated=known[one.key].last_repeated) if one.key in is_task else one for one in asked]
     keys = {each.key for each in asked}
     # While readers wait, nobody knows what to do about missing binaries.
     settled = {key for key, each in known.items() if each.task is not None or not assessment.is_waiting}
@@ -308,9 +306,10 @@ class ChannelMessages(Struct, frozen=True, kw_only=True):
     problem: str = ""  # why the site's own templates could not be used
 
 
-def build_messages(
-    config: Config, stream: Stream, digest: Digest, *, forms: frozenset[Form] | None = None
-) -> tuple[ChannelMessages, ...]:
+Packed = tuple[ChannelMessages, ...]
+
+
+def build_messages(config: Config, stream: Stream, digest: Digest, *, forms: frozenset[Form] | None = None) -> Packed:
     """Return the messages of every channel; `forms` are those to render, by default all that the channels need."""
     channels, rendered = [config.channels[name] for name in stream.channels], {}
     if forms is None:  # those of the channels, and of the site if the subscription is published

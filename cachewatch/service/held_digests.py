@@ -132,9 +132,8 @@ def _question(config: Config, event: HoldEvent, held: list[Held]) -> Alert:
         names.append(digest.subscription if has_one_stream else f"{digest.subscription}/{digest.stream}")
     others = f" and {len(digests) - _NAMED} more, which `cachewatch status` lists" if len(digests) > _NAMED else ""
     advice = "Check whether upstream published everything, then release or drop what is held. A newer digest replaces it, and is sent if nothing is unusual any longer."
-    when = [
-        minute(end, config.timezone) for end in sorted(end for one, hold in held for end in _ends(config, one, [hold]))
-    ]
+    ends = sorted(end for one, hold in held for end in _ends(config, one, [hold]))
+    when = [minute(end, config.timezone) for end in ends]
     until = " to ".join(dict.fromkeys((when[0], when[-1]))) if when else ""
     deadline = f"What nobody drops is sent at {until}, marked as not confirmed by the operators."
     commands = []

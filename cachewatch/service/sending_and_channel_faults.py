@@ -45,6 +45,7 @@ _PATIENCE = (1.0, 2.0, 4.0, 8.0)
 
 _Answered = tuple[Delivery, DeliveryResult]
 _Claimed = tuple[Delivery, Message | None]  # without its message if that is damaged for good
+_Settled = tuple[DeliveryState | None, _Claimed | None]
 
 
 class _Outcome(Struct, frozen=True):
@@ -275,9 +276,7 @@ def _attempt(transport: Transport, message: Message) -> DeliveryResult:
         return DeliveryResult(DeliveryOutcome.RAISED, said, may_have_arrived=True, traceback=traceback_of(error))
 
 
-def _settle(
-    context: Context, delivery: Delivery, answer: DeliveryResult, *, goes_on: bool = False
-) -> tuple[DeliveryState | None, _Claimed | None]:
+def _settle(context: Context, delivery: Delivery, answer: DeliveryResult, *, goes_on: bool = False) -> _Settled:
     """Store a result; return the delivery's new state and, with `goes_on`, the next claimed delivery.
 
     The state is None if another process took the delivery over. Raises StateError if the state cannot be written for
@@ -298,9 +297,7 @@ def _settle(
             time.sleep(seconds)
 
 
-def _write_down(
-    context: Context, delivery: Delivery, answer: DeliveryResult, *, goes_on: bool
-) -> tuple[DeliveryState | None, _Claimed | None]:
+def _write_down(context: Context, delivery: Delivery, answer: DeliveryResult, *, goes_on: bool) -> _Settled:
     now, is_away = context.clock(), answer.outcome is DeliveryOutcome.BLOCKED or answer.is_channel
     with context.database.write() as connection:
         delivery = delivery if is_away or answer.is_lost else _note_channel_works(connection, context, delivery)

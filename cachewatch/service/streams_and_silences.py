@@ -146,13 +146,10 @@ def read_stream(connection: Connection, stream: Stream) -> StreamState:
     held_advances: frozenset[Advance] = frozenset()
     with suppress(DamagedRow):  # a digest made anew then takes its place
         held_advances = frozenset(advance for key in held for advance in digests.advances(connection, key))
+    positions = {each.name: cursors.position_of(connection, *of, each.name) for each in stream.sources}
     return StreamState(
         sources={each.name: health.source(connection, each.name) for each in stream.sources},
-        positions={
-            each.name: position
-            for each in stream.sources
-            if (position := cursors.position_of(connection, *of, each.name)) is not None
-        },
+        positions={name: position for name, position in positions.items() if position is not None},
         remembered=cursors.remembered_by(connection, of[0]),
         slot=digests.pending(connection, *of),
         holds=digests.holds_of(connection, *of),
@@ -236,11 +233,7 @@ def plan_ranges(
         behind[revision].add(tag)
     lost = {revision for revision in behind if not is_there(repository, revision)}
     gone = {tag for tag, cursor in known.items() if cursor.vanished_at is None} - there
-    gaps = [
-        PendingRange(base=resolve(repository, revision), tags=frozenset(those))
-        for revision, those in behind.items()
-        if revision not in lost
-    ]
+    gaps = [PendingRange(base=resolve(repository, at), tags=frozenset(behind[at])) for at in behind if at not in lost]
     return PendingRanges(
         ranges=tuple(sorted(gaps, key=lambda gap: sorted(gap.tags))),
         places={**dict.fromkeys(there, newest.commit), **dict.fromkeys(gone)},

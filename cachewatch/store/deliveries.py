@@ -119,6 +119,8 @@ class Delivery(Struct, frozen=True, kw_only=True):
 
 _ABOUT = tuple(deliveries.c[name] for name in Delivery.__struct_fields__)
 _earlier = deliveries.alias()
+# Its address is suppressed.
+IS_LEFT_OUT = exists().where(suppressed.c.channel == deliveries.c.channel, suppressed.c.target == deliveries.c.target)
 # No earlier delivery to the same target is open.
 _IS_FIRST = ~exists().where(
     _earlier.c.channel == deliveries.c.channel,

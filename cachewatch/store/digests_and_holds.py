@@ -16,18 +16,8 @@ from sqlalchemy import Connection, Row, delete, exists, func, literal, select, u
 from cachewatch.errors import DamagedRow, StateError
 from cachewatch.report.digest_and_message_values import RenderedDigest
 from cachewatch.store.cursors_and_remembered import Advance
-from cachewatch.store.deliveries import OPEN, DeliveryState, message
-from cachewatch.store.schema import (
-    checksum_of,
-    deliveries,
-    digests,
-    holds,
-    insert_new,
-    put,
-    read_row,
-    slots,
-    suppressed,
-)
+from cachewatch.store.deliveries import IS_LEFT_OUT, OPEN, DeliveryState, message
+from cachewatch.store.schema import checksum_of, deliveries, digests, holds, insert_new, put, read_row, slots
 
 _Value = TypeVar("_Value")
 
@@ -148,8 +138,7 @@ def settle(connection: Connection, key: str, state: DigestState, reason: str, no
     waiting = update(deliveries).filter_by(digest=key, state=DeliveryState.HELD)
     if state is DigestState.RELEASED:
         # Addresses that were suppressed after it was made get nothing from it either.
-        is_it = suppressed.c.channel == deliveries.c.channel, suppressed.c.target == deliveries.c.target
-        connection.execute(waiting.where(exists().where(*is_it)).values(state=DeliveryState.SUPPRESSED, said=reason))
+        connection.execute(waiting.where(IS_LEFT_OUT).values(state=DeliveryState.SUPPRESSED, said=reason))
         connection.execute(waiting.values(state=DeliveryState.QUEUED, said=reason, due=now))
     else:
         connection.execute(waiting.values(state=DeliveryState.DROPPED, said=reason, settled_at=now))
@@ -344,7 +333,5 @@ def problems(connection: Connection) -> Iterator[str]:
 
 def counts(connection: Connection) -> tuple[int, int]:
     """Return the numbers of digests and of deliveries."""
-    digest_count, delivery_count = (
-        int(connection.scalar(select(func.count()).select_from(table)) or 0) for table in (digests, deliveries)
-    )
-    return digest_count, delivery_count
+    of = [connection.scalar(select(func.count()).select_from(table)) or 0 for table in (digests, deliveries)]
+    return of[0], of[1]

@@ -39,20 +39,15 @@ def make_private(folder: Path) -> None:
         code = errno.EROFS if os.statvfs(folder).f_flag & os.ST_RDONLY else errno.EACCES
         refusal = OSError(code, os.strerror(code))
     if os.geteuid() and about.st_uid not in (0, os.geteuid()):
-        advice = "choose a folder of your own"
-        raise StateError(
-            f"{folder}: it belongs to another user, who could replace what is in it; {advice}"
-        ) from refusal
+        why = "it belongs to another user, who could replace what is in it"
+        raise StateError(f"{folder}: {why}; choose a folder of your own") from refusal
     if refusal:
         raise StateError(f"{folder}: {refusal.strerror}; choose another folder with `state:`") from refusal
 
 
 NAME = "cachewatch.db"
-_PRAGMAS = (
-    "busy_timeout = 10000",
-    "foreign_keys = ON",
-    "cache_size = -256",  # KiB for each connection: a daemon has several, for months
-)
+# The cache is in KiB for each connection: a daemon has several, for months.
+_PRAGMAS = ("busy_timeout = 10000", "foreign_keys = ON", "cache_size = -256")
 _SCARCE_BYTES = 256 * 1024
 _ADVICE = {
     sqlite3.SQLITE_FULL: "free some disk space; nothing was lost",
