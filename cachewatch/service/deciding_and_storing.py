@@ -244,23 +244,23 @@ def _decide_digest(
     context: Context,
     stream: Stream,
     state: StreamState,
-    begun: StreamDecision,
+    decision: StreamDecision,
     *,
     comparisons: Comparisons,
     now: datetime,
 ) -> StreamDecision:
     if quiet_until(context.config.quiet, now) > now:
-        return begun  # held, and merged into the first digest afterwards
-    is_due = not begun.plans_slot and state.slot is not None and state.slot.due <= now
+        return decision  # held, and merged into the first digest afterwards
+    is_due = not decision.plans_slot and state.slot is not None and state.slot.due <= now
     slot = state.slot if is_due else None
     has_waited = bool(state.held and over(context.config, stream, state.holds, now))
     if slot is None and not has_waited and not (stream.is_each_revision and state.has_news):
-        return begun
+        return decision
     composed = partial(compose, context, stream, state, comparisons=comparisons)
     draft = composed(occasion=slot.due.isoformat() if slot else "")
     if draft.hold and not has_waited and state.held_advances == frozenset(draft.advances):
         # Operators were asked about this very step, and have not answered yet.
-        return replace(begun, finished=slot)
+        return replace(decision, finished=slot)
     holds = [replace(hold, counted_from=first_held(state.holds, hold.event)) for hold in draft.holds]
     due = over(context.config, stream, holds, now)
     made: tuple[PendingDigest, ...] = (assembly.unconfirmed(draft) if due else draft,)
@@ -270,7 +270,7 @@ def _decide_digest(
     for each in made:
         packed = () if is_left_out(stream, state, each, now) else _packed(context, stream, each, comparisons)
         drafts.append((assembly.with_actions(each, stream, state, is_sent=bool(packed)), packed))
-    return replace(begun, finished=slot, drafts=tuple(drafts))
+    return replace(decision, finished=slot, drafts=tuple(drafts))
 
 
 def _packed(context: Context, stream: Stream, draft: PendingDigest, comparisons: Comparisons) -> Packed:
