@@ -72,10 +72,8 @@ class TagNews(Struct, frozen=True):
     @property
     def size(self) -> int:
         """The approximate number of lines, packages and versions in the news."""
-        tag = self.tag
-        statements = (*tag.statements, *tag.rest, *tag.report.statements)
-        lines = sum(1 + len(one.lines) + len(one.packages) for one in statements)
-        return lines + len(tag.versions)
+        statements = (*self.tag.statements, *self.tag.rest, *self.tag.report.statements)
+        return len(self.tag.versions) + sum(1 + len(one.lines) + len(one.packages) for one in statements)
 
 
 class OpenSource(Struct, frozen=True, kw_only=True):

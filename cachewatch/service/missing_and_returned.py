@@ -244,13 +244,12 @@ class Returns(Struct, frozen=True):
 
     def bases(self, back: Mapping[str, Sequence[Departure]]) -> Mapping[str, Revision]:
         """Return the revision to compare each returned package with: the last one reported, or that had it."""
-        first = {package: self._known_to_readers(departures)[:1] for package, departures in back.items()}
-        return {
-            package: base
-            for package, departures in first.items()
-            for departure in departures
-            if (base := self._base(package, departure))
-        }
+        found = {}
+        for package, departures in back.items():
+            known = self._known_to_readers(departures)
+            if known and (base := self._base(package, known[0])):
+                found[package] = base
+        return found
 
     def restored(
         self, back: Mapping[str, Sequence[Departure]], before: Side, isolation: Isolation

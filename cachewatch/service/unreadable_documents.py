@@ -57,24 +57,20 @@ class UnreadDocuments(Struct, frozen=True):
 
     def earlier(self, news: Iterable[TagNews], bases: Bases) -> Bases:
         """Return where documents were last readable that the earlier state of `news`, or of `bases`, cannot read."""
-        tags = ((each.tag.report.after.tag or "", each.tag) for each in news)
-        return {tag: found for tag, of in tags if (found := dict(self._last_readable(of, bases.get(tag, {}))))}
-
-    def _last_readable(self, digest: TagDigest, bases: Mapping[str, Revision]) -> Iterator[tuple[str, Revision]]:
-        side = digest.report.before
-        reported = replace(resolve(self.repository, side.revision), tag=side.tag) if side.revision else None
-        for package in (each.package for each in digest.unreadable if each.before):
-            # No later version than this: digests reported no later ones.
-            revision = bases.get(package) or reported
-            if revision is None:
-                continue
-            try:
+        found: dict[str, dict[str, Revision]] = {}
+        for digest in (each.tag for each in news):
+            tag, side = digest.report.after.tag or "", digest.report.before
+            reported = replace(resolve(self.repository, side.revision), tag=side.tag) if side.revision else None
+            for package in (each.package for each in digest.unreadable if each.before):
+                # No later version than this: digests reported no later ones.
+                revision = bases.get(tag, {}).get(package) or reported
+                if revision is None:
+                    continue
                 later = digest.report.after.revision or revision.commit
-                base = last_readable(self.repository, revision, package, later, self.isolation)
-            except SourceError:
-                continue  # the history is not in this clone
-            if base is not None:
-                yield package, base
+                with suppress(SourceError):  # the history may not be in this clone
+                    if base := last_readable(self.repository, revision, package, later, self.isolation):
+                        found.setdefault(tag, {})[package] = base
+        return found
 
     def after(self, gaps: PendingRanges, news: Iterable[TagNews], bases: Bases, earlier: Bases) -> UnreadAfter:
         """Return which documents are unread after the ranges in `gaps` were compared.
