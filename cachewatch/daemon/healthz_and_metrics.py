@@ -124,8 +124,7 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-# The help text and labels of each series, in the order in which they are printed; those that end in
-# _total are counters, and all others gauges.
+# The help text and labels of each series, as they are printed; those that end in _total are counters, others gauges.
 SERIES: Mapping[str, tuple[str, ...]] = {
     "cachewatch_build_info": ("Always 1; the version is a label.", "version"),
     "cachewatch_ready": ("1 if /readyz finds no problem, else 0.",),

@@ -61,17 +61,17 @@ def explain(
             lines = [_of_document(document, match) for document in documents]
             reasons += [line for _, line in lines] or _conditions(match)
             is_chosen = not lines or any(is_there for is_there, _ in lines)
+        answer = SubscriptionAnswer(subscription=subscription.name, is_notified=is_chosen, reasons=tuple(reasons))
         if not is_chosen:
-            yield SubscriptionAnswer(subscription=subscription.name, is_notified=False, reasons=tuple(reasons))
+            yield answer
             continue
         if match.pinned:
             reasons.append(f"pinned: {match.pinned} is compared with the newest of its series")
         at_once = _where(config, urgent.channels, urgent.to or subscription.to) if urgent else []
         if urgent:
             at_once[-1] += f": {', '.join(sorted(urgent.changes))}"
-        yield SubscriptionAnswer(
-            subscription=subscription.name,
-            is_notified=True,
+        yield replace(
+            answer,
             reasons=(*reasons, *_silences(config.silences, package, day)),
             when=parse_when(subscription.when, config.timezone).in_words(),
             where=tuple(_where(config, subscription.channels, subscription.to)),

@@ -43,7 +43,7 @@ from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, count_between
 from cachewatch.git.tags_and_documents import CompareTrees
 from cachewatch.git.trees import TreeDifference
-from cachewatch.runtime.worker import INLINE, Isolation, Piece
+from cachewatch.runtime.worker import Isolation, Piece
 from cachewatch.service.missing_and_returned import trees_of_packages
 
 # Bytes of the file that are also kept decoded in memory, where they take about eight times as much.
@@ -265,12 +265,7 @@ Fact = TypeVar("Fact")
 class Comparisons:
     """The comparisons of one pass, and the open repositories that they read."""
 
-    def __init__(
-        self,
-        isolate: Callable[[str], Isolation] = lambda _: INLINE,
-        folder: Path | None = None,
-        go_on: Callable[[], None] = lambda: None,
-    ) -> None:
+    def __init__(self, isolate: Callable[[str], Isolation], folder: Path | None, go_on: Callable[[], None]) -> None:
         """Prepare the comparisons; `isolate` returns the isolation in which a source's documents are read.
 
         Results are written to files in `folder`, by default that for temporary files, until `close`.

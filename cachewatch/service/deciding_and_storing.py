@@ -155,11 +155,6 @@ class StreamDecision(Struct, frozen=True, kw_only=True):
     drafts: tuple[tuple[PendingDigest, Packed], ...] = ()  # without messages, it is not sent
     failure: Exception | None = None  # why there is no digest
 
-    @property
-    def advances(self) -> tuple[Advance, ...]:
-        """All moves of cursors in this decision; their revisions must be pinned before it is written."""
-        return (*self.begun, *(advance for draft, _ in self.drafts for advance in draft.advances))
-
 
 def create_digest(context: Context, stream: Stream, comparisons: Comparisons) -> None:
     """Read the state of `stream`, decide, and write its digest if it is due; notify operators of a failure."""
@@ -171,7 +166,7 @@ def create_digest(context: Context, stream: Stream, comparisons: Comparisons) ->
         decision = decide(context, stream, state, comparisons)
         if decision == StreamDecision() and not state.is_failing:
             return
-        context.pin(decision.advances)
+        context.pin((*decision.begun, *(advance for draft, _ in decision.drafts for advance in draft.advances)))
         with context.database.write() as connection:
             is_written = write_decision(connection, context, stream, state, decision)
         if is_written:

@@ -27,7 +27,7 @@ from cachewatch.errors import TemplateError, UsageError, WorkFailed
 from cachewatch.report.digest_and_message_values import MAX_HTML, Digest, Form, Message, Note, RenderedDigest, Silenced
 from cachewatch.report.digests.rendering_and_sizes import render_lengths
 from cachewatch.runtime.log import Log
-from cachewatch.runtime.worker import Piece
+from cachewatch.runtime.worker import INLINE, Piece
 from cachewatch.service.changes_since_last_digest import SourceDiff, compare_source
 from cachewatch.service.comparison_cache import Comparisons
 from cachewatch.service.context_and_source_copies import Context
@@ -90,7 +90,11 @@ def compose(
     streams. Only tags that `takes` accepts, by source and tag, are compared.
     """
     lock = stream.subscription.match.environment
-    with closing(Comparisons()) if comparisons is None else nullcontext(comparisons) as shared:
+    with (
+        closing(Comparisons(lambda _: INLINE, None, context.go_on))
+        if comparisons is None
+        else nullcontext(comparisons) as shared
+    ):
         environment: Environment | None = None
         if lock is not None:
             read = partial(_read, context.config.environment_folders)

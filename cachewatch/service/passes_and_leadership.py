@@ -149,12 +149,8 @@ class Polls:
     def __init__(self, context: Context) -> None:
         self.failed = 0  # how many sources could not be read, when all have answered
         self._context = context
-        self._polls: dict[Future[bool], str] = {}
-        self._threads: list[threading.Thread] = []
-
-    def __enter__(self) -> Self:
         # Those that answered last time come first, and wait for none that hangs.
-        sources = sorted(self._context.config.sources.values(), key=lambda each: not has_answered(self._context, each))
+        sources = sorted(context.config.sources.values(), key=lambda each: not has_answered(context, each))
         waiting = deque((Future[bool](), source) for source in sources)
         self._polls = {future: source.name for future, source in waiting}
         # As daemons: a hanging thread must not keep the process alive.
@@ -162,6 +158,8 @@ class Polls:
             threading.Thread(target=self._work, args=(waiting,), name="poll", daemon=True)
             for _ in range(min(ANSWERING + OTHERS, len(waiting)))
         ]
+
+    def __enter__(self) -> Self:
         for thread in self._threads:
             thread.start()
         return self

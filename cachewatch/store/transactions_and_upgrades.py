@@ -164,7 +164,7 @@ def check_form(form: int, place: str) -> None:
     if form == schema.FORM:
         return
     advice = "use the cachewatch that wrote it, or name another place in `state:` to begin a new one"
-    if _can_upgrade(form):
+    if 0 < form < schema.FORM:
         advice = "make a backup with the version that wrote it; `cachewatch once` or the daemon of this one upgrades it"
     raise StateError(f"{place}: has form {form}, and this cachewatch reads form {schema.FORM}; {advice}")
 
@@ -180,7 +180,7 @@ def create_or_upgrade(engine: Engine, place: str) -> bool:
             schema.make_tables(connection)
             connection.exec_driver_sql(f"CREATE TABLE {_VERSION} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
             connection.exec_driver_sql(f"INSERT INTO {_VERSION} VALUES ('{schema.FORM}')")  # noqa: S608
-        elif _can_upgrade(form):
+        elif 0 < form < schema.FORM:
             from alembic.operations import Operations  # noqa: PLC0415
             from alembic.runtime.migration import MigrationContext  # noqa: PLC0415
             from alembic.script import ScriptDirectory  # noqa: PLC0415
@@ -193,7 +193,3 @@ def create_or_upgrade(engine: Engine, place: str) -> bool:
         else:
             check_form(form, place)
     return form is None
-
-
-def _can_upgrade(form: int) -> bool:
-    return 0 < form < schema.FORM
