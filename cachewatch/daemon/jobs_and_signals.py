@@ -47,10 +47,7 @@ class Scheduler(BackgroundScheduler):  # type: ignore[misc]  # its library has n
     """Runs jobs in threads, each at its own interval; a job never runs twice at the same time."""
 
     def __init__(self, groups: dict[str, int], on_end: Callable[[str, BaseException | None], None]) -> None:
-        """Create `groups[name]` threads for each group of jobs, so that no group delays another.
-
-        `on_end` is called with the name of a job that ended, and the exception or None.
-        """
+        """Create `groups[name]` threads for each group of jobs; `on_end` gets each job that ended, and its error."""
         self._pools = {name: ThreadPoolExecutor(threads) for name, threads in groups.items()}
         super().__init__(
             timezone=UTC,

@@ -1,8 +1,6 @@
 """Commands of operators on digests and deliveries; the review of all alerts, and its daily summary.
 
-Alerts about held digests, unreadable documents and suppressed addresses are opened and resolved to agree with the
-state, whoever changed it. No alert stays open that nothing could resolve any more, such as one about a source that is
-no longer configured.
+The review opens and resolves alerts to agree with the state, whoever changed it; none stays that nothing could resolve.
 """
 
 from collections.abc import Collection
@@ -81,10 +79,7 @@ _OF_SOURCES |= {AlertKind.WORK_FAILED}
 
 
 def resolve_settled(connection: Connection, context: Context, still: Collection[AlertKey] | None = None) -> None:
-    """Resolve alerts whose cause is over or not configured any more; the next review notifies operators.
-
-    `still` are the keys of late or wholly unreadable things; without it, alerts of those kinds stay open.
-    """
+    """Resolve alerts whose cause is over; `still` are the late and unreadable things, if these were looked for."""
     for alert in health.all_open(connection):
         is_over = alert.key.kind in _REVIEWED and still is not None and alert.key not in still
         if is_over or not _may_last(connection, context.config, alert.key):

@@ -1,7 +1,4 @@
-"""Alerts and notices: messages to the operators of cachewatch, never to the recipients of digests.
-
-Operators are notified once when an alert opens and once when it is resolved. Opening an open alert updates its text.
-"""
+"""Alerts and notices: messages to the operators of cachewatch, never to the recipients of digests."""
 
 import hashlib
 from collections.abc import Iterator

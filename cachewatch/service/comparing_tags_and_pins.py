@@ -398,10 +398,7 @@ def _wants_nothing(_: Set[Kind]) -> bool:
 def _find_pin(
     repository: Repository, place: tuple[str, str], newest: Revision, bases: Sequence[Revision], seen: SeenPin | None
 ) -> tuple[Pinned | None, SeenPin | None]:
-    """Return the state of a pinned snapshot, and the fact to remember; None for both if it was never seen.
-
-    `place` is its source and tag, `bases` are the last reported revisions, `seen` is the remembered fact.
-    """
+    """Return the state of the snapshot at `place` (source, tag), and the fact to remember; None if never seen."""
     source, tag = place
     own = tag_names.series(tag)
 

@@ -1,8 +1,7 @@
 """Compare two states of a tag once in a pass; every stream then selects its part of the result.
 
-Functions in a worker process write the results to a file. The worker may end at any time: the file has everything, and
-the worker's memory only the results that were used last. Subscriptions also share selected parts, since most that
-select different packages select the same of the few that changed.
+Functions in a worker process write the results to a file, since it may end at any time, and remember those used last.
+Subscriptions also share selected parts, since most select the same of the few packages that changed.
 """
 
 import pickle

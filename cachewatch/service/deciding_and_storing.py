@@ -114,10 +114,7 @@ def store(connection: Connection, context: Context, stream: Stream, draft: Pendi
 
 
 def _without_doubtful_tags(draft: PendingDigest) -> Iterator[Advance]:
-    """Yield the advances of `draft` without the tags about which operators are asked, of which nothing is reported now.
-
-    If their cursors moved, missing packages would be reported as new once they are back.
-    """
+    """Yield the advances without tags about which operators are asked; else their packages would come back as new."""
     tags = {(hold.event.source, hold.event.tag) for hold in draft.holds}
     series = {(source, series_or_tag(tag)) for source, tag in tags}
 
@@ -185,10 +182,7 @@ def create_digest(context: Context, stream: Stream, comparisons: Comparisons) ->
 
 
 def decide(context: Context, stream: Stream, state: StreamState, comparisons: Comparisons) -> StreamDecision:
-    """Decide on a stream: return everything to write. This reads repositories and runs workers, but not the database.
-
-    A failure is part of the decision, so that the positions where the stream begins are written all the same.
-    """
+    """Decide what to write, without the database; after a failure, that is at least where the stream begins."""
     now = context.clock()
     is_planned = stream.is_each_revision or is_current(stream, state.slot, now)
     decision = StreamDecision(plans_slot=not is_planned)

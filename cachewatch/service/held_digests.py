@@ -1,7 +1,4 @@
-"""Held digests: when operators are asked before a digest is sent, what they are asked, and how long it is held.
-
-A digest that nobody releases or drops in time is sent, marked as not confirmed.
-"""
+"""When operators are asked before a digest is sent, what they are asked, and how long it is held before it is sent."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence

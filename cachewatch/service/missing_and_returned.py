@@ -256,8 +256,7 @@ class Returns(Struct, frozen=True):
     ) -> Mapping[str, RestoredDocument]:
         """Return the documents in `before` of packages whose places are back, with these places as last reported.
 
-        What changed elsewhere in a package since its loss was reported with earlier digests. A package is left out if
-        its documents cannot be combined.
+        A package is left out if its documents cannot be combined.
         """
         lost: list[tuple[str, list[Blob], list[str]]] = []
         for package, departures in back.items():
@@ -366,8 +365,7 @@ def returned(
 ) -> Iterator[Statement]:
     """Yield a statement for each removal that is undone, at least in part; `statements` say what also differs.
 
-    Of several removals of a package the first is named, and those of other stacks, places and machines. What a place
-    or machine had is unchanged if the package only has more than it had.
+    Of several removals of a package the first is named, and those of other stacks, places and machines.
     """
     back: defaultdict[str, list[str]] = defaultdict(list)
     departures = {}

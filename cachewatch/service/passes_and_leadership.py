@@ -1,7 +1,6 @@
 """One pass: poll the sources, create the digests that are due, and deliver; then clean up and ping the monitor.
 
-`cachewatch once` does one pass; the daemon does the same work when it is due. If several hosts share a state, only one
-of them works (Leadership); the state of a single host has a lock for that.
+The daemon does the same when it is due. Of several hosts that share a state, only one works (Leadership).
 """
 
 import re
@@ -170,10 +169,7 @@ class Polls:
             end_threads(self._threads)
 
     def __iter__(self) -> Iterator[frozenset[str]]:
-        """Yield the names of the pending sources: within five seconds, then after each answer, until none is left.
-
-        In the end, raises the first error that kept the result of a poll from being stored.
-        """
+        """Yield the pending sources after five seconds and each answer; then raise an error of storing, if any."""
         _, late = wait(self._polls, _GRACE_SECONDS)
         yield frozenset(self._polls[each] for each in late)
         for future in as_completed(late):

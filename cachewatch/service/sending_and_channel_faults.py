@@ -56,10 +56,7 @@ class _Outcome(Struct, frozen=True):
 
 
 def deliver_all(context: Context, *, is_last: bool) -> int:
-    """Send everything that is due; return how many deliveries failed permanently.
-
-    Unless `is_last`, those refused while nothing else was accepted are not given up, but retried later in the pass.
-    """
+    """Send what is due; return how many failed for good. Unless `is_last`, mere refusals are tried again later."""
     dead = 0
     for _ in range(2):  # the second time for notices of failures, perhaps through a channel that was used before
         with context.database.read() as connection:

@@ -1,9 +1,7 @@
 """The streams of a subscription, their stored state, the revisions to compare, and what is selected and silenced.
 
-Each subscription has a regular stream, and an urgent one if it is configured. Each has cursors and slots of its own, so
-the regular digest repeats what the urgent one reported, because its readers look for it there. A silence hides the
-kinds of changes to a package that it names, or all kinds, if every changed spec of the package matches it. A package
-with other changed specs is reported as a whole.
+The regular and the urgent stream have cursors and slots of their own, so the regular digest repeats what the urgent one
+reported. A silence hides changes of a package if every changed spec of it matches; else all of it is reported.
 """
 
 import shlex
@@ -210,9 +208,8 @@ def plan_ranges(
 ) -> PendingRanges:
     """Find the tags of a stream to compare with `newest`, and from which revisions; `wanted` selects the tags.
 
-    A tag without a cursor is new if the revision that the stream was compared with last did not have it. If that had
-    it, the selection was widened, and the tag begins at the newest revision. A tag that returns is compared with its
-    last reported state.
+    A tag without a cursor is new if the revision that the stream was compared with last did not have it; else the
+    selection was widened, and the tag begins at the newest revision. A tag that returns is compared as last reported.
     """
     told = {cursor.revision for cursor in position.cursors.values()}
     told |= {entry.base for entries in position.unread.values() for entry in entries}

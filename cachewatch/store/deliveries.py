@@ -164,10 +164,7 @@ def due_channels(connection: Connection, now: datetime) -> list[str]:
 
 
 def claim(connection: Connection, channel: str, now: datetime, owner: str) -> Delivery | None:
-    """Mark the next due delivery of `channel` as being sent by `owner`, and return it; None if none is due.
-
-    Deliveries to one target are sent in the order of their digests: one that waits delays those after it.
-    """
+    """Mark the next due delivery of `channel` as being sent by `owner`, in the order of digests for each target."""
     is_next = _IS_OPEN, deliveries.c.state != DeliveryState.SENDING, _is_due(now), _IS_FIRST
     query = select(*_ABOUT).where(deliveries.c.channel == channel, *is_next).order_by(deliveries.c.id).limit(1)
     row = connection.execute(query).one_or_none()

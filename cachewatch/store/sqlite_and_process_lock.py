@@ -275,10 +275,7 @@ _SIGNATURE = 100  # bytes of the line that the holder writes into the lock file
 
 @contextmanager
 def only_one(folder: Path) -> Iterator[None]:
-    """Hold the lock of the state in `folder`. Raises AnotherInstance, which names the holder, if it is taken.
-
-    The lock ends with this process, however that ends; child processes do not get it.
-    """
+    """Hold the lock of the state in `folder`; it ends with the process. Raises AnotherInstance if it is taken."""
     make_private(folder)
     path = folder / "lock"
     try:
