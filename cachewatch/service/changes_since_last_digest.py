@@ -83,17 +83,14 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
             earlier.update(readable)
         unread = self.documents.after(self.ranges, news, bases, earlier)
         coverage, left = self.coverage(bases, restored), dict(self.left(bases))
+        begins = [(tag, gap.base.commit) for gap in self.ranges.ranges for tag in sorted(gap.tags)]
         learned += (wave for each in news for wave in removals.announced(self.source.name, each.tag))
         return SourceDiff(
             spans=tuple(self._spans(unread)),
             news=tuple(news),
             resolved=unread.resolved,
             advance=self._advance(unread, learned, news),
-            steps=tuple(
-                (self.source.name, tag, gap.base.commit, self.newest.commit)
-                for gap in self.ranges.ranges
-                for tag in sorted(gap.tags)
-            ),
+            steps=tuple((self.source.name, tag, begin, self.newest.commit) for tag, begin in begins),
             coverage=coverage,
             left=left,
             kept=self.kept([*(left.values() if coverage is None else coverage[1].needs)], news),
@@ -362,10 +359,9 @@ def compare_source(
     comparisons: Comparisons,
     takes: Callable[[str, str], bool],
 ) -> SourceDiff:
-    """Compare a source from the last report of `stream`, or from `since`, to the newest revision, if there is one.
+    """Compare a source from the last report of `stream`, from `since`, or from where it begins to the newest revision.
 
-    Only tags that `takes` accepts, by source and tag, are compared. A stream that has not begun, as for `preview`, is
-    compared from where it would begin.
+    Only tags that `takes` accepts, by source and tag, are compared.
     """
     fetched, position = state.sources[source.name].revision, state.positions.get(source.name)
     if fetched is None:

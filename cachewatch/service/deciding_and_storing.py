@@ -275,11 +275,8 @@ def _packed(context: Context, stream: Stream, draft: PendingDigest, comparisons:
     said, targets = comparisons.urgent.get(name, (None, frozenset()))
     if said != content:
         return packed
-    left = (
-        replace(each, messages=tuple(one for one in each.messages if (each.channel, one.target) not in targets))
-        for each in packed
-    )
-    return tuple(each for each in left if each.messages)
+    left = [[one for one in each.messages if (each.channel, one.target) not in targets] for each in packed]
+    return tuple(replace(each, messages=tuple(own)) for each, own in zip(packed, left, strict=True) if own)
 
 
 def is_left_out(stream: Stream, state: StreamState, draft: PendingDigest, now: datetime) -> bool:

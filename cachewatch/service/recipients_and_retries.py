@@ -22,13 +22,11 @@ from cachewatch.store.transactions_and_upgrades import Connection
 
 
 def why_not(connection: Connection, config: Config, delivery: Delivery) -> str:
-    """Return why a delivery must not be sent any more; "" if it may be sent.
-
-    That of a subscription that is no longer configured, and may be renamed, goes to those who still get something.
-    """
+    """Return why a delivery must not be sent any more; "" if it may be sent."""
     subscription, channel, target = subscription_of(connection, delivery.digest), delivery.channel, delivery.target
     if channel not in config.channels:
         return ""
+    # One that is no longer configured may have been renamed: those who still get something get its digests.
     known = (subscription,) if subscription in (*config.subscriptions, OPERATORS) else config.subscriptions
     if not is_used(config, channel, known):
         return f"{subscription} no longer uses {channel}"

@@ -252,11 +252,8 @@ def _claim(connection: Connection, context: Context, name: str) -> _Claimed | No
 
 
 def _is_dropped(connection: Connection, context: Context, delivery: Delivery) -> bool:
-    """Give up a delivery whose recipient was removed from the configuration; return whether it was.
-
-    On a shared state it is sent: another host, whose configuration names the recipient, may have queued it.
-    """
-    if context.database.is_shared:
+    """Give up a delivery whose recipient was removed from the configuration; return whether it was."""
+    if context.database.is_shared:  # another host, whose configuration names the recipient, may have queued it
         return False
     reason = recipients.why_not(connection, context.config, delivery)
     if reason:

@@ -128,12 +128,9 @@ class StreamState(Struct, frozen=True, kw_only=True):
     @property
     def has_news(self) -> bool:
         """Whether some source has a revision that no digest of the stream covers, sent or held."""
-        compared = {name: position.revision for name, position in self.positions.items()}
         held = {each.source: each.revision for each in self.held_advances}
-        return any(
-            source.revision is not None and name in compared and source.revision != held.get(name, compared[name])
-            for name, source in self.sources.items()
-        )
+        covered = {name: held.get(name, position.revision) for name, position in self.positions.items()}
+        return any(self.sources[name].revision not in (None, revision) for name, revision in covered.items())
 
 
 def read_stream(connection: Connection, stream: Stream) -> StreamState:

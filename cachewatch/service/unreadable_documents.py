@@ -73,10 +73,7 @@ class UnreadDocuments(Struct, frozen=True):
         return found
 
     def after(self, gaps: PendingRanges, news: Iterable[TagNews], bases: Bases, earlier: Bases) -> UnreadAfter:
-        """Return which documents are unread after the ranges in `gaps` were compared.
-
-        `bases` and, for what is unreadable at the first of a range, `earlier` are the revisions compared with instead.
-        """
+        """Return which documents are unread after `gaps` were compared, with `bases` or `earlier` revisions of some."""
         left = {tag: entries for tag, entries in self.known.items() if gaps.places.get(tag)}
         resolved: dict[str, tuple[Unread, ...]] = {}
         unknown: dict[str, tuple[str, ...]] = {}
