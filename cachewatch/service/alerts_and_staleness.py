@@ -30,8 +30,8 @@ from cachewatch.store.health_and_alerts import AlertKey, AlertKind, SourceHealth
 from cachewatch.store.schema import to_text
 from cachewatch.store.transactions_and_upgrades import Connection
 
-# Used in place of a subscription's name; no subscription can be called so.
-OPERATORS = "(operators)"
+# Used in place of the names of a subscription and of a source; none can be called so.
+OPERATORS, DAEMON = "(operators)", "(daemon)"
 
 
 class OperatorNotice(Struct, frozen=True, kw_only=True):
@@ -93,10 +93,6 @@ def queue_within(connection: Connection, context: Context, notice: OperatorNotic
     for channel, messages in packed:
         deliveries.add(connection, channel.name, messages, state=DeliveryState.QUEUED, lasting=channel.retry.lasting)
     return bool(packed)
-
-
-# Used in place of a source's name in alerts about the daemon itself.
-DAEMON = "(daemon)"
 
 
 def open_now(context: Context, alert: Alert) -> None:

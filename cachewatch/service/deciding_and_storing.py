@@ -76,10 +76,6 @@ def ask_about(connection: Connection, context: Context, new: str) -> None:
     notify_within(connection, context, notice)
 
 
-# Documents whose hashes were reused, in a notice; the digest and `cachewatch diff` name all of them.
-_MOST_NAMED = 20
-
-
 def store(connection: Connection, context: Context, stream: Stream, draft: PendingDigest, packed: Packed) -> None:
     """Store the digest `draft` with the messages `packed`, and move the cursors, unless it is held for operators."""
     now, name, pin = context.clock(), stream.subscription.name, stream.subscription.match.pinned
@@ -129,10 +125,10 @@ def _without_doubtful_tags(draft: PendingDigest) -> Iterator[Advance]:
 
 
 def _report_reused_hashes(connection: Connection, context: Context, draft: PendingDigest) -> None:
-    """Notify operators of published hashes that now mean another spec: once, even if several streams see them."""
+    """Notify operators once of published hashes that now mean another spec, in up to 20 documents."""
     for tag in draft.digest.tags:
         reused = [found for found in tag.report.diagnostics if found.kind is DiagnosticKind.REUSED_HASH]
-        lines = [f"{safe(found.path)}: {safe(found.message)}." for found in reused[:_MOST_NAMED]]
+        lines = [f"{safe(found.path)}: {safe(found.message)}." for found in reused[:20]]
         name = tag.report.after.tag or ""
         topic = f"reused-hash {tag.source} {name} {hashlib.sha256(repr(tuple(lines)).encode()).hexdigest()[:12]}"
         if len(reused) > len(lines):

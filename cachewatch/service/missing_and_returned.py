@@ -44,7 +44,12 @@ from cachewatch.report.digest_and_message_values import TagDigest
 from cachewatch.runtime.worker import Isolation, Piece
 
 _IN_DOCUMENTS = (DepartureKind.STACK, DepartureKind.PLACE)  # that trees do not show
+_OF_NEW_SNAPSHOTS = {
+    StatementKind.PACKAGE_REMOVED: DepartureKind.PACKAGE,
+    StatementKind.STACK_REMOVED: DepartureKind.STACK,
+}
 _SAMPLES = 3  # documents of a stack that tell whether a revision had the stack
+_MOST_TIMES = 3  # how many snapshots in a row name the same packages that they still lack
 
 
 def packages_of(repository: Repository, revision: Revision, tag: str) -> Mapping[str, str]:
@@ -101,12 +106,6 @@ def all_statements(tag: TagDigest) -> Iterator[Statement]:
     """Yield every statement on the selected specs of a tag, whether the digest shows it or not."""
     yield from tag.statements
     yield from tag.rest
-
-
-_OF_NEW_SNAPSHOTS = {
-    StatementKind.PACKAGE_REMOVED: DepartureKind.PACKAGE,
-    StatementKind.STACK_REMOVED: DepartureKind.STACK,
-}
 
 
 class Departures:
@@ -193,10 +192,6 @@ def _has_stack(repository: Repository, tag: str, stack: str, packages: Iterable[
             if content is not None and name.search(content.content):
                 return True
     return False
-
-
-# For how many snapshots in a row a digest names the same packages that they still lack.
-_MOST_TIMES = 3
 
 
 class Returns(Struct, frozen=True):

@@ -41,7 +41,7 @@ _MOST_LOST = 3
 _CODES = re.compile(r"[^:(]*: (\d{3}( \d\.\d{1,3}\.\d{1,3})?|\w+)")
 # Seconds between attempts to store a result; after these, the next run does it.
 _PATIENCE = (1.0, 2.0, 4.0, 8.0)
-
+_DAMAGED = "its stored bytes are damaged; `cachewatch state check` looks for more, and a backup has what was stored"
 
 _Answered = tuple[Delivery, DeliveryResult]
 _Claimed = tuple[Delivery, Message | None]  # without its message if that is damaged for good
@@ -125,9 +125,6 @@ def _sent_before(context: Context, name: str, target: str, most: int) -> list[Me
         before = message.created if message.created <= now else before
         messages.append(replace(message, created=before))
     return messages[::-1]
-
-
-_DAMAGED = "its stored bytes are damaged; `cachewatch state check` looks for more, and a backup has what was stored"
 
 
 def _deliver_each(context: Context, name: str, transport: Transport, *, is_last: bool) -> int:

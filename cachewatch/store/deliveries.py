@@ -89,6 +89,7 @@ class DeliveryState(StrEnum):
 
 # No delivery and no channel ever waits for longer: a time further ahead was stored by a wrong clock, and is ignored.
 LONGEST_WAIT = timedelta(days=1)
+REFUSED = "refused"  # the event in a delivery's history that its address refused it
 # The states of deliveries that are not finished, and of those that wait.
 OPEN = (DeliveryState.QUEUED, DeliveryState.SENDING, DeliveryState.DEFERRED)
 WAITING = (DeliveryState.QUEUED, DeliveryState.DEFERRED)
@@ -331,9 +332,6 @@ def _is_due(now: datetime) -> ColumnElement[bool]:
 
 def _delivery(row: Row[Any]) -> Delivery:
     return read_row(Delivery, row, state=DeliveryState(row.state))
-
-
-REFUSED = "refused"  # the event in a delivery's history that its address refused it
 
 
 class Suppressed(Struct, frozen=True):

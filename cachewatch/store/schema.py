@@ -1,8 +1,7 @@
 """The tables of the state in this version, and how each database stores times and text.
 
-The modules beside it are functions on an open transaction, so that their caller decides what is written together.
-transactions_and_upgrades.py upgrades older tables, and makes new ones from here: the first migration after form 1 must
-write down what form 1 was. SQLite stores a time as UTC text of fixed width, which sorts like the time.
+The modules beside it are functions on an open transaction, so that their caller decides what is written together. The
+first migration after form 1 must write down what form 1 was.
 """
 
 import re
@@ -39,7 +38,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 RowType = TypeVar("RowType", bound=Struct)
 Clock = Callable[[], datetime]
 
-# The form of stored times: `fromisoformat` reads it 16 times faster than `strptime`, but accepts other forms as well.
+# The form of stored times, UTC text that sorts like the time; `fromisoformat` accepts other forms as well.
 _IS_OF_FORM = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII).fullmatch
 
 
