@@ -169,7 +169,7 @@ class Polls:
             end_threads(self._threads)
 
     def __iter__(self) -> Iterator[frozenset[str]]:
-        """Yield the pending sources after five seconds and each answer; then raise an error of storing, if any."""
+        """Yield the pending sources: within five seconds, and after each answer. Raises the first error of storing."""
         _, late = wait(self._polls, _GRACE_SECONDS)
         yield frozenset(self._polls[each] for each in late)
         for future in as_completed(late):
