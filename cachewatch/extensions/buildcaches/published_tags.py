@@ -40,13 +40,6 @@ from cachewatch.http.allowed_addresses import basic, bearer, check_secrecy
 from cachewatch.http.client import RequestLimits
 
 
-class PackageSpecs(Struct, frozen=True):
-    """The specs of one package."""
-
-    listed: Sequence[ListedSpec]
-    graph: Mapping[str, EncodedIngredients]  # ingredients of each spec by hash; empty unless requested
-
-
 class PublishedSpecs:
     """The specs of a tag; they are read package by package, so that only one package is in memory."""
 
@@ -60,13 +53,13 @@ class PublishedSpecs:
         counts: Counter[str] = Counter()
         size = 0
         for package in self.packages:
-            listed = self.read(package).listed
+            listed, _ = self.read(package)
             counts.update(stack for spec in listed for stack in spec.stacks)
             size += len(listed)
         return {**counts, UNION_STACK: size}
 
-    def read(self, package: str) -> PackageSpecs:
-        """Return the specs of a package, each with all its stacks."""
+    def read(self, package: str) -> tuple[Sequence[ListedSpec], Mapping[str, EncodedIngredients]]:
+        """Return the specs of a package, each with all its stacks, and their ingredients by hash, if requested."""
         binaries: dict[str, Binary] = {}
         graph: dict[str, EncodedIngredients] = {}
         stacks: dict[str, dict[str, None]] = {}
@@ -76,7 +69,7 @@ class PublishedSpecs:
                     graph[binary.hash] = ingredients
                 binaries.setdefault(binary.hash, binary)
                 stacks.setdefault(binary.hash, {})[label] = None
-        return PackageSpecs([ListedSpec(one, tuple(stacks[h])) for h, one in binaries.items()], graph)
+        return [ListedSpec(one, tuple(stacks[h])) for h, one in binaries.items()], graph
 
 
 _LARGEST_LIST = 8 * 2**20  # of 30,000 stacks
@@ -192,10 +185,6 @@ class Failed(Struct, frozen=True):
     message: str
 
 
-# The validators of all indexes that were read before, by tag, stack and view.
-Remembered = Mapping[str, Validator]
-
-
 def is_catalogue(address: str) -> bool:
     """Tell whether `address` is a catalogue of several caches: a JSON file that is no index."""
     return root_of(address).endswith(".json")
@@ -233,7 +222,7 @@ class CacheSource:
     def __exit__(self, *_: object) -> None:
         self._mirror.close()
 
-    def read(self, remembered: Remembered) -> Iterator[Published | Failed]:
+    def read(self, remembered: Mapping[str, Validator]) -> Iterator[Published | Failed]:
         """Yield each tag that may have changed since the validators in `remembered`, or why it is unreadable.
 
         If all of a catalogue could be read, the last item has an empty tag: the list's own validator and diagnostics.
@@ -246,7 +235,7 @@ class CacheSource:
         if file is not None:
             yield _publish(self._cache.tag, {self._cache.stack: self._read_file(file)}, {key: file.fresh})
 
-    def _read_list(self, remembered: Remembered) -> Iterator[Published | Failed]:
+    def _read_list(self, remembered: Mapping[str, Validator]) -> Iterator[Published | Failed]:
         key, mirror = "catalogue", self._mirror
         listing = fetch_listing(mirror, self._list_name, remembered.get(key, Validator()))
         if listing is None:
@@ -266,7 +255,9 @@ class CacheSource:
             diagnostics = (Diagnostic(mirror.where, DiagnosticKind.UNREADABLE, message),) if ignored else ()
             yield Published("", (), PublishedSpecs(()), {key: fresh}, diagnostics)
 
-    def _read_tag(self, tag: str, entries: Sequence[CatalogueEntry], remembered: Remembered) -> Published | None:
+    def _read_tag(
+        self, tag: str, entries: Sequence[CatalogueEntry], remembered: Mapping[str, Validator]
+    ) -> Published | None:
         """Read the indexes of all stacks of a tag if any of them changed; return None otherwise."""
         keys = {entry.label: f"{tag}/{entry.label}" for entry in entries}
         listed_before = {key for key in remembered if key.startswith(f"{tag}/")}

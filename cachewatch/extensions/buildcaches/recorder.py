@@ -166,12 +166,12 @@ class _Work(Struct):
         """
         new = changed = 0
         for package in state.specs.packages:
-            specs = state.specs.read(package)
-            content = write_document(package, state.tag, specs.listed)
+            listed, graph = state.specs.read(package)
+            content = write_document(package, state.tag, listed)
             if self._put(state.tag, package, DOCUMENT, content, documents):
                 changed += package in documents
                 new += package not in documents
-            self._put(state.tag, package, PACKAGE_GRAPH, write_package_graph(specs.graph), graphs)
+            self._put(state.tag, package, PACKAGE_GRAPH, write_package_graph(graph), graphs)
         vanished = documents.keys() - {*state.specs.packages}
         for name, gone in ((DOCUMENT, vanished), (PACKAGE_GRAPH, graphs.keys() - {*state.specs.packages})):
             for package in gone:
@@ -264,7 +264,7 @@ def holdings(
                 raise SourceError(f"{state.tag}: {state.message}")
             if state.tag == wanted:
                 held = {
-                    package: {spec.binary.hash: _signature(spec) for spec in state.specs.read(package).listed}
+                    package: {spec.binary.hash: _signature(spec) for spec in state.specs.read(package)[0]}
                     for package in state.specs.packages
                     if package in packages
                 }

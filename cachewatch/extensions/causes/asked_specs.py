@@ -55,7 +55,7 @@ class RecordedGraph:
         self._repository = repository
         self.commit = commit
         self.tag = tag
-        self.unreadable: dict[str, str] = {}  # packages that others depend on, with the error
+        self.unreadable: dict[str, str] = {}  # packages that were asked for or that others depend on, with the error
         self._folder = f"{commit}:{CATALOGUE}/{tag}"
         self._packages: dict[str, Mapping[str, GraphNode]] = {}
         self._named: dict[str, Mapping[str, GraphNode]] = {}
@@ -168,7 +168,6 @@ class GraphStep:
     def __init__(self, before: RecordedGraph, after: RecordedGraph) -> None:
         self.before = before
         self.after = after
-        self._left_out: dict[str, str] = {}
         self._walk = Walk(before, after)
 
     @classmethod
@@ -193,12 +192,12 @@ class GraphStep:
             try:
                 yield from self.explain_all(package)
             except DocumentError as error:
-                self._left_out[package] = str(error)
+                self.after.unreadable[package] = str(error)
 
     @property
     def unreadable(self) -> tuple[str, ...]:
         """The errors about packages that could not be read so far."""
-        found = self.before.unreadable | self.after.unreadable | self._left_out
+        found = self.before.unreadable | self.after.unreadable
         return tuple(found[package] for package in sorted(found))
 
     def explain(self, asked: "SpecQuestion") -> Iterator[Explanation]:

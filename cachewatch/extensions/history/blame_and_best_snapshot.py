@@ -1,7 +1,7 @@
 """The life of one hash, and the tag and revision that had most of a set of hashes at the same time."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from msgspec import Struct
 from cachewatch.core.comparison.kept_and_reused_hashes import NOTHING, describe_changes, is_same_spec, not_written
 from cachewatch.core.filters_and_default_kinds import Globs, Selection
 from cachewatch.core.model import Signature
-from cachewatch.core.names_and_layouts import in_order, is_mutable
+from cachewatch.core.names_and_layouts import Wanted, in_order, is_mutable
 from cachewatch.errors import UsageError
 from cachewatch.extensions.history.index_lookup import Index, IndexPoint
 from cachewatch.extensions.history.package_questions import Span, baseline_of, facts_of, joined
@@ -289,7 +289,7 @@ class BestSnapshots(Struct, frozen=True, kw_only=True):
 
 
 def find_best(
-    index: Index, hashes: Collection[str], *, most: int | None = None, takes_tag: Callable[[str], bool] | None = None
+    index: Index, hashes: Collection[str], *, most: int | None = None, takes_tag: Wanted = lambda _: True
 ) -> BestSnapshots:
     """Return the tags that had most of `hashes` at one time, at most `most` tags that `takes_tag` accepts.
 
@@ -300,7 +300,7 @@ def find_best(
         stored = pack([spec_hash])
         (prefix,) = prefixes(stored)
         for tag, first, last, held in index.rows(_HOLDERS, {"prefix": prefix, "end": index.newest + 1}):
-            if stored in members(held) and (takes_tag is None or takes_tag(tag)):
+            if stored in members(held) and takes_tag(tag):
                 spans[tag][spec_hash].append((first, last))
     snapshots = []
     for tag, of_tag in spans.items():

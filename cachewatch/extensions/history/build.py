@@ -37,7 +37,7 @@ from cachewatch.extensions.history.schema_and_location import (
     open_for_writing,
     translating_errors,
 )
-from cachewatch.extensions.history.spec_intervals import Follower, IndexedDocument, KnownDocument, OpenInterval, Task
+from cachewatch.extensions.history.spec_intervals import Follower, IndexedDocument, Interval, KnownDocument, Task
 from cachewatch.extensions.history.write import Writer, common_length, fill_specs, locked, transaction
 from cachewatch.git.local_repository import Repository
 from cachewatch.runtime.worker import ProcessEnded, in_processes
@@ -285,7 +285,7 @@ def _task(connection: sqlite3.Connection, tag: str, package: str, versions: tupl
     query = f"""SELECT interval.id, first, hashes, versions, compiler, os, platform, target, variants, names
         FROM interval JOIN build ON build.id = build JOIN stacks ON stacks.id = stacks {of_document} AND last IS NULL"""  # noqa: S608
     opened = (
-        OpenInterval(number, signature_of(tuple(values)), first, hashes)
+        Interval(signature_of(tuple(values)), first, None, hashes, number)
         for number, first, hashes, *values in connection.execute(query, key)
     )
     blob, revision, baseline, old_compilers = row

@@ -190,7 +190,7 @@ def best(*, lockfile: Path, tag: str | None, pin: bool, mirror: str | None, **as
         raise UsageError(f"{environment.name}: names no hashes; a spack.lock does")
     most = _MOST_SNAPSHOTS if asked["format_"] in _FOR_PEOPLE and not pin else None
     with open_history(asked["repo"], asked["db"]) as index:
-        answer = find_best(index, environment.hashes, most=most, takes_tag=Globs([tag]) if tag else None)
+        answer = find_best(index, environment.hashes, most=most, takes_tag=Globs([tag] if tag else []))
     if not answer.snapshots:
         where = f"{f'a tag {tag}' if tag else 'an indexed tag'} (up to {answer.indexed.revision[:10]})"
         hashes = number(len(environment.hashes), "hash", "hashes")

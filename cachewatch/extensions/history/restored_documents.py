@@ -234,26 +234,22 @@ def _of_held(package: str, held: Iterable[HeldSpecs]) -> Document:
     return document_of(package, {spec_hash: part.signature for part in held for spec_hash in unpack(part.hashes)})
 
 
-class LastChanges(NamedTuple):
-    """When each document of a tag last changed, and the versions that are unreadable."""
-
-    changed: Mapping[str, int]  # the last revision that changed the document, by package
-    # Package, revision and reason of each version that could not be read, and whether a later one could.
-    unread: Sequence[tuple[str, int, str, bool]]
-
-
-def last_changes(index: Index, tag: str, until: int) -> LastChanges:
-    """Return when each document of `tag` last changed, up to revision `until`, and which versions are unreadable."""
-    values = {"tag": index.id_of("tag", tag), "until": until}
-    changed = """
+def last_changes(index: Index, tag: str, until: int) -> Mapping[str, int]:
+    """Return the last revision, up to `until`, that changed each document of `tag`, by package."""
+    query = """
         SELECT name, max(revision) FROM (
             SELECT package, revision FROM step WHERE tag = :tag AND revision <= :until
             UNION ALL SELECT package, revision FROM document WHERE tag = :tag AND revision <= :until
         ) JOIN package ON id = package GROUP BY package
     """
-    unread = """
+    return dict(index.rows(query, {"tag": index.id_of("tag", tag), "until": until}))
+
+
+def unread_versions(index: Index, tag: str, until: int) -> Iterator[tuple[str, int, str, bool]]:
+    """Yield package, revision and reason of each unreadable version, and whether a later one could be read."""
+    query = """
         SELECT package.name, d.revision, message, document.revision > d.revision AND document.revision <= :until
         FROM diagnostic d JOIN package ON package.id = d.package LEFT JOIN document USING (tag, package)
         WHERE d.tag = :tag AND d.revision <= :until ORDER BY d.revision, package.name
     """
-    return LastChanges(dict(index.rows(changed, values)), list(index.rows(unread, values)))
+    return index.rows(query, {"tag": index.id_of("tag", tag), "until": until})

@@ -20,13 +20,14 @@ from cachewatch.extensions.history.document_versions import Version
 from cachewatch.extensions.history.schema_and_location import pack, unpack
 
 
-class OpenInterval(Struct, frozen=True):
-    """A row of the table `interval` whose specs are still present."""
+class Interval(Struct, frozen=True):
+    """Specs with the same signature that were added by one revision and removed by another."""
 
-    id: int
     signature: Signature
     first: int
+    last: int | None  # None while they are there
     hashes: bytes | str
+    id: int | None = None  # of its row, if it has one
 
 
 class KnownDocument(Struct, frozen=True):
@@ -46,22 +47,12 @@ class Task(Struct, frozen=True):
     versions: tuple[Version, ...]
     known: KnownDocument | None = None
     is_unread: bool = False  # no version of it was readable so far: the first that is will be a baseline
-    intervals: tuple[OpenInterval, ...] = ()
+    intervals: tuple[Interval, ...] = ()  # whose specs are still there
 
     @property
     def name(self) -> str:
         """The name of the document in the table `unit`: TAG/PACKAGE."""
         return f"{self.tag}/{self.package}"
-
-
-class Interval(Struct, frozen=True):
-    """Specs with the same signature that were added by one revision and removed by another."""
-
-    signature: Signature
-    first: int
-    last: int | None
-    hashes: bytes | str
-    size: int
 
 
 class StepCounts(Struct, frozen=True):
@@ -199,7 +190,7 @@ class Follower:
             self._ended[signature, self._first[one], None].append(one)
         return IndexedDocument(
             document=self._document,
-            intervals=tuple(Interval(*place, pack(hashes), len(hashes)) for place, hashes in self._ended.items()),
+            intervals=tuple(Interval(*place, pack(hashes)) for place, hashes in self._ended.items()),
             steps=tuple(self._steps),
             tallies=tuple(self._tallies),
             diagnostics=tuple(self._diagnostics),

@@ -15,7 +15,13 @@ from cachewatch.errors import AnotherInstance
 from cachewatch.extensions.causes.explaining_reports_and_locks import CountedCause, TagStep
 from cachewatch.extensions.history.document_versions import ChainRevision, first_parents
 from cachewatch.extensions.history.index_lookup import IndexPoint, as_text
-from cachewatch.extensions.history.schema_and_location import open_for_reading, prefixes, translating_errors, unwritable
+from cachewatch.extensions.history.schema_and_location import (
+    members,
+    open_for_reading,
+    prefixes,
+    translating_errors,
+    unwritable,
+)
 from cachewatch.extensions.history.spec_intervals import IndexedDocument, Interval, Task
 from cachewatch.git.local_repository import Repository
 from cachewatch.runtime.files_and_locks import open_lock
@@ -53,7 +59,9 @@ class Writer:
             rows["step"] += [(*key, *astuple(step)) for step in result.steps]
             for i in self._new_intervals(task, result.intervals):
                 number = start + len(rows["interval"])
-                rows["interval"].append((number, *key, *places[i.signature], i.first, i.last, i.size, i.hashes))
+                rows["interval"].append(
+                    (number, *key, *places[i.signature], i.first, i.last, len(members(i.hashes)), i.hashes)
+                )
                 if self._has_specs:
                     found_by = [(prefix, number) for prefix in prefixes(i.hashes)]
                     self._connection.executemany("INSERT INTO spec VALUES (?, ?)", found_by)

@@ -1,9 +1,9 @@
 """The state in a PostgreSQL database, which several hosts may share.
 
 Writers wait for each other as in SQLite, by a lock that the server releases when a transaction ends or its client
-disconnects. Readers see one consistent state, and block nobody. One host at a time leads: the session of the single
-connection by which it writes holds a lock, which the server releases when the session ends or is idle for 20 seconds. A
-host that loses the connection loses both locks, and later writes by a host that no longer leads are refused.
+disconnects. Readers block nobody. One host at a time leads: the session of the single connection by which it writes
+holds a lock, which the server releases when the session ends or is idle for 20 seconds. A host that loses the
+connection loses both locks, and later writes by a host that no longer leads are refused.
 """
 
 from collections.abc import Iterator
@@ -118,10 +118,7 @@ class PostgresDatabase(Database):
 
     @contextmanager
     def job(self) -> Iterator[None]:
-        """Make `write` in this thread raise StateError if the lock was lost during the job, even if it was taken again.
-
-        Another host may have worked in between.
-        """
+        """Make `write` in this thread raise StateError if the lock was lost during the job: another host may have worked."""
         self._job.times_taken = self._times_taken
         try:
             yield

@@ -12,7 +12,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -162,8 +162,6 @@ def digest_pages(digests: Sequence[ArchivedDigest]) -> Iterator[tuple[str, bytes
 
 
 _OWN = ".cachewatch"
-# The format of the remembered data; with another one, everything is built anew.
-_EDITION = "cachewatch.site/6"
 _LARGEST = 2 * 2**30
 Value = TypeVar("Value")
 
@@ -177,7 +175,6 @@ class WrittenPages(Struct, frozen=True):
 
 
 class _Manifest(Struct):
-    edition: str
     pages: dict[str, str]  # key by path
 
 
@@ -191,10 +188,6 @@ class Folder:
         self._written = 0
         manifest = self._load("pages.json", msgspec.json.Decoder(_Manifest).decode)
         self._before = manifest.pages if manifest else {}
-        if manifest is not None and manifest.edition != _EDITION:
-            # Still ours: its pages are replaced, and its remembered contents are not used.
-            self._before = dict.fromkeys(manifest.pages, "")
-            self._remove(f"{_OWN}/history.msgpack")
         try:
             is_foreign = manifest is None and path.exists() and any(path.iterdir())
         except OSError as error:
@@ -234,7 +227,7 @@ class Folder:
         return WrittenPages(self._written, len(self._pages) - self._written, len(stale))
 
     def _note(self, pages: Mapping[str, str]) -> None:
-        manifest = _Manifest(_EDITION, dict(sorted(pages.items())))
+        manifest = _Manifest(dict(sorted(pages.items())))
         self._write(f"{_OWN}/pages.json", msgspec.json.format(msgspec.json.encode(manifest), indent=1))
 
     def _remove(self, path: str) -> None:
@@ -266,10 +259,7 @@ _PAGES_AT_ONCE = 50
 _NO_SOURCES = Sources()
 
 
-class _Page(Struct, frozen=True):
-    path: str
-    template: str
-    values: Mapping[str, object]
+_Page = tuple[str, str, Mapping[str, Any]]  # path, template and values
 
 
 def build(
@@ -291,14 +281,14 @@ def build(
         if folder.offer(path, _digest(content)):
             folder.put(path, content)
     pages = _pages(catalogue, digests, title=shown(title, 120), sources=sources)
-    due = [p for p in pages if folder.offer(p.path, _digest(msgspec.json.encode([templates, p.values])))]
+    due = [one for one in pages if folder.offer(one[0], _digest(msgspec.json.encode([templates, one[2]])))]
 
     def make(run: Sequence[_Page]) -> list[tuple[str, bytes]]:
         made = []
-        for item in run:
-            name = TEMPLATE if item.template == "feed" else f"site/{item.template}.html.j2"
-            more = {"title": shown(title, 120), "up": "../" * item.path.count("/"), "has_digests": bool(digests)}
-            made.append((item.path, render(name, here=item.template, **more, **item.values).encode()))
+        for path, template, values in run:
+            name = TEMPLATE if template == "feed" else f"site/{template}.html.j2"
+            more = {"title": shown(title, 120), "up": "../" * path.count("/"), "has_digests": bool(digests)}
+            made.append((path, render(name, here=template, **more, **values).encode()))
         return made
 
     runs = [due[start : start + _PAGES_AT_ONCE] for start in range(0, len(due), _PAGES_AT_ONCE)]
@@ -325,21 +315,21 @@ def _pages(
     past, stories = catalogue.past, catalogue.stories
     totals, revisions = totals_of(past), past.revisions
     name = shown(past.tag)
-    yield _Page("index.html", "index", {"view": index_page(catalogue, totals)})
-    yield _Page("packages.html", "packages", {"packages": package_rows(catalogue), "tag": name})
-    yield _Page("stacks.html", "stacks", {"plot": stacks_plot(totals, revisions, stories), "tag": name})
-    yield _Page("tags.html", "tags", {"tags": tag_rows(catalogue), "told": name})
-    yield _Page("revisions.html", "revisions", {"rows": revision_list(past, stories, totals), "tag": name})
-    yield _Page("feed.atom", "feed", tag_feed(past, stories, title))
+    yield ("index.html", "index", {"view": index_page(catalogue, totals)})
+    yield ("packages.html", "packages", {"packages": package_rows(catalogue), "tag": name})
+    yield ("stacks.html", "stacks", {"plot": stacks_plot(totals, revisions, stories), "tag": name})
+    yield ("tags.html", "tags", {"tags": tag_rows(catalogue), "told": name})
+    yield ("revisions.html", "revisions", {"rows": revision_list(past, stories, totals), "tag": name})
+    yield ("feed.atom", "feed", tag_feed(past, stories, title))
     if digests:
-        yield _Page("digests.html", "digests", {"view": digests_page(digests)})
+        yield ("digests.html", "digests", {"view": digests_page(digests)})
     for path, revision_view in revision_pages(past, stories):
-        yield _Page(path, "revision", {"view": revision_view})
+        yield (path, "revision", {"view": revision_view})
     for stack, stack_view in stack_pages(past, totals):
-        yield _Page(page("stack", stack), "stack", {"view": stack_view})
-        yield _Page(f"stack/{file_name(stack)}.atom", "feed", page_feed("stack", stack, stack_view, revisions))
+        yield (page("stack", stack), "stack", {"view": stack_view})
+        yield (f"stack/{file_name(stack)}.atom", "feed", page_feed("stack", stack, stack_view, revisions))
     for tag, tag_view in tag_pages(catalogue):
-        yield _Page(page("tag", tag), "tag", {"view": tag_view})
+        yield (page("tag", tag), "tag", {"view": tag_view})
     histories = packages_of(catalogue)
     for package in sorted(histories):
         view = package_page(
@@ -352,7 +342,7 @@ def _pages(
             causes=catalogue.causes.get(package),
             has_page=histories.__contains__,
         )
-        yield _Page(page("package", package), "package", {"view": view})
+        yield (page("package", package), "package", {"view": view})
         if view["feed"]:
             feed = page_feed("package", package, view, revisions)
-            yield _Page(f"package/{file_name(package)}.atom", "feed", feed)
+            yield (f"package/{file_name(package)}.atom", "feed", feed)

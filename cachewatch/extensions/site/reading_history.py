@@ -21,12 +21,12 @@ from cachewatch.extensions.causes.explaining_reports_and_locks import Chain, fin
 from cachewatch.extensions.history.index_lookup import Index
 from cachewatch.extensions.history.package_questions import OPEN, Span, baseline_of, joined, presences
 from cachewatch.extensions.history.restored_documents import (
-    LastChanges,
     TagStates,
     compared,
     held_at,
     last_changes,
     packages_at,
+    unread_versions,
 )
 from cachewatch.extensions.site.package_histories import (
     DatedRevision,
@@ -167,8 +167,7 @@ class _Reading:
         # Of an earlier revision than the newest, the index does not know when documents changed.
         is_newest = self._until == self._index.newest
         changed = {
-            tag: self._chain[max(last.changed.values(), default=0)].revision if is_newest else ""
-            for tag, last in lasts.items()
+            tag: self._chain[max(last.values(), default=0)].revision if is_newest else "" for tag, last in lasts.items()
         }
         packages = tuple(self._histories(steps, lasts[self._tag]))
         tags: dict[str, tuple[str, Mapping[str, Present]]] = {}
@@ -185,7 +184,7 @@ class _Reading:
             causes=causes,
             tags=tags,
             moves=dict(self._moves(changed, jobs)),
-            diagnostics=tuple(found for tag, last in lasts.items() for found in self._unread(tag, last)),
+            diagnostics=tuple(found for tag in lasts for found in self._unread(tag)),
         )
 
     def _moves(self, changed: Mapping[str, str], jobs: int) -> Iterator[tuple[str, TagMove]]:
@@ -210,13 +209,16 @@ class _Reading:
                 move = TagMove(base, (changed[base], changed[tag]), story)
             yield tag, move
 
-    def _histories(self, steps: Mapping[str, Sequence[PackageStep]], last: LastChanges) -> Iterator[PackageHistory]:
+    def _histories(
+        self, steps: Mapping[str, Sequence[PackageStep]], last: Mapping[str, int]
+    ) -> Iterator[PackageHistory]:
         """Yield the history of each package; for an unchanged package, it is that of the last build."""
         known = {one.package: one for one in self._known.past.packages}
-        unread = {one[0]: one[1] for one in last.unread if one[1] >= self._begin and self._packages(one[0])}
+        versions = unread_versions(self._index, self._tag, self._until)
+        unread = {package: n for package, n, *_ in versions if n >= self._begin and self._packages(package)}
         for package in sorted(steps.keys() | unread.keys()):
             own = tuple(steps.get(package, ()))
-            changed = last.changed.get(package, unread.get(package, 0)) - self._begin
+            changed = last.get(package, unread.get(package, 0)) - self._begin
             changed = max(changed, own[-1].revision if own else 0)
             if package in known and (known[package].changed, known[package].steps) == (changed, own):
                 yield known[package]
@@ -258,9 +260,9 @@ class _Reading:
                     is_first=first == lead,
                 )
 
-    def _unread(self, tag: str, last: LastChanges) -> Iterator[Diagnostic]:
+    def _unread(self, tag: str) -> Iterator[Diagnostic]:
         """Yield a diagnostic for each version that is unreadable now, or was in the shown revisions."""
-        for package, number, message, is_over in last.unread:
+        for package, number, message, is_over in unread_versions(self._index, tag, self._until):
             if self._packages(package) and (not is_over or (tag == self._tag and number >= self._begin)):
                 said = f"{message} (revision {self._chain[number].commit})"
                 yield Diagnostic(f"{package} in {tag}", DiagnosticKind.UNREADABLE, said)
