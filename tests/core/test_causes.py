@@ -7,7 +7,7 @@ import pytest
 from graph_specs import graph_spec
 
 from cachewatch.core.graphs_and_attribution import SPACK, Cause, Causes, Dependency, GraphNode, Nodes, What, attribute
-from cachewatch.extensions.causes.predecessors_and_causes import PackageNodes, Walk, explain_spec
+from cachewatch.extensions.causes.predecessors_and_causes import Walk, explain_new_specs
 
 
 def spec(name: str, spec_hash: str, *edges: Dependency, **values: Any) -> GraphNode:
@@ -183,9 +183,7 @@ def test_the_nearest_predecessor_shares_most_dependencies() -> None:
     far = spec("x", "x0", on("a", "a0"), on("b", "b0"))
     new = spec("x", "y", on("a", "a1"), on("b", "b1"), recipe="r")
     walk = Walk(graph(near, far), graph(new))
-    package = PackageNodes(nodes_of(near, far), nodes_of(new), {"y": {"x0", "x9"}})
-
-    found = explain_spec(package, "y", walk)
+    (found,) = explain_new_specs(nodes_of(near, far), nodes_of(new), {"y": {"x0", "x9"}}, walk)
 
     assert found.predecessor is not None
     assert (found.predecessor.hash, found.is_beside, found.is_paired, found.is_match) == ("x9", False, True, True)
@@ -206,9 +204,8 @@ def test_where_no_older_spec_vanished_for_it(
 ) -> None:
     """The nearest is named with what it is: beside, for the same machines, alike."""
     before, new = spec("x", "x1", **old), spec("x", "x2")
-    package = PackageNodes({"x1": before}, {"x2": new} | ({"x1": before} if is_kept else {}), {})
-
-    found = explain_spec(package, "x2", Walk(graph(before), graph(new)))
+    after = {"x2": new} | ({"x1": before} if is_kept else {})
+    (found,) = explain_new_specs({"x1": before}, after, {}, Walk(graph(before), graph(new)))
 
     assert (found.is_beside, found.is_paired, found.is_match) == expected
 

@@ -21,24 +21,13 @@ from msgspec.structs import astuple
 from cachewatch.core.graphs_and_attribution import Dependency, shared_names
 from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.core.names_and_layouts import is_name
-from cachewatch.documents.spec_nodes_and_graphs import (
-    EncodedIngredients,
-    Node,
-    compiler_of,
-    dependencies_of,
-    encode_ingredients,
-    graph_node_of,
-    ingredients_of,
-    read_node,
-    to_json,
-    variants_of,
-)
+from cachewatch.documents import spec_nodes_and_graphs as spec_nodes
 from cachewatch.documents.writing_documents import Binary
 from cachewatch.errors import SourceError
 
 _BUFFER = 2**20
 # A binary without its package, and its ingredients.
-_Entry = tuple[str, str, str, str, str, str, tuple[str, ...], EncodedIngredients | None]
+_Entry = tuple[str, str, str, str, str, str, tuple[str, ...], spec_nodes.EncodedIngredients | None]
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Entry).decode
@@ -61,7 +50,7 @@ class SpecStore:
         """The names of the packages that have specs."""
         return self._positions.keys()
 
-    def add(self, binary: Binary, ingredients: EncodedIngredients | None) -> None:
+    def add(self, binary: Binary, ingredients: spec_nodes.EncodedIngredients | None) -> None:
         """Add a spec; if requested, with the details on which its hash depends."""
         package, *rest = astuple(binary)
         data = _encode((*rest, ingredients))
@@ -74,7 +63,7 @@ class SpecStore:
         positions.append(len(self))
         self._ends.append(self._ends[-1] + len(data))
 
-    def read(self, package: str) -> Iterator[tuple[Binary, EncodedIngredients | None]]:
+    def read(self, package: str) -> Iterator[tuple[Binary, spec_nodes.EncodedIngredients | None]]:
         """Yield the specs of a package with these details, in the order in which they were added."""
         try:
             self._file.flush()
@@ -180,18 +169,18 @@ class _RecordReader:
         record = _decode_record(raw)
         if not (record.in_buildcache or (self._wants_graph and _HASH.fullmatch(spec_hash))):
             return
-        node = read_node(record.spec)
+        node = spec_nodes.read_node(record.spec)
         if not record.in_buildcache:
-            found = graph_node_of(spec_hash, node, self._lookup, self._shared)
-            self.other_nodes[spec_hash] = to_json(found)
+            found = spec_nodes.graph_node_of(spec_hash, node, self._lookup, self._shared)
+            self.other_nodes[spec_hash] = spec_nodes.to_json(found)
             return
-        dependencies = dependencies_of(node)
+        dependencies = spec_nodes.dependencies_of(node)
         binary = self._binary(spec_hash, node, dependencies)
         texts = (binary.version, binary.compiler, binary.os, binary.target, *binary.variants)
         if _BACKSLASH in bytes(raw) and "\0" in "".join(texts):
             raise ValueError("it holds a NUL character")
-        made_of = ingredients_of(node, dependencies) if self._wants_graph else None
-        self.specs.add(binary, None if made_of is None else encode_ingredients(made_of, self._shared))
+        made_of = spec_nodes.ingredients_of(node, dependencies) if self._wants_graph else None
+        self.specs.add(binary, None if made_of is None else spec_nodes.encode_ingredients(made_of, self._shared))
 
     def diagnostics(self) -> Iterable[Diagnostic]:
         """Yield a diagnostic for each reason why records are unreadable, with the number of records."""
@@ -203,7 +192,7 @@ class _RecordReader:
             rest = f"{len(self._reasons) - _MOST_FAULTS} more reasons"
             yield Diagnostic(self._where, DiagnosticKind.UNREADABLE, rest)
 
-    def _binary(self, spec_hash: str, node: Node, dependencies: Sequence[Dependency]) -> Binary:
+    def _binary(self, spec_hash: str, node: spec_nodes.Node, dependencies: Sequence[Dependency]) -> Binary:
         if not _HASH.fullmatch(spec_hash):
             raise ValueError("its key is not a hash")
         if node.name not in self.specs.packages and not is_name(node.name.encode()):
@@ -214,11 +203,11 @@ class _RecordReader:
             package=node.name,
             hash=spec_hash,
             version=node.version,
-            compiler=compiler_of(node, self._lookup, dependencies),
+            compiler=spec_nodes.compiler_of(node, self._lookup, dependencies),
             os=node.arch.platform_os,
             platform=node.arch.platform,
             target=node.arch.target_name,
-            variants=variants_of(node),
+            variants=spec_nodes.variants_of(node),
         )
 
     def _lookup(self, spec_hash: str) -> tuple[str, str] | None:
@@ -226,6 +215,6 @@ class _RecordReader:
         if spec_hash not in self._versions:
             self._versions[spec_hash] = None
             with suppress(KeyError, msgspec.MsgspecError, RecursionError):
-                node = read_node(_decode_record(self._records[spec_hash]).spec)
+                node = spec_nodes.read_node(_decode_record(self._records[spec_hash]).spec)
                 self._versions[spec_hash] = node.name, node.version
         return self._versions[spec_hash]

@@ -33,10 +33,9 @@ from cachewatch.documents.spec_nodes_and_graphs import MadeOf, read_package_grap
 from cachewatch.errors import DocumentError, UnknownRevision, UsageError
 from cachewatch.extensions.causes.predecessors_and_causes import (
     Impact,
-    PackageNodes,
     Walk,
     attribute_causes,
-    explain_spec,
+    explain_new_specs,
     find_impact,
 )
 from cachewatch.git.layouts import catalogue_of, stored_catalogue
@@ -209,9 +208,7 @@ class GraphStep:
     def explain_all(self, package: str) -> Iterator[Explanation]:
         """Explain each new spec of a package: its predecessor, and why their hashes differ."""
         old, new = (graph.nodes(package) for graph in (self.before, self.after))
-        nodes = PackageNodes(old, new, self._matches(package))
-        for spec_hash in sorted(nodes.new):
-            found = explain_spec(nodes, spec_hash, self._walk)
+        for found in explain_new_specs(old, new, self._matches(package), self._walk):
             yield found if self.is_recorded or found.predecessor is None else replace(found, causes=(NOT_RECORDED,))
 
     def with_paths(self, one: Explanation) -> Explanation:

@@ -35,8 +35,9 @@ from cachewatch.core.statements import RebuiltSpecs, with_causes
 from cachewatch.environments import LockGraph, open_lock_graph
 from cachewatch.errors import CachewatchError, DocumentError, WorkFailed
 from cachewatch.extensions.causes.asked_specs import GraphStep, RecordedGraph
-from cachewatch.extensions.causes.predecessors_and_causes import PackageNodes, Walk, explain_spec
+from cachewatch.extensions.causes.predecessors_and_causes import Walk, explain_new_specs
 from cachewatch.git.local_repository import Repository
+from cachewatch.git.trees import listing
 from cachewatch.report.digest_and_message_values import TagDigest
 from cachewatch.runtime.log import Log
 from cachewatch.runtime.worker import Isolation, Piece
@@ -251,11 +252,9 @@ def compare_locks(before: Path, after: Path) -> LockChange:
     packages_before, packages_after = _by_package(old), _by_package(new)
     explained: list[Explanation] = []
     for name in packages_after.keys() & packages_before.keys():
-        nodes = PackageNodes(packages_before[name], packages_after[name], {})
-        for spec_hash in nodes.new:
-            explanation = explain_spec(nodes, spec_hash, walk)
-            assert explanation.predecessor is not None  # the package had specs
-            explained.append(replace(explanation, paths=walk.paths(name, explanation.predecessor.hash, spec_hash)))
+        for one in explain_new_specs(packages_before[name], packages_after[name], {}, walk):
+            assert one.predecessor is not None  # the package had specs
+            explained.append(replace(one, paths=walk.paths(name, one.predecessor.hash, one.spec.hash)))
     roots = frozenset(new.roots)
     explained.sort(key=lambda one: (one.spec.hash not in roots, one.spec.name, one.spec.hash))
     return LockChange(
@@ -291,8 +290,6 @@ def _external_roots(lock: LockGraph, other: LockGraph) -> tuple[GraphNode, ...]:
 
 
 _IN_RUN = 16
-# The entry of the graph in the git tree of a tag, after the mode.
-_GRAPH_ENTRY = f" {TAG_GRAPH}\0".encode()
 
 
 class TagStep(Struct, frozen=True):
@@ -325,10 +322,9 @@ def find_steps(repository: Repository, commits: Sequence[str], changed: Sequence
     """Return the steps, by tag and revision, among `changed`: tags, and revisions that changed documents of them."""
 
     def is_recorded(commit: str, tag: str) -> bool | None:
-        """Tell whether a revision has a graph of `tag`; None if it does not have the tag."""
-        # Only the tree is read: a partial clone may lack the file.
-        found = repository.objects().get(f"{commit}:{CATALOGUE}/{tag}")
-        return _GRAPH_ENTRY in found.content if found is not None and found.type == "tree" else None
+        """Tell whether a revision has a graph of `tag`, which a partial clone may lack; None without the tag."""
+        entries = listing(repository, f"{commit}:{CATALOGUE}/{tag}")
+        return TAG_GRAPH.encode() in entries if entries else None
 
     steps: list[TagStep] = []
     for tag, number in sorted(changed):

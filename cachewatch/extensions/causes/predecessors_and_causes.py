@@ -313,61 +313,50 @@ class Walk:
         self._found |= dict.fromkeys(component, causes)
 
 
-class PackageNodes:
-    """The specs of one package in two revisions by hash: kept, removed and new ones."""
+def explain_new_specs(
+    before: Mapping[str, GraphNode], after: Mapping[str, GraphNode], matches: Mapping[str, Set[str]], walk: Walk
+) -> Iterator[Explanation]:
+    """Yield for each new spec of a package its nearest predecessor (an older spec), and why their hashes differ.
 
-    def __init__(
-        self, before: Mapping[str, GraphNode], after: Mapping[str, GraphNode], matches: Mapping[str, Set[str]]
-    ) -> None:
-        """Store the specs of both revisions; `matches` has the removed hashes that each new hash may have replaced."""
-        self.before = before
-        self.after = after
-        self.matches = matches
-        self.kept = before.keys() & after.keys()
-        self.vanished = before.keys() - after.keys()
-        self.new = after.keys() - before.keys()
-        # The hashes that both revisions have, by version, compiler, operating system, target and variants.
-        self.kept_by_identity: defaultdict[tuple[object, ...], list[str]] = defaultdict(list)
-        for spec_hash in self.kept:
-            self.kept_by_identity[_identity(before[spec_hash])].append(spec_hash)
-        self.dependencies_before = {spec_hash: frozenset(node.below) for spec_hash, node in before.items()}
+    `matches` has the removed hashes that each new hash may have replaced.
+    """
+    kept, vanished = before.keys() & after.keys(), before.keys() - after.keys()
+    kept_by_identity: defaultdict[tuple[object, ...], list[str]] = defaultdict(list)
+    for spec_hash in kept:
+        kept_by_identity[_identity(before[spec_hash])].append(spec_hash)
+    dependencies = {spec_hash: frozenset(node.below) for spec_hash, node in before.items()}
 
-
-def explain_spec(package: PackageNodes, spec_hash: str, walk: Walk) -> Explanation:
-    """Return the nearest predecessor of a new spec (an older spec of its package), and why their hashes differ."""
-    new = package.after[spec_hash]
-
-    def candidates() -> Iterator[tuple[Collection[str], Explanation]]:
+    def candidates(new: GraphNode) -> Iterator[tuple[Collection[str], Explanation]]:
         """Yield sets of old hashes, the most likely first, and the explanation that each would give."""
-        yield package.matches.get(spec_hash, set()), Explanation(spec=new)
-        yield package.kept_by_identity.get(_identity(new), ()), Explanation(spec=new, is_beside=True)
+        yield matches.get(new.hash, set()), Explanation(spec=new)
+        yield kept_by_identity.get(_identity(new), ()), Explanation(spec=new, is_beside=True)
         for is_paired in (True, False):
-            for hashes, is_beside in ((package.vanished, False), (package.kept, True)):
-                old = ((each, package.before[each]) for each in hashes)
-                near = [each for each, node in old if ((node.os, node.target) == (new.os, new.target)) is is_paired]
+            for hashes, is_beside in ((vanished, False), (kept, True)):
+                near = [h for h in hashes if ((before[h].os, before[h].target) == (new.os, new.target)) is is_paired]
                 yield near, Explanation(spec=new, is_beside=is_beside, is_paired=is_paired, is_match=False)
 
-    for hashes, explanation in candidates():
+    def nearest(new: GraphNode, hashes: Collection[str]) -> str:
+        """Return the hash that shares most direct dependencies with `new`; of equals, that with fewest causes."""
+        if len(hashes) == 1:
+            return next(iter(hashes))
+        own = frozenset(new.below)
+        shared = {old: len(own & dependencies[old]) for old in hashes}
+        most = max(shared.values())
+        best = sorted(old for old, count in shared.items() if count == most)
+        return walk.fewest(new.name, best, new.hash) if len(best) > 1 else best[0]
+
+    for spec_hash in sorted(after.keys() - before.keys()):
+        new = after[spec_hash]
+        hashes, explanation = next((some for some in candidates(new) if some[0]), ((), Explanation(spec=new)))
         if hashes:
-            nearest = _nearest(package, new, hashes, walk)
-            causes = walk.causes(new.name, nearest, spec_hash)
-            return replace(explanation, predecessor=package.before[nearest], causes=causes)
-    return Explanation(spec=new)
+            old = nearest(new, hashes)
+            causes = walk.causes(new.name, old, spec_hash)
+            explanation = replace(explanation, predecessor=before[old], causes=causes)
+        yield explanation
 
 
 def _identity(node: GraphNode) -> tuple[object, ...]:
     return (node.version, node.compiler, node.os, node.target, node.variants)
-
-
-def _nearest(package: PackageNodes, new: GraphNode, candidates: Collection[str], walk: Walk) -> str:
-    """Return the candidate that shares most direct dependencies with `new`; of equals, that with fewest causes."""
-    if len(candidates) == 1:
-        return next(iter(candidates))
-    own = frozenset(new.below)
-    shared = {old: len(own & package.dependencies_before[old]) for old in candidates}
-    most = max(shared.values())
-    best = sorted(old for old, count in shared.items() if count == most)
-    return walk.fewest(new.name, best, new.hash) if len(best) > 1 else best[0]
 
 
 class Impact(Struct, frozen=True, kw_only=True):

@@ -42,13 +42,8 @@ from cachewatch.core.filters_and_default_kinds import Globs, every_compiler
 from cachewatch.core.versions_spellings_targets import Versions
 from cachewatch.environments import open_environment
 from cachewatch.errors import AnotherInstance, UsageError
-from cachewatch.extensions.history.blame_and_best_snapshot import (
-    BestSnapshots,
-    blame_table,
-    find_best,
-    find_blame,
-    snapshots_table,
-)
+from cachewatch.extensions.history import blame_and_best_snapshot as lives
+from cachewatch.extensions.history import package_questions as questions
 from cachewatch.extensions.history.build import (
     Engine,
     IndexProgress,
@@ -59,15 +54,6 @@ from cachewatch.extensions.history.build import (
     on_cluster,
 )
 from cachewatch.extensions.history.index_lookup import Index
-from cachewatch.extensions.history.package_questions import (
-    QUERIES,
-    churn_table,
-    find_churn,
-    find_log,
-    find_when,
-    log_table,
-    when_table,
-)
 from cachewatch.extensions.history.schema_and_location import NAME, VARIABLE, check_is_index, index_path
 from cachewatch.extensions.history.write import discard, read_status
 from cachewatch.git.layouts import catalogue_of, nothing_found
@@ -190,7 +176,7 @@ def best(*, lockfile: Path, tag: str | None, pin: bool, mirror: str | None, **as
         raise UsageError(f"{environment.name}: names no hashes; a spack.lock does")
     most = _MOST_SNAPSHOTS if asked["format_"] in _FOR_PEOPLE and not pin else None
     with open_history(asked["repo"], asked["db"]) as index:
-        answer = find_best(index, environment.hashes, most=most, takes_tag=Globs([tag] if tag else []))
+        answer = lives.find_best(index, environment.hashes, most=most, takes_tag=Globs([tag] if tag else []))
     if not answer.snapshots:
         where = f"{f'a tag {tag}' if tag else 'an indexed tag'} (up to {answer.indexed.revision[:10]})"
         hashes = number(len(environment.hashes), "hash", "hashes")
@@ -199,7 +185,7 @@ def best(*, lockfile: Path, tag: str | None, pin: bool, mirror: str | None, **as
         command = _pin(answer, mirror, asked["repo"], is_chosen=tag is not None)
         write([f"{command}\n".encode()], asked["output"])
         return
-    write_answer(answer, lambda _: snapshots_table(answer), asked)
+    write_answer(answer, lambda _: lives.snapshots_table(answer), asked)
 
 
 def _known_mirror(repo: str | None) -> str:
@@ -214,7 +200,7 @@ def _known_mirror(repo: str | None) -> str:
     return mirror
 
 
-def _pin(answer: BestSnapshots, mirror: str | None, repo: str | None, *, is_chosen: bool) -> str:
+def _pin(answer: lives.BestSnapshots, mirror: str | None, repo: str | None, *, is_chosen: bool) -> str:
     """Return the command for the best tag usable now, which must never change unless the user chose it."""
     for snapshot in answer.snapshots:
         if snapshot.is_current and (is_chosen or not tag_names.is_mutable(snapshot.tag)):
@@ -379,7 +365,7 @@ def when(
     """
     name, at, versions = package.partition("@")
     with open_history(asked["repo"], asked["db"]) as index:
-        answer = find_when(
+        answer = questions.find_when(
             index,
             name,
             tag,
@@ -395,7 +381,7 @@ def when(
             raise UsageError(f"{package}: was never in {up_to}; {other}")
         all_of_them = f"`cachewatch history when {name}{f' --tag {tag}' if tag != 'develop' else ''}` lists all of them"
         raise UsageError(f"{package}: no build in {up_to} matches; {all_of_them}")
-    write_answer(answer, partial(when_table, answer), asked)
+    write_answer(answer, partial(questions.when_table, answer), asked)
 
 
 @examples("cachewatch history blame /22xqlom", "cachewatch history blame 22xqlom --tag develop --format json")
@@ -412,8 +398,8 @@ def blame(*, hash_: str, tag: tuple[str, ...], **asked: Unpack[AnswerOptions]) -
     alike, so what happened to its package in its stacks is said, as `cachewatch diff` says it.
     """
     with open_history(asked["repo"], asked["db"]) as index:
-        answer = find_blame(index, hash_, tag)
-    write_answer(answer, lambda _: blame_table(answer), asked)
+        answer = lives.find_blame(index, hash_, tag)
+    write_answer(answer, lambda _: lives.blame_table(answer), asked)
 
 
 @examples("cachewatch log hdf5", "cachewatch log --since 2025-06-01 --most 3 --format json")
@@ -439,8 +425,8 @@ def log(
     read keeps the state before it.
     """
     with open_history(asked["repo"], asked["db"]) as index:
-        answer = find_log(index, tag, package, *numbers_of(index, since, until), most=most)
-    write_answer(answer, partial(log_table, answer, package), asked)
+        answer = questions.find_log(index, tag, package, *numbers_of(index, since, until), most=most)
+    write_answer(answer, partial(questions.log_table, answer, package), asked)
 
 
 _MOST_SHOWN = 20
@@ -448,7 +434,7 @@ _MOST_SHOWN = 20
 
 @examples("cachewatch history churn --since '4 weeks ago'", "cachewatch history churn --by stack --format csv")
 @click.command
-@click.option("--by", type=click.Choice(list(QUERIES)), default="package", help="What to count by.")
+@click.option("--by", type=click.Choice(list(questions.QUERIES)), default="package", help="What to count by.")
 @TAG_OPTION
 @SINCE_OPTION
 @UNTIL_OPTION
@@ -472,5 +458,5 @@ def churn(
     if most is None and asked["format_"] in _FOR_PEOPLE:
         most = _MOST_SHOWN
     with open_history(asked["repo"], asked["db"]) as index:
-        answer = find_churn(index, tag, by, *numbers_of(index, since, until), most=most)
-    write_answer(answer, lambda _: churn_table(answer), asked)
+        answer = questions.find_churn(index, tag, by, *numbers_of(index, since, until), most=most)
+    write_answer(answer, lambda _: questions.churn_table(answer), asked)

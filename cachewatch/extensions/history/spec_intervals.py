@@ -70,14 +70,14 @@ class StepCounts(Struct, frozen=True):
 Tallies = Mapping[tuple[str, ...], Sequence[int]]
 
 
-class IndexedDocument(Struct, frozen=True):
+class IndexedDocument(Struct):
     """Everything that the new versions of a document add to the index."""
 
     document: KnownDocument | None  # None if no version was ever readable
-    intervals: tuple[Interval, ...]  # those of `task.intervals` in their new state, and all new ones
-    steps: tuple[StepCounts, ...] = ()
-    tallies: tuple[tuple[int, Tallies], ...] = ()  # by revision
-    diagnostics: tuple[tuple[int, str], ...] = ()
+    intervals: list[Interval] = []  # those of `task.intervals` in their new state, and all new ones
+    steps: list[StepCounts] = []
+    tallies: list[tuple[int, Tallies]] = []  # by revision
+    diagnostics: list[tuple[int, str]] = []
 
 
 BySpec = Mapping[str, Signature]
@@ -173,28 +173,20 @@ class Follower:
         self._form = task.known.compiler_form if task.known else CompilerForm.NEW
         self._first = {one: row.first for row in task.intervals for one in unpack(row.hashes)}
         self._ended: defaultdict[tuple[Signature, int, int | None], list[str]] = defaultdict(list)
-        self._document = task.known
         self._is_unread = task.is_unread
-        self._steps: list[StepCounts] = []
-        self._tallies: list[tuple[int, Tallies]] = []
-        self._diagnostics: list[tuple[int, str]] = []
+        self._found = IndexedDocument(task.known)
 
     def run(self, contents: Contents) -> IndexedDocument:
         """Read all versions of the document from `contents`, in order, and return what they add to the index."""
         for version in self._task.versions:
             problem = version.problem or self._take(version, contents)
             if problem:
-                self._diagnostics.append((version.revision, brief(problem)))
-                self._is_unread = self._is_unread or self._document is None
+                self._found.diagnostics.append((version.revision, brief(problem)))
+                self._is_unread = self._is_unread or self._found.document is None
         for one, signature in self._specs.items():
             self._ended[signature, self._first[one], None].append(one)
-        return IndexedDocument(
-            document=self._document,
-            intervals=tuple(Interval(*place, pack(hashes)) for place, hashes in self._ended.items()),
-            steps=tuple(self._steps),
-            tallies=tuple(self._tallies),
-            diagnostics=tuple(self._diagnostics),
-        )
+        self._found.intervals = [Interval(*place, pack(hashes)) for place, hashes in self._ended.items()]
+        return self._found
 
     def _take(self, version: Version, contents: Contents) -> str:
         """Read one version; if it is unreadable, return the reason and change nothing."""
@@ -213,7 +205,8 @@ class Follower:
 
     def _note(self, version: Version, specs: dict[str, Signature], form: CompilerForm) -> None:
         """Record the changes by a readable version, or by the removal of the document."""
-        is_there, was_there = version.blob is not None, self._document is not None and self._document.blob is not None
+        known = self._found.document
+        is_there, was_there = version.blob is not None, known is not None and known.blob is not None
         is_baseline = is_there and (self._is_unread or version.revision == 0)
         is_compiler_unknown = was_there and is_there and self._form is not form
         differing = difference(self._specs, specs, is_compiler_unknown=is_compiler_unknown)
@@ -221,8 +214,8 @@ class Follower:
             sides = (self._specs, self._form), (specs, form)
             step, tallies = count_step(self._task.package, version, differing, sides, is_compiler_unknown)
             if step.added or step.removed or is_compiler_unknown or is_there != was_there:
-                self._steps.append(step)
-            self._tallies.append((version.revision, tallies))
+                self._found.steps.append(step)
+            self._found.tallies.append((version.revision, tallies))
         for spec_hash, signature in differing.removed.items():
             self._ended[signature, self._first.pop(spec_hash), version.revision].append(spec_hash)
         for spec_hash, (signature, _) in differing.changed.items():
@@ -230,6 +223,6 @@ class Follower:
             self._first[spec_hash] = version.revision
         self._first.update(dict.fromkeys(differing.added, version.revision))
         self._specs, self._form = specs, form
-        baseline = self._document.baseline if self._document else version.revision if is_baseline else None
-        self._document = KnownDocument(version.blob, version.revision, baseline, form)
+        baseline = known.baseline if known else version.revision if is_baseline else None
+        self._found.document = KnownDocument(version.blob, version.revision, baseline, form)
         self._is_unread = False

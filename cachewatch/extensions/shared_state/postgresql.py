@@ -118,7 +118,7 @@ class PostgresDatabase(Database):
 
     @contextmanager
     def job(self) -> Iterator[None]:
-        """Make `write` in this thread raise StateError if the lock was lost during the job: another host may have worked."""
+        """Make `write` in this thread raise StateError if the lock was lost meanwhile: another host may have worked."""
         self._job.times_taken = self._times_taken
         try:
             yield

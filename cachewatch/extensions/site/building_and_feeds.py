@@ -21,19 +21,8 @@ from cachewatch import __version__
 from cachewatch.channels.files_and_feeds import TEMPLATE, Feed, FeedEntry, timestamp, urn
 from cachewatch.core.escaping_and_mentions import markup, safe
 from cachewatch.errors import SourceError, UsageError
+from cachewatch.extensions.site import list_pages_and_search_index as lists
 from cachewatch.extensions.site.front_page import index_page, stacks_plot
-from cachewatch.extensions.site.list_pages_and_search_index import (
-    hash_files,
-    index_file,
-    package_rows,
-    packages_of,
-    revision_list,
-    revision_pages,
-    revision_path,
-    stack_pages,
-    tag_pages,
-    tag_rows,
-)
 from cachewatch.extensions.site.package_histories import (
     Revisions,
     RevisionStory,
@@ -66,7 +55,7 @@ def tag_feed(past: TagHistory, stories: Sequence[RevisionStory], title: str) -> 
             id=_id("revision", past.tag, past.revisions[n].revision),
             title=markup(first_of([fact.text for fact in stories[n].facts], by="; ")),
             updated=timestamp(past.revisions[n].time or _UNKNOWN),
-            link=revision_path(past.revisions[n].revision),
+            link=lists.revision_path(past.revisions[n].revision),
             sections=tuple(_section(block) for block in stories[n].sections),
         )
         for n in numbers
@@ -303,9 +292,9 @@ def _files(catalogue: SiteContents, digests: Sequence[ArchivedDigest]) -> Iterat
     """Yield path and content of every file that is not made from a template."""
     for name in ("site.css", "site.js"):
         yield f"assets/{name}", (_TEMPLATES / name).read_bytes()
-    packages = sorted(packages_of(catalogue))
-    yield "assets/index.js", index_file(packages, catalogue, totals_of(catalogue.past))
-    yield from hash_files(packages, catalogue)
+    packages = sorted(lists.packages_of(catalogue))
+    yield "assets/index.js", lists.index_file(packages, catalogue, totals_of(catalogue.past))
+    yield from lists.hash_files(packages, catalogue)
     yield from digest_pages(digests)
 
 
@@ -315,22 +304,22 @@ def _pages(
     past, stories = catalogue.past, catalogue.stories
     totals, revisions = totals_of(past), past.revisions
     name = shown(past.tag)
-    yield ("index.html", "index", {"view": index_page(catalogue, totals)})
-    yield ("packages.html", "packages", {"packages": package_rows(catalogue), "tag": name})
-    yield ("stacks.html", "stacks", {"plot": stacks_plot(totals, revisions, stories), "tag": name})
-    yield ("tags.html", "tags", {"tags": tag_rows(catalogue), "told": name})
-    yield ("revisions.html", "revisions", {"rows": revision_list(past, stories, totals), "tag": name})
-    yield ("feed.atom", "feed", tag_feed(past, stories, title))
+    yield "index.html", "index", {"view": index_page(catalogue, totals)}
+    yield "packages.html", "packages", {"packages": lists.package_rows(catalogue), "tag": name}
+    yield "stacks.html", "stacks", {"plot": stacks_plot(totals, revisions, stories), "tag": name}
+    yield "tags.html", "tags", {"tags": lists.tag_rows(catalogue), "told": name}
+    yield "revisions.html", "revisions", {"rows": lists.revision_list(past, stories, totals), "tag": name}
+    yield "feed.atom", "feed", tag_feed(past, stories, title)
     if digests:
-        yield ("digests.html", "digests", {"view": digests_page(digests)})
-    for path, revision_view in revision_pages(past, stories):
-        yield (path, "revision", {"view": revision_view})
-    for stack, stack_view in stack_pages(past, totals):
-        yield (page("stack", stack), "stack", {"view": stack_view})
-        yield (f"stack/{file_name(stack)}.atom", "feed", page_feed("stack", stack, stack_view, revisions))
-    for tag, tag_view in tag_pages(catalogue):
-        yield (page("tag", tag), "tag", {"view": tag_view})
-    histories = packages_of(catalogue)
+        yield "digests.html", "digests", {"view": digests_page(digests)}
+    for path, revision_view in lists.revision_pages(past, stories):
+        yield path, "revision", {"view": revision_view}
+    for stack, stack_view in lists.stack_pages(past, totals):
+        yield page("stack", stack), "stack", {"view": stack_view}
+        yield f"stack/{file_name(stack)}.atom", "feed", page_feed("stack", stack, stack_view, revisions)
+    for tag, tag_view in lists.tag_pages(catalogue):
+        yield page("tag", tag), "tag", {"view": tag_view}
+    histories = lists.packages_of(catalogue)
     for package in sorted(histories):
         view = package_page(
             package,
@@ -342,7 +331,7 @@ def _pages(
             causes=catalogue.causes.get(package),
             has_page=histories.__contains__,
         )
-        yield (page("package", package), "package", {"view": view})
+        yield page("package", package), "package", {"view": view}
         if view["feed"]:
             feed = page_feed("package", package, view, revisions)
-            yield (f"package/{file_name(package)}.atom", "feed", feed)
+            yield f"package/{file_name(package)}.atom", "feed", feed
