@@ -11,18 +11,9 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cachewatch.cli import terminal
 from cachewatch.cli.catalogue_and_filters import REPO_OPTION, REV_OPTION, TAG_OPTION, completing, open_catalogue
 from cachewatch.cli.help_and_exit_codes import examples
-from cachewatch.cli.terminal import (
-    OUTPUT_OPTION,
-    ProgressLine,
-    format_option,
-    palette,
-    warn_of_graph,
-    width,
-    write,
-    write_lines,
-)
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.graphs_and_attribution import NOT_RECORDED, Cause, Explanation, LockChange, What
 from cachewatch.core.model import Side
@@ -255,8 +246,8 @@ def impact_tables(asked: str, where: str, impact: Impact) -> list[Table]:
 )
 @TAG_OPTION
 @REPO_OPTION
-@format_option("text", "json", "markdown")
-@OUTPUT_OPTION
+@terminal.format_option("text", "json", "markdown")
+@terminal.OUTPUT_OPTION
 def why(
     *,
     spec: str | None,
@@ -283,7 +274,7 @@ def why(
         change = compare_locks(*lock)
         answer: _Answer = partial(lock_json, change), lock_report(change, *map(str, lock))
     else:
-        with closing(ProgressLine()) as line, closing(open_catalogue(repo, line)) as repository:
+        with closing(terminal.ProgressLine()) as line, closing(open_catalogue(repo, line)) as repository:
             if spec and against:
                 answer = _of_two(repository, (against, spec), rev, tag)
             elif spec:
@@ -292,14 +283,14 @@ def why(
                 answer = _of_all(repository, between or (f"{resolve(repository, rev).commit}~1", rev), tag)
     values, report = answer
     if format_ == "json":
-        write([values()], output)
+        terminal.write([values()], output)
     elif format_ == "markdown":
-        write([report_markdown(report)], output)
+        terminal.write([report_markdown(report)], output)
     else:
-        colours = palette(output)
+        colours = terminal.palette(output)
         heading, *lines = report_lines(report)
         causes = chain(report.named, *(one.causes for one in (*report.counted, *report.explained)))
-        write_lines([colours.paint(heading, "bold"), *colours.changes(lines, causes)], output)
+        terminal.write_lines([colours.paint(heading, "bold"), *colours.changes(lines, causes)], output)
     return report
 
 
@@ -324,7 +315,7 @@ def _require_graphs(step: GraphStep, found: Sequence[Explanation]) -> None:
         step.before.require()
         step.after.require()
     for what in step.unreadable:
-        warn_of_graph(what)
+        terminal.warn_of_graph(what)
 
 
 def _of_two(repository: Repository, texts: tuple[str, str], rev: str, tag: str) -> _Answer:
@@ -392,14 +383,14 @@ def _of_all(repository: Repository, names: tuple[str, str], tag: str) -> _Answer
 @REV_OPTION
 @TAG_OPTION
 @REPO_OPTION
-@format_option("text", "json", "markdown")
-@OUTPUT_OPTION
+@terminal.format_option("text", "json", "markdown")
+@terminal.OUTPUT_OPTION
 def impact(*, package: str, rev: str, tag: str, repo: str | None, format_: str, output: str | None) -> None:
     """Show what would be rebuilt if a package changed: all specs that depend on it, by stack.
 
     The dependency graph is in repositories that `cachewatch record` writes; upstream's documents do not have it.
     """
-    with closing(ProgressLine()) as line, closing(open_catalogue(repo, line)) as repository:
+    with closing(terminal.ProgressLine()) as line, closing(open_catalogue(repo, line)) as repository:
         revision = resolve(repository, rev)
         tree_of(repository, revision, tag)
         dependents = recorded_impact(RecordedGraph(repository, revision.commit, tag), package)
@@ -415,8 +406,8 @@ def impact(*, package: str, rev: str, tag: str, repo: str | None, format_: str, 
                 {"name": p, "specs": n, "direct": p in dependents.direct} for p, n in dependents.packages.items()
             ],
         }
-        write([encode(values), b"\n"], output)
+        terminal.write([encode(values), b"\n"], output)
         return
     tables = impact_tables(package, f"{tag} at {revision.commit[:7]}", dependents)
-    parts = [b"".join(write_table(table, format_, palette(output), width())) for table in tables]
-    write([b"\n".join(parts)], output, is_for_people=format_ == "text")
+    parts = [b"".join(write_table(table, format_, terminal.palette(output), terminal.width())) for table in tables]
+    terminal.write([b"\n".join(parts)], output, is_for_people=format_ == "text")

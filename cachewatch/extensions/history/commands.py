@@ -11,6 +11,7 @@ from typing import Any, TypedDict, Unpack
 import click
 from msgspec import json
 
+from cachewatch.cli import terminal
 from cachewatch.cli.catalogue_and_filters import (
     REPO_OPTION,
     TAG_OPTION,
@@ -20,22 +21,6 @@ from cachewatch.cli.catalogue_and_filters import (
     open_catalogue,
 )
 from cachewatch.cli.help_and_exit_codes import SuggestingGroup, examples
-from cachewatch.cli.terminal import (
-    FORMAT_OPTION,
-    JOBS_OPTION,
-    OUTPUT_OPTION,
-    ProgressLine,
-    format_option,
-    palette,
-    say,
-    tell,
-    warn,
-    width,
-    with_options,
-    write,
-    write_json,
-    write_lines,
-)
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.filters_and_default_kinds import Globs, every_compiler
@@ -96,30 +81,31 @@ class AnswerOptions(TypedDict):
     output: str | None
 
 
-asking = with_options(REPO_OPTION, DB_OPTION, format_option("text", "json", "csv", "markdown"), OUTPUT_OPTION)
+_FORMATS = terminal.format_option("text", "json", "csv", "markdown")
+asking = terminal.with_options(REPO_OPTION, DB_OPTION, _FORMATS, terminal.OUTPUT_OPTION)
 
 
 def open_history(repo: str | None, db: Path | None) -> Index:
     """Open the index in `db`, or else of a repository; one in the user's cache is built or updated first."""
     if db or os.environ.get(VARIABLE):
         return Index(index_path(db, Path()))
-    line = ProgressLine("indexing")
+    line = terminal.ProgressLine("indexing")
     with closing(line), closing(_open_with_history(repo, line)) as repository:
         if (repository.shared_git_dir / "shallow").exists():
-            say(
+            terminal.say(
                 f"{repository.path.resolve()} is a shallow clone: its history is cut off; `git fetch --unshallow` gets the rest"
             )
         path = index_path(None, repository.shared_git_dir)
         if path.name != NAME and not has(path, resolve(repository, "HEAD").commit):
             if not path.exists():
                 said = f"indexing the history of {repository.path.resolve()}"
-                say(f"{said}; this is done once, and may be interrupted")
+                terminal.say(f"{said}; this is done once, and may be interrupted")
             with suppress(AnotherInstance):
                 _index(repository, path, line, in_jobs(repository, min(2, os.cpu_count() or 1)))
         return Index(path)
 
 
-def _open_with_history(repo: str | None, line: ProgressLine | None = None) -> Repository:
+def _open_with_history(repo: str | None, line: terminal.ProgressLine | None = None) -> Repository:
     if repo is not None and is_folder(repo):
         raise UsageError(
             f"{repo}: is a folder, which has no history; the service records one if the folder is a source"
@@ -132,12 +118,14 @@ def write_answer(answer: Any, table: Callable[[bool], Table], asked: AnswerOptio
     """Write an answer; `table`, called with whether people will read it, returns it as a table."""
     format_, output = asked["format_"], asked["output"]
     if format_ == "json":
-        write([ascii_only(json.format(json.encode(answer, enc_hook=str))), b"\n"], output)
+        terminal.write([ascii_only(json.format(json.encode(answer, enc_hook=str))), b"\n"], output)
         return
     shown = table(format_ in _FOR_PEOPLE)
-    write(write_table(shown, format_, palette(output), width()), output, is_for_people=format_ == "text")
+    terminal.write(
+        write_table(shown, format_, terminal.palette(output), terminal.width()), output, is_for_people=format_ == "text"
+    )
     if format_ == "csv":
-        say(answer.indexed.as_last)
+        terminal.say(answer.indexed.as_last)
 
 
 _MOST_SNAPSHOTS = 10
@@ -183,7 +171,7 @@ def best(*, lockfile: Path, tag: str | None, pin: bool, mirror: str | None, **as
         raise UsageError(f"{environment.name} ({hashes}): no hash of it was ever in {where}")
     if pin:
         command = _pin(answer, mirror, asked["repo"], is_chosen=tag is not None)
-        write([f"{command}\n".encode()], asked["output"])
+        terminal.write([f"{command}\n".encode()], asked["output"])
         return
     write_answer(answer, lambda _: lives.snapshots_table(answer), asked)
 
@@ -223,7 +211,7 @@ def numbers_of(index: Index, since: str | None, until: str) -> tuple[int, int]:
     if first >= last:
         newest, up_to = index.point(last), "" if until == "HEAD" else f" up to {until}"
         named = f"{newest.revision[:10]} of {newest.day}"
-        say(f"no revision is newer than --since {since}: the newest{up_to} is {named}")
+        terminal.say(f"no revision is newer than --since {since}: the newest{up_to} is {named}")
     return first, last
 
 
@@ -243,7 +231,7 @@ def history() -> None:
 @history.command
 @REPO_OPTION
 @DB_OPTION
-@JOBS_OPTION
+@terminal.JOBS_OPTION
 @click.option("--cluster", metavar="ADDRESS", help="Work on this Dask cluster (cachewatch[dask]).")
 @click.option("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
 def build(*, repo: str | None, db: Path | None, jobs: int, cluster: str | None, quiet: bool) -> None:
@@ -251,7 +239,7 @@ def build(*, repo: str | None, db: Path | None, jobs: int, cluster: str | None, 
 
     A build that was interrupted continues where it was. If a force-push removed revisions, all are indexed anew.
     """
-    line = ProgressLine("indexing", is_wanted=not quiet)
+    line = terminal.ProgressLine("indexing", is_wanted=not quiet)
     with closing(line), closing(_open_with_history(repo, line)) as repository:
         path = index_path(db, repository.shared_git_dir)
         engine = on_cluster(repository.git_dir, cluster) if cluster else in_jobs(repository, jobs)
@@ -259,15 +247,15 @@ def build(*, repo: str | None, db: Path | None, jobs: int, cluster: str | None, 
         newest = resolve(repository, "HEAD")
         if catalogue_of(repository, newest.commit) is None:
             said = nothing_found(repository, newest.commit, newest.name)
-            warn(f"{repository.path}: {said}")
+            terminal.warn(f"{repository.path}: {said}")
     if not quiet:
         said = f"indexed {number(done.revisions, 'revision')}, {number(done.versions, 'version')} of documents"
         if done.rewritten:
             said += f"; all anew, because a force-push removed {number(done.rewritten, 'indexed revision')}"
         has_news = done.revisions or done.versions or done.rewritten
-        tell(f"{path}: {said if has_news else 'up to date'}.")
+        terminal.tell(f"{path}: {said if has_news else 'up to date'}.")
     if done.unreadable:
-        warn(
+        terminal.warn(
             f"{number(done.unreadable, 'version')} of documents could not be read, which keep "
             "the state before them; `cachewatch log --tag TAG` names them"
         )
@@ -277,7 +265,7 @@ def build(*, repo: str | None, db: Path | None, jobs: int, cluster: str | None, 
 @history.command
 @REPO_OPTION
 @DB_OPTION
-@FORMAT_OPTION
+@terminal.FORMAT_OPTION
 def status(*, repo: str | None, db: Path | None, format_: str) -> int:
     """Show how far the index goes, and its size.
 
@@ -286,7 +274,7 @@ def status(*, repo: str | None, db: Path | None, format_: str) -> int:
     with closing(_open_with_history(repo)) as repository:
         index_status = read_status(repository, index_path(db, repository.shared_git_dir))
     if format_ == "json":
-        write_json("history-status", index_status)
+        terminal.write_json("history-status", index_status)
     else:
         state = "not up to date" if index_status.rewritten else "up to date"
         if index_status.behind:
@@ -298,7 +286,7 @@ def status(*, repo: str | None, db: Path | None, format_: str) -> int:
             f"          {removed}; the next update indexes all revisions anew" if index_status.rewritten else "",
             index_status.indexed.as_last if index_status.indexed else "not complete yet",
         )
-        write_lines(filter(None, lines))
+        terminal.write_lines(filter(None, lines))
     return 1 if index_status.behind or index_status.rewritten else 0
 
 
@@ -312,25 +300,25 @@ def drop(*, repo: str | None, db: Path | None) -> None:
     with nullcontext() if is_named else closing(_open_with_history(repo)) as repository:
         path = index_path(db, repository.shared_git_dir if repository else Path())
     if not path.exists():
-        tell(f"{path}: there is no history index.")
+        terminal.tell(f"{path}: there is no history index.")
         return
     check_is_index(path)
     discard(path)
-    tell(f"{path}: removed.")
+    terminal.tell(f"{path}: removed.")
 
 
-def _index(repository: Repository, path: Path, line: ProgressLine, engine: Engine) -> IndexUpdate:
+def _index(repository: Repository, path: Path, line: terminal.ProgressLine, engine: Engine) -> IndexUpdate:
     # Reading documents from many loose objects takes many times as long.
     count = int(repository.run(["count-objects"]).split()[0])
     if count > _LOOSE_OBJECTS:
         faster = f"`git -C {repository.path} gc` makes this much faster"
-        say(f"{repository.path}: has {count:,} loose objects; {faster}")
+        terminal.say(f"{repository.path}: has {count:,} loose objects; {faster}")
 
-    def tell(count: int) -> None:
+    def say_what_lacks(count: int) -> None:
         lacks = f"lacks {number(count, 'version')} of documents, which are fetched now and stay in it"
-        say(f"{repository.path}: this clone {lacks}")
+        terminal.say(f"{repository.path}: this clone {lacks}")
 
-    return bring_up_to_date(repository, path, engine, progress=IndexProgress(line.begin, line.advance, tell))
+    return bring_up_to_date(repository, path, engine, progress=IndexProgress(line.begin, line.advance, say_what_lacks))
 
 
 @examples(
