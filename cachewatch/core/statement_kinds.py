@@ -119,7 +119,8 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     newest one; of a downgrade, where the new version was before.  outside: of `stays`, those without selected builds.
     behind: of an upgrade, selected stacks whose newest version is older than the new one, with that version.
     of_stacks: of an upgrade, the number of selected stacks that have selected builds of the package now; of a downgrade,
-    of all stacks that have any.  replaced: versions that places of an upgrade do not have any more.
+    of all stacks that have any.  is_in_some: whether other stacks (of an upgrade, those that are behind) have
+    the package for one of its targets.  replaced: versions that places of an upgrade do not have any more.
     pairs: of an up- or downgrade, the newest versions before and after.
     still_there: old versions of an upgrade that some stack still has.
     machine: the lost machine.  is_system: whether before and after are platforms, operating systems and targets.
@@ -137,6 +138,7 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     outside: frozenset[tuple[str, Place]] = frozenset()
     behind: tuple[tuple[str, str], ...] = ()
     of_stacks: int = 0
+    is_in_some: bool = False
     replaced: tuple[str, ...] = ()
     pairs: tuple[tuple[str, str], ...] = ()
     targets: tuple[str, ...] = ()

@@ -416,20 +416,21 @@ class _ItemsReader:
             pairs=tuple(sorted(pairs, key=lambda pair: tuple(map(version_key, pair)))),
             places=frozenset(one.place for one in judged),
         )
+        specs, chosen, targets = self._change.specs_after.counts, self._selection, {one.target for one in judged}
         if kind is StatementKind.DOWNGRADED:
             stays = frozenset((one.after[-1], one.place) for one in judged if one.after[-1] in one.before)
             had = dict(sorted(((one.stack, version_key(one.before[-1])) for one in judged), reverse=True))  # oldest
             is_part = any(
                 place.stack in had and place not in story.places and version_key(version)[:4] >= had[place.stack][:4]
-                for one in self._change.specs_after.counts
+                for one in specs
                 for place in one.places
                 for version in one.versions
             )
-            targets = tuple(sorted({one.target for one in judged})) if is_part else ()
             of_stacks = sum(map(bool, self._versions_in[1].values()))
-            return replace(story, stays=stays, targets=targets, of_stacks=of_stacks)
+            is_in_some = any(place.target in targets and place.stack not in had for place in places_of(specs))
+            named = tuple(sorted(targets)) if is_part else ()
+            return replace(story, stays=stays, targets=named, of_stacks=of_stacks, is_in_some=is_in_some)
         # The newest version in each selected stack, among builds that match the selection except for versions.
-        specs, chosen = self._change.specs_after.counts, self._selection
         matching = [s for s in specs if chosen.targets(s.target) and chosen.sees_build(s)]
         built = versions_by_stack(matching)
         newest_in = {stack: newest(has) for stack, has in built.items() if has and self._sees(stack)}
@@ -442,6 +443,7 @@ class _ItemsReader:
             for place in one.places
             if behind.get(place.stack) != version
         )
+        late = behind.keys() - {one.stack for one in judged}
         seen = {(version, place) for one in matching for version in one.versions for place in one.places}
         return replace(
             story,
@@ -449,6 +451,7 @@ class _ItemsReader:
             outside=frozenset(one for one in stays if one not in seen or not self._sees(one[1].stack)),
             behind=tuple(sorted(behind.items())),
             of_stacks=len(newest_in),
+            is_in_some=any(place.target in targets and place.stack in late for place in places_of(matching)),
             replaced=_sorted(replaced),
         )
 

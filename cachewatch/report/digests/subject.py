@@ -105,7 +105,8 @@ class Clause:
         """The packages, each with what happened to it if the words say so."""
         return self._items(says_staying=True)
 
-    def _items(self, *, says_staying: bool, says_where: bool = False) -> list[str]:
+    def _items(self, *, says_staying: bool, says_where: bool = False, most: int = 2) -> list[str]:
+        """Return the packages; `most` stacks are named, more are counted."""
         item = self._words.text(self.path, "item")
         items = []
         for fact in self.facts:
@@ -122,7 +123,7 @@ class Clause:
                     story = line.story
                     values["after"] = safe(", ".join((statement.after or story.versions)[-1:]))
                     if story.kind in BY_VERSION:
-                        where = self._targets(line)
+                        where = self._part(line, most)
                         if says_where and story.behind:
                             where = f" {where_upgraded(line).partition(';')[0]}"
                         values["change"] = f"{replacement(line)}{where} {staying(line) if says_staying else ''}"
@@ -131,23 +132,27 @@ class Clause:
                 items.append(" ".join(fill(item, 2, values).split()))
         return list(dict.fromkeys(items))
 
-    def _targets(self, line: Line) -> str:
-        """Return the targets of a change if usual machines cannot run them, ` for aarch64`; else "".
+    def _part(self, line: Line, most: int) -> str:
+        """Return for which part of a package a change is, ` for e4s`, ` in 3 of 6 stacks`; "" if it is for all of it.
 
-        If other stacks keep an older version, which may be built for these targets, one or two stacks are named.
+        A target is named if it is that of no usual machine, and all stacks that have the package for it changed.
         """
-        targets = sorted({place.target for place in line.story.places if place.target})
-        if not targets or line.story.targets or len(targets) > 2 or any(runs(USUAL_TARGET, one) for one in targets):
+        story = line.story
+        stacks = sorted({place.stack for place in story.places})
+        targets = sorted({place.target for place in story.places if place.target})
+        if story.is_in_some and len(stacks) > most:
+            return self._words.say("other", "of_stacks", len(stacks), of=f"{story.of_stacks:,}")
+        if story.is_in_some:
+            return self._words.say("todo", "for_machine", machine=" and ".join(map(stack_name, stacks)))
+        if story.targets or not 0 < len(targets) <= 2 or any(runs(USUAL_TARGET, one) for one in targets):
             return ""
-        stacks = sorted({place.stack for place in line.story.places})
-        names = stacks if line.story.behind and len(stacks) <= 2 else targets
-        return self._words.say("todo", "for_machine", machine=safe(", ".join(names)))
+        return self._words.say("todo", "for_machine", machine=safe(", ".join(targets)))
 
     @property
     def forms(self) -> list[str]:
         """All wordings of the clause for a subject, the longest first."""
         if self.is_list:
-            return self._listed((self.items, self._items(says_staying=False)))
+            return self._listed([self.items, *(self._items(says_staying=False, most=most) for most in (2, 0))])
         if self.kind == "environment":
             assert self._digest is not None
             return list(headlines_of(self._digest.assessment, self._words))
