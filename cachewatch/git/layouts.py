@@ -58,7 +58,7 @@ class _KnownDocuments(Struct):
     """What is known of a layout. The keys are ids of git, so it serves any repository."""
 
     stored: dict[str, str | None] = {}  # the tree that git stores, by commit
-    filled: dict[tuple[str, int], bool] = {}  # whether a document is in such a tree, or in one that is so deep in it
+    filled: dict[tuple[str, int], bool] = {}  # whether documents lie that deep in a tree
     located: dict[str, Located] = {}  # by commit
     claims: dict[str, Claim | None] = {}  # by id of the file
     folders: dict[str, _Folder] = {}  # by id of the tree
@@ -86,13 +86,14 @@ def stored_catalogue(repository: Repository, commit: str) -> str | None:
 
 def _has_document(repository: Repository, tree: str, depth: int) -> bool:
     """Tell whether a document lies `depth` folders below `tree`, or may lie there because of a link."""
+    if not depth:
+        return DOCUMENT.encode() in listing(repository, tree)
     filled = memory_of(repository.layout).filled
     if (tree, depth) not in filled:
-        entries = listing(repository, tree)
-        filled[tree, depth] = (depth == 0 and DOCUMENT.encode() in entries) or any(
+        filled[tree, depth] = any(
             is_odd(entry) or (entry[0] == FOLDER and _has_document(repository, entry[1], depth - 1))
-            for name, entry in entries.items()
-            if depth and is_name(name)
+            for name, entry in listing(repository, tree).items()
+            if is_name(name)
         )
     return filled[tree, depth]
 

@@ -222,7 +222,7 @@ def _writer(repository: Repository, commit: str, tag: str, package: str) -> str:
 
 
 def tags_of(repository: Repository, revision: Revision, others: Collection[str] = ()) -> Folders:
-    """Return the tags of `revision` as ids of their trees, without packages of no tag; `others` are of `catalogue_of`."""
+    """Return the tags of `revision` as ids of their trees, without packages of no tag; `others` as in `catalogue_of`."""
     tree = catalogue_of(repository, revision.commit, others)
     return folders(repository, tree) if tree else Folders({}, {})
 
