@@ -88,9 +88,8 @@ class FrontMatter(Struct, frozen=True):
 
     title: str
     tag: str
-    details: (
-        Any  # this and `meta` are JSON text if it was split by lines; read as YAML, values with all scalars as text
-    )
+    # JSON text if it was split by lines; if it was read as YAML, values with all scalars as text.
+    details: Any
     meta: Any
     is_legacy: bool = False
 

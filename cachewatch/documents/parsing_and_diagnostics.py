@@ -237,9 +237,8 @@ class Problems(msgspec.Struct):
         if unread or (bad and was_comparable):
             reason = (bad.get("after") or bad["before"]).message
             is_after = "after" in unread or ("after" in bad and was_comparable)
-            self.unreadable.append(
-                Unreadable(package=package, reason=reason, before="before" in unread, after=is_after)
-            )
+            problem = Unreadable(package=package, reason=reason, before="before" in unread, after=is_after)
+            self.unreadable.append(problem)
 
     def remark(self, documents: DocumentPair, kind: DiagnosticKind, message: str) -> None:
         """Record a remark about the documents of a package, which are still compared; an empty `message` is none."""

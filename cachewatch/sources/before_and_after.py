@@ -60,9 +60,8 @@ def open_comparison(
         for name, listings in paths.items():
             for ref in (f"refs/heads/{name}", f"refs/tags/{name}"):
                 if opened.objects().get(f"{ref}^{{commit}}"):
-                    listings[0] = folders.with_note(
-                        listings[0], name, f"taken as a path; write {ref} for what git calls so"
-                    )
+                    note = f"taken as a path; write {ref} for what git calls so"
+                    listings[0] = folders.with_note(listings[0], name, note)
         documents = paths | {
             name: [found] for name in {before, after} - paths.keys() if (found := _file_of(opened, name))
         }
@@ -138,9 +137,8 @@ def _list_revision(repository: Repository, name: str, others: list[Listing], wan
     listings = [list_revision(repository, replace(revision, tag=tag), lambda _: True) for tag in tags]
     if left and not (other.is_one_document or other.is_one_tag):
         named = f"{', '.join(tag_names.in_order(left)[:5])}{', ...' if len(left) > 5 else ''}"
-        listings[0] = folders.with_note(
-            listings[0], name, f"not compared: {named}, of which {other.side.name} has nothing"
-        )
+        note = f"not compared: {named}, of which {other.side.name} has nothing"
+        listings[0] = folders.with_note(listings[0], name, note)
     return [replace(listing, is_one_tag=len(tags) == 1) for listing in listings]
 
 
