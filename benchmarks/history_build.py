@@ -19,6 +19,7 @@ from statistics import mean
 from benchmarks.measuring import Figures
 from benchmarks.subject import Peers
 from cachewatch.extensions.history.document_versions import find_versions, first_parents
+from cachewatch.git.git_processes import Git
 from cachewatch.git.local_repository import Repository
 
 _HASH = b'"hash": "'
@@ -124,8 +125,8 @@ def measure_peer(repository: Path, peers: Peers, folder: Path, rounds: int) -> P
         versions = _blobs(opened)
         found = {key: [blob for blob in blobs if blob] for key, blobs in versions.items()}
         asked = sorted({blob for blobs in found.values() for blob in blobs})
-        printed = opened.run(["cat-file", "--batch-check", "--buffer"], asked).decode().splitlines()
-        sizes = {fields[0]: int(fields[2]) for line in printed if len(fields := line.split()) == 3}
+        printed = Git(git_dir=opened.git_dir).ask(["cat-file", "--batch-check", "--buffer"], asked).output.decode()
+        sizes = {fields[0]: int(fields[2]) for line in printed.splitlines() if len(fields := line.split()) == 3}
     usual = mean(sizes[blob] for blobs in found.values() for blob in blobs)
     several = [one for one, blobs in found.items() if one[0] == "develop" and len(blobs) > 1]
     one = min(several, key=lambda each: (abs(mean(sizes[blob] for blob in found[each]) - usual), each[1]))

@@ -273,9 +273,9 @@ class Git(git.Git):
             stdin.seek(0)
             return self.start(arguments, stdin).listen(**limits)
 
-    def run(self, arguments: Iterable[str], lines: Iterable[str] = (), **limits: Any) -> bytes:
-        """Run a git command with `lines` as its input and return what it prints; raise SourceError if it fails."""
-        return self._output(self.ask(arguments, lines, **limits))
+    def run(self, arguments: Iterable[str]) -> bytes:
+        """Run a git command and return what it prints; raise SourceError if it fails."""
+        return self._output(self.ask(arguments))
 
     def _output(self, result: GitResult) -> bytes:
         if result.code:

@@ -10,7 +10,7 @@ import io
 import os
 import re
 import select
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from copy import copy
 from itertools import islice
@@ -345,16 +345,13 @@ class Repository:
         self.git_dir = os.path.realpath(found.git_dir)
         self.shared_git_dir = Path(found.common_dir).resolve()  # of all work trees
         self._git = Git(git_dir=self.git_dir, what=str(self.path))
+        self.run = self._git.run  # only commands that read
         self._objects: ObjectPipe | None = None
 
     @property
     def prefix(self) -> str:
         """The beginning of messages about this repository; "" if it is the current folder."""
         return "" if self.path == Path() else f"{self.path}: "
-
-    def run(self, arguments: Sequence[str], lines: Iterable[str] = ()) -> bytes:
-        """Run a git command that only reads, with `lines` as its input, and return what it prints."""
-        return self._git.run(arguments, lines)
 
     def objects(self) -> ObjectPipe:
         """Return the pipe that reads objects; it is started once and stays open."""
