@@ -465,6 +465,7 @@ class MachineLoss(Struct, frozen=True, kw_only=True):
     machine: Machine
     versions: tuple[str, ...]  # lost for this machine, oldest first
     loss: Loss
+    outside: Outside | None = None  # what the place has for this machine outside of the selection
 
     @property
     def place(self) -> Place:

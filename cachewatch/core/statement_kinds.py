@@ -25,6 +25,7 @@ from cachewatch.core.model import (
     SpecClass,
     Verdict,
 )
+from cachewatch.core.versions_spellings_targets import is_newer
 
 
 class Severity(StrEnum):
@@ -256,6 +257,12 @@ class OwnedLoss(Struct, frozen=True, kw_only=True):
         """The target that lost the package, with operating systems if they are named: `sequoia, aarch64`."""
         systems = (self.machine.os,) if self.machine else self.systems
         return ", ".join(filter(None, (*systems, self.place.target)))
+
+    @property
+    def fell_from(self) -> str:
+        """The oldest lost version that is newer than what the place has outside of the selection; "" if none is."""
+        there = self.outside.version if self.outside and self.loss and self.loss.loss_class is LossClass.GONE else ""
+        return next((version for version in self.versions if there and is_newer(version, there)), "")
 
     @property
     def sort_key(self) -> tuple[object, ...]:

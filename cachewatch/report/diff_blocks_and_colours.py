@@ -406,8 +406,9 @@ def _lost(chosen: Chosen, asked: Requested) -> str:
         return "; ".join((*(_lost(one, asked) for one in own), *map(safe_name, others)))
     moved_to = {lost.moved_to for lost in chosen.statement.losses if lost.package in chosen.packages}
     on = f", now on {names(moved_to.pop())}" if len(moved_to) == 1 and any(moved_to) else ""
-    outside = {words.outside(lost, wording()) for lost in chosen.statement.losses if lost.package in chosen.packages}
-    on += outside.pop() if len(outside) == 1 else ""
+    there = {lost.outside for lost in chosen.statement.losses if lost.package in chosen.packages}
+    outside = words.outside(there.pop(), wording()) if len(there) == 1 else ""
+    on += f"; {outside}" if outside else ""
     if len(chosen.packages) == len(chosen.lines) == 1:
         line = chosen.lines[0]
         now = f", now in {words.stacks_named(line.joined, asked.most_names)}" if line.joined else ""

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from cachewatch.core.changesets import Report
 from cachewatch.core.escaping_and_mentions import safe_name
-from cachewatch.core.model import Kind, Loss, LossClass, Place
+from cachewatch.core.model import Kind, Loss, LossClass, Outside, Place
 from cachewatch.core.statement_kinds import LOSSES, OF_VALUES, Line, OwnedLoss, Statement, StatementKind, packages_of
 from cachewatch.core.statements import BY_VERSION, divided
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, sorted_versions
@@ -325,17 +325,14 @@ def reasons_of_versions(loss: Loss, own: Words) -> str:
     )
 
 
-def outside(lost: OwnedLoss, own: Words) -> str:
-    """Return the unselected builds in a place that lost all selected ones: `; 1.1 is there (outside of the filter)`."""
-    there = lost.outside
+def outside(there: Outside | None, own: Words) -> str:
+    """Return the unselected builds in a place that lost all selected ones: `1.1 is there (outside of the filter)`."""
     if there is None:
         return ""
-    if there.version:
-        parts = [own.say("outside", "version", version=safe_name(there.version))]
-    else:
-        named = {"compilers": there.compilers, "oses": there.oses}
-        parts = [own.say("outside", key, values=", ".join(map(safe_name, named[key]))) for key in named if named[key]]
-    return own.say("outside", "said", there=" ".join(parts)) if parts else ""
+    named = {"version": (there.version,) if there.version else (), "compilers": there.compilers, "oses": there.oses}
+    parts = (own.say("outside", key, values=", ".join(map(safe_name, named[key]))) for key in named if named[key])
+    said = " ".join(parts)
+    return own.say("outside", "said", there=said) if said else ""
 
 
 def fates(one: Statement, own: Words, *, is_of_environment: bool = False) -> str:

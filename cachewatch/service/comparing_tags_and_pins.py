@@ -304,6 +304,8 @@ class OpenSource(Struct, frozen=True, kw_only=True):
                 for line in each.lines
                 if each.kind is StatementKind.DOWNGRADED and line.story.pairs
             }
+            fallen = (lost for each in statements for lost in each.losses if lost.outside and lost.fell_from)
+            older |= {lost.package: lost.outside.version for lost in fallen if lost.outside}
             for because in (Because.GONE, Because.GOING, Because.DOWNGRADED):
                 own = (need for need in needs_of(because, None, names, statements) if need.version)
                 lost |= {need: older.get(need.package, "") for need in own}

@@ -5,10 +5,11 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from conftest import Run
-from digests import digest_of, read
+from digests import digest_of, mail, read
 from helpers import Record, catalogue, demo_records, document, history, record
 from msgspec.structs import replace
 
+from cachewatch.core.filters_and_default_kinds import select
 from cachewatch.core.model import Kind
 from cachewatch.core.statement_kinds import Statement, StatementKind
 from cachewatch.report.digests.rendering_and_sizes import render_digest
@@ -192,17 +193,29 @@ def test_a_stack_that_changed_its_target_is_told_on_both_sides(run: Run, tmp_pat
 
 
 def test_what_replaced_what_a_filter_selects_is_named(run: Run, tmp_path: Path) -> None:
-    """The place has nothing of it any more, but it was upgraded, or has another compiler or system."""
-    before = {"zlib": [record(1, os="rhel8")]}
-    others: dict[tuple[str, str], tuple[Record, str]] = {
-        ("--versions", "1.0"): ({"versions": ["1.1"]}, "1.1 is there"),
-        ("--versions", "1"): ({"versions": ["0.9"]}, "0.9 is there"),
-        ("--compiler", "gcc@11*"): ({"compiler": "gcc@12.1.0"}, "now with gcc@12.1.0"),
-        ("--os", "rhel8"): ({"os": "rhel9"}, "now for rhel9"),
+    """The place has nothing of it any more, but it was upgraded, or has another compiler or system; digests advise by that."""
+    before, keep = {"zlib": [record(1, os="rhel8")]}, "x86_64_v3: keep it where it is installed"
+    others: dict[tuple[str, str, str], tuple[Record, str, str]] = {
+        ("versions", "--versions", "1.0"): ({"versions": ["1.1"]}, "1.1 is there", f"{keep}. No build that"),
+        ("versions", "--versions", "1"): (
+            {"versions": ["0.9"]},
+            "0.9 is there",
+            "and require zlib@1.0 or newer before",
+        ),
+        ("compilers", "--compiler", "gcc@11*"): (
+            {"compiler": "gcc@12.1.0"},
+            "now with gcc@12.1.0",
+            ", or re-concretize. No",
+        ),
+        ("oses", "--os", "rhel8"): ({"os": "rhel9"}, "now for rhel9", f"{keep}. No build that"),
     }
-    for options, (values, says) in others.items():
+    for (key, *options), (values, says, advice) in others.items():
         after = {"zlib": [record(2, **({"os": "rhel8"} | values))]}
         assert f"zlib 1.0; {says} (outside of the filter) -1" in said(run, tmp_path, before, after, *options)
+        repository = history(tmp_path / f"{says}.git", catalogue(before), catalogue(after))
+        body = mail(digest_of(read(repository, selection=select(tags=["develop"], **{key: options[1:]}))))[1]
+        assert advice in body
+        assert f"e4s; {says} (outside of the filter)" in body
     gone = said(run, tmp_path, before | {"hdf5": [record(3)]}, {"zlib": [], "hdf5": []}, "--versions", "1.0")
     assert "outside" not in gone
 

@@ -18,7 +18,7 @@ from cachewatch.core.advice.verbs_and_reasons import (
     Rank,
     Verb,
 )
-from cachewatch.core.model import MISSED, LossClass
+from cachewatch.core.model import MISSED, LossClass, Outside
 from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import (
     Line,
@@ -246,7 +246,7 @@ def lost_by_moving(pin: Pinned) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def things_to_look_after(facts: Sequence[Fact], *, has_environment: bool) -> Iterator[Action]:
     """Yield actions for readers who have no environment, from the facts that concern everybody."""
-    groups: dict[tuple[Because, str, str, str, LossClass | None], list[Fact]] = {}
+    groups: dict[tuple[Because, str, str, str, LossClass | None], list[tuple[Fact, Sequence[str]]]] = {}
     for fact in facts:
         statement, because = fact.statement, _because(fact)
         if statement is None or because is None or fact.rank in (Rank.SUSPICION, Rank.PRUNE):
@@ -261,15 +261,22 @@ def things_to_look_after(facts: Sequence[Fact], *, has_environment: bool) -> Ite
         worst = fact.worst if because is Because.STACK_REMOVED else None
         # What one branch lost, another may have; new snapshots replace each other.
         branch = "" if tag.base else tag.tag
-        groups.setdefault((because, tag.source, name, branch, worst), []).append(fact)
+        fallen = {one.package for one in statement.losses if one.fell_from} if because is Because.GONE else ()
+        older = Because.GONE if tag.base else Because.DOWNGRADED
+        for reason, own in (
+            (because, [one for one in fact.packages if one not in fallen]),
+            (older, [one for one in fact.packages if one in fallen]),
+        ):
+            if own or reason is because:
+                groups.setdefault((reason, tag.source, name, branch, worst), []).append((fact, own))
     for (because, source, name, _, worst), group in groups.items():
-        statements = [one.statement for one in group if one.statement]
-        names = tuple(dict.fromkeys(package for one in group for package in one.packages))
+        statements = [one.statement for one, _ in group if one.statement]
+        names = tuple(dict.fromkeys(package for _, own in group for package in own))
         if worst is not None:
             gone = {package for one in facts if one.kind == "package-removed" for package in one.packages}
             lost = packages_of(statements[0].losses, worst)
             names = tuple(package for package in lost if package not in gone) or lost
-        tag = group[0].tags[0]
+        tag = group[0][0].tags[0]
         yield Action(
             verb=Verb.LOOK,
             because=because,
@@ -292,7 +299,8 @@ def needs_of(
     """Yield the builds that were lost or downgraded; where a package has no known build, a need without version."""
     needs: dict[Need, None] = {}
     for statement in statements:
-        for line in statement.lines if because is Because.DOWNGRADED else ():
+        is_fall = because is Because.DOWNGRADED and statement.kind is StatementKind.DOWNGRADED
+        for line in statement.lines if is_fall else ():
             had = _fell_from(line)
             is_everywhere = len({place.stack for place in line.story.places}) >= line.story.of_stacks
             places = {("" if is_everywhere else place.stack, place.target) for place in line.story.places}
@@ -300,16 +308,19 @@ def needs_of(
                 Need(package=line.package, version=had, target=target, stack=stack) for stack, target in sorted(places)
             )
         for lost in statement.losses:
-            if lost.loss is None or lost.loss.loss_class != (worst or because) or lost.package not in names:
+            name, older, place = lost.package, lost.fell_from, lost.place
+            if older and name in names and because is Because.DOWNGRADED:
+                needs[Need(package=name, version=older, target=place.target, stack=place.stack)] = None
+            if older or lost.loss is None or lost.loss.loss_class != (worst or because) or name not in names:
                 continue
             needs |= dict.fromkeys(
                 Need(
-                    package=lost.package,
+                    package=name,
                     version=newest(spec.signature.versions or {""}),
                     hash=spec.hash,
                     platform=spec.signature.platform,
                     os=spec.signature.os,
-                    target=lost.place.target,
+                    target=place.target,
                     variants=spec.signature.variants,
                 )
                 for spec in lost.loss.builds
@@ -334,11 +345,11 @@ def _versions(cause: str, names: Collection[str], statements: Iterable[Statement
     """
     had: dict[str, set[str]] = {}
     for statement in statements:
-        for line in statement.lines if cause == Because.DOWNGRADED else ():
+        for line in statement.lines if cause == Because.DOWNGRADED and statement.kind == cause else ():
             had.setdefault(line.package, set()).update(filter(None, [_fell_from(line)]))
         for lost in statement.losses:
-            if lost.versions and (lost.loss is None or lost.loss.loss_class == cause):
-                had.setdefault(lost.package, set()).add(newest(lost.versions))
+            if lost.fell_from or (lost.versions and (lost.loss is None or lost.loss.loss_class == cause)):
+                had.setdefault(lost.package, set()).add(lost.fell_from or newest(lost.versions))
     for name in names:
         if versions := sorted_versions(had.get(name, ())):
             yield f"{name}@{versions[0]}{':' * (len(versions) > 1 and cause != Because.DOWNGRADED)}"
@@ -383,21 +394,30 @@ def divided(look: Action, tags: Iterable[ComparedTag]) -> Iterator[Action]:
         return
     statements = [one for tag in tags if (tag.source, tag.tag) == (look.source, look.tag) for one in tag.statements]
     removed = removed_packages(statements)
-    parts: dict[tuple[bool, str], list[str]] = {}
+    parts: dict[tuple[bool, str, Outside | None], list[str]] = {}
     for name in look.names:
         named = "" if name in removed else machines_named(_where(look.because, name, statements))
-        parts.setdefault((name in removed, named), []).append(name)
-    for (is_removed, named), names in parts.items():
-        yield replace(look.only(names), machine=named, is_everywhere=is_removed)
+        there = {lost.outside for lost in _gone(name, statements)} if look.because is Because.GONE else {None}
+        parts.setdefault((name in removed, named, there.pop() if len(there) == 1 else None), []).append(name)
+    for (is_removed, named, outside), names in parts.items():
+        yield replace(look.only(names), machine=named, is_everywhere=is_removed, outside=outside)
+
+
+def _gone(package: str, statements: Iterable[Statement]) -> Iterator[OwnedLoss]:
+    """Yield the lost places and machines of a package that have nothing as new, in the selection or outside of it."""
+    own = (lost for one in statements for lost in one.losses if lost.package == package and not lost.fell_from)
+    yield from (lost for lost in own if lost.loss and lost.loss.loss_class is LossClass.GONE)
 
 
 def _where(because: Because, package: str, statements: Iterable[Statement]) -> Iterator[tuple[str, str]]:
     """Yield the machines that lost a package, or the stacks or places that have only an older version of it."""
+    if because is Because.GONE:
+        yield from map(_machine_of, _gone(package, statements))
+        return
     for one in statements:
-        if because is Because.GONE:
-            own = (lost for lost in one.losses if lost.package == package)
-            yield from (_machine_of(each) for each in own if each.loss and each.loss.loss_class is LossClass.GONE)
-        for line in one.lines if one.kind is StatementKind.DOWNGRADED and because is Because.DOWNGRADED else ():
+        fallen = (lost.place for lost in one.losses if lost.package == package and lost.fell_from)
+        yield from (("", place.stack) for place in fallen)
+        for line in one.lines if one.kind is StatementKind.DOWNGRADED else ():
             places = {name_of(place) if line.story.targets else place.stack for place in line.story.places}
             if line.package == package and (line.story.targets or len(places) < line.story.of_stacks):
                 yield from (("", place) for place in places)

@@ -7,7 +7,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cachewatch.core.advice.environment_coverage import CoverageChange, Nearest, Need, Resolution
-from cachewatch.core.model import LossClass
+from cachewatch.core.model import LossClass, Outside
 from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import LOSSES, OwnedLoss, Statement, packages_of
 
@@ -166,6 +166,7 @@ class Action(Struct, frozen=True, kw_only=True):
     versions: tuple[str, ...] = ()  # that the packages had last, as openmpi@5.8.0
     machine: str = ""  # target that lost the packages, if it is one alone, and others still have them
     is_everywhere: bool = False  # the packages are gone everywhere, in all versions
+    outside: Outside | None = None  # what is there of gone packages outside of the selection
     # Other suitable snapshots; or packages that were not pruned yet; or versions, `zlib 3.4.0`, that lock files name.
     others: tuple[str, ...] = ()
     count: int = 0  # number of packages, or of binaries of an environment

@@ -11,6 +11,7 @@ import gc
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -458,21 +459,23 @@ def _chosen_places(
         alone = {place: one for place, one in chosen.items() if one.verdict is Verdict.LOST or place in new}
         judged = {place: one for place, one in judged.items() if one.verdict is not Verdict.LOST} | alone
     losses, machines = judge_losses(chosen, before, after, change.restacked, is_pruned=change.is_pruned)
-    return tuple(
-        replace(one, outside=_outside(change, one, before, selection)) if one.loss else one
-        for one in place_changes(judged, losses)
-    ), machines
+    outside = partial(_outside, change, before, selection)
+    return (
+        tuple(replace(one, outside=outside(one)) if one.loss else one for one in place_changes(judged, losses)),
+        tuple(replace(one, outside=outside(one)) for one in machines),
+    )
 
 
 def _outside(
-    change: PackageChange, place: PlaceChange, before: Iterable[Signature], selection: Selection
+    change: PackageChange, before: Iterable[Signature], selection: Selection, lost: PlaceChange | MachineLoss
 ) -> Outside | None:
-    """Return what a lost place has outside of the selection; `before` are the selected specs that it had."""
+    """Return what a lost place or machine has outside of the selection; `before` are all selected specs of before."""
 
     def of_place(specs: Iterable[Signature]) -> list[Signature]:
-        return [one for one in specs if one.target == place.target and place.stack in one.stacks]
+        own = [one for one in specs if lost.place in one.places]
+        return own if isinstance(lost, PlaceChange) else [one for one in own if one.os == lost.machine.os]
 
-    lost, there = of_place(before), of_place(change.specs_after.counts)
+    had, there = of_place(before), of_place(change.specs_after.counts)
     if not there:
         return None
     same_build = [one for one in there if selection.sees_build(one)]
@@ -480,10 +483,10 @@ def _outside(
     if versions and not selection.versions.is_open:
         return Outside(version=newest(versions))
     compilers, oses = (
-        tuple(sorted({getattr(one, name) for one in there} - {getattr(one, name) for one in lost} - {"", NO_COMPILER}))
+        tuple(sorted({getattr(one, name) for one in there} - {getattr(one, name) for one in had} - {"", NO_COMPILER}))
         for name in ("compiler", "os")
     )
-    return Outside(compilers=compilers, oses=oses)
+    return Outside(compilers=compilers, oses=oses) if compilers or oses else None
 
 
 _TwoSided = TypeVar("_TwoSided", SpecMatch, StackChange)

@@ -397,6 +397,7 @@ class _ItemsReader:
                 moved_to=tuple(sorted(has - had - {""})),
                 versions=lost.versions,
                 loss=lost.loss,
+                outside=lost.outside,
                 kinds=loss_kinds(lost.loss) | self._change.kinds & {Kind.OS},
             )
 

@@ -33,6 +33,7 @@ from cachewatch.report.words import (
     fact,
     number,
     only_for,
+    outside,
     reason_of,
     stack_name,
     stacks_named,
@@ -335,7 +336,9 @@ def _lost_where(
     unbuilt = 0 if is_going else sum(line.here.unbuilt for line in lines)
     old = words.say("stacks", "unbuilt", unbuilt) if unbuilt else ""
     since = dict.fromkeys(there_since(line) for line in lines)
-    return "; ".join(filter(None, (text, *reasons[:2], old, *since)))
+    there = {one.lost.outside for one in group}
+    filtered = outside(there.pop(), words) if len(there) == 1 else ""
+    return "; ".join(filter(None, (text, filtered, *reasons[:2], old, *since)))
 
 
 def _changes(kind: StatementKind, digest: Digest, words: Words) -> Section:

@@ -19,7 +19,7 @@ from cachewatch.report.digests.body_and_table import lacked, lines_of, tag_name
 from cachewatch.report.digests.spack_commands import is_plain
 from cachewatch.report.digests.subject import day_of, is_rebuilt_again
 from cachewatch.report.environment_words import binaries_said
-from cachewatch.report.words import MOST_NAMES, and_more, change_of_values
+from cachewatch.report.words import MOST_NAMES, and_more, change_of_values, outside
 from cachewatch.report.words_file import Words
 
 _MOST_OPEN = 25  # names that no table lists
@@ -376,8 +376,8 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
         key = "snapshot-gone" if is_snapshot(lacking.base) else "tag-gone"
         key = "snapshot-went" if lacking.base in _removed_snapshots(digest) else key
         return words.say("todo", key, base=safe(lacking.base), tag=safe(action.tag), names=names)
-    if action.because is Because.GONE and action.is_everywhere:
-        key = "gone-removed"
+    if action.because is Because.GONE:
+        key = "gone-removed" if action.is_everywhere else "gone-outside" if action.outside and not prefix else key
     elif action.because in LOCK_FILES and prefix:
         key = "lock-files"
     newer = {line.package for line, tag in lines_of(digest, StatementKind.UPGRADED) if tag.report.tag == action.tag}
@@ -433,6 +433,8 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
         without=words.say("todo", "without", names=names) if action.names else "",
         others=others,
         concretize=words.text("todo", "concretize") if is_concretized else "",
+        or_concretize=words.text("todo", "or_concretize") if action.outside and action.outside.compilers else "",
+        outside=outside(action.outside, words),
         for_machines=for_machines,
         # Behind several names, the machine could be read as that of the last one.
         for_several=f",{for_machines}," if for_machines and action.count > 1 else "",
