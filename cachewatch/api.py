@@ -124,13 +124,10 @@ class TagChangeset:
     before, after: the two states.
     """
 
-    def __init__(
-        self, changeset: streams.Changeset, revisions_between: int | None, check_open: Callable[[], None], wants: Wants
-    ) -> None:
+    def __init__(self, changeset: streams.Changeset, check_open: Callable[[], None], wants: Wants) -> None:
         self.before = changeset.before
         self.after = changeset.after
         self._found = changeset
-        self._revisions_between = revisions_between
         self._check_open = check_open
         self._wants = wants
         self._packages = _guarded(_packages_of(changeset, check_open))
@@ -166,7 +163,7 @@ class TagChangeset:
         with _own_errors():
             shown, self._found = self._found.doubled()
         self._packages = _guarded(_packages_of(self._found, self._check_open))
-        return TagChangeset(shown, self._revisions_between, self._check_open, self._wants).summary()._repr_html_()
+        return TagChangeset(shown, self._check_open, self._wants).summary()._repr_html_()
 
     def _begin(self) -> None:
         if self._is_begun:
@@ -183,16 +180,8 @@ class TagChangeset:
             pass
         with _own_errors():
             report = self._found.report
-        return Summary(
-            before=report.before,
-            after=report.after,
-            revisions_between=self._revisions_between,
-            packages=report.packages,
-            specs=report.specs,
-            kinds=report.kinds,
-            statements=of_kinds(report.statements, self._wants),
-            diagnostics=report.diagnostics,
-        )
+        taken = {name: getattr(report, name) for name in Summary.__struct_fields__}
+        return Summary(**taken | {"statements": of_kinds(report.statements, self._wants)})
 
 
 class OpenCatalogue:
@@ -262,9 +251,7 @@ class OpenCatalogue:
                 after = self.address if self._repository is None else "HEAD"
             comparison = self._compare(_text(before, "a state"), _text(after, "a state"), selection)
             found = changesets(comparison, selection, _Kept)
-            return _guarded(
-                TagChangeset(each, comparison.revisions_between, self._check_open, selection.wants) for each in found
-            )
+            return _guarded(TagChangeset(each, self._check_open, selection.wants) for each in found)
 
     def _check_open(self) -> None:
         if not self._is_open:
