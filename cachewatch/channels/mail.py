@@ -261,11 +261,7 @@ class MailChannel(OneByOne):
     def __init__(self, config: MailConfig) -> None:
         self.name = config.name
         self._config = config
-
-    @property
-    def envelope_sender(self) -> str:
-        """The address to which undeliverable mail is returned."""
-        return self._config.bounces or parseaddr(self._config.sender)[1]
+        self.envelope_sender = config.bounces or parseaddr(config.sender)[1]  # who gets undeliverable mail
 
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
         """Return one message for each recipient, once for an address that is listed twice."""

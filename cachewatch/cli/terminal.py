@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import stat
 import sys
 import time
@@ -81,14 +82,10 @@ class ProgressLine:
         self._doing = doing
         self._clock = clock
         self._is_shown = is_wanted and is_drawing()
+        self.git_report = self.git if self._is_shown else None  # shows git's progress
         self._is_drawn = False
         self._start = 0.0
         self._total = self._done = self._done_at_start = 0
-
-    @property
-    def git_report(self) -> Callable[[str], None] | None:
-        """The function that shows git's progress; None if nothing is shown."""
-        return self.git if self._is_shown else None
 
     def begin(self, total: int, done: int | None = None) -> None:
         """Begin work on `total` bytes; if `done` is given, on `total` pieces, `done` of which are finished."""
@@ -175,8 +172,6 @@ JOBS_OPTION = click.option(
     show_default="2, or 1 on a single CPU",
     help="Number of worker processes.",
 )
-# The exit code with which shells report a process that SIGPIPE ended.
-_BROKEN_PIPE = 141
 
 
 def palette(output: str | None = None) -> Palette:
@@ -276,7 +271,7 @@ def _write_stdout(pieces: Iterable[bytes]) -> None:
         # Python would complain once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):  # the reader has seen enough (| head)
-            sys.exit(_BROKEN_PIPE)
+            sys.exit(128 + signal.SIGPIPE)
         raise UsageError(f"standard output cannot be written: {error.strerror}") from error
 
 
