@@ -164,6 +164,7 @@ class Counts(Struct, frozen=True, gc=False):
     entered: int = 0  # of `kept`, those that entered the selection
     left: int = 0  # of `kept`, those that left it
     unbuilt: int = 0  # of `kept`, those that no stack builds any more; a selection of stacks is left by all of them
+    unbuilt_new: int = 0  # new specs that no stack builds; they are new in place of ones that one built, or alone
     alone: int = 0  # new specs less vanished ones, of pairs of which the other spec is not in the selection
 
     def __add__(self, other: "Counts") -> "Counts":
@@ -178,6 +179,11 @@ class Counts(Struct, frozen=True, gc=False):
     def stayed(self) -> int:
         """The number of kept specs that neither entered nor left the selection."""
         return self.kept - self.entered - self.left
+
+    @property
+    def without_stack(self) -> int:
+        """The number of kept and new specs that no stack builds any more."""
+        return self.unbuilt + self.unbuilt_new
 
     @property
     def beside(self) -> int:
@@ -289,7 +295,8 @@ class Line(_Changed, frozen=True, kw_only=True):
 
     story: Story
     is_move: bool = False  # the same specs left stacks and joined others
-    here: Counts = Counts()  # of a lost place or machine: all its lost specs, even if another line counts them
+    # Even if another line counts them: all specs that a place or machine lost, or those that no stack builds any more.
+    here: Counts = Counts()
     values: tuple[str, ...] = ()  # compilers and the like to which its packages changed at the same time
     is_partly: bool = False  # whether some of its stacks do not have all of these values
     # Of an up- or downgrade: what its specs are in stacks that keep their newest version.

@@ -62,7 +62,7 @@ class _Taken(Struct):
     items: list[tuple[Items, Story]] = field(default_factory=list)
     losses: list[OwnedLoss] = field(default_factory=list)
     rows: dict[str, Story] = field(default_factory=dict)  # stories of packages, with or without items
-    here: defaultdict[str, Counts] = field(default_factory=lambda: defaultdict(Counts))  # lost there, by package
+    here: defaultdict[str, Counts] = field(default_factory=lambda: defaultdict(Counts))  # see Line, by package
     kinds: defaultdict[str, set[Kind]] = field(default_factory=lambda: defaultdict(set))  # of change, of these specs
     elsewhere: Counter[str] = field(default_factory=Counter)  # specs of its stack that another statement counts
 
@@ -195,7 +195,7 @@ def statements_of(
             taken_by[assignment.of_loss(lost)].losses.append(own)
         for row in member.regraded if judgement.whole is None else ():
             taken_by[_Head(row.kind, member.package)].rows[member.package] = row
-    _count_in_each_place(items, taken_by)
+    _count_also_elsewhere(items, taken_by)
     made = [_statement(head, taken, assignment, takes) for head, taken in taken_by.items()]
     if part is not None:
         of = judgement.counts
@@ -208,9 +208,12 @@ def statements_of(
     return in_order(made)
 
 
-def _count_in_each_place(items: Iterable[Items], taken_by: Mapping[_Head, _Taken]) -> None:
-    """Add to each lost place and machine the number and kinds of specs it lost, also if another statement counts them."""
+def _count_also_elsewhere(items: Iterable[Items], taken_by: Mapping[_Head, _Taken]) -> None:
+    """Add all specs that each place and machine lost, and all that no stack builds, whatever statement counts them."""
+    unbuilt = taken_by.get(_Head(StatementKind.UNREFERENCED))
     for member in items:
+        if unbuilt and member.counts.without_stack:
+            unbuilt.here[member.package] += member.counts
         lost = [story for story in member.stories if story.kind in LOSSES]
         for head in {_Head(story.kind, name_of(place, story.machine)) for story in lost for place in story.places}:
             if head in taken_by:
@@ -320,7 +323,7 @@ def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line
             moves = (items.left, items.joined, items.staying) if is_split else ()
             beside = story.remaining if story.kind in _BESIDE else ()
             # Specs of a stack that no other stack builds.
-            is_unbuilt = is_of_stack and bool(items.counts.unbuilt)
+            is_unbuilt = is_of_stack and bool(items.counts.without_stack)
             key = (items.package, story.kind, story.before, story.after, beside, is_unbuilt, *moves)
         groups[key].append((items, story))
     for package, story in taken.rows.items():
@@ -339,8 +342,8 @@ def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line
         if head.kind in LOSSES:
             own = (lost.kinds for lost in taken.losses if lost.package == line.package)
             kinds = line.kinds.difference(GROUPS["lost"], LOSSES).union((Kind(head.kind),), *own)
-            line = replace(line, kinds=kinds | taken.kinds[line.package], here=taken.here[line.package])
-        lines.append(line)
+            line = replace(line, kinds=kinds | taken.kinds[line.package])
+        lines.append(replace(line, here=taken.here.get(line.package, line.here)))
     yield from sorted(lines, key=lambda one: (-one.counts.total, -len(one.stacks), one.package, one.story.before))
 
 
@@ -449,7 +452,7 @@ def divided(line: Line, wants_line: WantsLine) -> tuple[Line | None, Line | None
     if len(set(wanted.values())) <= 1:
         return (line, None) if wants_line(line) else (None, line)
     sides = ([one for one in members if wanted[one[0].kinds] is chosen] for chosen in (True, False))
-    chosen, rest = (replace(_line(line.package, side), stay=line.stay) for side in sides)
+    chosen, rest = (replace(_line(line.package, side), stay=line.stay, here=line.here) for side in sides)
     return chosen, rest
 
 

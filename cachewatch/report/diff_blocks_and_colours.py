@@ -424,7 +424,7 @@ def _reasons(statement: Chosen, asked: Requested) -> str:
         if lost.package in chosen and lost.loss is not None:
             reason = words.reasons_of_versions(lost.loss, own)
             by_reason[reason][lost.package] = None
-    unbuilt = _sum(line.here for line in statement.lines).unbuilt
+    unbuilt = _sum(line.here for line in statement.lines).without_stack
     old = own.say("stacks", "unbuilt", unbuilt) if unbuilt else ""
     if len(by_reason) == 1:
         return "; ".join(filter(None, (*by_reason, old)))

@@ -210,8 +210,8 @@ def where(line: Line, most: int = MOST_NAMES) -> str:
         said = in_places(story.places, most)
         if story.kind is StatementKind.PLACE_GAINED and story.remaining:
             said += f" ({names(story.remaining)})"
-        if story.kind is StatementKind.RETIRED and line.counts.unbuilt:
-            said += f"; {words().say('stacks', 'going', line.counts.unbuilt)}"
+        if story.kind is StatementKind.RETIRED and line.counts.without_stack:
+            said += f"; {words().say('stacks', 'going', line.counts.without_stack)}"
         return said
     return f"in {stacks_named(line.stacks, most)}" if line.stacks else ""
 
@@ -378,7 +378,7 @@ def only_for(losses: Iterable[OwnedLoss], packages: Set[str], own: Words, *, is_
 def unbuilt(statement: Statement, own: Words) -> str:
     """Return how many specs of a removed or renamed stack no stack builds; "" if `fates` already says so."""
     is_of_stack = statement.kind in (StatementKind.STACK_REMOVED, StatementKind.STACK_MERGED)
-    count = statement.counts.unbuilt if is_of_stack and statement.worst is not LossClass.GOING else 0
+    count = statement.counts.without_stack if is_of_stack and statement.worst is not LossClass.GOING else 0
     return own.say("stacks", "unbuilt", count) if count else ""
 
 

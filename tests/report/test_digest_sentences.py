@@ -188,6 +188,13 @@ def test_an_older_version_that_left_one_stack_is_not_said_to_have_left_all(tmp_p
         assert accounting((*tag.statements, *tag.rest)) == told
     states = ({"zlib": [*first, others[0]]} for first in ([record(1, versions=["1.0"])], []))
     assert "zlib without an older version" in mail(digest_of(week(tmp_path / "b", *states)))[0].title
+    for salt in (0, 9):  # kept and rebuilt builds without a stack are counted, also those of the version that stays
+        versions, sides = ("1.0", "1.0", "1.1"), ((4, "e4s"), (4 + salt, "root"))
+        left = [[record(n + m, versions=[v], stacks=[s]) for m, v in enumerate(versions)] for n, s in sides]
+        rendered, body = mail(digest_of(week(tmp_path / str(salt), *({"zlib": [*others, *side]} for side in left))))
+        assert "What happened No stack builds 3 builds of zlib any more; such builds may be pruned at any time." in body
+        assert "no stack builds 2 of these specs any more: they may be pruned" in body
+        assert "no stack builds 3 builds of zlib any more" in rendered.html
 
 
 def test_stacks_on_different_lines_of_versions_are_both_upgraded(tmp_path: Path) -> None:

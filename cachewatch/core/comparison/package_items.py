@@ -148,8 +148,8 @@ class _ItemsReader:
             stays = tuple(value for value in old if value in has["variants"] or value in has["compilers"])
             story = Story(kind=kind, before=old, after=_unlike(after, before), remaining=stays)
         elif kind is StatementKind.MOVED:
-            story = Story(kind=kind, before=before.versions)
-            kinds |= kinds_of_stacks(before, after)
+            story = self._story_of_moved(after)
+            kinds |= kinds_of_stacks(before, after) | ({Kind.UNREFERENCED} if not after.stacks else set())
         elif not (before.stacks or after.stacks):  # no stack has either version
             story = Story(kind=StatementKind.PRUNED, before=before.versions)
         else:
@@ -177,7 +177,7 @@ class _ItemsReader:
         kind, signature = STATEMENT_OF[new.spec_class], new.signature
         system = self._system_change(new.counterpart, signature, new.spec_class)
         if kind is StatementKind.UNREFERENCED:
-            story = Story(kind=kind, before=signature.versions, remaining=self._still_built(signature))
+            story = self._story_of_moved(signature)
         elif kind is StatementKind.WIDENED:
             key = (signature.target, signature.stacks, signature.versions)
             had, has = (self._others(*key, is_before=is_before) for is_before in (False, True))
@@ -192,7 +192,7 @@ class _ItemsReader:
         self._add(
             None,
             signature,
-            Counts(new=new.count),
+            Counts(new=new.count, unbuilt_new=0 if signature.stacks else new.count),
             system or story,
             {Kind.SPEC_ADDED, *own},
             is_again=is_copy and signature in self._change.specs_before.counts,
@@ -200,12 +200,11 @@ class _ItemsReader:
 
     def _add_kept(self, kept: StackChange) -> None:
         is_unreferenced = not kept.after.stacks
-        kind = StatementKind.UNREFERENCED if is_unreferenced else StatementKind.MOVED
         self._add(
             kept.before,
             kept.after,
             Counts(kept=1, entered=int(kept.entered), left=int(kept.left), unbuilt=int(is_unreferenced)),
-            Story(kind=kind, before=kept.before.versions, remaining=self._still_built(kept.after)),
+            self._story_of_moved(kept.after),
             kinds_of_stacks(kept.before, kept.after) | ({Kind.UNREFERENCED} if is_unreferenced else set()),
             is_again=is_unreferenced and kept.before in self._change.added_hashes.counts,
         )
@@ -456,12 +455,13 @@ class _ItemsReader:
             replaced=_sorted(replaced),
         )
 
-    def _still_built(self, signature: Signature) -> tuple[str, ...]:
-        """Return the versions of an unreferenced spec that some stack still builds in another spec."""
-        if signature.stacks:
-            return ()
+    def _story_of_moved(self, after: Signature) -> Story:
+        """Return the story of a spec with other stacks; of one without any, with its versions that some stack builds."""
+        if after.stacks:
+            return Story(kind=StatementKind.MOVED, before=after.versions)
         built = set[str]().union(*self._versions_in[1].values())
-        return tuple(version for version in signature.versions if version in built)
+        remaining = tuple(version for version in after.versions if version in built)
+        return Story(kind=StatementKind.UNREFERENCED, before=after.versions, remaining=remaining)
 
     @cached_property
     def _places_before(self) -> Set[Place]:
@@ -530,11 +530,12 @@ def _target_of(gained: PlaceChange, lost: PlaceChange) -> str:
 
 def _counts_of(matches: Iterable[SpecMatch]) -> Counts:
     """Return the numbers of both sides of matches; with a selection, perhaps only one side is selected."""
-    vanished = new = 0
+    vanished = new = unbuilt = 0
     for match in matches:
         vanished += 0 if match.entered else match.count
         new += 0 if match.left else match.count
-    return Counts(vanished, new, alone=new - vanished)
+        unbuilt += match.count if match.before.stacks and not match.after.stacks else 0
+    return Counts(vanished, new, unbuilt_new=unbuilt, alone=new - vanished)
 
 
 def _built_for(signature: Signature | None) -> Hashable:

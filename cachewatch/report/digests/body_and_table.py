@@ -333,7 +333,7 @@ def _lost_where(
     if now and reasons:
         reasons[-1] += f", now on {', '.join(map(safe, now))}"
     is_going = any(one.loss_class is LossClass.GOING for one in group)
-    unbuilt = 0 if is_going else sum(line.here.unbuilt for line in lines)
+    unbuilt = 0 if is_going else sum(line.here.without_stack for line in lines)
     old = words.say("stacks", "unbuilt", unbuilt) if unbuilt else ""
     since = dict.fromkeys(there_since(line) for line in lines)
     there = {one.lost.outside for one in group}

@@ -114,8 +114,9 @@ class Clause:
             if statement is None:
                 continue
             for package in fact.packages:
-                values = {"package": safe(package)[:_LONGEST_NAME], "of_stacks": ""}
                 own = [line for line in statement.lines if line.package == package]
+                builds = number(own[0].here.without_stack or own[0].counts.specs, "build") if own else ""
+                values = {"package": safe(package)[:_LONGEST_NAME], "of_stacks": "", "builds": builds}
                 if not any(Kind.VERSION_REMOVED in line.kinds for line in own):
                     stacks = {place.stack for line in own for place in line.story.places}
                     values["of_stacks"] = f" of {stacks_named(stacks)}" if stacks else ""
@@ -218,8 +219,7 @@ class Clause:
         n = len(self.items)
         more = words.say("other", "more", n - _MOST_ITEMS) if n > _MOST_ITEMS else ""
         listed = ", ".join(filter(None, (*self.items[:_MOST_ITEMS], more)))
-        builds = number(sum(one.statement.counts.specs for one in self.facts if one.statement), "build")
-        return capitalized(words.say(self.path, "said", n, items=listed, where=self.where(), builds=builds))
+        return capitalized(words.say(self.path, "said", n, items=listed, where=self.where()))
 
     @property
     def line(self) -> str:

@@ -237,7 +237,7 @@ def _old_and_rebuilt(digest: Digest) -> tuple[list[str], list[str]]:
         if one in tag.statements or line.package not in tag.silenced
         if is_wait_over or not was_lost(line, tag.report.tag, tag.statements)
         # Upgrades are reported with their old versions instead, if no build of these is left where it was.
-        if (line.counts.unbuilt and line.story.kind is not StatementKind.UPGRADED)
+        if (line.counts.without_stack and line.story.kind is not StatementKind.UPGRADED)
         or (line.counts.vanished and line.story.kind in _REPLACED)
         or (line.counts.vanished and line.story.kind is StatementKind.UPGRADED and not line.story.replaced)
     }
