@@ -331,21 +331,16 @@ class Report(Struct, frozen=True, kw_only=True):
         return len({diagnostic.path for diagnostic in self.diagnostics if diagnostic.is_loss})
 
 
-class Changeset:
+class Changeset(Struct, dict=True, eq=False):
     """The comparison of one pair of tags. Consume `collected` before you use `report`."""
 
-    def __init__(
-        self,
-        before: Side,
-        after: Side,
-        batches: Iterable[Batch],
-        conclude: Callable[[Tally], Report],
-        convert: Callable[[Any], Any] | None = None,
-    ) -> None:
-        self.before, self.after = before, after
-        self._batches, self._conclude, self._convert = batches, conclude, convert
-        self.tally = Tally()
-        self.explain: Callable[[], Sequence[Explanation]] | None = None  # explains rebuilt specs, if requested
+    before: Side
+    after: Side
+    _batches: Iterable[Batch]
+    _conclude: Callable[[Tally], Report]
+    _convert: Callable[[Any], Any] | None = None
+    tally: Tally = field(default_factory=Tally)
+    explain: Callable[[], Sequence[Explanation]] | None = None  # explains rebuilt specs, if requested
 
     def collected(self) -> Iterator[Any]:
         """Compare the packages in batches, and yield the collected parts of each batch."""

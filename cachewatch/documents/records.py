@@ -65,13 +65,12 @@ _HASH_KEY = '"hash": "'
 _OPENING, _BETWEEN, _CLOSING = "[{", "}, {", "}]"
 
 
-class KnownRecords:
+class KnownRecords(Struct):
     """A cache of the signatures in documents that are read together; equal ones become one object."""
 
-    def __init__(self) -> None:
-        # By the text of a record with an empty hash: its signature, and how it names the compiler.
-        self.by_text: dict[str, tuple[Signature, CompilerForm]] = {}
-        self._signatures: dict[Signature, Signature] = {}
+    # By the text of a record with an empty hash: its signature, and how it names the compiler.
+    by_text: dict[str, tuple[Signature, CompilerForm]] = {}
+    _signatures: dict[Signature, Signature] = {}
 
     def one(self, signature: Signature) -> Signature:
         """Return the object that stands for all signatures equal to `signature`."""

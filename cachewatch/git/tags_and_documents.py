@@ -60,12 +60,11 @@ class TagState(Struct, frozen=True):
     tree: str | None
 
 
-class GitReader:
+class GitReader(Struct, frozen=True):
     """Reads documents from a repository."""
 
-    def __init__(self, repository: Repository, restored: Restored = MappingProxyType({})) -> None:
-        self._repository = repository
-        self._restored = restored
+    _repository: Repository
+    _restored: Restored = MappingProxyType({})
 
     def read(self, blobs: Iterable[Blob]) -> Iterator[Content]:
         """Yield the content of each blob; if it is too large, a text with the reason."""
