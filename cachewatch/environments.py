@@ -86,9 +86,6 @@ class LockGraph(Struct, frozen=True):
     spack: object  # the version of Spack that wrote it; None if the file does not say
 
 
-_decode_lock = msgspec.json.Decoder(_Lock).decode
-
-
 def open_environment(path: Path, folders: Iterable[Path] = ()) -> Environment:
     """Read the environment at `path`: a lock file, a manifest or a folder; a lock file beside a manifest is preferred.
 
@@ -151,7 +148,7 @@ def _read(path: Path, folders: Iterable[Path], wanted: str) -> bytes:
 def _parts(data: bytes, name: str) -> tuple[_Lock, dict[str, spec_nodes.Node], set[str]]:
     """Return a lock file, its nodes by hash, including those of included ones, and the hashes of its roots."""
     try:
-        lock = _decode_lock(data)
+        lock = msgspec.json.decode(data, type=_Lock)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{name}: is not a Spack lock file ({error})") from error
     version = lock.meta.lockfile_version

@@ -49,14 +49,6 @@ class Mail(Struct, frozen=True):
     original: str | None = None  # the Message-ID of the mail that this one repeats
 
     @property
-    def digest(self) -> str:
-        """A hash of content and recipients, in 16 hexadecimal digits."""
-        parts = [self.content, *map(str, self.to)]
-        if self.original:
-            parts += ["resent", self.original, self.rendered.created.isoformat()]
-        return _digest(parts)
-
-    @property
     def content(self) -> str:
         """A hash of the content, in 16 hexadecimal digits; it is the same for all recipients."""
         rendered = self.rendered
@@ -72,10 +64,13 @@ def _digest(parts: Iterable[str]) -> str:
 def message_id(mail: Mail, config: MailConfig) -> str:
     """Return `<digest.SUBSCRIPTION.PERIOD.HASH@DOMAIN>`; it is the same for the same content and recipient."""
     rendered = mail.rendered
+    parts = [mail.content, *map(str, mail.to)]
+    if mail.original:
+        parts += ["resent", mail.original, rendered.created.isoformat()]
     kind = "notice" if rendered.is_notice else "digest"
     period = re.sub(r"[^A-Za-z0-9-]+", "_", rendered.period)[:40]  # two dots in a row are not allowed there
     name = one_word(rendered.subscription)
-    return f"<{kind}.{name}.{period}.{mail.digest}@{list_domain(config)}>"
+    return f"<{kind}.{name}.{period}.{_digest(parts)}@{list_domain(config)}>"
 
 
 def list_domain(config: MailConfig) -> str:

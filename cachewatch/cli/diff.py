@@ -98,7 +98,6 @@ _FILTER_OPTIONS = with_options(
         "--versions", multiple=True, metavar="RANGE", help="Only specs of these versions (@1.2:, @:2, @1.2.3)."
     ),
 )
-_STREAMED = ("json", "jsonl", "csv")
 _EXPLAINED = ("text", "json", "jsonl", "markdown")  # formats that say why
 _HASH = re.compile(r"/[a-z0-9]{4,32}")
 _HASH_OF = re.compile(rf"[^:]+:{_HASH.pattern}")  # git has no such names
@@ -203,7 +202,7 @@ def diff(
         written = write_format(_noting(found, done))
         pieces: Iterable[bytes] = _checked(written, filters, comparison, done, names_tags=format_ == "text")
         # Formats for programs are written as they come, before errors in filters are known; all others after that.
-        if format_ not in _STREAMED or stat or quiet:
+        if format_ not in ("json", "jsonl", "csv") or stat or quiet:
             pieces = list(pieces)
             line.close()  # before a pager has the screen
         if not quiet:

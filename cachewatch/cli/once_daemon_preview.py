@@ -50,14 +50,12 @@ from cachewatch.store.schema import utc_now
 from cachewatch.store.sqlite_and_process_lock import has_state, only_one, open_database
 from cachewatch.store.transactions_and_upgrades import copy_rows
 
-_MOST_DELIVERIES = 500
-
 
 def _summary(context: Context, before: ServiceStatus, begun: datetime) -> list[str]:
     """Return a summary for a terminal of the pass that began at `begun`; `before` is the status at that time."""
     after = read_status(context)
     with context.database.read() as connection:
-        newest = deliveries.find(connection, limit=_MOST_DELIVERIES)
+        newest = deliveries.find(connection, limit=500)
         touched = [each for each in reversed(newest) if max(each.created, each.settled_at or each.created) >= begun]
         digest_of = {each.digest: digests.find(connection, each.digest) for each in touched}
     failed = {alert.name: alert.detail for alert in after.alerts if alert.kind == "digest-failed"}

@@ -69,8 +69,6 @@ def status(*, config: Config, is_check: bool, format_: str) -> int:
 
 _MOST = 50
 _STATES = {"dead": (DeliveryState.DEAD, DeliveryState.SUPPRESSED), "open": OPEN, "held": (DeliveryState.HELD,)}
-# The states that `retry` and `drop` choose unless an option names one.
-_UNSENT = (DeliveryState.DEAD, DeliveryState.SUPPRESSED, *WAITING)
 _FILTERS = with_options(
     click.option("--dead", "state", flag_value="dead", help="Only deliveries that failed permanently."),
     click.option("--open", "state", flag_value="open", help="Only deliveries that are waiting or being sent."),
@@ -237,7 +235,7 @@ def _chosen(config: Config, *, state: str | None, channel: str | None, target: s
     if not (state or channel or target):
         raise UsageError("name a delivery by its number, or choose some by --dead, --open, --channel or --target")
     with reading(config) as context, context.database.read() as connection:
-        states = _STATES[state] if state else _UNSENT
+        states = _STATES[state] if state else (*_STATES["dead"], *WAITING)
         rows = outbox.find(connection, states=states, channel=channel, target=target)
     if not rows:
         raise UsageError("there is no such delivery; `cachewatch deliveries list` takes the same options")

@@ -19,7 +19,6 @@ from cachewatch.errors import ConfigError
 
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
-_AT_ONCE = ("each revision", "at once")
 _TIME = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 
 
@@ -65,7 +64,7 @@ def check_zone(name: str) -> str:
 def parse_when(text: str, zone: str = "UTC") -> Schedule:
     """Parse a value of `when:`; times of day are in the time zone `zone`. Raises ConfigError if it is no schedule."""
     text = " ".join(text.split())
-    if text.lower() in _AT_ONCE:
+    if text.lower() in ("each revision", "at once"):
         return Schedule(words="with each new revision", zone=zone)
     if text.startswith("cron:"):
         line = text.removeprefix("cron:").strip()

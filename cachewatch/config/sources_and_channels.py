@@ -55,7 +55,6 @@ from cachewatch.http.allowed_addresses import check_secrecy, is_loopback
 from cachewatch.report.digest_and_message_values import MAX_HTML
 
 _OF_CACHES = ("token_file", "login_file")
-_OF_GIT = "ssh_key_file, known_hosts_file, store_file or helper"
 _SCP_LIKE = re.compile(r"[\w.@-]+:(?!//).+")
 # A URL that everybody may know: no path of this machine, and nothing that looks like a secret.
 _PUBLIC = re.compile(r"(?:https?|git)://[^@?#]+")
@@ -178,7 +177,7 @@ class GitSource(Source):
         if self.documents:
             checked(Layout.parse, self.documents)
         if any(name in _OF_CACHES for name in self.credentials):
-            raise mistake(f"`credentials:` of the type git are {_OF_GIT}")
+            raise mistake("`credentials:` of the type git are ssh_key_file, known_hosts_file, store_file or helper")
         return self
 
 
@@ -205,7 +204,6 @@ def source_models() -> Mapping[str, type[ConfigSection]]:
 Sources = ByName[Annotated[Source, ByType("sources", source_models, "git")]]
 
 
-_LEAST_HTML = 10_000
 MAIL_TYPES = ("email", "sendmail", "maildir")
 PORTS = {"starttls": 587, "tls": 465, "none": 25}
 
@@ -217,7 +215,7 @@ def _place(text: str, context: ConfigContext) -> str:
 
 def _html_size(text: str) -> int:
     size = parse_size(text)
-    if size < _LEAST_HTML:
+    if size < 10_000:
         raise ConfigError("is too small for any mail; use at least 10kB (e-mail clients cut off at 100kB)")
     return size
 
