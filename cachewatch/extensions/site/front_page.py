@@ -83,7 +83,7 @@ def unusual_card(catalogue: SiteContents, totals: Totals) -> View:
     newest = catalogue.past.revisions[-1]
     # It names the day of the newest revision: a page may be read long after it.
     title = f"Unusual on {newest.calendar_day}" if newest.time else "Unusual now"
-    nothing = "Nothing: every stack has about what it had, and no package was lost in four weeks."
+    nothing = "Nothing: every stack has about what it had, and no package lost in the last four weeks is still missing."
     return _card(title, list(_unusual(catalogue.past, totals)), _MOST_LINES, nothing)
 
 

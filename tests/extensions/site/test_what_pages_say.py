@@ -61,11 +61,14 @@ def test_what_is_unusual_is_said(lost: SiteContents) -> None:
 
 def test_what_is_unusual_comes_first_with_its_day(lost: SiteContents, tmp_path: Path) -> None:
     """A page is read long after it was made, so it names days; without anything unusual, the news come first."""
-    quiet = read_site(history(tmp_path / "r.git", *[catalogue({"a": [record(n)]}) for n in (1, 2)]))
+    first, second = {"a": [record(1)], "b": [record(2)]}, {"a": [record(3)]}
+    quiet = read_site(history(tmp_path / "r.git", *map(catalogue, (first, second, first))))
+    nothing = "Nothing: every stack has about what it had, and no package lost in the last four weeks is still missing."
+    assert unusual_card(quiet, totals_of(quiet.past))["nothing"] == nothing
 
     assert [_titles(found) for found in (lost, quiet)] == [
         ["Unusual on 8 Jun 2025", "Latest revision", "New versions in the week to 8 Jun 2025"],
-        ["Latest revision", "Unusual on 2 Jun 2025", "New versions in the week to 2 Jun 2025"],
+        ["Latest revision", "Unusual on 3 Jun 2025", "New versions in the week to 3 Jun 2025"],
     ]
 
 
