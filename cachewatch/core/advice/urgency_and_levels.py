@@ -3,7 +3,7 @@
 Subject, body, colours, JSON and headers of mail all show these decisions. The rules are in docs/laws.md.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -106,7 +106,7 @@ def assess(
     facts = [
         *(Fact(rank=Rank.PIN_GONE, kind="pin-gone", pin=pin) for pin in gone_pins),
         *([Fact(rank=Rank.ENVIRONMENT, kind="environment")] if own and own.is_news and not waits else ()),
-        *_facts(tags, known, {pin.tag for pin in gone_pins}, has_environment=own is not None),
+        *_facts(tags, known, pins, has_environment=own is not None),
     ]
     facts.sort(key=lambda one: (one.rank, -LOSS_ORDER.index(one.worst) if one.worst else 0))
     places = {(one.source, one.tag) for one in waits}
@@ -233,8 +233,9 @@ def _order(action: Action) -> tuple[object, ...]:
     return (_VERBS.index(action.verb), is_open, not action.is_copy, cause, action.since)
 
 
-def _facts(tags: Sequence[ComparedTag], known: Known, gone: Set[str], *, has_environment: bool) -> Iterator[Fact]:
-    """Yield the facts of all tags; equal statements of several tags become one. `gone` are pins reported elsewhere."""
+def _facts(tags: Sequence[ComparedTag], known: Known, pins: list[Pinned], *, has_environment: bool) -> Iterator[Fact]:
+    """Yield the facts of all tags; equal statements of several tags become one. Readers know what happened to `pins`."""
+    of_pins = {(StatementKind.TAG_REMOVED if pin.is_gone else StatementKind.TAG_ADDED, pin.tag) for pin in pins}
     same: dict[object, tuple[Statement, list[ComparedTag]]] = {}
     for tag in tags:
         if tag.base:
@@ -242,7 +243,7 @@ def _facts(tags: Sequence[ComparedTag], known: Known, gone: Set[str], *, has_env
         for one in tag.statements:
             if tag.base and one.kind is StatementKind.TAG_ADDED and one.name == tag.tag:
                 continue
-            if one.kind is StatementKind.TAG_REMOVED and one.name in gone:
+            if (one.kind, one.name) in of_pins:
                 continue
             if has_environment and one.kind is StatementKind.TURNOVER:
                 continue  # its binaries are reported one by one
