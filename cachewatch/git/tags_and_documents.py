@@ -292,6 +292,7 @@ def _rebased(
     return replace(
         difference,
         all_documents=tuple(documents[package] for package in sorted(documents)),
+        takes=lambda package: package in replaced or difference.takes(package),
         unchanged_packages=lambda: [name for name in difference.unchanged_packages() if name not in documents],
         unreadable=tuple(unreadable),
     )
