@@ -250,10 +250,7 @@ def recorded_in(opened: "Repository", repository: str, revision: str, packages: 
 
 
 def published(address: str, packages: Collection[str], **options: Any) -> CacheContents:
-    """Return the specs of `packages` in a live build cache.
-
-    `options` are `tag`, `view`, `token_file` and `login_file`, as for BuildCache.
-    """
+    """Return the specs of `packages` in a live build cache; `options` are those of BuildCache, such as `tag`."""
     kind = next((kind for kind in extensions().source_kinds if kind.type == "buildcache"), None)
     if kind is None:
         raise UsageError(lacking(f"{address}: a live build cache", "buildcaches"))

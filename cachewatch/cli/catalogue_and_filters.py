@@ -325,15 +325,12 @@ Asked = Sequence[tuple[str, str]]  # pairs of a filter and one of its patterns
 
 
 def check_names(filters: Mapping[str, Sequence[str]], comparison: Comparison, done: Sequence[Changeset]) -> None:
-    """Warn of every pattern of `filters` that matches nothing. Raises UsageError if it is a plain name.
-
-    First the compared documents are searched; the whole catalogue is read only if that is not enough.
-    """
+    """Warn of every pattern of `filters` that matches nothing. Raises UsageError if it is a plain name."""
     asked = [(name, pattern) for name in ("package", *FACTS) for pattern in filters[name]]
     if not asked:
         return
     values = _seen(comparison, done)
-    left = unmatched(asked, values)
+    left = unmatched(asked, values)  # the whole catalogue is read only for these
     if any(name == "stack" for name, _ in left):  # the tags' own lists may have it
         values["stack"].update(stack for ask in comparison.stacks for stacks in ask().values() for stack in stacks)
         left = unmatched(left, values)

@@ -189,10 +189,9 @@ def is_on_terminal() -> bool:
 
 
 def write(pieces: Iterable[bytes], file: str | None, *, is_for_people: bool = False) -> None:
-    """Write `pieces` to standard output one by one, or to `file` when all of them exist.
+    """Write `pieces` to standard output one by one, or to `file` when all exist, unless it is a device or a pipe.
 
-    A special file, such as a device or a pipe, is written to directly. With `is_for_people`, a terminal is written to
-    through the user's pager.
+    With `is_for_people`, a terminal is written to through the user's pager.
     """
     if file is None or file == "-":
         context = click.get_current_context(silent=True)

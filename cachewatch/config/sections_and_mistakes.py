@@ -122,8 +122,7 @@ _WANTED_TYPE = dict.fromkeys(("model_type", "dict_type", "model_attributes_type"
 def key(about: str | Mapping[str, str], default: Any = ..., *, name: str = "", if_left_out: str = "") -> Any:
     """Declare a key; `about` describes it, or maps each of several keys for the same field to its description.
 
-    `name` is the key if it differs from the field's name; `if_left_out` describes the effect of leaving the key out, if
-    that is no plain value.
+    `name` is the key if the field has another name; `if_left_out` is the effect of leaving it out, if no plain value.
     """
     keys = {} if isinstance(about, str) else dict(about)
     options: dict[str, Any] = {

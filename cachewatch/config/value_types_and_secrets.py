@@ -127,9 +127,9 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 class FromText:
-    """The type of a value that `parse` makes from text; the keyword arguments are its JSON Schema.
+    """The type of a value that `parse` makes from text, and from the ConfigContext if it takes that, too.
 
-    If the value depends on the rest of the file, `parse` also takes the ConfigContext.
+    The keyword arguments are its JSON Schema.
     """
 
     def __init__(self, parse: Callable[..., Any], **schema: Any) -> None:
@@ -362,9 +362,9 @@ class Given(Struct, frozen=True):
 
 
 class Hidden(FromText):
-    """The type of a secret; the errors of its check `parse` do not repeat it.
+    """The type of a secret, which errors of its check `parse` do not repeat.
 
-    With `is_read_later`, even commands that read no secrets need it: it is then read when it is revealed.
+    With `is_read_later`, commands that read no secrets may need it, and read it when they reveal it.
     """
 
     def __init__(self, parse: Callable[[str], Any], *, is_read_later: bool = False) -> None:
@@ -401,12 +401,8 @@ class WithSecrets(ConfigSection):
 
 def secret(name: str, about: str, default: Any = ...) -> Any:
     """Declare the three keys of a secret `name`; `about` describes it in the documentation."""
-    keys = {
-        name: about,
-        f"{name}_file": f"file that contains the {about}",
-        f"{name}_env": f"environment variable that contains the {about}",
-    }
-    return key(keys, default)
+    file, variable = f"file that contains the {about}", f"environment variable that contains the {about}"
+    return key({name: about, f"{name}_file": file, f"{name}_env": variable}, default)
 
 
 def _found(given: Given, context: ConfigContext) -> str:
@@ -430,10 +426,7 @@ def _found(given: Given, context: ConfigContext) -> str:
 
 
 def find_secret_file(folder: Path, name: str) -> Path:
-    """Return the path of the secret file `name`, in systemd's credentials folder or relative to `folder`.
-
-    Raises ConfigError if it is missing or everybody can read it.
-    """
+    """Return the path of a secret file that not everybody can read, in systemd's credentials folder or in `folder`."""
     credentials = os.environ.get("CREDENTIALS_DIRECTORY")
     if credentials and "/" not in name and Path(credentials, name).exists():
         return Path(credentials, name)
