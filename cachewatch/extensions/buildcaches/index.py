@@ -11,7 +11,6 @@ from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from types import MappingProxyType
 from typing import IO
 
 import msgspec
@@ -25,7 +24,6 @@ from cachewatch.documents import spec_nodes_and_graphs as spec_nodes
 from cachewatch.documents.writing_documents import Binary
 from cachewatch.errors import SourceError
 
-_BUFFER = 2**20
 # A binary without its package, and its ingredients.
 _Entry = tuple[str, str, str, str, str, str, tuple[str, ...], spec_nodes.EncodedIngredients | None]
 
@@ -37,7 +35,7 @@ class SpecStore:
     """Specs in a temporary file, added one by one and read package by package."""
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile(buffering=_BUFFER)  # noqa: SIM115  closed with the store
+        self._file = tempfile.TemporaryFile(buffering=2**20)  # noqa: SIM115  closed with the store
         weakref.finalize(self, _close, self._file)
         self._ends = array("Q", [0])  # where each spec ends, and the next one begins
         self._positions: dict[str, array[int]] = {}
@@ -82,9 +80,8 @@ def _close(file: IO[bytes]) -> None:
 
 
 def _failed(error: OSError) -> SourceError:
-    folder = tempfile.gettempdir()
     return SourceError(
-        f"{folder}: {error.strerror}, so the index cannot be read; TMPDIR names another temporary folder"
+        f"{tempfile.gettempdir()}: {error.strerror}, so the index cannot be read; TMPDIR names another temporary folder"
     )
 
 
@@ -102,7 +99,7 @@ class CacheIndex(Struct, frozen=True):
     specs: SpecStore
     diagnostics: tuple[Diagnostic, ...] = ()
     # Records of externals, and of dependencies that are not in the cache, encoded, by hash; empty unless requested.
-    other_nodes: Mapping[str, bytes] = MappingProxyType({})
+    other_nodes: Mapping[str, bytes] = {}
 
 
 class _Installs(Struct):

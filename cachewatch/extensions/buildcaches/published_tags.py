@@ -8,7 +8,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from urllib.parse import urlsplit
 
 import msgspec
@@ -175,7 +174,7 @@ class Published(Struct, frozen=True):
     specs: PublishedSpecs
     fresh: Mapping[str, Validator]  # validators of the tag's indexes, to be remembered
     diagnostics: tuple[Diagnostic, ...] = ()
-    other_nodes: Mapping[str, bytes] = MappingProxyType({})  # records without a binary, encoded, by hash
+    other_nodes: Mapping[str, bytes] = {}  # records without a binary, encoded, by hash
 
 
 class Failed(Struct, frozen=True):

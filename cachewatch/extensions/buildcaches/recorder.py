@@ -79,7 +79,7 @@ class _RecordState(Struct):
 
     commit: str = ""
     address: str = ""  # of the cache
-    known: dict[str, Validator] = msgspec.field(default_factory=dict)
+    known: dict[str, Validator] = {}
 
 
 def record(
@@ -156,8 +156,7 @@ class _Work(Struct):
         if len(different) == 1:
             subject = f"Record {different[0].tag}: {different[0].specs:,} specs of {different[0].packages:,} packages"
         details = [f"{c.tag}: {c.new} new, {c.changed} changed, {c.removed} removed documents" for c in different]
-        message = "\n".join((subject, "", *details, "", f"CacheSource: {address}", ""))
-        return self.recording.commit(message, now)
+        return self.recording.commit("\n".join((subject, "", *details, "", f"CacheSource: {address}", "")), now)
 
     def _write(self, state: Published, documents: Mapping[str, str], graphs: Mapping[str, str]) -> tuple[int, int, int]:
         """Write the files of a tag that differ from the object ids `documents` and `graphs` of the newest revision.

@@ -182,8 +182,7 @@ class GraphStep:
     @property
     def packages(self) -> tuple[str, ...]:
         """The packages of the newer state whose specs or dependencies may differ."""
-        had = self.before.folders
-        return tuple(sorted(name for name, tree in self.after.folders.items() if had.get(name) != tree))
+        return tuple(sorted(name for name, tree in self.after.folders.items() if self.before.folders.get(name) != tree))
 
     def explain_packages(self, wanted: Callable[[str], bool]) -> Iterator[Explanation]:
         """Explain each new spec of the wanted packages; unreadable packages are left out."""
@@ -245,7 +244,6 @@ def _by_signature(specs: Specs, others: Specs) -> Mapping[Signature, set[str]]:
 _HASH = re.compile(r"/?(?P<hash>[a-z0-9]{7,64})")
 _PACKAGE = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._+-]*)(?:@(?P<versions>[^\s]+))?")
 _SHORTEST_HASH = 7
-_MOST_NAMES = 3
 _MOST_LOOKED_AT = 20  # revisions that added or removed a hash
 
 
@@ -271,7 +269,7 @@ def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, 
         tree_of(repository, after, tag)
         graph.require()
         name, at, versions = text.partition("@")
-        near = similar(name, graph.folders, _MOST_NAMES)
+        near = similar(name, graph.folders, 3)
         hint = f"did you mean {' or '.join(f'{one}{at}{versions}' for one in near)}? Or " if near else ""
         raise UnknownRevision(
             f"{after.name}: {tag} has no package and no hash {text!r}; {hint}"

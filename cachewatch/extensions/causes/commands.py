@@ -132,13 +132,12 @@ def lock_report(change: LockChange, before: str, after: str) -> WhyReport:
         "in the other: one of them was edited, as another version has another hash"
         for old, new in change.reused
     ]
-    roots = tuple(one for one in change.explained if one.spec.hash in change.roots)
     return WhyReport(
         heading=f"{safe(before)} -> {safe(after)}: {specs}",
         counted=change.explained,
         are="with another hash",
         notes=tuple(notes),
-        explained=roots[:_MOST_SPECS],
+        explained=tuple(one for one in change.explained if one.spec.hash in change.roots)[:_MOST_SPECS],
         differs=bool(change.explained or notes),
     )
 

@@ -42,7 +42,6 @@ from cachewatch.report.digest_and_message_values import TagDigest
 from cachewatch.runtime.log import Log
 from cachewatch.runtime.worker import Isolation, Piece
 
-_MOST_CHAINS = 3
 # The graphs of both sides are about as large as the documents.
 _FILES = 4
 Result = TypeVar("Result")
@@ -189,7 +188,7 @@ def find_chains(step: GraphStep, package: str) -> tuple[Chain, ...]:
     """Return the three causes that most new specs of a package have, each with its path."""
     explained = [one for one in step.explain_all(package) if one.is_match and one.causes]
     counts = Counter(cause for one in explained for cause in one.causes)
-    chosen = sorted(counts, key=lambda cause: (-counts[cause], cause.sort_key))[:_MOST_CHAINS]
+    chosen = sorted(counts, key=lambda cause: (-counts[cause], cause.sort_key))[:3]
     paths: dict[Cause, tuple[str, ...]] = {}
     for explanation in explained:
         wanted = [cause for cause in chosen if cause in explanation.causes and cause not in paths]

@@ -350,8 +350,7 @@ def explain_new_specs(
         hashes, explanation = next((some for some in candidates(new) if some[0]), ((), Explanation(spec=new)))
         if hashes:
             old = nearest(new, hashes)
-            causes = walk.causes(new.name, old, spec_hash)
-            explanation = replace(explanation, predecessor=before[old], causes=causes)
+            explanation = replace(explanation, predecessor=before[old], causes=walk.causes(new.name, old, spec_hash))
         yield explanation
 
 

@@ -218,8 +218,7 @@ def blame_table(answer: Blame) -> Table:
         for point, event in _events(life, [s for s in answer.intervals if s.life == place], answer.lives[:place]):
             day, revision = (point.day, point.revision[:10]) if point else (None, None)
             rows.append((life.tag, life.package, day, revision, event))
-    columns = ("tag", "package", "date", "revision", "event")
-    return Table(columns, rows, (title, ""), ("", answer.indexed.as_last))
+    return Table(("tag", "package", "date", "revision", "event"), rows, (title, ""), ("", answer.indexed.as_last))
 
 
 def _events(

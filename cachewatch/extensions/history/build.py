@@ -52,7 +52,6 @@ Answer = tuple[Unit, Sequence[Result]]
 Engine = Callable[[Sequence[Unit]], Iterator[Answer]]
 
 _VERSIONS_IN_UNIT = 128  # whose rows are committed together: as many are lost when a build is killed
-_ATTEMPTS = 3  # of a cluster for each unit
 # Units that a cluster works on at a time: their results are kept in memory here.
 _AT_ONCE = 64
 
@@ -90,7 +89,7 @@ def on_cluster(git_dir: str, address: str) -> Engine:
 
     def engine(units: Sequence[Unit]) -> Iterator[Answer]:
         # Dask itself repeats the work of a worker that ended, at most so many times.
-        with _client(address) as client, client.get_executor(retries=_ATTEMPTS) as executor:
+        with _client(address) as client, client.get_executor(retries=3) as executor:
             waiting = iter(units)
             asked = {executor.submit(follow_unit, git_dir, unit): unit for unit in islice(waiting, _AT_ONCE)}
             while asked:

@@ -128,7 +128,6 @@ def write_answer(answer: Any, table: Callable[[bool], Table], asked: AnswerOptio
         terminal.say(answer.indexed.as_last)
 
 
-_MOST_SNAPSHOTS = 10
 _FOR_PEOPLE = ("text", "markdown")
 
 
@@ -162,7 +161,7 @@ def best(*, lockfile: Path, tag: str | None, pin: bool, mirror: str | None, **as
         raise UsageError("--pin prints a command; leave out --format")
     if not environment.hashes:
         raise UsageError(f"{environment.name}: names no hashes; a spack.lock does")
-    most = _MOST_SNAPSHOTS if asked["format_"] in _FOR_PEOPLE and not pin else None
+    most = 10 if asked["format_"] in _FOR_PEOPLE and not pin else None
     with open_history(asked["repo"], asked["db"]) as index:
         answer = lives.find_best(index, environment.hashes, most=most, takes_tag=Globs([tag] if tag else []))
     if not answer.snapshots:

@@ -28,9 +28,6 @@ from cachewatch.service.context_and_source_copies import Context, EndingError, w
 
 _Answer = TypeVar("_Answer")
 
-# No digest waits for an index that is being written.
-_BUSY_MILLISECONDS = 200
-
 
 class Past:
     """The history index of a source, for digests. Once the index is unreadable, every answer is None."""
@@ -90,7 +87,7 @@ class Past:
 def open_past(path: Path, log: Log | None) -> Past | None:
     """Open the history index at `path`, or return None if it cannot be read."""
     try:
-        return Past(Index(path, busy_milliseconds=_BUSY_MILLISECONDS), log)
+        return Past(Index(path, busy_milliseconds=200), log)  # no digest waits for an index that is being written
     except NoHistoryIndex:
         return None  # it is being built
     except CachewatchError as error:
@@ -130,10 +127,6 @@ def _number(index: Index, side: Side) -> int | None:
         return None
 
 
-# The first build of a long history takes that long; an interrupted one continues. Git maps whole packs into memory.
-_LIMITS = Limits(megabytes=8192, seconds=3600)
-
-
 def update_history(context: Context, source: Source) -> None:
     """Index the new revisions of `source` in another process; errors are logged and affect nothing else."""
     settings: HistorySettings = getattr(context.config, "history", HistorySettings())
@@ -142,7 +135,8 @@ def update_history(context: Context, source: Source) -> None:
     log = context.log.bind(source=source.name)
     with contained(context, source.name, "the history index"):
         try:
-            with Worker(limits=_LIMITS, go_on=context.go_on) as worker:
+            # The first build of a long history takes so long; git maps whole packs into memory.
+            with Worker(limits=Limits(megabytes=8192, seconds=3600), go_on=context.go_on) as worker:
                 done = worker.do(partial(_update, source), context.clone_folder(source.name))
         except EndingError:
             return  # it continues next time

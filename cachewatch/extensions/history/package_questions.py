@@ -258,13 +258,10 @@ def last_day(
     return (index.point(end).time or "")[:10] if end <= number else None
 
 
-_REMEMBERED = timedelta(days=400)  # a package that was removed longer ago is new
-
-
 def removed_lately(index: Index, package: str, tag: str, number: int) -> str | None:
-    """Return the day since which a tag did not have a package in revision `number`; None if it had it, or long before."""
+    """Return the day since which a tag lacked a package in revision `number`; None if it did not, or for 400 days."""
     day, now = last_day(index, package, tag, number), index.point(number).time or ""
-    return day if day and now[:10] <= f"{date.fromisoformat(day) + _REMEMBERED}" else None
+    return day if day and now[:10] <= f"{date.fromisoformat(day) + timedelta(days=400)}" else None
 
 
 def facts_of(

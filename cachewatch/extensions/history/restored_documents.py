@@ -67,13 +67,12 @@ class DocumentChange(NamedTuple):
 _Part = tuple[int, int, bytes | str]  # the build, the set of stacks and the packed hashes of an interval
 
 _EVERYTHING = Selection()
-_DOCUMENTS_AT_ONCE = 64  # in one call of DeepDiff
 
 
 def compared(documents: Iterable[DocumentChange], tag: str) -> Iterator[tuple[DocumentChange, PackageChange]]:
-    """Compare each document before and after, and yield those with a change."""
+    """Compare each document before and after, many in one call of DeepDiff, and yield those with a change."""
     left = iter(documents)
-    while some := list(islice(left, _DOCUMENTS_AT_ONCE)):
+    while some := list(islice(left, 64)):
         changes = compare_all([Pair(*one[:3]) for one in some], is_pruned=is_mutable(tag))
         yield from ((one, change) for one, change in zip(some, changes, strict=True) if change)
 
@@ -89,10 +88,9 @@ def held_at(index: Index, tag: str, number: int, package: str | None = None) -> 
 
 def packages_at(index: Index, tag: str, number: int) -> set[str]:
     """Return the packages that have a document in the tag in revision `number`, even one without specs."""
-    rows = index.rows(_THERE, {"tag": index.id_of("tag", tag), "number": number})
     return {
         package
-        for package, baseline, is_there in rows
+        for package, baseline, is_there in index.rows(_THERE, {"tag": index.id_of("tag", tag), "number": number})
         if (is_there if is_there is not None else baseline is not None and baseline <= number)
     }
 

@@ -19,13 +19,12 @@ from msgspec.json import decode, encode
 
 from cachewatch.errors import NoHistoryIndex, StateError
 from cachewatch.runtime.files_and_locks import cache_path, shared_kind
+from cachewatch.runtime.untrusted_files import RefusedFile, read_beginning
 
 NAME = "cachewatch-history.db"
 VARIABLE = "CACHEWATCH_HISTORY"
 VERSION = 8
-_APPLICATION = 0x63775F68  # "cw_h"
-# The position of the application id in the header of an SQLite database.
-_HEADER_BYTES, _APPLICATION_ID = 100, slice(68, 72)
+_APPLICATION = 0x63775F68  # "cw_h", in bytes 68 to 71 of the file
 # Writers commit for a short time only, but the end of a first build takes longer.
 BUSY_MILLISECONDS = 30_000
 
@@ -172,9 +171,17 @@ def index_path(db: str | Path | None, git_dir: Path, environment: Mapping[str, s
 
 def check_is_index(path: Path) -> None:
     """Raise NotAnIndex if the file at `path` exists and is no history index, not even a damaged one."""
-    header = _header(path)
-    if header and header[_APPLICATION_ID] != _APPLICATION.to_bytes(4):
-        raise _not_an_index(path)
+    try:
+        header = read_beginning(str(path), 100)
+        is_index = not header or header[68:72] == _APPLICATION.to_bytes(4)
+    except FileNotFoundError:
+        return
+    except RefusedFile:
+        is_index = False
+    except OSError as error:
+        raise unwritable(path, error) from error
+    if not is_index:
+        raise NotAnIndex(f"{path}: is no history index; name another file with --db")
 
 
 def _check_is_ours(path: Path) -> None:
@@ -188,22 +195,6 @@ def _check_is_ours(path: Path) -> None:
                 content.seek(max(0, about.st_size - len(_NAMES_ANOTHER_FILE)))
                 if content.read() == _NAMES_ANOTHER_FILE:
                     raise NotAnIndex(f"{file}: is no journal of cachewatch; remove it, or name another file with --db")
-
-
-def _header(path: Path) -> bytes:
-    try:
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # does not wait for a pipe
-            if not S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise _not_an_index(path)
-            return file.read(_HEADER_BYTES)
-    except FileNotFoundError:
-        return b""
-    except OSError as error:
-        raise unwritable(path, error) from error
-
-
-def _not_an_index(path: Path) -> NotAnIndex:
-    return NotAnIndex(f"{path}: is no history index; name another file with --db")
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:

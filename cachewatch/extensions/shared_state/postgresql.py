@@ -74,7 +74,6 @@ _SESSION = (
     # A server may be set to lose what it confirmed; we are not.
     "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'",
 )
-_TURN_SECONDS = 60
 _LOST = (
     "this process does not hold the lock of the state, which another one may have taken, and stores nothing; "
     "a pooler of connections must keep sessions"
@@ -93,7 +92,7 @@ class PostgresDatabase(Database):
         self._times_taken = 0  # how often this process took the lock of the leader
         self._job = local()
         # The only connection for writing, for which writers wait: the lock of the leader is lost with it.
-        self._writers = _make_engine(address, pool_size=1, max_overflow=0, pool_timeout=_TURN_SECONDS)
+        self._writers = _make_engine(address, pool_size=1, max_overflow=0, pool_timeout=60)
         super().__init__(_make_engine(address, pool_size=4, max_overflow=32))
         try:
             with self._explained():
@@ -243,8 +242,7 @@ def _prepare(connection: Any, _: object) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    options = connection.get_execution_options()
-    if options.get("writes"):
+    if connection.get_execution_options().get("writes"):
         connection.exec_driver_sql(
             "SELECT set_config('idle_in_transaction_session_timeout', %s, true), pg_advisory_xact_lock(%s)",
             (_WRITERS_PAUSE, _WRITER),

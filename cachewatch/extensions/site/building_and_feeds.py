@@ -146,8 +146,7 @@ def digest_pages(digests: Sequence[ArchivedDigest]) -> Iterator[tuple[str, bytes
         names = [None, *(path.removeprefix("digest/") for path in paths), None]
         for place, digest in enumerate(own):
             # The newest comes first.
-            linked = with_neighbours(digest.html, previous=names[place + 2], following=names[place])
-            yield paths[place], linked.encode()
+            yield paths[place], with_neighbours(digest.html, previous=names[place + 2], following=names[place]).encode()
 
 
 _OWN = ".cachewatch"
@@ -333,5 +332,4 @@ def _pages(
         )
         yield page("package", package), "package", {"view": view}
         if view["feed"]:
-            feed = page_feed("package", package, view, revisions)
-            yield f"package/{file_name(package)}.atom", "feed", feed
+            yield f"package/{file_name(package)}.atom", "feed", page_feed("package", package, view, revisions)

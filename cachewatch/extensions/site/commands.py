@@ -21,8 +21,6 @@ from cachewatch.report.digests.spack_commands import public_mirror
 from cachewatch.store.digests_and_holds import archive
 from cachewatch.store.sqlite_and_process_lock import open_to_read
 
-_MOST_WARNINGS = 20
-
 
 @examples("cachewatch site public_html", "cachewatch site public_html --tag develop --since 2025-06-01")
 @click.command
@@ -113,7 +111,7 @@ def site(
     with closing(ProgressLine("writing pages", is_wanted=not no_progress)) as line:
         built = build(target, catalogue, digests, title=title, sources=sources, jobs=jobs, progress=line.count)
     tell(f"{folder}: {built.written:,} files written, {built.kept:,} unchanged, {built.removed:,} removed")
-    warn_of(catalogue.diagnostics, most=_MOST_WARNINGS)
+    warn_of(catalogue.diagnostics, most=20)
     return 4 if any(diagnostic.is_loss for diagnostic in catalogue.diagnostics) else 0
 
 

@@ -37,8 +37,6 @@ from cachewatch.extensions.site.page_parts_and_plots import (
 from cachewatch.extensions.site.reading_history import SiteContents
 from cachewatch.report.words import names, number, stacks_named
 
-_MOST_LINES = 5
-_MOST_VERSIONS = 8
 _FEW_SPECS = 10  # smaller stacks often come and go
 _LATELY = timedelta(days=28)
 _MANY_UNREFERENCED = 0.1  # of all specs
@@ -72,9 +70,9 @@ def latest_card(catalogue: SiteContents) -> View:
     return _card(
         "Latest revision" if n == len(stories) - 1 else f"Latest change, {revisions[n].calendar_day}",
         [CardLine(fact.text, tone=fact.tone) for fact in stories[n].facts],
-        _MOST_LINES,
-        "Nothing has changed since the first revision.",
-        Link("All of this revision", revision_path(revisions[n].revision)) if n else None,
+        most=5,
+        nothing="Nothing has changed since the first revision.",
+        onward=Link("All of this revision", revision_path(revisions[n].revision)) if n else None,
     )
 
 
@@ -84,7 +82,7 @@ def unusual_card(catalogue: SiteContents, totals: Totals) -> View:
     # It names the day of the newest revision: a page may be read long after it.
     title = f"Unusual on {newest.calendar_day}" if newest.time else "Unusual now"
     nothing = "Nothing: every stack has about what it had, and no package lost in the last four weeks is still missing."
-    return _card(title, list(_unusual(catalogue.past, totals)), _MOST_LINES, nothing)
+    return _card(title, list(_unusual(catalogue.past, totals)), most=5, nothing=nothing)
 
 
 def _fallen(totals: Totals) -> Mapping[str, tuple[str, int]]:
@@ -153,7 +151,8 @@ def versions_card(catalogue: SiteContents) -> View:
         text = f"{came}{after} {new.where}" if came or version else f"{after}, new package"
         lines.append(CardLine(text.rstrip(), package_link(new.package, ""), NEWS))
     title = f"New versions in the {f'week to {newest.calendar_day}' if newest.time else 'last week'}"
-    return _card(title, lines, _MOST_VERSIONS, "No package has a new version.", Link("All revisions", "revisions.html"))
+    onward = Link("All revisions", "revisions.html")
+    return _card(title, lines, most=8, nothing="No package has a new version.", onward=onward)
 
 
 # The axis of all revisions ends with the newest, whose changes need a little room to be seen.

@@ -110,7 +110,6 @@ def packages_of(catalogue: SiteContents) -> dict[str, PackageHistory | None]:
 
 # The letters of a hash in the search index; the first one is in the name of the file.
 _LETTERS = 7
-_MOST_VERSIONS = 12
 _HASH_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 
 
@@ -127,7 +126,7 @@ def index_file(packages: Sequence[str], catalogue: SiteContents, totals: Totals)
     rows = []
     for package in packages:
         present = presents.get(package, Present())
-        versions = sorted_versions(present.versions)[::-1][:_MOST_VERSIONS]
+        versions = sorted_versions(present.versions)[::-1][:12]
         rows.append(
             (
                 _named(package),
@@ -185,9 +184,6 @@ def _json(data: object) -> bytes:
     return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c").encode()
 
 
-_MOST_REVISIONS = 40
-
-
 def stack_pages(past: TagHistory, totals: Totals) -> Iterator[tuple[str, View]]:
     """Yield each stack that ever existed with the values of its page."""
     members: defaultdict[str, dict[str, Present]] = defaultdict(dict)
@@ -221,7 +217,7 @@ def stack_pages(past: TagHistory, totals: Totals) -> Iterator[tuple[str, View]]:
             "lead": lead if own else "It has no specs now.",
             "figures": figures(package=len(own), spec=specs[-1], target=len(targets)),
             "plot": specs_plot([specs[n] for n in changes], changes, past.revisions),
-            **cut("happenings", happened, _MOST_REVISIONS),
+            **cut("happenings", happened, 40),
             "packages": [package_row(package, present, up=_UP) for package, present in sorted(own.items())],
             "feed": f"{file_name(stack)}.atom",
         }

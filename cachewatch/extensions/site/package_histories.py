@@ -280,10 +280,7 @@ def shown(text: str, most: int = _LONGEST_NAME) -> str:
     return f"{text[: most * 2 // 3]} ... {text[-most // 4 :]} ({len(text):,} characters)"
 
 
-_MOST_FACTS = 12
-_LONGEST_STORY = 2000
 _LONG_WORD = re.compile(r"[^\s]{81,}")
-_MOST_ENTRIES = 100
 _ROUTINE = (StatementKind.REBUILT, StatementKind.EXTRA_COPY, StatementKind.SURPLUS, StatementKind.PRUNED)
 # Kinds of statements that are marked on the axis of a plot.
 _MARKED = (
@@ -354,14 +351,14 @@ def story_of(report: Report) -> RevisionStory:
     """Return the changes of a report in words."""
     if not report.statements:
         return RevisionStory()
-    blocks_and_total = blocks_of(report, Requested(most=_MOST_ENTRIES, wants=lambda *_: True, names_packages=True))
+    blocks_and_total = blocks_of(report, Requested(most=100, wants=lambda *_: True, names_packages=True))
     facts = []
     for clause in clauses_of_statements(report.statements, report.after.tag or "", newest_day(report)):
         tone = tone_of(clause.statement.kind, clause.statement.severity)
         is_harmless = tone == ATTENTION and clause.first.rank is Rank.HARMLESS
         facts.append(FactInWords(CHANGED if is_harmless else tone, _bounded(clause.line)))
     return RevisionStory(
-        facts=tuple(facts[:_MOST_FACTS]),
+        facts=tuple(facts[:12]),
         total=blocks_and_total.total,
         sections=tuple(_section(block) for block in blocks_and_total.blocks),
         marks=tuple(Mark(one.kind, _bounded(name_of(one))) for one in report.statements if one.kind in _MARKED),
@@ -371,7 +368,7 @@ def story_of(report: Report) -> RevisionStory:
 
 def _bounded(text: str) -> str:
     """Shorten long words and texts, which come from untrusted documents."""
-    return shown(_LONG_WORD.sub(lambda word: shown(word[0]), text), _LONGEST_STORY)
+    return shown(_LONG_WORD.sub(lambda word: shown(word[0]), text), 2000)
 
 
 def _section(block: Block) -> Block:

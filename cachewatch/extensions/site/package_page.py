@@ -44,10 +44,7 @@ from cachewatch.report.words import first_of, number, stack_name
 
 _UP = "../"
 _MOST_VERSIONS = 8
-_MOST_OLDER = 40
-_MOST_TARGETS = 4
-_MOST_BUILDS = 120
-_MOST_HASHES = 3
+_MOST_HAPPENINGS = 24
 _MOST_LETTERS = 30_000  # of variants on one page
 
 
@@ -79,13 +76,13 @@ def matrix_of(present: Present) -> View | None:
         "rows": [
             {
                 "stack": stack_link(stack, _UP),
-                "targets": _named(sorted(targets[stack]), _MOST_TARGETS),
+                "targets": _named(sorted(targets[stack]), 4),
                 "counts": [counts[stack, version] for version in columns],
                 "is_unreferenced": not stack,
             }
             for stack in sorted(targets, key=lambda stack: (stack == "", stack))
         ],
-        **cut("older", [shown(version, 24) for version in older], _MOST_OLDER),
+        **cut("older", [shown(version, 24) for version in older], 40),
     }
 
 
@@ -126,7 +123,7 @@ def builds_of(present: Present) -> View:
     ordered.sort(key=lambda build: build.signature.is_unreferenced)
     rows: list[View] = []
     letters = 0
-    for build in ordered[:_MOST_BUILDS]:
+    for build in ordered[:120]:
         spec = build.signature
         hashes = [spec_hash for spec_hash in build.hashes if known_hash(spec_hash)]
         variants = " ".join(shown(variant) for variant in spec.variants if variant not in shared)
@@ -136,7 +133,7 @@ def builds_of(present: Present) -> View:
         rows.append(
             {
                 "version": shown(build.version, 40),
-                **cut("hashes", [shown(spec_hash, 40) for spec_hash in hashes], _MOST_HASHES),
+                **cut("hashes", [shown(spec_hash, 40) for spec_hash in hashes], 3),
                 "configuration": _configuration(spec),
                 "stacks": _named([stack_name(stack) for stack in spec.stacks], 4) if spec.stacks else "no stack",
                 "variants": variants,
@@ -147,7 +144,6 @@ def builds_of(present: Present) -> View:
 
 
 _STEP = 40  # pixels from one package to the next
-_LAST = 24
 _MOST_STEPS = 7
 _LONGEST = 300
 
@@ -169,13 +165,7 @@ def _chain(chain: Chain, has_page: Callable[[str], bool]) -> View:
         note = "" if place else shown(change_of(chain.cause), _LONGEST)
         steps.append({"name": link, "note": note, "top": place * _STEP})
     title = ", which needs ".join(shown(name, 40) for name in chain.path)
-    return {"words": words, "title": title, "steps": steps, "height": _STEP * (len(steps) - 1) + _LAST}
-
-
-_MOST_HAPPENINGS = 24
-_MOST_STAYS = 200
-_MOST_LANES = 6
-_MOST_LOST = 5
+    return {"words": words, "title": title, "steps": steps, "height": _STEP * (len(steps) - 1) + 24}
 
 
 def package_page(
@@ -212,7 +202,7 @@ def package_page(
         "lead": _lead(present, tag, is_pruned=is_pruned),
         "gone": revisions[steps[-1].revision] if steps and steps[-1].is_gone else None,
         "since": revisions[history.changed] if history else None,
-        **cut("lost", lost, _MOST_LOST),
+        **cut("lost", lost, 5),
         "figures": figures(
             spec=present.specs, version=len(present.versions), stack=len(present.stacks), target=len(present.targets)
         ),
@@ -223,7 +213,7 @@ def package_page(
         "builds": builds_of(present),
         "lanes": list(_lanes(stays, places, revisions)) if places else [],
         "ticks": where.ticks,
-        **cut("stays", _stay_rows(stays, revisions), _MOST_STAYS),
+        **cut("stays", _stay_rows(stays, revisions), 200),
         "specs": specs_plot([step.specs for step in steps], changed, revisions),
         "reasons": causes
         and {"moment": revisions[causes.revision], "chains": [_chain(c, has_page) for c in causes.chains]},
@@ -312,7 +302,7 @@ def _lanes(stays: Sequence[StackStay], places: Mapping[int, float], revisions: R
         for stay in by_stack[stack]:
             left, right = places[stay.first], 100.0 if stay.last is None else places[stay.last]
             lane = next((n for n, end in enumerate(ends) if end <= left), len(ends))
-            if lane >= _MOST_LANES:
+            if lane >= 6:
                 continue  # the table has it
             ends[lane : lane + 1] = [right]
             tone = "past" if stay.last is not None else "newest" if stay.version == latest else "there"

@@ -91,7 +91,7 @@ def happening(
     moment: DatedRevision, specs: int, added: Sequence[Link], removed: Sequence[Link], **more: object
 ) -> View:
     """Return the changes of one revision to a package or a stack, as its page lists them."""
-    sides = cut("added", added, _MOST_NAMED) | cut("removed", removed, _MOST_NAMED)
+    sides = cut("added", added, 40) | cut("removed", removed, 40)
     return {"moment": moment, "specs": f"{specs:,}", "counts": (), "note": "", **sides, **more}
 
 
@@ -100,11 +100,8 @@ def cut(name: str, items: Sequence[object], most: int) -> View:
     return {name: items[:most], f"more_{name}": max(0, len(items) - most)}
 
 
-_MOST_ROWS = 60
 # The fraction of the width of a plot for the time up to the last change.
 PAST = 0.86
-_MOST_NAMED = 40
-_MOST_VERSIONS = 2
 
 
 def days(count: float) -> str:
@@ -153,7 +150,7 @@ def plot_of(
         "first": moments[0],
         "last": moments[-1],
         "columns": ("date", "revision", *columns),
-        "rows": rows[::-1][:_MOST_ROWS],
+        "rows": rows[::-1][:60],
         "marks": marks,
     }
 
@@ -192,9 +189,6 @@ def curve(name: Link, numbers: Sequence[int], places: Sequence[float], moments: 
     }
 
 
-_MOST_MARKS = 12
-
-
 def marks_of(stories: Sequence[RevisionStory], places: Sequence[float], revisions: Revisions) -> list[View]:
     """Return marks for events of the whole tag at their positions on the axis; only the newest if there are many."""
     marks = []
@@ -203,7 +197,7 @@ def marks_of(stories: Sequence[RevisionStory], places: Sequence[float], revision
             said = f"{words().text(mark.kind, 'mark')} {shown(mark.name)}".strip()
             letter, title = words().text(mark.kind, "letter"), f"{said}, {moment.calendar_day}"
             marks.append({"at": place, "tone": mark.kind.severity.value, "letter": letter, "title": title})
-    return marks[-_MOST_MARKS:]
+    return marks[-12:]
 
 
 def package_row(package: str, present: Present, *, up: str = "", day: str = "", note: str = "") -> View:
@@ -211,8 +205,8 @@ def package_row(package: str, present: Present, *, up: str = "", day: str = "", 
     versions = sorted_versions(present.versions)[::-1]
     return {
         "name": package_link(package, up),
-        "versions": ", ".join(shown(version, 24) for version in versions[:_MOST_VERSIONS]),
-        "more_versions": max(0, len(versions) - _MOST_VERSIONS),
+        "versions": ", ".join(shown(version, 24) for version in versions[:2]),
+        "more_versions": max(0, len(versions) - 2),
         "specs": present.specs,
         "stacks": len(present.stacks),
         "day": day,
