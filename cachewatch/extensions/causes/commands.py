@@ -18,14 +18,7 @@ from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.graphs_and_attribution import NOT_RECORDED, Cause, Explanation, LockChange, What
 from cachewatch.core.model import Side
 from cachewatch.errors import UsageError
-from cachewatch.extensions.causes.asked_specs import (
-    GraphStep,
-    RecordedGraph,
-    SpecQuestion,
-    explain_two,
-    find_asked,
-    recorded_impact,
-)
+from cachewatch.extensions.causes import asked_specs
 from cachewatch.extensions.causes.explaining_reports_and_locks import compare_locks
 from cachewatch.extensions.causes.predecessors_and_causes import Impact
 from cachewatch.git.local_repository import Repository
@@ -277,7 +270,7 @@ def why(
             if spec and against:
                 answer = _of_two(repository, (against, spec), rev, tag)
             elif spec:
-                answer = _of_spec(repository, find_asked(repository, spec, tag, between, rev), tag)
+                answer = _of_spec(repository, asked_specs.find_asked(repository, spec, tag, between, rev), tag)
             else:
                 answer = _of_all(repository, between or (f"{resolve(repository, rev).commit}~1", rev), tag)
     values, report = answer
@@ -296,19 +289,21 @@ def why(
 _Answer = tuple[Callable[[], bytes], WhyReport]  # as JSON, and for people
 
 
-def _of_spec(repository: Repository, asked: SpecQuestion, tag: str) -> _Answer:
+def _of_spec(repository: Repository, asked: asked_specs.SpecQuestion, tag: str) -> _Answer:
     package, after = asked.package, asked.after
     if asked.before is None:
         said = "was there in the first recorded revision; there is no predecessor to compare with."
         return partial(explained_json, package, [], is_recorded=False), WhyReport(heading=f"{safe(package)}: {said}")
-    step = GraphStep.between(repository, *((each.commit, each.tag or tag) for each in (asked.before, after)))
+    step = asked_specs.GraphStep.between(
+        repository, *((each.commit, each.tag or tag) for each in (asked.before, after))
+    )
     explained = list(step.explain(asked))
     _require_graphs(step, explained)
     report = package_report(package, asked.before.side(), after.side(), explained)
     return partial(explained_json, package, explained, is_recorded=step.is_recorded), report
 
 
-def _require_graphs(step: GraphStep, found: Sequence[Explanation]) -> None:
+def _require_graphs(step: asked_specs.GraphStep, found: Sequence[Explanation]) -> None:
     """Raise UsageError if only a missing graph could explain the specs; warn about unreadable parts."""
     if any(NOT_RECORDED in one.causes for one in found):
         step.before.require()
@@ -321,7 +316,7 @@ def _of_two(repository: Repository, texts: tuple[str, str], rev: str, tag: str) 
     revision = resolve(repository, rev)
     tag = revision.tag or tag
     tree_of(repository, revision, tag)
-    step, explanation = explain_two(repository, revision, tag, texts)
+    step, explanation = asked_specs.explain_two(repository, revision, tag, texts)
     assert explanation.predecessor is not None
     _require_graphs(step, ())
     sides, stacks = [], []
@@ -350,7 +345,7 @@ def _of_all(repository: Repository, names: tuple[str, str], tag: str) -> _Answer
     for each in (older, newer):
         if each.tag is not None or each is newer:  # a tag may be new
             tree_of(repository, each, each.tag or tag)
-    step = GraphStep.between(repository, before, after)
+    step = asked_specs.GraphStep.between(repository, before, after)
     explained = list(step.explain_packages(lambda _: True))
     _require_graphs(step, explained)
     sides = [each.side(each.tag or tag) for each in (older, newer)]
@@ -392,7 +387,7 @@ def impact(*, package: str, rev: str, tag: str, repo: str | None, format_: str, 
     with closing(terminal.ProgressLine()) as line, closing(open_catalogue(repo, line)) as repository:
         revision = resolve(repository, rev)
         tree_of(repository, revision, tag)
-        dependents = recorded_impact(RecordedGraph(repository, revision.commit, tag), package)
+        dependents = asked_specs.recorded_impact(asked_specs.RecordedGraph(repository, revision.commit, tag), package)
     if format_ == "json":
         values = {
             "schema": "cachewatch.impact/1",

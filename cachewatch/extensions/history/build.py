@@ -19,24 +19,10 @@ from msgspec import Struct
 from cachewatch.core.model import CompilerForm
 from cachewatch.documents.records import KnownRecords
 from cachewatch.errors import NoHistoryIndex, UnknownRevision, UsageError, WorkFailed
-from cachewatch.extensions.causes.explaining_reports_and_locks import (
-    CountedCause,
-    TagStep,
-    blobs_of,
-    count_all,
-    find_steps,
-)
+from cachewatch.extensions.causes import explaining_reports_and_locks as rebuilds
+from cachewatch.extensions.history import schema_and_location as schema
 from cachewatch.extensions.history.document_versions import ChainRevision, Version, find_versions, first_parents
 from cachewatch.extensions.history.index_lookup import Index, signature_of
-from cachewatch.extensions.history.schema_and_location import (
-    INDEXES,
-    NAME,
-    check_is_index,
-    index_path,
-    make_tables,
-    open_for_writing,
-    translating_errors,
-)
 from cachewatch.extensions.history.spec_intervals import Follower, IndexedDocument, Interval, KnownDocument, Task
 from cachewatch.extensions.history.write import Writer, common_length, fill_specs, locked, transaction
 from cachewatch.git.local_repository import Repository
@@ -45,8 +31,8 @@ from cachewatch.runtime.worker import ProcessEnded, in_processes
 Reply = TypeVar("Reply")
 # Several documents, whose versions are read one after the other, so that git needs no cache of deltas. Or several steps
 # of one tag, whose causes are counted.
-Unit = Sequence[Task] | Sequence[TagStep]
-Result = IndexedDocument | tuple[CountedCause, ...]  # of a document, or of a step
+Unit = Sequence[Task] | Sequence[rebuilds.TagStep]
+Result = IndexedDocument | tuple[rebuilds.CountedCause, ...]  # of a document, or of a step
 Answer = tuple[Unit, Sequence[Result]]
 # Yields the results of all units, in any order.
 Engine = Callable[[Sequence[Unit]], Iterator[Answer]]
@@ -56,7 +42,7 @@ _VERSIONS_IN_UNIT = 128  # whose rows are committed together: as many are lost w
 _AT_ONCE = 64
 
 
-def _units(tasks: Sequence[Task], steps: Sequence[TagStep]) -> list[Unit]:
+def _units(tasks: Sequence[Task], steps: Sequence[rebuilds.TagStep]) -> list[Unit]:
     """Divide `tasks` into units with about equal numbers of versions, and `steps` by name; no document is divided."""
     so_far = accumulate((len(task.versions) for task in tasks), initial=0)
     by_size = groupby(zip(so_far, tasks, strict=False), key=lambda each: each[0] // _VERSIONS_IN_UNIT)
@@ -109,7 +95,7 @@ def follow_unit(git_dir: str, unit: Unit) -> Sequence[Result]:
 def _answer(repository: Repository, unit: Unit) -> Sequence[Result]:
     tasks = [one for one in unit if isinstance(one, Task)]
     if not tasks:
-        return list(count_all(repository, [one for one in unit if isinstance(one, TagStep)]))
+        return list(rebuilds.count_all(repository, [one for one in unit if isinstance(one, rebuilds.TagStep)]))
     blobs = [version.blob for task in tasks for version in task.versions if version.blob]
     contents = repository.objects().documents(blobs)
     known = KnownRecords()
@@ -157,8 +143,8 @@ def bring_up_to_date(
 
     Raises AnotherInstance if another process writes this index, and StateError if the file cannot be used.
     """
-    check_is_index(path)
-    with locked(path), closing(open_for_writing(path)) as connection, translating_errors(path):
+    schema.check_is_index(path)
+    with locked(path), closing(schema.open_for_writing(path)) as connection, schema.translating_errors(path):
         return _IndexBuild(repository, path, connection, engine, progress).run(first_parents(repository, end))
 
 
@@ -169,12 +155,12 @@ def ask_index(
 
     For a revision of another branch, a temporary index is built. Raises AnotherInstance, StateError or UsageError.
     """
-    path, engine = index_path(None, repository.shared_git_dir), in_jobs(repository, jobs)
+    path, engine = schema.index_path(None, repository.shared_git_dir), in_jobs(repository, jobs)
     if not has(path, commit):
         bring_up_to_date(repository, path, engine, progress=progress)
     with TemporaryDirectory(prefix="cachewatch-history-") as folder:
         if not has(path, commit):
-            path = Path(folder) / NAME
+            path = Path(folder) / schema.NAME
             bring_up_to_date(repository, path, engine, progress=progress, end=commit)
         with Index(path) as index:
             return question(index)
@@ -205,7 +191,7 @@ class _IndexBuild(Struct):
             if not common:
                 self._check_is_of_repository(stored)
             with transaction(self.connection):
-                make_tables(self.connection)
+                schema.make_tables(self.connection)
         before = self._indexed()
         while self._indexed() < len(revisions) - 1:
             count = self._one("SELECT count(*) FROM revision")
@@ -220,7 +206,7 @@ class _IndexBuild(Struct):
     def _check_is_of_repository(self, stored: int) -> None:
         """Raise UsageError if the index is of another repository: $CACHEWATCH_HISTORY may name it for several."""
         folder = self.repository.shared_git_dir
-        if self.path.resolve() in (index_path(None, folder, {}).resolve(), folder.resolve() / NAME):
+        if self.path.resolve() in (schema.index_path(None, folder, {}).resolve(), folder.resolve() / schema.NAME):
             return  # where only that of this repository is
         (newest,) = self.connection.execute('SELECT "commit" FROM revision WHERE n = ?', (stored - 1,)).fetchone()
         # A force-push may have taken all revisions out of the history, and they are here nevertheless.
@@ -234,7 +220,7 @@ class _IndexBuild(Struct):
         indexed = self._indexed()
         by_document = find_versions(self.repository, commits, indexed + 1)
         changed = {(tag, version.revision) for (tag, _), versions in by_document.items() for version in versions}
-        steps = find_steps(self.repository, commits, sorted(changed))
+        steps = rebuilds.find_steps(self.repository, commits, sorted(changed))
         done = {name for (name,) in self.connection.execute("SELECT name FROM unit")}
         # The documents of a package, one in each tag, have much in common that is then decoded once.
         keys = sorted(by_document, key=lambda key: key[::-1])
@@ -243,14 +229,16 @@ class _IndexBuild(Struct):
         total = sum(map(len, by_document.values())) + sum(step.is_recorded for step in steps)
         self.progress.begin(total, total - sum(map(_size, tasks)) - len(asked))
         documents_of = (v.blob for task in tasks for v in task.versions if v.blob)
-        self.repository.obtain(chain(documents_of, blobs_of(self.repository, asked)), self.progress.fetch)
+        self.repository.obtain(chain(documents_of, rebuilds.blobs_of(self.repository, asked)), self.progress.fetch)
         writer = Writer(self.connection, has_specs=indexed >= 0)
         for unit, found in self.engine(_units(tasks, asked)):
             results = list(zip(unit, found, strict=True))
             read = [(task, one) for task, one in results if isinstance(task, Task) and isinstance(one, IndexedDocument)]
             with transaction(self.connection):
                 writer.store(read)
-                writer.store_causes((n, why) for n, why in results if isinstance(n, TagStep) and isinstance(why, tuple))
+                writer.store_causes(
+                    (n, why) for n, why in results if isinstance(n, rebuilds.TagStep) and isinstance(why, tuple)
+                )
             self.versions += sum(len(task.versions) for task, _ in read)
             self.unreadable += sum(len(one.diagnostics) for _, one in read)
             self.progress.advance(sum(map(_size, unit)))
@@ -258,7 +246,7 @@ class _IndexBuild(Struct):
             writer.add_steps(steps)
             if indexed < 0:
                 fill_specs(self.connection)
-            for statement in INDEXES.split(";\n"):
+            for statement in schema.INDEXES.split(";\n"):
                 self.connection.execute(statement)
             self.connection.execute("UPDATE progress SET indexed = (SELECT max(n) FROM revision)")
             self.connection.execute("DELETE FROM unit")
@@ -292,6 +280,6 @@ def _task(connection: sqlite3.Connection, tag: str, package: str, versions: tupl
     return Task(*key, versions, document, intervals=tuple(opened))
 
 
-def _size(one: Task | TagStep) -> int:
+def _size(one: Task | rebuilds.TagStep) -> int:
     """Return the number of versions of a document; a step counts as one."""
     return len(one.versions) if isinstance(one, Task) else 1

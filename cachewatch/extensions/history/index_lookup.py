@@ -15,14 +15,7 @@ from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.model import Signature
 from cachewatch.core.names_and_layouts import similar
 from cachewatch.errors import CachewatchError, UnknownRevision, UsageError
-from cachewatch.extensions.history.schema_and_location import (
-    BUSY_MILLISECONDS,
-    MALFORMED,
-    damaged,
-    is_damaged,
-    open_for_reading,
-    translating_errors,
-)
+from cachewatch.extensions.history import schema_and_location as schema
 
 _COMMIT = re.compile(r"[0-9a-f]{4,64}")
 _YEAR = re.compile(r"(19|20)\d\d")
@@ -56,10 +49,10 @@ class IndexPoint(Struct, frozen=True):
 class Index:
     """The history index in a file, as it was when opened; a context manager, which closes it and reports damage."""
 
-    def __init__(self, path: Path, *, busy_milliseconds: int = BUSY_MILLISECONDS) -> None:
+    def __init__(self, path: Path, *, busy_milliseconds: int = schema.BUSY_MILLISECONDS) -> None:
         """Open the index at `path`, waiting that long for a writer. Raises NoHistoryIndex if there is none."""
         self.path = path
-        self.connection = open_for_reading(path, busy_milliseconds=busy_milliseconds)
+        self.connection = schema.open_for_reading(path, busy_milliseconds=busy_milliseconds)
         self._points: dict[int, IndexPoint] = {}
         self._signatures: dict[tuple[int, int], Signature] = {}
         try:
@@ -82,16 +75,16 @@ class Index:
     def reporting_damage(self) -> Iterator[None]:
         """Raise DamagedIndex for errors from a damaged file, and StateError for other errors of SQLite."""
         try:
-            with translating_errors(self.path):
+            with schema.translating_errors(self.path):
                 yield
         except CachewatchError:
             raise
         except MsgspecError as error:
-            raise damaged(self.path, error) from error
+            raise schema.damaged(self.path, error) from error
         except Exception as error:
             # Values from a damaged page may be anything.
-            if is_damaged(self.connection):
-                raise damaged(self.path, MALFORMED) from error
+            if schema.is_damaged(self.connection):
+                raise schema.damaged(self.path, schema.MALFORMED) from error
             raise
 
     def rows(self, query: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Iterator[Any]:
@@ -103,7 +96,7 @@ class Index:
         if number not in self._points:
             ((commit, moment),) = self.rows('SELECT "commit", time FROM revision WHERE n = ?', (number,))
             if not _COMMIT.fullmatch(str(commit)):
-                raise damaged(self.path, MALFORMED)
+                raise schema.damaged(self.path, schema.MALFORMED)
             self._points[number] = IndexPoint(commit, as_text(moment))
         return self._points[number]
 

@@ -18,16 +18,9 @@ from cachewatch.core.statements import with_causes
 from cachewatch.errors import DocumentError, UnknownRevision
 from cachewatch.extensions.causes.asked_specs import GraphStep
 from cachewatch.extensions.causes.explaining_reports_and_locks import Chain, find_chains, rebuilt_in
+from cachewatch.extensions.history import restored_documents as restored
 from cachewatch.extensions.history.index_lookup import Index
 from cachewatch.extensions.history.package_questions import OPEN, Span, baseline_of, joined, presences
-from cachewatch.extensions.history.restored_documents import (
-    TagStates,
-    compared,
-    held_at,
-    last_changes,
-    packages_at,
-    unread_versions,
-)
 from cachewatch.extensions.site.package_histories import (
     DatedRevision,
     PackageHistory,
@@ -150,20 +143,20 @@ class _Reading:
         stories = list(known.stories)
         steps = {one.package: list(one.steps) for one in known.past.packages}
         causes = dict(known.causes)
-        states = TagStates(self._index, self._tag, self._begin + max(len(stories) - 1, 0), self._packages)
+        states = restored.TagStates(self._index, self._tag, self._begin + max(len(stories) - 1, 0), self._packages)
         for number in range(len(stories), len(self._revisions)):
             # The first revision of the site has no report.
             changes, report = (
                 states.advance_and_compare(stacks_of=stacks_at)
                 if number
-                else (compared(states.begin(), self._tag), None)
+                else (restored.compared(states.begin(), self._tag), None)
             )
             for document, change in changes:
                 step = step_of(number, change, is_gone=document.after is None, is_baseline=document.is_baseline)
                 steps.setdefault(document.package, []).append(step)
             explained = _with_causes(self._repository, report, number, causes) if report else None
             stories.append(story_of(explained) if explained else RevisionStory())
-        lasts = {tag: last_changes(self._index, tag, self._until) for tag in (self._tag, *self._others)}
+        lasts = {tag: restored.last_changes(self._index, tag, self._until) for tag in (self._tag, *self._others)}
         # Of an earlier revision than the newest, the index does not know when documents changed.
         is_newest = self._until == self._index.newest
         changed = {
@@ -174,8 +167,8 @@ class _Reading:
         for tag in self._others:
             tags[tag] = known.tags.get(tag, ("", {}))
             if not changed[tag] or changed[tag] != tags[tag][0]:
-                held = held_at(self._index, tag, self._until)
-                there = sorted(filter(self._packages, packages_at(self._index, tag, self._until)))
+                held = restored.held_at(self._index, tag, self._until)
+                there = sorted(filter(self._packages, restored.packages_at(self._index, tag, self._until)))
                 tags[tag] = changed[tag], {package: present_of(held.get(package, ())) for package in there}
         return SiteContents(
             asked=self._packages.patterns,
@@ -214,7 +207,7 @@ class _Reading:
     ) -> Iterator[PackageHistory]:
         """Yield the history of each package; for an unchanged package, it is that of the last build."""
         known = {one.package: one for one in self._known.past.packages}
-        versions = unread_versions(self._index, self._tag, self._until)
+        versions = restored.unread_versions(self._index, self._tag, self._until)
         unread = {package: n for package, n, *_ in versions if n >= self._begin and self._packages(package)}
         for package in sorted(steps.keys() | unread.keys()):
             own = tuple(steps.get(package, ()))
@@ -223,7 +216,7 @@ class _Reading:
             if package in known and (known[package].changed, known[package].steps) == (changed, own):
                 yield known[package]
                 continue
-            held = held_at(self._index, self._tag, self._until, package).get(package, ())
+            held = restored.held_at(self._index, self._tag, self._until, package).get(package, ())
             yield PackageHistory(
                 package=package,
                 changed=changed,
@@ -262,7 +255,7 @@ class _Reading:
 
     def _unread(self, tag: str) -> Iterator[Diagnostic]:
         """Yield a diagnostic for each version that is unreadable now, or was in the shown revisions."""
-        for package, number, message, is_over in unread_versions(self._index, tag, self._until):
+        for package, number, message, is_over in restored.unread_versions(self._index, tag, self._until):
             if self._packages(package) and (not is_over or (tag == self._tag and number >= self._begin)):
                 said = f"{message} (revision {self._chain[number].commit})"
                 yield Diagnostic(f"{package} in {tag}", DiagnosticKind.UNREADABLE, said)

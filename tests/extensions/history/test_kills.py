@@ -21,7 +21,7 @@ from cachewatch.extensions.history import build as building
 from cachewatch.git.local_repository import Repository
 
 folder, path, number, text = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
-open_for_writing, count, seen = building.open_for_writing, itertools.count(), []
+open_for_writing, count, seen = building.schema.open_for_writing, itertools.count(), []
 
 def trace(statement):
     if seen or text in statement:
@@ -34,7 +34,7 @@ def counted(path):
     return connection
 
 building._VERSIONS_IN_UNIT = 1
-building.open_for_writing = counted
+building.schema.open_for_writing = counted
 repository = Repository(building.Path(folder))
 building.bring_up_to_date(repository, building.Path(path), building.in_jobs(repository, 2))
 print(next(count))
