@@ -71,7 +71,6 @@ class PublishedSpecs:
         return [ListedSpec(one, tuple(stacks[h])) for h, one in binaries.items()], graph
 
 
-_LARGEST_LIST = 8 * 2**20  # of 30,000 stacks
 _BLOB = re.compile(r"(?:.+/)?blobs/sha256/([0-9a-f]{2})/(\1[0-9a-f]{62})")
 _PLAIN = re.compile(r"(?:.+/)?build_cache/index\.json")
 
@@ -105,7 +104,7 @@ _Listing = tuple[Mapping[str, tuple[CatalogueEntry, ...]], Sequence[str], Valida
 def fetch_listing(mirror: CacheMirror, name: str, known: Validator) -> _Listing | None:
     """Fetch the list `name` of a catalogue; None if neither it nor any index in it differs from `known`."""
     etag = known.etag if known.layout == "catalogue" else ""
-    file = mirror.get(name, etag=etag, size=_LARGEST_LIST)
+    file = mirror.get(name, etag=etag, size=8 * 2**20)  # of 30,000 stacks
     if file is None:
         raise SourceError(f"{mirror.where}/{name}: is not there")
     if file.is_unchanged:
@@ -145,10 +144,6 @@ def _entry(entry: _ListedIndex, where: str) -> CatalogueEntry | None:
     if match := _BLOB.fullmatch(path):
         return CatalogueEntry(entry.label, path, match[2])
     return CatalogueEntry(entry.label, path, "") if _PLAIN.fullmatch(path) else None
-
-
-# The file name of the list of Spack's public caches.
-CATALOGUE_FILE = "cache_spack_io_index.json"
 
 
 class Cache(Struct, frozen=True, kw_only=True):
@@ -208,7 +203,8 @@ class CacheSource:
         place = parse_address(root_of(cache.address))
         if headers and not isinstance(place, Path):
             check_secrecy(place.base if isinstance(place, Registry) else place)
-        self._list_name = CATALOGUE_FILE if cache.is_catalogue or is_catalogue(cache.address) else ""
+        # In a folder, the list has the name of that of Spack's public caches.
+        self._list_name = "cache_spack_io_index.json" if cache.is_catalogue or is_catalogue(cache.address) else ""
         if self._list_name and isinstance(place, Path) and not place.is_dir():
             place, self._list_name = place.parent, place.name
         elif self._list_name and isinstance(place, str) and place.endswith(".json"):

@@ -34,8 +34,6 @@ from cachewatch.report.words import first_of
 from cachewatch.runtime.files_and_locks import publish
 from cachewatch.service.context_and_source_copies import News, RecordedSource
 
-# A stack that has no more than this share of its specs left is suspicious.
-SHARE_LEFT = 0.1
 _STATE_FILE = "cachewatch-record.json"
 _COUNTS = re.compile(rb'^meta: .*?"num_specs_by_stack": (\{[^}]*\})', re.MULTILINE)
 
@@ -200,7 +198,7 @@ class _Work(Struct):
         lost = [
             f"{'the tag' if stack == UNION_STACK else f'stack {stack}'} had {count:,} specs and has {has.get(stack, 0):,}"
             for stack, count in sorted(had.items())
-            if has.get(stack, 0) <= count * SHARE_LEFT
+            if has.get(stack, 0) <= count * 0.1
         ]
         return first_of(lost, 5, ", and {:,} more stacks")
 

@@ -198,12 +198,6 @@ class GraphStep:
         found = self.before.unreadable | self.after.unreadable
         return tuple(found[package] for package in sorted(found))
 
-    def explain(self, asked: "SpecQuestion") -> Iterator[Explanation]:
-        """Explain each new spec that the user asked about, with the paths to the causes."""
-        for one in self.explain_all(asked.package):
-            if asked.hashes is None or one.spec.hash in asked.hashes:
-                yield self.with_paths(one)
-
     def explain_all(self, package: str) -> Iterator[Explanation]:
         """Explain each new spec of a package: its predecessor, and why their hashes differ."""
         old, new = (graph.nodes(package) for graph in (self.before, self.after))
@@ -244,7 +238,6 @@ def _by_signature(specs: Specs, others: Specs) -> Mapping[Signature, set[str]]:
 _HASH = re.compile(r"/?(?P<hash>[a-z0-9]{7,64})")
 _PACKAGE = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._+-]*)(?:@(?P<versions>[^\s]+))?")
 _SHORTEST_HASH = 7
-_MOST_LOOKED_AT = 20  # revisions that added or removed a hash
 
 
 class SpecQuestion(Struct, frozen=True, kw_only=True):
@@ -325,8 +318,8 @@ def _last_seen(repository: Repository, until: Revision, tag: str, text: str) -> 
         return None
     is_stored = stored_catalogue(repository, until.commit)
     names = f":(glob){folder_of(repository, tag)}/*/{DOCUMENT}" if is_stored else "."
-    most = f"-{_MOST_LOOKED_AT}"  # elsewhere than in `_cache/`, other files and other tags may name the hash, too
-    arguments = ["log", "--first-parent", most, "--format=%P", f"-S{match['hash']}", until.commit, "--", names]
+    # Elsewhere than in `_cache/`, other files and other tags may name the hash, too.
+    arguments = ["log", "--first-parent", "-20", "--format=%P", f"-S{match['hash']}", until.commit, "--", names]
     for line in repository.run(arguments).splitlines():
         for parent in line.decode().split()[:1]:
             if _meaning(RecordedGraph(repository, parent, tag), text):

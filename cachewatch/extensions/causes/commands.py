@@ -297,7 +297,8 @@ def _of_spec(repository: Repository, asked: asked_specs.SpecQuestion, tag: str) 
     step = asked_specs.GraphStep.between(
         repository, *((each.commit, each.tag or tag) for each in (asked.before, after))
     )
-    explained = list(step.explain(asked))
+    new = step.explain_all(package)
+    explained = [step.with_paths(one) for one in new if asked.hashes is None or one.spec.hash in asked.hashes]
     _require_graphs(step, explained)
     report = package_report(package, asked.before.side(), after.side(), explained)
     return partial(explained_json, package, explained, is_recorded=step.is_recorded), report

@@ -42,11 +42,8 @@ from cachewatch.report.digest_and_message_values import TagDigest
 from cachewatch.runtime.log import Log
 from cachewatch.runtime.worker import Isolation, Piece
 
-# The graphs of both sides are about as large as the documents.
-_FILES = 4
 Result = TypeVar("Result")
-# Returns the kept result for a step, or calls the function and keeps its result.
-Remember = Callable[[Hashable, Callable[[], tuple[RebuiltSpecs, ...]]], tuple[RebuiltSpecs, ...]]
+Remember = Callable[[Hashable, Callable[[], tuple[RebuiltSpecs, ...]]], tuple[RebuiltSpecs, ...]]  # a cache
 
 
 class RepositoryCauses:
@@ -80,8 +77,8 @@ class RepositoryCauses:
         states = (old, old_tag), (new, new_tag)
 
         def find() -> tuple[RebuiltSpecs, ...]:
-            size = sum(documents.size for documents in pair.difference.all_documents)
-            about = Piece("dependency graph", (*states[0], *states[1]), _FILES * size)
+            size = 4 * sum(documents.size for documents in pair.difference.all_documents)  # graphs are about as large
+            about = Piece("dependency graph", (*states[0], *states[1]), size)
             rebuilt = _apart(isolation, partial(_find_rebuilt, self._repository.git_dir, *states), about)
             if isinstance(rebuilt, WorkFailed):
                 log.warning("causes.unknown", tag=new_tag, error=str(rebuilt))

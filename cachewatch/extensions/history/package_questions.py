@@ -220,12 +220,22 @@ def find_log(index: Index, tag: str, package: str | None, since: int, until: int
     package_id = None if package is None else index.known_id("package", package)
     values = {"since": since, "until": until, "tag": index.known_id("tag", tag), "package": package_id}
     numbers = sorted(_revisions(index, values), reverse=True)
-    return RevisionLog(
-        indexed=index.indexed,
-        tag=tag,
-        revisions=tuple(_logged(index, tag, number, package) for number in numbers[:most]),
-        earlier=len(numbers[most:]) if most else 0,
-    )
+    unread = """SELECT name, message FROM diagnostic JOIN package ON id = package
+        WHERE tag = ? AND revision = ? AND name = coalesce(?, name) ORDER BY name"""
+    revisions = []
+    for n in numbers[:most]:
+        facts, statements = facts_of(index, tag, n, Selection(packages=Globs([package] if package else [])))
+        revisions.append(
+            LogRevision(
+                revision=index.point(n).revision,
+                time=index.point(n).time,
+                facts=facts,
+                statements=tuple(statements),
+                unreadable=tuple(UnreadVersion(*row) for row in index.rows(unread, (values["tag"], n, package))),
+            )
+        )
+    earlier = len(numbers[most:]) if most else 0
+    return RevisionLog(indexed=index.indexed, tag=tag, revisions=tuple(revisions), earlier=earlier)
 
 
 def _revisions(index: Index, values: Mapping[str, int | None]) -> set[int]:
@@ -281,22 +291,6 @@ def facts_of(
         back = (words().say("package-added", "back", package=each, tag=tag, day=day) for each, day in days if day)
         facts += [Coloured(said, "") for said in back]
     return tuple(facts), [statement_values(one) for one in report.statements]
-
-
-def _logged(index: Index, tag: str, number: int, package: str | None) -> LogRevision:
-    facts, statements = facts_of(index, tag, number, Selection(packages=Globs([package] if package else [])))
-    query = (
-        "SELECT name, message FROM diagnostic JOIN package ON id = package"
-        " WHERE tag = ? AND revision = ? AND name = coalesce(?, name) ORDER BY name"
-    )
-    point, unread = index.point(number), index.rows(query, (index.known_id("tag", tag), number, package))
-    return LogRevision(
-        revision=point.revision,
-        time=point.time,
-        facts=facts,
-        statements=tuple(statements),
-        unreadable=tuple(UnreadVersion(*row) for row in unread),
-    )
 
 
 def log_table(answer: RevisionLog, package: str | None, is_for_people: bool) -> Table:

@@ -231,8 +231,12 @@ def open_for_reading(
     check_is_index(path)
     if not path.exists() or not path.stat().st_size:  # a build that ended before its first commit leaves an empty file
         raise NoHistoryIndex(f"{path}: there is no history index; run `cachewatch history build` first")
+    # In a read-only folder, SQLite cannot create its shared memory.
+    log = path.with_name(f"{path.name}-wal")
+    is_fixed = not (log.exists() and log.stat().st_size) and not os.access(path.parent, os.W_OK)
     with translating_errors(path), ExitStack() as undo:
-        connection = undo.enter_context(closing(_connect(path, _reading_mode(path), busy_milliseconds)))
+        mode = "ro&immutable=1" if is_fixed else "ro"
+        connection = undo.enter_context(closing(_connect(path, mode, busy_milliseconds)))
         if _version(connection, path) != VERSION:
             raise NoHistoryIndex(f"{path}: written by an older version; run `cachewatch history build` again")
         connection.execute("BEGIN")
@@ -282,13 +286,6 @@ def _connect(path: Path, mode: str, busy_milliseconds: int = BUSY_MILLISECONDS) 
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None)
     connection.execute(f"PRAGMA busy_timeout = {busy_milliseconds}")
     return connection
-
-
-def _reading_mode(path: Path) -> str:
-    """Return the SQLite mode for reading; in a read-only folder, SQLite cannot create its shared memory."""
-    log = path.with_name(f"{path.name}-wal")
-    is_quiet = not (log.exists() and log.stat().st_size)
-    return "ro&immutable=1" if is_quiet and not os.access(path.parent, os.W_OK) else "ro"
 
 
 def _version(connection: sqlite3.Connection, path: Path) -> int:

@@ -209,7 +209,10 @@ class Folder:
         for path in stale:
             parts = PurePosixPath(path).parts  # the list of pages may be forged
             if 1 <= len(parts) <= 2 and ".." not in parts and not path.startswith("/") and safe(path) == path:
-                self._remove(path)
+                try:
+                    remove(self.path / path, base=self.path)
+                except OSError as error:
+                    raise SourceError(f"{self.path / path}: cannot be removed: {error.strerror}") from error
         self._write(f"{_OWN}/history.msgpack", msgspec.msgpack.encode(contents))
         self._note(self._pages)
         return WrittenPages(self._written, len(self._pages) - self._written, len(stale))
@@ -217,12 +220,6 @@ class Folder:
     def _note(self, pages: Mapping[str, str]) -> None:
         manifest = _Manifest(dict(sorted(pages.items())))
         self._write(f"{_OWN}/pages.json", msgspec.json.format(msgspec.json.encode(manifest), indent=1))
-
-    def _remove(self, path: str) -> None:
-        try:
-            remove(self.path / path, base=self.path)
-        except OSError as error:
-            raise SourceError(f"{self.path / path}: cannot be removed: {error.strerror}") from error
 
     def _load(self, name: str, decode: Callable[[bytes], Value]) -> Value | None:
         with suppress(OSError, msgspec.MsgspecError):

@@ -26,8 +26,7 @@ from cachewatch.report.digest_and_message_values import newest_day
 from cachewatch.report.digests.subject import clauses_of_statements
 from cachewatch.report.words import name_of, staying, where
 
-# Stands for the stack of specs that no stack builds any more.
-NO_STACK = ""
+NO_STACK = ""  # stands for the stack of specs that no stack builds any more
 
 
 class DatedRevision(Struct, frozen=True, array_like=True):
