@@ -294,9 +294,7 @@ def _of_spec(repository: Repository, asked: asked_specs.SpecQuestion, tag: str) 
     if asked.before is None:
         said = "was there in the first recorded revision; there is no predecessor to compare with."
         return partial(explained_json, package, [], is_recorded=False), WhyReport(heading=f"{safe(package)}: {said}")
-    step = asked_specs.GraphStep.between(
-        repository, *((each.commit, each.tag or tag) for each in (asked.before, after))
-    )
+    step = asked_specs.GraphStep.between(repository, *((one.commit, one.tag or tag) for one in (asked.before, after)))
     new = step.explain_all(package)
     explained = [step.with_paths(one) for one in new if asked.hashes is None or one.spec.hash in asked.hashes]
     _require_graphs(step, explained)

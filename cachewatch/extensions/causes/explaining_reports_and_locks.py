@@ -167,10 +167,8 @@ def _of_package(step: GraphStep, package: str) -> Iterator[RebuiltSpecs]:
     for signature, found in alike.items():
         in_place = vanished[signature]
         for is_beside, some in ((False, found[:in_place]), (True, found[in_place:])):
-            for causes, count in Counter(frozenset(one.causes) for one in some).items():
-                yield RebuiltSpecs(
-                    package=package, signature=signature, causes=causes, count=count, is_beside=is_beside
-                )
+            for causes, n in Counter(frozenset(one.causes) for one in some).items():
+                yield RebuiltSpecs(package=package, signature=signature, causes=causes, count=n, is_beside=is_beside)
 
 
 class Chain(Struct, frozen=True, array_like=True):

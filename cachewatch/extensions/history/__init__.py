@@ -4,21 +4,19 @@ from typing import Any
 
 from cachewatch.hooks import Command, Settings, extends, load
 
+_COMMANDS = f"{__name__}.commands"
+
 
 @extends
 def commands() -> list[Command]:
     """Return the command `log`, and `history` with its questions."""
     return [
-        Command("Compare", "log", "Show what each revision did to a package.", f"{__name__}.commands:log"),
-        Command("", "history when", "Show since when a version is in each stack.", f"{__name__}.commands:when"),
-        Command("", "history blame", "Show when a spec was added and removed.", f"{__name__}.commands:blame"),
-        Command("", "history churn", "Show how many specs come and go.", f"{__name__}.commands:churn"),
-        Command(
-            "", "history best", "Find the snapshots with most binaries of an environment.", f"{__name__}.commands:best"
-        ),
-        Command(
-            "Operate", "history", "Build the history index, or keep it up to date.", f"{__name__}.commands:history"
-        ),
+        Command("Compare", "log", "Show what each revision did to a package.", f"{_COMMANDS}:log"),
+        Command("", "history when", "Show since when a version is in each stack.", f"{_COMMANDS}:when"),
+        Command("", "history blame", "Show when a spec was added and removed.", f"{_COMMANDS}:blame"),
+        Command("", "history churn", "Show how many specs come and go.", f"{_COMMANDS}:churn"),
+        Command("", "history best", "Find the snapshots with most binaries of an environment.", f"{_COMMANDS}:best"),
+        Command("Operate", "history", "Build the history index, or keep it up to date.", f"{_COMMANDS}:history"),
     ]
 
 

@@ -260,17 +260,15 @@ class _IndexBuild(Struct):
 
 def _task(connection: sqlite3.Connection, tag: str, package: str, versions: tuple[Version, ...]) -> Task:
     """Return a task: the new versions of a document, and its state in the index."""
-    of_document = (
-        "JOIN tag ON tag.id = tag JOIN package ON package.id = package WHERE tag.name = ? AND package.name = ?"
-    )
+    joins = "JOIN tag ON tag.id = tag JOIN package ON package.id = package WHERE tag.name = ? AND package.name = ?"
     key = tag, package
-    query = f"SELECT blob, revision, baseline, old_compilers FROM document {of_document}"  # noqa: S608  our own text
+    query = f"SELECT blob, revision, baseline, old_compilers FROM document {joins}"  # noqa: S608  our own text
     row = connection.execute(query, key).fetchone()
     if row is None:
-        unread = connection.execute(f"SELECT 1 FROM diagnostic {of_document}", key).fetchone()  # noqa: S608
+        unread = connection.execute(f"SELECT 1 FROM diagnostic {joins}", key).fetchone()  # noqa: S608
         return Task(*key, versions, is_unread=unread is not None)
     query = f"""SELECT interval.id, first, hashes, versions, compiler, os, platform, target, variants, names
-        FROM interval JOIN build ON build.id = build JOIN stacks ON stacks.id = stacks {of_document} AND last IS NULL"""  # noqa: S608
+        FROM interval JOIN build ON build.id = build JOIN stacks ON stacks.id = stacks {joins} AND last IS NULL"""  # noqa: S608
     opened = (
         Interval(signature_of(tuple(values)), first, None, hashes, number)
         for number, first, hashes, *values in connection.execute(query, key)

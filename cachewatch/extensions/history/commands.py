@@ -72,7 +72,7 @@ UNTIL_OPTION = click.option(
 )
 
 
-class AnswerOptions(TypedDict):
+class Asked(TypedDict):
     """The options of every question: which index to read, and how to write the answer."""
 
     repo: str | None
@@ -114,7 +114,7 @@ def _open_with_history(repo: str | None, line: terminal.ProgressLine | None = No
     return open_catalogue(repo, line)
 
 
-def write_answer(answer: Any, table: Callable[[bool], Table], asked: AnswerOptions) -> None:
+def write_answer(answer: Any, table: Callable[[bool], Table], asked: Asked) -> None:
     """Write an answer; `table`, called with whether people will read it, returns it as a table."""
     format_, output = asked["format_"], asked["output"]
     if format_ == "json":
@@ -149,7 +149,7 @@ _FOR_PEOPLE = ("text", "markdown")
     help="With --pin: where the binaries of a tag are; {tag} stands for its name.",
 )
 @asking
-def best(*, lockfile: Path, tag: str | None, pin: bool, mirror: str | None, **asked: Unpack[AnswerOptions]) -> None:
+def best(*, lockfile: Path, tag: str | None, pin: bool, mirror: str | None, **asked: Unpack[Asked]) -> None:
     """Find the tags and revisions that had most binaries of an environment at the same time.
 
     LOCKFILE is a spack.lock, or an environment's folder that has one.
@@ -342,7 +342,7 @@ def when(
     stack: tuple[str, ...],
     target: tuple[str, ...],
     compiler: tuple[str, ...],
-    **asked: Unpack[AnswerOptions],
+    **asked: Unpack[Asked],
 ) -> None:
     """Show since when a version is in each stack, and until when.
 
@@ -378,7 +378,7 @@ def when(
     "--tag", multiple=True, metavar="TAG", shell_complete=completing("tags"), help="Only these tags; repeatable."
 )
 @asking
-def blame(*, hash_: str, tag: tuple[str, ...], **asked: Unpack[AnswerOptions]) -> None:
+def blame(*, hash_: str, tag: tuple[str, ...], **asked: Unpack[Asked]) -> None:
     """Show when a spec was added and removed, its stacks, and what happened then.
 
     HASH may be shortened; 7 letters are usually enough. Which spec replaced which cannot be known where several are
@@ -403,9 +403,7 @@ def blame(*, hash_: str, tag: tuple[str, ...], **asked: Unpack[AnswerOptions]) -
     help="List the N newest revisions in which anything changed.",
 )
 @asking
-def log(
-    *, package: str | None, tag: str, since: str | None, until: str, most: int, **asked: Unpack[AnswerOptions]
-) -> None:
+def log(*, package: str | None, tag: str, since: str | None, until: str, most: int, **asked: Unpack[Asked]) -> None:
     """Show what each revision did to a package, or to all of a tag.
 
     What `cachewatch diff` says of the revision before and that one, newest revision first. A document that cannot be
@@ -433,9 +431,7 @@ _MOST_SHOWN = 20
     help="List the N with the most specs.",
 )
 @asking
-def churn(
-    *, by: str, tag: str, since: str | None, until: str, most: int | None, **asked: Unpack[AnswerOptions]
-) -> None:
+def churn(*, by: str, tag: str, since: str | None, until: str, most: int | None, **asked: Unpack[Asked]) -> None:
     """Show how many specs come and go, by package, stack or cause.
 
     Every revision is counted, so a spec that was added and removed again counts as one added and one removed. The

@@ -64,7 +64,7 @@ def find_versions(
 def _find(repository: Repository, commits: Sequence[str], start: int) -> Mapping[tuple[str, str], list[Version]]:
     by_document: defaultdict[tuple[str, str], list[Version]] = defaultdict(list)
     names = _FolderNames(start)
-    for number, *catalogues in _catalogues(repository, commits, start):
+    for number, *catalogues in _trees(repository, commits, start):
         for tag, had_tag, has_tag in _changes(repository, *catalogues):
             trees = names.pair((tag,), had_tag, has_tag)
             for package, had, has in _changes(repository, *trees) if trees else ():
@@ -80,9 +80,7 @@ def _find(repository: Repository, commits: Sequence[str], start: int) -> Mapping
     return by_document
 
 
-def _catalogues(
-    repository: Repository, commits: Sequence[str], start: int
-) -> Iterator[tuple[int, str | None, str | None]]:
+def _trees(repository: Repository, commits: Sequence[str], start: int) -> Iterator[tuple[int, str | None, str | None]]:
     """Yield each revision that changed the tree of all tags: its number, the tree before, and its own.
 
     A file that replaced a document and is none counts as an unreadable document, until it is readable again or removed.

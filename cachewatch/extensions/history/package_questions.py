@@ -274,20 +274,18 @@ def removed_lately(index: Index, package: str, tag: str, number: int) -> str | N
     return day if day and now[:10] <= f"{date.fromisoformat(day) + timedelta(days=400)}" else None
 
 
-def facts_of(
-    index: Index, tag: str, number: int, selection: Selection
-) -> tuple[tuple[Coloured, ...], list[dict[str, Any]]]:
-    """Return what revision `number` changed in the selected part of `tag`, in words and as values for JSON."""
-    if not number:
+def facts_of(index: Index, tag: str, n: int, selection: Selection) -> tuple[tuple[Coloured, ...], list[dict[str, Any]]]:
+    """Return what revision `n` changed in the selected part of `tag`, in words and as values for JSON."""
+    if not n:
         return (), []
-    _, report = TagStates(index, tag, number - 1, lambda _: True).advance_and_compare(selection)
+    _, report = TagStates(index, tag, n - 1, lambda _: True).advance_and_compare(selection)
     facts = []
     for clause in clauses_of_statements(report.statements, tag, newest_day(report)):
         is_harmless = clause.first.rank is Rank.HARMLESS
         colour = "" if is_harmless else colour_of(clause.statement.kind, clause.statement.severity)
         facts.append(Coloured(clause.line, colour))
         new = clause.statement.packages if clause.kind == StatementKind.PACKAGE_ADDED else ()
-        days = ((package, removed_lately(index, package, tag, number - 1)) for package in new)
+        days = ((package, removed_lately(index, package, tag, n - 1)) for package in new)
         back = (words().say("package-added", "back", package=each, tag=tag, day=day) for each, day in days if day)
         facts += [Coloured(said, "") for said in back]
     return tuple(facts), [statement_values(one) for one in report.statements]

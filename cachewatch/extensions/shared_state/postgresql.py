@@ -140,10 +140,8 @@ class PostgresDatabase(Database):
         except StateError as error:
             if getattr(getattr(error.__cause__, "orig", None), "sqlstate", None) != _IS_LOCKED:
                 raise
-            other = self.leader() or "nobody"
-            raise AnotherInstance(
-                f"{self.place}: {other} works on this state; stop it, or wait until it ends"
-            ) from error
+            who = self.leader() or "nobody"
+            raise AnotherInstance(f"{self.place}: {who} works on this state; stop it, or wait until it ends") from error
         return True
 
     def leader(self) -> str | None:

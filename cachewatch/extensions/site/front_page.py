@@ -108,10 +108,8 @@ def _unusual(past: TagHistory, totals: Totals) -> Iterator[CardLine]:
     fallen = _fallen(totals)
     for stack, (text, since) in fallen.items():
         yield of_stack(stack, text, since)
-    now_time = past.revisions[-1].time
-    lately = {
-        n for n, each in enumerate(past.revisions) if not each.time or not now_time or now_time - each.time <= _LATELY
-    }
+    now = past.revisions[-1].time
+    lately = {n for n, each in enumerate(past.revisions) if not each.time or not now or now - each.time <= _LATELY}
     lost: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
     for history in past.packages:
         last = history.steps[-1].revision if history.steps else -1

@@ -87,9 +87,7 @@ class Link(Struct, frozen=True):
     address: str = ""
 
 
-def happening(
-    moment: DatedRevision, specs: int, added: Sequence[Link], removed: Sequence[Link], **more: object
-) -> View:
+def happening(moment: DatedRevision, specs: int, added: Sequence[Link], removed: Sequence[Link], **more: Any) -> View:
     """Return the changes of one revision to a package or a stack, as its page lists them."""
     sides = cut("added", added, 40) | cut("removed", removed, 40)
     return {"moment": moment, "specs": f"{specs:,}", "counts": (), "note": "", **sides, **more}

@@ -202,9 +202,7 @@ class _Reading:
                 move = TagMove(base, (changed[base], changed[tag]), story)
             yield tag, move
 
-    def _histories(
-        self, steps: Mapping[str, Sequence[PackageStep]], last: Mapping[str, int]
-    ) -> Iterator[PackageHistory]:
+    def _histories(self, steps: Mapping[str, list[PackageStep]], last: Mapping[str, int]) -> Iterator[PackageHistory]:
         """Yield the history of each package; for an unchanged package, it is that of the last build."""
         known = {one.package: one for one in self._known.past.packages}
         versions = restored.unread_versions(self._index, self._tag, self._until)
