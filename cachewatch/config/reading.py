@@ -15,7 +15,7 @@ import yaml
 from pydantic import ValidationError
 
 from cachewatch.config.schedules_and_dates import check_zone
-from cachewatch.config.sections_and_mistakes import NOT_A_KEY, Broken, ConfigContext, ConfigNode, holds
+from cachewatch.config.sections import NOT_A_KEY, Broken, ConfigContext, ConfigNode, holds
 from cachewatch.config.settings_and_subscriptions import Config, WholeConfig
 from cachewatch.config.sources_and_channels import channel_models, source_models
 from cachewatch.config.value_types_and_secrets import path_in

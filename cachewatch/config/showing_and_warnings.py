@@ -13,7 +13,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from cachewatch.config.schedules_and_dates import WEEKDAYS, Quiet, duration_in_words
-from cachewatch.config.sections_and_mistakes import ConfigKey, ConfigSection, keys_of
+from cachewatch.config.sections import ConfigKey, ConfigSection, keys_of
 from cachewatch.config.settings_and_subscriptions import Config, QuietTime, Subscription, WholeConfig
 from cachewatch.config.sources_and_channels import Credentials, MailConfig
 from cachewatch.config.value_types_and_secrets import PostgresAddress, Secret

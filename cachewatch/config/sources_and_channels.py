@@ -12,15 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, model_validator
 
 from cachewatch.config.schedules_and_dates import parse_size
-from cachewatch.config.sections_and_mistakes import (
-    ConfigContext,
-    ConfigSection,
-    checked,
-    key,
-    mistake,
-    mistake_at,
-    not_in_file,
-)
+from cachewatch.config.sections import ConfigContext, ConfigSection, checked, key, mistake, mistake_at, not_in_file
 from cachewatch.config.value_types_and_secrets import (
     ByName,
     ByType,

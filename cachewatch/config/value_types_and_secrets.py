@@ -28,7 +28,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from cachewatch.config.schedules_and_dates import DURATION, SIZE, parse_duration, parse_size
-from cachewatch.config.sections_and_mistakes import (
+from cachewatch.config.sections import (
     NOT_A_KEY,
     ConfigContext,
     ConfigSection,

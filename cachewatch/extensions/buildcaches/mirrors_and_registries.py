@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote, urlencode, urljoin, urlsplit
 import msgspec
 from msgspec import Struct
 
-from cachewatch.config.sections_and_mistakes import key
+from cachewatch.config.sections import key
 from cachewatch.config.sources_and_channels import Address, LiveSource
 from cachewatch.config.value_types_and_secrets import Size, Text
 from cachewatch.errors import HttpError, RefusedAddress, SourceError, TooLarge

@@ -1,6 +1,6 @@
 """The section `history:` of the configuration."""
 
-from cachewatch.config.sections_and_mistakes import ConfigSection, key
+from cachewatch.config.sections import ConfigSection, key
 from cachewatch.config.value_types_and_secrets import Glob, Several
 
 
