@@ -108,7 +108,7 @@ class Difference(Struct, frozen=True, kw_only=True):
     @property
     def size(self) -> int:
         """The number of bytes to read; it may be an estimate."""
-        return sum(document.size for document in self.documents)
+        return sum(document.size for document in self.all_documents)
 
 
 def _counts(documents: Sequence[DocumentPair], unchanged: int) -> PackageCounts:

@@ -77,7 +77,7 @@ class RepositoryCauses:
         states = (old, old_tag), (new, new_tag)
 
         def find() -> tuple[RebuiltSpecs, ...]:
-            size = 4 * sum(documents.size for documents in pair.difference.all_documents)  # graphs are about as large
+            size = 4 * pair.difference.size  # graphs are about as large
             about = Piece("dependency graph", (*states[0], *states[1]), size)
             rebuilt = _apart(isolation, partial(_find_rebuilt, self._repository.git_dir, *states), about)
             if isinstance(rebuilt, WorkFailed):
