@@ -339,22 +339,22 @@ def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
         (
             [record(2, stacks=E4S, target="zen4")],
             "GONE for x86_64_v3 zlib 1.0 radiuss",
-            "To do If you use zlib for x86_64_v3: keep it where it is installed. The cache has nothing as new any more",
+            "To do If you use zlib for x86_64_v3: keep it where it is installed. develop has nothing as new any more",
         ),
         (
             [record(2, stacks=E4S, target="m1")],
             "GONE for sequoia, m1 zlib 1.0 radiuss",
-            "To do If you use zlib for sequoia, m1: keep it where it is installed. The cache has no such build any more",
+            "To do If you use zlib for sequoia, m1: keep it where it is installed. develop has no such build any more",
         ),
         (
             [record(2, stacks=E4S, target="x86_64_v2", os="rhel9", versions=["1.1"])],
             "GONE for ubuntu22.04, x86_64_v3 zlib 1.0 radiuss",
-            "To do If you use zlib for ubuntu22.04, x86_64_v3: keep it where it is installed. The cache has nothing as new",
+            "To do If you use zlib for ubuntu22.04, x86_64_v3: keep it where it is installed. develop has nothing as new",
         ),
         (
             [record(2, stacks=E4S, versions=["0.9"])],
             "GONE for x86_64_v3 zlib 1.0 radiuss; only 0.9 is there",
-            "To do If you use zlib for x86_64_v3: keep it where it is installed. The cache has nothing as new any more",
+            "To do If you use zlib for x86_64_v3: keep it where it is installed. develop has nothing as new any more",
         ),
         (
             [record(2, stacks=E4S, versions=["1.1"])],

@@ -197,16 +197,8 @@ def test_what_replaced_what_a_filter_selects_is_named(run: Run, tmp_path: Path) 
     before, keep = {"zlib": [record(1, os="rhel8")]}, "x86_64_v3: keep it where it is installed"
     others: dict[tuple[str, str, str], tuple[Record, str, str]] = {
         ("versions", "--versions", "1.0"): ({"versions": ["1.1"]}, "1.1 is there", f"{keep}. No build that"),
-        ("versions", "--versions", "1"): (
-            {"versions": ["0.9"]},
-            "0.9 is there",
-            "and require zlib@1.0 or newer before",
-        ),
-        ("compilers", "--compiler", "gcc@11*"): (
-            {"compiler": "gcc@12.1.0"},
-            "now with gcc@12.1.0",
-            ", or re-concretize. No",
-        ),
+        ("versions", "--versions", "1"): ({"versions": ["0.9"]}, "0.9 is there", "require zlib@1.0 or newer"),
+        ("compilers", "--compiler", "gcc@11*"): ({"compiler": "gcc@12"}, "now with gcc@12", ", or re-concretize. No"),
         ("oses", "--os", "rhel8"): ({"os": "rhel9"}, "now for rhel9", f"{keep}. No build that"),
     }
     for (key, *options), (values, says, advice) in others.items():
@@ -214,8 +206,7 @@ def test_what_replaced_what_a_filter_selects_is_named(run: Run, tmp_path: Path) 
         assert f"zlib 1.0; {says} (outside of the filter) -1" in said(run, tmp_path, before, after, *options)
         repository = history(tmp_path / f"{says}.git", catalogue(before), catalogue(after))
         body = mail(digest_of(read(repository, selection=select(tags=["develop"], **{key: options[1:]}))))[1]
-        assert advice in body
-        assert f"e4s; {says} (outside of the filter)" in body
+        assert body.index(advice) < body.index(f"e4s; {says} (outside of the filter)")
     gone = said(run, tmp_path, before | {"hdf5": [record(3)]}, {"zlib": [], "hdf5": []}, "--versions", "1.0")
     assert "outside" not in gone
 

@@ -236,15 +236,19 @@ def test_what_is_required_is_what_a_snapshot_has(made: Made) -> None:
 
 
 def test_what_may_be_pruned_may_be_in_a_snapshot(made: Made) -> None:
-    """The snapshot is named beside the copy."""
-    rest = many(20)
-    snapshot = catalogue(rest | {"one": in_ml(1)}, "develop-2025-06-01")
-    states = [catalogue(rest | {"one": found}) | snapshot for found in (in_ml(1), unbuilt(in_ml(1)))]
-    config = CONFIG.replace("changes: [all],", "match: {tags: develop},")
-    readers = made(*states, config=config)
-    readers.go_on()
-    text = body(readers.site.told()[-1])
-    assert "may be pruned at any time. The snapshot develop-2025-06-01 has it, too, for now." in text
+    """The snapshot is named beside the copy; and that of what is gone for some machines, with its mirror."""
+    rest, ours, other = many(20), in_ml(1), records([9], target="aarch64")
+    snapshot = catalogue(rest | {"one": ours}, "develop-2025-06-01")
+    states = [catalogue(rest | {"one": found + other}) | snapshot for found in (ours, unbuilt(ours), ours, [])]
+    readers = made(*states, config=CONFIG.replace("changes: [all],", "match: {tags: develop},"))
+    for said in (
+        "any time. The snapshot develop-2025-06-01 has it, too, for now.",
+        "",
+        "still has one@1.0, but may be",
+    ):
+        readers.go_on()
+        assert said in body(readers.site.told()[-1])
+    assert "added it already: spack -e . mirror add develop-2025-06-01" in body(readers.site.told()[-1])
 
 
 def test_an_older_version_in_one_stack_stays_advice_while_others_have_the_newer_one(made: Made) -> None:

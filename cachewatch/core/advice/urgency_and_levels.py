@@ -154,6 +154,7 @@ def assess(
         is_wait_over=not waits and known.was_waiting,
         required=_with_homes(_required(actions, own), known.kept),
         to_copy=_with_homes(_to_copy(actions, own), known.kept),
+        gone=_with_homes(_gone(actions) if own is None else {}, known.kept),
         lifted=() if waits else lifted(actions, known),
     )
 
@@ -206,6 +207,17 @@ def _to_copy(actions: Iterable[Action], own: EnvironmentState | None) -> dict[st
             needed.setdefault(version, []).extend(one.only([version.partition("@")[0]]).needs)
     for each in own.for_cause(Because.ENVIRONMENT_LAST_OTHER) if own is not None else ():
         needed.setdefault(f"{each.need.package}@{each.need.version}", []).append(each.need)
+    return needed
+
+
+def _gone(actions: Iterable[Action]) -> dict[str, list[Need]]:
+    """Return the versions that are gone from some places, each with the lost builds."""
+    needed: dict[str, list[Need]] = {}
+    for one in actions:
+        is_gone = LossClass.GONE in (one.because, one.worst) and not (one.is_requirement or is_snapshot(one.tag))
+        # A snapshot is sought for a version: that its builds have a selected compiler, nobody knows.
+        for version in one.versions if is_gone and not (one.outside and one.outside.compilers) else ():
+            needed.setdefault(version, []).extend(one.only([version.partition("@")[0]]).needs)
     return needed
 
 

@@ -280,6 +280,7 @@ class Assessment(Struct, frozen=True, kw_only=True):
     # Versions to require (openmpi@5.8.0), or Spack may choose others; each with a snapshot that has it, or "".
     required: Mapping[str, str] = field(default_factory=dict)
     to_copy: Mapping[str, str] = field(default_factory=dict)  # likewise what may be pruned, as py-numpy@3.2.1
+    gone: Mapping[str, str] = field(default_factory=dict)  # and what is gone, but not from all places
     lifted: tuple[str, ...] = ()  # packages that readers were asked to require, and need not require any longer
 
     @property

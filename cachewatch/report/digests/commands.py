@@ -56,11 +56,12 @@ def steps(digest: Digest, words: Words) -> tuple[str, list[str]]:
     concretizes = is_asked and not assessment.is_waiting
     required = [*assessment.required, *assessment.to_copy]
     shell = [*(one.tag for one in moves), *(tag for _, tag in newer), *assessment.lifted]
-    shell += [word.removesuffix(":") for spec in required for word in spec.split("@", 1)]
-    is_said = copies or moves or newer or assessment.lifted or (concretizes and (required or is_due))
+    shell += [word.removesuffix(":") for spec in (*required, *assessment.gone) for word in spec.split("@", 1)]
+    is_left = went(digest) and any(assessment.gone.values())  # in a snapshot
+    keeping = keeping_of(digest) if is_left or (concretizes and assessment.required) else {}
+    is_said = copies or moves or newer or assessment.lifted or keeping or (concretizes and (required or is_due))
     if not is_said or not all(map(is_plain, shell)):
         return "steps", []
-    keeping = keeping_of(digest) if concretizes and assessment.required else {}
     tags = [*(one.tag for one in moves), *(tag for _, tag in newer), *keeping]
     urls = {tag: f"URL{n or ''}" for n, tag in enumerate(dict.fromkeys(tags))}
     is_best = any(pin.best and pin.is_gone for pin in digest.pinned)  # which may be removed soon, too

@@ -63,8 +63,10 @@ def todo(digest: Digest, words: Words) -> list[str]:
     # What is still to be copied from the branch is asked for below.
     still = {spec.removesuffix(":") for spec in advice.required}
     open_ones = {name for one in advice.still_open if one.is_copy for name in one.names}
+    asked = {name for one in advice.due for name in one.names}
     for tag, specs in keeping.items():
         names = [spec for spec in specs if spec in still or spec.partition("@")[0] not in open_ones]
+        names.sort(key=lambda spec: spec.partition("@")[0] not in asked)
         said = words.say("todo", "kept", len(names), tag=tag, branch=series(tag), names=and_more(names, words))
         lines += [said] if names else []
     lines[1:1] = [] if keeping else _kept_too(digest, words)
@@ -123,14 +125,15 @@ def _moves(digest: Digest, words: Words) -> tuple[list[str], str]:
 
 
 def went(digest: Digest) -> bool:
-    """Tell whether this digest is the first to ask readers to require removed versions."""
-    return any(one.because in _GONE and _lacking(one, digest) is None for one in digest.assessment.due)
+    """Tell whether this digest is the first to say what readers should do about removed versions."""
+    gone = (one for one in digest.assessment.due if one.because in _GONE or one.worst is LossClass.GONE)
+    return any(_lacking(one, digest) is None for one in gone)
 
 
 def keeping_of(digest: Digest) -> dict[str, list[str]]:
-    """Return the snapshots that still have what to require or to copy, each with these packages."""
+    """Return the snapshots that still have what is gone or to be copied, each with these packages."""
     own, found = digest.assessment, dict[str, list[str]]()
-    for spec, tag in (*own.required.items(), *own.to_copy.items()):
+    for spec, tag in (*own.required.items(), *own.to_copy.items(), *own.gone.items()):
         if tag and is_plain(tag) and not own.is_waiting:
             found.setdefault(tag, []).append(spec.removesuffix(":"))
     return found
