@@ -16,7 +16,15 @@ from msgspec.structs import replace
 from cachewatch.core.graphs_and_attribution import LANGUAGES, Dependency, GraphNode
 from cachewatch.core.model import VALUES, Kind, Signature
 from cachewatch.core.names_and_layouts import did_you_mean, similar
-from cachewatch.core.versions_spellings_targets import NO_COMPILER, Patterns, Versions, compiler, runs, variants
+from cachewatch.core.versions_spellings_targets import (
+    NO_COMPILER,
+    Patterns,
+    Versions,
+    compiler,
+    runs,
+    variant_name,
+    variants,
+)
 from cachewatch.errors import UsageError
 
 DEFAULT = frozenset(kind for kind in Kind if kind.is_default)
@@ -389,8 +397,3 @@ def _values_of(variant: str) -> frozenset[str]:
     """Return the values of a variant; compiler flags are split at spaces, because they may contain commas."""
     value = variant.partition("=")[2]
     return frozenset(value.split() if value.startswith("-") else value.split(","))
-
-
-def variant_name(variant: str) -> str:
-    """Return the name of a variant: mpi of `+mpi`, api of `api=v1`."""
-    return variant.lstrip("+~").partition("=")[0]

@@ -440,6 +440,7 @@ class PlaceChange(Struct, frozen=True, kw_only=True):
     verdict: what happened.  kinds: all kinds of its changes.
     loss: what is left of it, if the place is lost.  machines: those of it, if the place is lost or gained.
     outside: what the place has outside of the selection, if it is lost in a selection only.
+    variants: those that an up- or downgrade lost and gained, where the place has others of the same name.
     """
 
     stack: str
@@ -451,6 +452,7 @@ class PlaceChange(Struct, frozen=True, kw_only=True):
     loss: Loss | None = None
     machines: frozenset[Machine] = frozenset()
     outside: Outside | None = None
+    variants: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
 
     @property
     def place(self) -> Place:

@@ -25,7 +25,7 @@ from cachewatch.core.model import (
     SpecClass,
     Verdict,
 )
-from cachewatch.core.versions_spellings_targets import is_newer
+from cachewatch.core.versions_spellings_targets import is_newer, variant_name
 
 
 class Severity(StrEnum):
@@ -109,7 +109,7 @@ class Attribute(NamedTuple):
     @property
     def name(self) -> str:
         """The kind of the value or, for a variant, its name; values with the same name exclude each other."""
-        return self.text.lstrip("+~-").partition("=")[0] if self.kind is Kind.VARIANT else self.kind
+        return variant_name(self.text) if self.kind is Kind.VARIANT else self.kind
 
 
 class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
@@ -123,6 +123,7 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     of all stacks that have any.  is_in_some: whether other stacks (of an upgrade, those that are behind) have
     the package for one of its targets.  replaced: versions that places of an upgrade do not have any more.
     pairs: of an up- or downgrade, the newest versions before and after.
+    variants: those that places of an up- or downgrade lost and gained, beside others of the same name.
     still_there: old versions of an upgrade that some stack still has.
     machine: the lost machine.  is_system: whether before and after are platforms, operating systems and targets.
     versions: of these specs, if before and after are systems; of a gained place, those that are new to the package.
@@ -142,6 +143,7 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     is_in_some: bool = False
     replaced: tuple[str, ...] = ()
     pairs: tuple[tuple[str, str], ...] = ()
+    variants: tuple[frozenset[tuple[str, Place]], frozenset[tuple[str, Place]]] = (frozenset(), frozenset())
     targets: tuple[str, ...] = ()
     machine: Machine | None = None
     is_system: bool = False
@@ -299,6 +301,7 @@ class Line(_Changed, frozen=True, kw_only=True):
     here: Counts = Counts()
     values: tuple[str, ...] = ()  # compilers and the like to which its packages changed at the same time
     is_partly: bool = False  # whether some of its stacks do not have all of these values
+    without: tuple[tuple[str, frozenset[str]], ...] = ()  # variants that it has no longer, each with the stacks
     # Of an up- or downgrade: what its specs are in stacks that keep their newest version.
     others: tuple[Story, ...] = ()
     stay: Stay | None = None  # how long removed specs had been present, if the history is indexed

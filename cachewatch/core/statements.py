@@ -34,7 +34,7 @@ from cachewatch.core.statement_kinds import (
     in_order,
     name_of,
 )
-from cachewatch.core.versions_spellings_targets import sorted_versions, version_key
+from cachewatch.core.versions_spellings_targets import sorted_versions, variant_name, version_key
 
 # A statement for each package.
 _BY_PACKAGE = (StatementKind.PACKAGE_REMOVED, StatementKind.PACKAGE_ADDED)
@@ -360,10 +360,20 @@ def _with_other_changes(line: Line, members: Iterable[Items], assignment: _Assig
         for story in items.stories:
             if story.places and story.kind in (StatementKind.RETIRED, StatementKind.EXTENDED):
                 others[replace(story, places=frozenset())] |= story.places
+    compilers = sorted(having)
+    for variant, place in sorted(line.story.variants[1]):
+        if variant not in widespread:
+            having[variant].add(place.stack)
+    names = {variant_name(variant) for variant, _ in line.story.variants[1]}  # one value in place of another
+    without: defaultdict[str, set[str]] = defaultdict(set)
+    for variant, place in line.story.variants[0]:
+        if variant_name(variant) not in names:
+            without[variant].add(place.stack)
     return replace(
         line,
-        values=(*widespread, *sorted(having)),
+        values=(*widespread, *compilers, *(value for value in having if value not in compilers)),
         is_partly=any(not stacks <= own for own in having.values()),
+        without=tuple((variant, frozenset(own)) for variant, own in sorted(without.items())),
         others=tuple(replace(story, places=frozenset(places)) for story, places in others.items()),
     )
 
@@ -415,6 +425,10 @@ def _joined(stories: Sequence[Story]) -> Story:
         places=frozenset(place for one in stories for place in one.places),
         stays=frozenset(place for one in stories for place in one.stays),
         outside=frozenset(place for one in stories for place in one.outside),
+        variants=(
+            frozenset(pair for one in stories for pair in one.variants[0]),
+            frozenset(pair for one in stories for pair in one.variants[1]),
+        ),
         replaced=tuple(sorted_versions({version for one in stories for version in one.replaced})),
         versions=tuple(sorted_versions({version for one in stories for version in one.versions})),
         remaining=tuple(sorted({name for one in stories for name in one.remaining})),

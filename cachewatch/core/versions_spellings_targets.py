@@ -245,6 +245,11 @@ def variants(texts: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(sorted(set(map(_variant, texts))), key=lambda variant: variant.lstrip("+~")))
 
 
+def variant_name(variant: str) -> str:
+    """Return the name of a variant: mpi of `+mpi`, api of `api=v1`."""
+    return variant.lstrip("+~-").partition("=")[0]
+
+
 def that_matter(variants: Iterable[str]) -> frozenset[str]:
     """Return the variants that users of a binary care about: all but `patches` and `build_system`."""
     return frozenset(one for one in variants if not one.startswith(("patches=", "build_system=")))

@@ -102,7 +102,7 @@ def remark(covered: Resolution) -> str:
     """Return the nearest build to a missing binary, and the effect of a prune, in words; "" if the binary is there."""
     parts = []
     if covered.nearest is Nearest.NONE:
-        parts += [f"the newest there is {covered.suggestion}"] if covered.suggestion else []
+        parts += [f"the newest there is {_newest(covered)}"] if covered.suggestion else []
         parts += [f"this version only for {first_of(covered.elsewhere, _MOST_NAMED)}"] if covered.elsewhere else []
         parts = parts or ["there is none"]
     elif covered.nearest is not Nearest.SAME:
@@ -113,6 +113,11 @@ def remark(covered: Resolution) -> str:
     if covered.after_prune is not None:
         parts.append(f"after a prune {_LEFT[covered.after_prune]}")
     return "; ".join(parts)
+
+
+def _newest(covered: Resolution) -> str:
+    """Return the newest other version, and the needed variants that it does not have: `3.10.0 without backend=jax`."""
+    return covered.suggestion + (f" without {first_of(covered.without)}" if covered.without else "")
 
 
 def named(listed: Sequence[Resolution]) -> str:
@@ -248,7 +253,7 @@ def _binary_said(covered: Resolution, words: Words, day: str, before: Resolution
         day=day,
         newer=safe(newer),
         copy=words.text("binaries", "copy") if before and before.is_met else "",
-        there=safe(covered.suggestion),
+        there=safe(_newest(covered)),
         differs=f"with {safe(', '.join(covered.differs))}" if covered.differs else "",
         for_target=f" for {safe(covered.need.target)}"
         if (covered.elsewhere or is_announced) and covered.need.target

@@ -110,7 +110,7 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
     if story.kind in BY_VERSION:
         change = " ".join(filter(None, (replacement(line, most), staying(line, most))))
         now = f"now {'partly ' if line.is_partly else ''}with {names(line.values, most)}" if line.values else ""
-        return ", ".join(filter(None, (change, *_beside(line, most), moves, now)))
+        return ", ".join(filter(None, (change, *_beside(line, most), moves, now, _without(line, most))))
     if story.is_system:
         old, new = (" ".join(map(safe_name, side)) for side in (story.before, story.after))
         fewer = "no longer" if set(story.before).isdisjoint(story.remaining) else "fewer"
@@ -160,6 +160,18 @@ def _beside(line: Line, most: int) -> Iterator[str]:
             yield f"{_versions(others, most)} {word}"
 
 
+def _without(line: Line, most: int) -> str:
+    """Return the variants that an up- or downgraded package has no longer: `no longer with +mpi in e4s`."""
+    stacks = {place.stack for place in line.story.places}
+    wheres = dict.fromkeys(own for _, own in line.without)
+    parts = [
+        names([value for value, own in line.without if own == where], most)
+        + ("" if where >= stacks else f" in {stacks_named(where, most)}")
+        for where in wheres
+    ]
+    return f"no longer with {', '.join(parts)}" if parts else ""
+
+
 def staying(line: Line, most: int = MOST_NAMES) -> str:
     """Return which old versions stay after an upgrade, or that a downgrade's new one was there: `(0.3.1 stays)`.
 
@@ -168,12 +180,14 @@ def staying(line: Line, most: int = MOST_NAMES) -> str:
     story, parts = line.story, []
     verb = "stays" if story.kind is StatementKind.UPGRADED else "was there"
     for version in sorted_versions({version for version, _ in story.stays}):
-        chosen = {place for there, place in story.stays - story.outside if there == version}
-        places = chosen or {place for there, place in story.stays if there == version}
-        stacks = {place.stack for place in places}
-        behind = {stack for stack, has in story.behind if has == version and chosen}  # which the row names
-        counted = number(len(stacks | behind), "stack" if chosen else "other stack")
-        named = stacks_named(stacks, most) if places <= story.places else counted
+        places = {place for there, place in story.stays - story.outside if there == version}
+        stacks = {place.stack for place in places} | {stack for stack, has in story.behind if has == version}
+        if not stacks:
+            places = {place for there, place in story.stays if there == version}
+            stacks = {place.stack for place in places}
+        is_other = stacks.isdisjoint(place.stack for place in story.places)
+        counted = number(len(stacks), "other stack" if is_other else "stack")
+        named = stacks_named(stacks, most) if stacks <= {place.stack for place in places & story.places} else counted
         parts.append(f"{safe_name(version)} {verb}" + ("" if places >= story.places else f" in {named}"))
     return f"({', '.join(parts)})" if parts else ""
 
@@ -407,6 +421,8 @@ def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) 
             for line in filter(None, parts):
                 own = (loss.place for loss in statement.losses if loss.package == line.package)
                 others = {place for one in line.others if wants(Kind(one.kind)) for place in one.places}
+                if wants(Kind.VARIANT) and not wants(Kind(line.story.kind)):
+                    others |= {place for side in line.story.variants for _, place in side}
                 stacks = {s for items, _ in line.members if any(map(wants, items.kinds)) for s in items.stacks}
                 is_everywhere = not line.members or wants(Kind(line.story.kind))
                 changed = {place for place in line.story.places if is_everywhere or place.stack in stacks}

@@ -329,6 +329,11 @@ def test_what_would_restore_a_loss() -> None:
     (found,) = cover(Environment(name="x", needs=(need(target="x86_64_v3"),)), {"zlib": there}).needs
     assert (found.versions, found.suggestion) == (("1.9", "1.10"), "1.10")
     assert remark(found) == "the newest there is 1.10; this version only for linux-ubuntu22.04-zen5"
+    there[spec_hash(2)] = signature(versions=("1.10",), variants=("+mpi", "api=v1"))
+    (found,) = cover(
+        Environment(name="x", needs=(need(target="x86_64_v3", variants=("~mpi", "api=v1", "+old")),)), {"zlib": there}
+    ).needs
+    assert remark(found).startswith("the newest there is 1.10 without ~mpi; ")
 
 
 def test_two_caches_together() -> None:

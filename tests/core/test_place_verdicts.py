@@ -235,6 +235,30 @@ WORDS: dict[str, Any] = {
         ("--kind", "compiler"),
         "zlib 1.0 -> 2.0, now with gcc@12.1.0 +1 -1",
     ),
+    "a version came with another value of a variant": (
+        [{"variants": ["api=v1"]}, {"stacks": ["ml"], "variants": ["api=v1", "api=v2"]}],
+        [{"versions": ["2.0"], "variants": ["api=v2", "+new"]}, {"stacks": ["ml"], "variants": ["api=v1", "api=v2"]}],
+        ("--kind", "variant"),
+        "zlib 1.0 -> 2.0, now with api=v2 +1 -1",
+    ),
+    "a variant went with the old version": (
+        [{"variants": ["api=v1"], "stacks": ["e4s", "ml"]}, {"variants": ["api=v2"]}],
+        [{"versions": ["2.0"], "variants": ["api=v1", "+new"], "stacks": ["e4s", "ml"]}],
+        (),
+        "zlib 1.0 -> 2.0, no longer with api=v2 in e4s +1 -2",
+    ),
+    "a gate names the places of a variant": (
+        [{"variants": ["api=v1"], "stacks": ["e4s", "ml"]}, {"variants": ["api=v2"]}],
+        [{"versions": ["2.0"], "variants": ["api=v1"], "stacks": ["e4s", "ml"]}],
+        ("-q", "--fail-on", "variant"),
+        "--fail-on variant: zlib in e4s (x86_64_v3)",
+    ),
+    "an older version that another stack keeps": (
+        [{}, {"versions": ["1.1"]}, {"stacks": ["ml"]}, {"stacks": ["ml"], "versions": ["1.1"]}],
+        [{"versions": ["2.0"]}, {"stacks": ["ml"]}, {"stacks": ["ml"], "versions": ["1.1"]}],
+        (),
+        "zlib 1.1 -> 2.0 (1.0 stays in 1 other stack) +1 -2",
+    ),
     "a new version in a new place": (
         [{}],
         [{}, {"target": "zen4", "versions": ["2.0"]}],

@@ -15,7 +15,14 @@ from msgspec.structs import replace
 from cachewatch.core import versions_spellings_targets as spack
 from cachewatch.core.graphs_and_attribution import Cause
 from cachewatch.core.model import LossClass, Machine, Signature
-from cachewatch.core.versions_spellings_targets import NO_COMPILER, Versions, is_newer, sorted_versions, that_matter
+from cachewatch.core.versions_spellings_targets import (
+    NO_COMPILER,
+    Versions,
+    is_newer,
+    sorted_versions,
+    that_matter,
+    variant_name,
+)
 
 # The specs of each package, by hash.
 Holdings = Mapping[str, Mapping[str, Signature]]
@@ -95,6 +102,7 @@ class Resolution(Struct, frozen=True):
     differs: tuple[str, ...] = ()  # attributes of the most similar one that differ from the need
     lacks_compiler: bool = False  # no compiler is known of it, but of the other builds
     versions: tuple[str, ...] = ()  # other versions for the same machines, oldest first; only if nearest is none
+    without: tuple[str, ...] = ()  # needed variants of which the newest of them has other values only
     elsewhere: tuple[str, ...] = ()  # other systems with the version, as linux-rhel8-zen4; likewise
     # Causes of another hash, each with the path of packages to what differs; only if equal and recorded.
     causes: tuple[tuple[Cause, tuple[str, ...]], ...] = ()
@@ -207,7 +215,8 @@ def better(mine: Resolution | None, other: Resolution) -> Resolution:
         best,
         after_prune=after_prune,
         others=tuple(dict.fromkeys((*best.others, *rest.others))),
-        versions=tuple(sorted_versions({*best.versions, *rest.versions})),
+        versions=(versions := tuple(sorted_versions({*best.versions, *rest.versions}))),
+        without=(best if best.versions[-1:] == versions[-1:] else rest).without,
         elsewhere=tuple(sorted({*best.elsewhere, *rest.elsewhere})),
     )
 
@@ -244,7 +253,7 @@ def _covered(need: Need, specs: Mapping[str, Signature], *, is_pruned: bool) -> 
     left = _found(need, built, is_pruned=True)
     if left.nearest is best.nearest:
         return best
-    return replace(best, after_prune=left.nearest, versions=left.versions)
+    return replace(best, after_prune=left.nearest, versions=left.versions, without=left.without)
 
 
 def _found(need: Need, specs: Mapping[str, Signature], *, is_pruned: bool) -> Resolution:
@@ -278,10 +287,19 @@ def _found(need: Need, specs: Mapping[str, Signature], *, is_pruned: bool) -> Re
 
 def _lost(need: Need, specs: Iterable[Signature], builds: Iterable[Signature], *, is_pruned: bool) -> Resolution:
     # Specs that may be pruned at any time are not suggested.
-    built = (spec for spec in specs if is_runnable(need, spec) and not (is_pruned and spec.is_unreferenced))
-    versions = {version for spec in built for version in spec.versions}
-    elsewhere = {f"{spec.platform}-{spec.os}-{spec.target}" for spec in builds}
-    return Resolution(need, Nearest.NONE, versions=tuple(sorted_versions(versions)), elsewhere=tuple(sorted(elsewhere)))
+    built = [spec for spec in specs if is_runnable(need, spec) and not (is_pruned and spec.is_unreferenced)]
+    versions = sorted_versions({version for spec in built for version in spec.versions})
+    there = frozenset[str]().union(*(spec.variants for spec in built if versions[-1] in spec.versions))
+    known = set(map(variant_name, there))
+    return Resolution(
+        need,
+        Nearest.NONE,
+        versions=tuple(versions),
+        without=tuple(
+            one for one in need.variants or () if variant_name(one) in known and one in that_matter({one} - there)
+        ),
+        elsewhere=tuple(sorted({f"{spec.platform}-{spec.os}-{spec.target}" for spec in builds})),
+    )
 
 
 def _wanted(need: Need) -> Versions:
@@ -322,14 +340,10 @@ def _lacks_compiler(need: Need, specs: Iterable[Signature]) -> bool:
 def _other_variants(needed: Iterable[str], there: Iterable[str]) -> list[str]:
     """Return the variants that differ from the needed ones; of those that are missing, `~NAME` or `no NAME`."""
     needed, there = that_matter(needed), that_matter(there)
-    known = set(map(_name, there))
-    lacking = sorted((variant for variant in needed if _name(variant) not in known), key=_name)
-    named = (f"~{one[1:]}" if one.startswith("+") else f"no {_name(one)}" for one in lacking)
-    return [*sorted(there - needed, key=_name), *named]
-
-
-def _name(variant: str) -> str:
-    return variant.lstrip("+~").partition("=")[0]
+    known = set(map(variant_name, there))
+    lacking = sorted((variant for variant in needed if variant_name(variant) not in known), key=variant_name)
+    named = (f"~{one[1:]}" if one.startswith("+") else f"no {variant_name(one)}" for one in lacking)
+    return [*sorted(there - needed, key=variant_name), *named]
 
 
 def _distance(need: Need, spec: Signature) -> tuple[int, bool, int]:

@@ -40,7 +40,15 @@ from cachewatch.core.model import (
     versions_by_stack,
 )
 from cachewatch.core.statement_kinds import STATEMENT_OF
-from cachewatch.core.versions_spellings_targets import NO_COMPILER, is_newer, newest, sorted_versions, version_key
+from cachewatch.core.versions_spellings_targets import (
+    NO_COMPILER,
+    is_newer,
+    newest,
+    sorted_versions,
+    that_matter,
+    variant_name,
+    version_key,
+)
 
 Counts = Counter[Signature]
 Key = Callable[[Signature], Hashable]
@@ -227,7 +235,7 @@ class Combination(NamedTuple):
 
 Contents = Set[Combination]
 
-# The kind of change if these fields of combinations differ. Another version usually has other variants, too.
+# The kind of change if these fields of combinations differ.
 _ATTRIBUTES = {
     attrgetter("compiler"): Kind.COMPILER,
     attrgetter("os"): Kind.OS,
@@ -253,14 +261,27 @@ class PlaceJudgement(Struct, frozen=True):
         """The kinds of change that the verdict implies."""
         kinds = {Kind(STATEMENT_OF[self.verdict])}
         if self.before and self.after:
-            is_of_versions = self.verdict not in (Verdict.NARROWED, Verdict.WIDENED)
             kinds |= {
                 kind
                 for value, kind in _ATTRIBUTES.items()
-                if not (is_of_versions and kind is Kind.VARIANT)
-                and set(map(value, self.before)) != set(map(value, self.after))
+                if set(map(value, self.before)) != set(map(value, self.after))
             }
+            # Another version usually has variants of other names, too.
+            if self.verdict not in (Verdict.NARROWED, Verdict.WIDENED) and not any(self.variants):
+                kinds -= {Kind.VARIANT}
         return frozenset(kinds)
+
+    @property
+    def variants(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The variants that an up- or downgrade lost and gained, if the place has others of the same name in both states."""
+        if self.verdict not in REGRADED:
+            return frozenset(), frozenset()
+        had, has = (
+            that_matter(frozenset[str]().union(*{one.variants for one in side})) for side in (self.before, self.after)
+        )
+        names = {variant_name(one) for one in had} & {variant_name(one) for one in has}
+        lost, gained = (frozenset(one for one in side if variant_name(one) in names) for side in (had - has, has - had))
+        return lost, gained
 
 
 def combinations_of(signature: Signature, *, is_compiler_unknown: bool) -> list[Combination]:
@@ -299,6 +320,7 @@ def place_changes(judged: Mapping[Place, PlaceJudgement], losses: Mapping[Place,
                 verdict=judgement.verdict,
                 kinds=judgement.kinds | loss_kinds(losses.get(place)),
                 loss=losses.get(place),
+                variants=judgement.variants,
                 machines=frozenset(Machine(one.platform, one.os, place.target) for one in whole),
             )
         )

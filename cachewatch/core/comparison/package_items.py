@@ -415,6 +415,10 @@ class _ItemsReader:
             after=_sorted(new),
             pairs=tuple(sorted(pairs, key=lambda pair: tuple(map(version_key, pair)))),
             places=frozenset(one.place for one in judged),
+            variants=(
+                frozenset((variant, one.place) for one in judged for variant in one.variants[0]),
+                frozenset((variant, one.place) for one in judged for variant in one.variants[1]),
+            ),
         )
         specs, chosen, targets = self._change.specs_after.counts, self._selection, {one.target for one in judged}
         if kind is StatementKind.DOWNGRADED:
