@@ -271,7 +271,8 @@ def change_of_values(statement: Statement) -> str:
     new, _, newer = after.partition(" ")
     is_same = old == new and len(statement.before) == len(statement.after) == 1 and bool(older and newer)
     if statement.kind is StatementKind.BESIDE:
-        return safe_name(f"{after} beside {older if is_same else before}")
+        others = words().text(statement.kind, "others") if len(statement.before) > len(statement.after) else before
+        return safe_name(f"{after} beside {older if is_same else others}")
     return safe_name(f"{before} -> {newer if is_same else after}")
 
 

@@ -24,6 +24,7 @@ def both(*states: Packages) -> Packages:
 
 
 REST = several(30, 800, "rest", stacks=["others"])
+OTHERS = several(20, compiler="none") | several(4, compiler="gcc@12.3.0") | several(2)
 SHARED: dict[str, Any] = {"stacks": ["e4s", "radiuss"]}
 WEEKS = {
     "a spec that two stacks share is replaced by one of them": (
@@ -81,14 +82,19 @@ WEEKS = {
         both(several(8), several(8, 100, compiler="gcc@13.3.0")) | REST,
         [("beside", "gcc@11.4.0 -> gcc@13.3.0", 8, {})],
     ),
+    "a compiler comes beside several others, and beside none": (
+        OTHERS | REST,
+        both(OTHERS, several(20, 100, compiler="llvm@19.1.0")) | REST,
+        [("beside", "gcc@11.4.0 gcc@12.3.0 none -> llvm@19.1.0", 20, {})],
+    ),
     "the builds with a variant go": (
         both(several(20, variants=["+mpi"]), several(20, 100, variants=["~mpi"])),
         several(20, 100, variants=["~mpi"]),
         [("no-longer", "+mpi", 20, {})],
     ),
     "the builds with a compiler go": (
-        both(several(20), several(20, 100, compiler="intel-oneapi-compilers@2025.1")),
-        several(20),
+        both(OTHERS, several(20, 100, compiler="intel-oneapi-compilers@2025.1")),
+        OTHERS,
         [("no-longer", "intel-oneapi-compilers@2025.1", 20, {})],
     ),
     "a stack loses a target for which it has older machines": (

@@ -1,8 +1,8 @@
 """Find compilers, operating systems, targets and variants that replaced others in many packages of a stack.
 
 In a stack, a package replaced A by B if it had A and not B before, and has B and not A now. It has B beside A if it
-still has A. It no longer has A if it keeps other builds only. If at least five packages of a stack did the same, and
-four fifths of those that had A, one statement reports it for all packages and stacks.
+still has A, which may be another value for each package. It no longer has A if it keeps other builds only. If at least
+five packages of a stack did the same, and four fifths of those that had A, one statement reports it for all stacks.
 """
 
 from collections import defaultdict
@@ -26,7 +26,6 @@ _MOST = 100  # changes of one comparison, and pairs of an old and a new value of
 
 # The kinds of values of a stack, in the order of `_Held`.
 _KINDS = (Kind.COMPILER, Kind.OS, Kind.TARGET, Kind.VARIANT)
-_NOT_GIVEN = ("", NO_COMPILER)
 _VALUES = (attrgetter("compiler"), attrgetter("os"), attrgetter("target"))
 
 # The compilers, operating systems, targets and variants of a package in one stack.
@@ -34,10 +33,10 @@ _Held = tuple[frozenset[str], ...]
 
 
 class Step(NamedTuple):
-    """One change of an attribute of a package in a stack; `after` is None if nothing replaced the old value."""
+    """One change of an attribute of a package in a stack: a value that is gone, one that is new, or both."""
 
     kind: StatementKind
-    before: Attribute
+    before: Attribute | None
     after: Attribute | None
 
 
@@ -101,29 +100,25 @@ def _by_stack(signatures: Iterable[Signature], kept: Mapping[str, Set[str]] | No
 
 
 def _differing(own: _Held, other: _Held) -> frozenset[Attribute]:
-    """Return the values that only `own` has, for attributes that both sides give."""
+    """Return the values that only `own` has, for attributes that both sides give, or both do not give for some specs."""
     return frozenset(
         Attribute(kind, text)
         for kind, mine, theirs in zip(_KINDS, own, other, strict=True)
-        if mine.isdisjoint(_NOT_GIVEN) and theirs.isdisjoint(_NOT_GIVEN)
+        if "" not in mine | theirs and (NO_COMPILER in mine) == (NO_COMPILER in theirs)
         for text in (that_matter(mine - theirs) if kind is Kind.VARIANT else mine - theirs)
     )
 
 
-def _steps(had: _Held, gone: Set[Attribute], new: Set[Attribute]) -> Iterator[Step]:
-    old, left, added = (
-        _by_name(side)
-        for side in ((Attribute(k, t) for k, texts in zip(_KINDS, had, strict=True) for t in texts), gone, new)
-    )
+def _steps(gone: Set[Attribute], new: Set[Attribute]) -> Iterator[Step]:
+    left, added = _by_name(gone), _by_name(new)
     for name in left.keys() | added.keys():
         if name not in added:
             yield from (Step(StatementKind.NO_LONGER, before, None) for before in left[name])
-            continue
-        kind = StatementKind.MIGRATION if name in left else StatementKind.BESIDE
-        pairs = left.get(name) or old.get(name, ()), added[name]
+        elif name not in left:
+            yield from (Step(StatementKind.BESIDE, None, after) for after in added[name])
         # with so many values, it is unclear which replaced which
-        if len(pairs[0]) * len(pairs[1]) <= _MOST:
-            yield from (Step(kind, before, after) for before, after in product(*pairs))
+        elif len(left[name]) * len(added[name]) <= _MOST:
+            yield from (Step(StatementKind.MIGRATION, *pair) for pair in product(left[name], added[name]))
 
 
 def _by_name(values: Iterable[Attribute]) -> Mapping[tuple[Kind, str], Sequence[Attribute]]:
@@ -142,6 +137,7 @@ class ValueChange(Struct, frozen=True, kw_only=True):
     packages: frozenset[str]
     stacks: frozenset[str]
     exceptions: tuple[tuple[str, str], ...] = ()  # packages that still have the old values, each with a stack
+    elsewhere: frozenset[tuple[str, str]] = frozenset()  # its packages that had the old values in other stacks
 
     @property
     def name(self) -> str:
@@ -177,7 +173,7 @@ class TagValues(Struct):
     def add(self, package: str, values: PackageValues) -> None:
         """Add the values of one package that changed."""
         for stack, gone in values.gone.items():
-            for step in _steps(values.had[stack], gone, values.new[stack]):
+            for step in _steps(gone, values.new[stack]):
                 self.steps[step][stack].append(package)
         self._add_before(package, values.had or _by_stack(values.kept))
 
@@ -214,38 +210,60 @@ class TagValues(Struct):
             own = (side.had[stack][number] for side in (self, same) if stack in side.had)
             return [name for packages in own for name in packages.get(value.text, ())]
 
-        alike: dict[tuple[StatementKind, frozenset[str], frozenset[str]], list[Step]] = {}
+        def taking(step: Step, stack: str) -> Mapping[Attribute, Set[str]]:
+            """Return the packages of a stack that took a step, by the old values."""
+            own = set(self.steps[step][stack])
+            if step.before:
+                return {step.before: own}
+            values = [Attribute(kind, text) for kind, texts in zip(_KINDS, self.had[stack], strict=True) for text in texts]
+            return {v: own.intersection(had(stack, v)) for v in values if step.after and v.name == step.after.name}
+
+        alike: dict[tuple[StatementKind, frozenset[str], frozenset[str]], list[tuple[Set[Attribute], Step]]] = {}
         for step, stacks in taken.items():
-            if any(
-                len(own) >= max(FEW_PACKAGES, _SHARE * len(had(stack, step.before))) for stack, own in stacks.items()
-            ):
-                alike.setdefault((step.kind, frozenset().union(*stacks.values()), frozenset(stacks)), []).append(step)
+            found, before = {stack: taking(step, stack) for stack in stacks}, frozenset[Attribute]()
+            for stack, packages in found.items():
+                most = [value for value, own in packages.items() if len(own) >= _SHARE * len(had(stack, value))]
+                if len(_union(packages, most)) >= FEW_PACKAGES:
+                    before = before.union(most)
+            joined = {stack: own for stack, packages in found.items() if (own := _union(packages, before))}
+            if before:
+                key = step.kind, frozenset[str]().union(*joined.values()), frozenset(joined)
+                alike.setdefault(key, []).append((before, step))
         changes = [
             ValueChange(
                 kind=kind,
-                before=tuple(sorted({step.before for step in steps})),
-                after=tuple(sorted({step.after for step in steps if step.after is not None})),
+                before=tuple(sorted(before)),
+                after=tuple(sorted({step.after for _, step in steps if step.after is not None})),
                 packages=names,
                 stacks=stacks,
-                exceptions=() if kind is StatementKind.BESIDE else _exceptions(stacks, steps, self.steps, had),
+                exceptions=() if kind is StatementKind.BESIDE else _exceptions(stacks, before, self.steps, had),
+                elsewhere=frozenset(
+                    (package, stack)
+                    for stack, value in product(self.had.keys() - stacks, before)
+                    for package in names.intersection(had(stack, value))
+                ),
             )
             for (kind, names, stacks), steps in alike.items()
+            for before in [frozenset[Attribute]().union(*[values for values, _ in steps])]
         ]
         return tuple(sorted(changes, key=lambda one: (-len(one.packages), one.name))[:_MOST])
 
 
+def _union(packages: Mapping[Attribute, Set[str]], values: Iterable[Attribute]) -> frozenset[str]:
+    return frozenset[str]().union(*[packages[value] for value in values if value in packages])
+
+
 def _exceptions(
     stacks: Set[str],
-    steps: Iterable[Step],
+    before: Set[Attribute],
     taken: Mapping[Step, Mapping[str, Iterable[str]]],
     had: Callable[[str, Attribute], Iterable[str]],
 ) -> tuple[tuple[str, str], ...]:
     """Return pairs of package and stack that still have one of the old values."""
-    before = {step.before for step in steps}
     left = {
         (stack, step.before, package)
         for step, by_stack in taken.items()
-        if step.before in before and step.kind is not StatementKind.BESIDE
+        if step.before in before
         for stack in by_stack.keys() & stacks
         for package in by_stack[stack]
     }
