@@ -338,6 +338,7 @@ class Statement(Struct, frozen=True, kw_only=True):
     losses: lost places and machines that it explains.  worst: the worst class of them, or None.
     turnover: how many hashes are gone, or None.  severity: how much it matters to readers.
     is_harmless: whether it is about a lost place or machine whose lost specs the tag still has, or equal ones.
+    is_everywhere: of changed values, whether its packages had the old ones in no other stack.
     """
 
     kind: StatementKind
@@ -358,6 +359,7 @@ class Statement(Struct, frozen=True, kw_only=True):
     kinds: frozenset[Kind] = frozenset()
     losses: tuple[OwnedLoss, ...] = ()
     turnover: Turnover | None = None
+    is_everywhere: bool = True
 
     @property
     def id(self) -> str:

@@ -264,6 +264,7 @@ def _statement(head: _Head, taken: _Taken, assignment: _Assignment, takes: Calla
         stacks=tuple(sorted(stacks)),
         counts=sum((line.counts for line in lines), start=Counts()),
         exceptions=tuple(dict.fromkeys(package for package, stack in exceptions if takes(package, stack))),
+        is_everywhere=not (head.values and any(takes(*other) for other in head.values.elsewhere)),
         effects=tuple(_effects(head, taken)),
         of_packages=assignment.judgement.packages if head.kind.is_of_tag else 0,
         lines=lines,

@@ -256,7 +256,8 @@ def _block_of_tag(chosen: Chosen, report: Report, asked: Requested) -> Block:
     if statement.kind in OF_VALUES:
         parts.append(f"in {words.stacks_named(statement.stacks, asked.most_names)}")
         others = {stack for line in chosen.lines for stack in line.stacks}.difference(statement.stacks)
-        parts += [f"some also in {words.stacks_named(others, asked.most_names)}"] if others else []
+        shared = words.stacks_named(others, asked.most_names)
+        parts += [wording().say("stacks", "shared", names=shared)] if others else []
     names_all = asked.lists_all or len(packages) <= FEW_NAMES
     return Block(
         kind=statement.kind,

@@ -439,12 +439,15 @@ def test_a_filter_of_stacks_names_no_package_of_others(tmp_path: Path) -> None:
     for name in list(new)[:12]:
         old[name].append(record(900 + int(name[1:]), stacks=RADIUSS))
         new[name].append(record(950 + int(name[1:]), stacks=RADIUSS, compiler="gcc@13.3.0"))
+        for state in (old, new):
+            state[name].append(record(1000 + int(name[1:]), stacks=["hep"]))
     repository = history(tmp_path / "r.git", catalogue(old), catalogue(new))
     said = {
         stack: mail(digest_of(read(repository, selection=Selection(tags=Globs(["develop"]), stacks=Globs([stack])))))[1]
-        for stack in ("e4s", "radiuss")
+        for stack in ("e4s", "radiuss", "*")
     }
-    assert "hdf5 still on 11.4.0" in said["radiuss"]
+    assert "-> 13.3.0: 21 packages in e4s, radiuss; hdf5 still on 11.4.0" in said["*"]
+    assert "-> 13.3.0: 12 packages; hdf5 still on 11.4.0 in radiuss" in said["radiuss"]
     assert "still on" not in said["e4s"]
 
 

@@ -215,7 +215,9 @@ class TagValues(Struct):
             own = set(self.steps[step][stack])
             if step.before:
                 return {step.before: own}
-            values = [Attribute(kind, text) for kind, texts in zip(_KINDS, self.had[stack], strict=True) for text in texts]
+            values = [
+                Attribute(kind, text) for kind, texts in zip(_KINDS, self.had[stack], strict=True) for text in texts
+            ]
             return {v: own.intersection(had(stack, v)) for v in values if step.after and v.name == step.after.name}
 
         alike: dict[tuple[StatementKind, frozenset[str], frozenset[str]], list[tuple[Set[Attribute], Step]]] = {}

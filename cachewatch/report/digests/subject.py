@@ -283,7 +283,7 @@ class Clause:
             "day": day_of(tags[0].day) if tags else "",
             "where": f"in {stacks_named(stacks)}" if 0 < len(stacks) <= MOST_NAMES else words.text("other", "in_all"),
             "builds": number(one.counts.vanished or one.counts.kept or one.counts.new, "binary", "binaries"),
-            "in_stacks": f" in {stacks_named(one.stacks)}" if one.stacks else "",
+            "in_stacks": self._in_stacks(one),
             "fates": fates(one, words, is_of_environment=is_of_environment) + (f"; {old}" if old else ""),
             "own": "" if one.of is None else f"{len(packages):,}",
             "still": self._still(one),
@@ -348,11 +348,16 @@ class Clause:
         named = and_more(sorted(map(safe_name, names)), self._words)
         return self._words.say(self.path, "also", len(names), names=named) if names else ""
 
+    def _in_stacks(self, one: Statement) -> str:
+        """Name the stacks of changed values, ` in e4s`; of a migration only if other stacks keep the old ones."""
+        is_named = one.kind is StatementKind.NO_LONGER or not one.is_everywhere
+        return f" in {stacks_named(one.stacks)}" if is_named and one.stacks else ""
+
     def _still(self, one: Statement) -> str:
         if not one.exceptions:
             return ""
-        word = {StatementKind.NO_LONGER: "still with", StatementKind.BESIDE: "only"}.get(one.kind, "still on")
-        where = f" in {stacks_named(one.stacks)}" if len(one.stacks) == 1 else ""
+        word = "still with" if one.kind is StatementKind.NO_LONGER else "still on"
+        where = f" in {stacks_named(one.stacks)}" if len(one.stacks) == 1 and not self._in_stacks(one) else ""
         return f"; {and_more(one.exceptions, self._words)} {word} {old_values(one)}{where}"
 
     def _turnover(self, turnover: Turnover) -> dict[str, object]:
