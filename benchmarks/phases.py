@@ -59,9 +59,7 @@ def main() -> None:
     diff.items_of = _timed("take apart", diff.items_of)  # type: ignore[attr-defined]
     diff.statements_of = _timed("find statements", diff.statements_of)  # type: ignore[attr-defined]
     Observation.add = _timed("count", Observation.add)  # type: ignore[method-assign]
-    opened = open_comparison(
-        before, after, repository=repository, wanted_tag=selection.tags, wanted_package=selection.packages
-    )
+    opened = open_comparison(before, after, selection, repository=repository)
     comparison = _timed("find what differs", opened.__enter__)()
     changesets = diff.changesets(comparison, selection, NoCollector)
     for _ in write_text(

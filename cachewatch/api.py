@@ -262,14 +262,8 @@ class OpenCatalogue:
             name = after if folders.is_documents(before) else before
             raise UsageError(f"{name}: no document or folder of documents, and {self.address} has no revisions")
         # A repository stays open until the catalogue is closed, and files are opened one by one.
-        with open_comparison(
-            before,
-            after,
-            repository=self._repository or self.address,
-            wanted_tag=selection.tags,
-            wanted_package=selection.packages,
-            layout=self._layout,
-        ) as comparison:
+        repository = self._repository or self.address
+        with open_comparison(before, after, selection, repository=repository, layout=self._layout) as comparison:
             return comparison
 
     def _holdings(self, environment: Environment, revision: str | None) -> CacheContents:

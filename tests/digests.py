@@ -22,10 +22,7 @@ NOW = datetime(2025, 6, 2, 7, 30, tzinfo=UTC)
 def read(repository: Path, *, selection: Selection | None = None, jobs: int = 1) -> TagDigest:
     """Read the last revision of develop as a digest."""
     chosen = selection or Selection(tags=Globs(["develop"]))
-    opened = open_comparison(
-        "HEAD~1", "HEAD", repository=str(repository), wanted_tag=chosen.tags, wanted_package=chosen.packages
-    )
-    with opened as comparison:
+    with open_comparison("HEAD~1", "HEAD", chosen, repository=str(repository)) as comparison:
         found = changesets(comparison, chosen, lambda: DigestCollector(chosen.wants), jobs=jobs)
         (tag,) = [read_tag_digest(one, source="public", wants=chosen.wants) for one in found]
     return tag

@@ -184,10 +184,7 @@ def _repository(folder: Path, before: dict[str, bytes], after: dict[str, bytes],
 def read_last(repository: Path, *, jobs: int = 1, tag: str = "develop") -> TagDigest:
     """Read the last revision of develop as a digest."""
     chosen = Selection(tags=Globs([tag]))
-    opened = open_comparison(
-        "HEAD~1", "HEAD", repository=str(repository), wanted_tag=chosen.tags, wanted_package=chosen.packages
-    )
-    with opened as comparison:
+    with open_comparison("HEAD~1", "HEAD", chosen, repository=str(repository)) as comparison:
         found = changesets(comparison, chosen, partial(DigestCollector, chosen.wants), jobs=jobs)
         (digest,) = [read_tag_digest(one, source="public", wants=chosen.wants) for one in found]
     return digest

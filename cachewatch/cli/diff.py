@@ -338,15 +338,8 @@ def _opened(
             named = newest_two(repository)
             if named[1] != NEWEST:
                 say("the newest revision changed no document; what is compared is the one before it that did")
-        yield stack.enter_context(
-            open_comparison(
-                *named,
-                repository=repository,
-                wanted_tag=selection.tags,
-                wanted_package=selection.packages,
-                layout=layout_asked_for() or ANYWHERE,
-            )
-        )
+        layout = layout_asked_for() or ANYWHERE
+        yield stack.enter_context(open_comparison(*named, selection, repository=repository, layout=layout))
 
 
 @contextmanager

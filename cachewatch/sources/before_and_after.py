@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import Blob, Comparison, Difference, DocumentPair, Listing, Readers, TagPair
+from cachewatch.core.filters_and_default_kinds import Selection
 from cachewatch.core.model import Diagnostic, Side
 from cachewatch.core.names_and_layouts import ANYWHERE, DEFAULT_TAG, DOCUMENT, ENDINGS, Layout, Wanted
 from cachewatch.documents.front_matter_and_limits import MAX_BYTES
@@ -37,16 +38,16 @@ def needs_git(before: str, after: str) -> bool:
 def open_comparison(
     before: str,
     after: str,
+    selection: Selection,
     *,
     repository: str | Repository | Callable[[], Repository],
-    wanted_tag: Wanted,
-    wanted_package: Wanted,
     layout: Layout = ANYWHERE,
 ) -> Iterator[Comparison]:
-    """Find the documents that differ between `before` and `after`; what is opened for it is closed at the end.
+    """Find the selected documents that differ between `before` and `after`; what is opened is closed at the end.
 
     `repository` is an open one, or a path, URL or function that is only used if a side is a revision.
     """
+    wanted_tag, wanted_package = selection.tags, selection.packages
     paths = {name: folders.list_path(name, layout) for name in (before, after) if folders.is_documents(name)}
     if not needs_git(before, after):
         stacks = (partial(folders.stacks_of, before), partial(folders.stacks_of, after))

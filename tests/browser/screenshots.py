@@ -58,10 +58,7 @@ def _site(repository: Path, folder: Path) -> None:
 
 def _page(repository: Path) -> list[bytes]:
     chosen = Selection(tags=Globs(["develop"]))
-    opened = open_comparison(
-        "HEAD~1", "HEAD", repository=str(repository), wanted_tag=chosen.tags, wanted_package=chosen.packages
-    )
-    with opened as comparison:
+    with open_comparison("HEAD~1", "HEAD", chosen, repository=str(repository)) as comparison:
         asked = Requested(most=MOST_ROWS, wants=chosen.wants, names_packages=True)
         return list(write_page(changesets(comparison, chosen, NoCollector), asked=asked))
 

@@ -134,7 +134,7 @@ def digest_names(repository: Path, kind: str) -> set[str]:
     def wants(kinds: Set[Kind], _: Set[Kind] = frozenset()) -> bool:
         return kind in kinds
 
-    opened = open_comparison("HEAD~1", "HEAD", repository=str(repository), wanted_tag=Globs(), wanted_package=Globs())
+    opened = open_comparison("HEAD~1", "HEAD", Selection(), repository=str(repository))
     with opened as comparison:
         (changeset,) = changesets(comparison, Selection(kinds=Globs([kind])), lambda: DigestCollector(wants))
         tag = read_tag_digest(changeset, wants=wants)

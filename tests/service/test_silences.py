@@ -13,7 +13,7 @@ from station import begun
 from cachewatch.comparison_flow import changesets
 from cachewatch.config.settings_and_subscriptions import Match, Silence
 from cachewatch.core.comparison.package_items import items_of
-from cachewatch.core.filters_and_default_kinds import DEFAULT, Globs, Selection
+from cachewatch.core.filters_and_default_kinds import DEFAULT, Selection
 from cachewatch.core.model import Kind, PackageChange
 from cachewatch.core.statements import Wants
 from cachewatch.service.streams_and_silences import Silencing
@@ -66,7 +66,7 @@ def told(repository: Path, *silences: Silence, kinds: Set[Kind] = DEFAULT) -> tu
 
     hidden = set[tuple[str, str]]()
     silencing = Silencing(silences, wants, source="public", tag="develop", day=TODAY)
-    opened = open_comparison("HEAD~1", "HEAD", repository=str(repository), wanted_tag=Globs(), wanted_package=Globs())
+    opened = open_comparison("HEAD~1", "HEAD", Selection(), repository=str(repository))
     with opened as comparison:
         (changeset,) = changesets(comparison, Selection(), lambda: silencing.body(Sections))
         lines = [line for body in silencing.reported(changeset, hidden).collected() for line in body]

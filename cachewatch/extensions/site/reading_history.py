@@ -190,13 +190,8 @@ class _Reading:
         for tag, base in before.items():
             move = self._known.moves.get(tag)
             if move is None or not changed[tag] or (move.before, *move.changed) != (base, changed[base], changed[tag]):
-                with open_comparison(
-                    f"{commit}:{base}",
-                    f"{commit}:{tag}",
-                    repository=self._repository,
-                    wanted_tag=selection.tags,
-                    wanted_package=self._packages,
-                ) as comparison:
+                sides = f"{commit}:{base}", f"{commit}:{tag}"
+                with open_comparison(*sides, selection, repository=self._repository) as comparison:
                     (changeset,) = changesets(comparison, selection, NoCollector, jobs=jobs)
                     story = story_of(read_report(changeset, Requested(most=0, wants=lambda *_: True)))
                 move = TagMove(base, (changed[base], changed[tag]), story)

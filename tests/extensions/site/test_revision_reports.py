@@ -29,9 +29,7 @@ _EVERYTHING = Requested(most=ALL, wants=lambda *_: True)
 
 def _compared(repository: Path, before: str = "HEAD~1", after: str = "HEAD") -> list[Report]:
     chosen = Selection(tags=Globs(["develop"]))
-    with open_comparison(
-        before, after, repository=str(repository), wanted_tag=chosen.tags, wanted_package=chosen.packages
-    ) as comparison:
+    with open_comparison(before, after, chosen, repository=str(repository)) as comparison:
         return [read_report(changeset, _EVERYTHING) for changeset in changesets(comparison, chosen, NoCollector)]
 
 
