@@ -257,11 +257,22 @@ RUNGS: tuple[tuple[str, ...], ...] = ((), ("stacks",), ("versions",), ("compiler
 def pair_off(vanished: Specs, came: Specs, *, is_blind: bool) -> None:
     """Take off both sides what matches."""
     for left_out in RUNGS:
+        if left_out == ("stacks",):
+            take_nearest(vanished, came)
         take(vanished, came, left_out, lambda *_: True)
         if is_blind:
             some = {"compiler", *left_out}
             take(vanished, came, some, lambda b, a: b["compiler"] == "none" != a["compiler"])
             take(vanished, came, some, lambda b, a: a["compiler"] == "none" != b["compiler"])
+
+
+def take_nearest(vanished: Specs, came: Specs) -> None:
+    """Pair what is equal but for its stacks, first what differs in the fewest of them."""
+    pairs = [(sorted((b["stacks"], a["stacks"])), h, g) for h, b in vanished.items() for g, a in came.items()]
+    for _, gone, new in sorted(pairs, key=lambda pair: (len({*pair[0][0]} ^ {*pair[0][1]}), pair[0])):
+        before, after = vanished.get(gone), came.get(new)
+        if before and after and before | {"stacks": ()} == after | {"stacks": ()}:
+            del vanished[gone], came[new]
 
 
 def take(vanished: Specs, came: Specs, left_out: Iterable[str], may: Callable[[Spec, Spec], bool]) -> None:

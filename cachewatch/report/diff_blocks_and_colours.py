@@ -412,8 +412,8 @@ def _lost(chosen: Chosen, asked: Requested) -> str:
     on += f"; {outside}" if outside else ""
     if len(chosen.packages) == len(chosen.lines) == 1:
         line = chosen.lines[0]
-        now = f", now in {words.stacks_named(line.joined, asked.most_names)}" if line.joined else ""
-        return f"{safe_name(line.package)} {words.fact(line)}".strip() + (now or on)
+        now = words.moves(replace(line, left=frozenset()), asked.most_names)
+        return f"{safe_name(line.package)} {words.fact(line)}".strip() + (f", {now}" if now else on)
     return names(chosen.packages, asked.few_names) + on
 
 

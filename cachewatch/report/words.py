@@ -106,11 +106,11 @@ def share_of(kind: StatementKind) -> str:
 def fact(line: Line, most: int = MOST_NAMES) -> str:
     """Return what happened to the package of a line, in up to `most` stacks: `1.14.5 -> 1.14.6`, `fewer in radiuss`."""
     story = line.story
-    moves = _moves(line, most) if line.is_move else ""
+    moved = moves(line, most) if line.is_move else ""
     if story.kind in BY_VERSION:
         change = " ".join(filter(None, (replacement(line, most), staying(line, most))))
         now = f"now {'partly ' if line.is_partly else ''}with {names(line.values, most)}" if line.values else ""
-        return ", ".join(filter(None, (change, *_beside(line, most), moves, now, _without(line, most))))
+        return ", ".join(filter(None, (change, *_beside(line, most), moved, now, _without(line, most))))
     if story.is_system:
         old, new = (" ".join(map(safe_name, side)) for side in (story.before, story.after))
         fewer = "no longer" if set(story.before).isdisjoint(story.remaining) else "fewer"
@@ -123,7 +123,7 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
     elif story.kind in _VERSIONS_AFTER:
         after = after or NO_VERSION
     if story.kind is StatementKind.MOVED:
-        return f"{before} {_moves(line, most)}".strip()
+        return f"{before} {moves(line, most)}".strip()
     if story.kind is StatementKind.RECONFIGURED:
         before, after = (value or words().text(story.kind, "missing") for value in (before, after))
     new = _versions(story.versions, most)
@@ -138,7 +138,7 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
         text = words().say(story.kind, "others_stay", before=before)
     if story.kind is StatementKind.RECONFIGURED and story.remaining:
         text += f" ({_compilers(story.remaining)} {'stays' if len(story.remaining) == 1 else 'stay'})"
-    return ", ".join(filter(None, (text, moves if story.kind is not StatementKind.PLACE_LOST else "")))
+    return ", ".join(filter(None, (text, moved if story.kind is not StatementKind.PLACE_LOST else "")))
 
 
 def replacement(line: Line, most: int = MOST_NAMES) -> str:
@@ -230,7 +230,7 @@ def where(line: Line, most: int = MOST_NAMES) -> str:
     return f"in {stacks_named(line.stacks, most)}" if line.stacks else ""
 
 
-def _moves(line: Line, most: int) -> str:
+def moves(line: Line, most: int) -> str:
     """Return the stacks that specs left and joined, `fewer in e4s, now in radiuss`, without the places of the line."""
     told = set() if line.story.kind is StatementKind.MOVED else {place.stack for place in line.story.places}
     left, joined = line.left - told, line.joined - told

@@ -384,6 +384,17 @@ def test_a_pair_stays_a_pair_if_one_of_the_two_is_chosen() -> None:
     assert Kind.MOVED in found.kinds
     assert (found.counts.before, found.counts.after, found.counts.entered) == (0, 1, 1)
     assert found.counts.adds_up
+    for old, new in (
+        ("abc ac", "ab a"),
+        ("ab c", "a bc"),
+        ("bcd ade", "acde b"),
+    ):  # as b sees it: the rest is not chosen
+        sides = (
+            [record(n, stacks=[*one]) for n, one in enumerate(each.split(), at)] for at, each in ((1, old), (4, new))
+        )
+        found = part(*sides, stacks=["b"])
+        assert found is not None
+        assert match_kinds(found) == {"rebuilt": 1}
     assert part([record(1), record(3, stacks=["ml"])], [record(2), record(3, stacks=["ml"])], stacks=["ml"]) is None
     assert part(None, records([4]), stacks=["ml"]) is None
 

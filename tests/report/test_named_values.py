@@ -198,7 +198,7 @@ A, B, AB = (["a", "root"], ["b", "root"], ["a", "b", "root"])
         ([AB, A], [B, A], "STACKS CHANGED 1 package, {} zlib 1.0 fewer in a {} 1 of 1"),
         ([A, A, B], [B, A, B], "STACKS CHANGED 1 package, {} zlib 1.0 fewer in a, more in b {} 1 of 1"),
         ([A, A], [B, A], "BUILT IN MORE PLACES 1 package, {} zlib 1.0, fewer in a {} in b on x86_64_v3 1 of 1"),
-        ([A, B], [B, B], "LOST PLACES 1 package, {} a (x86_64_v3) zlib 1.0"),
+        ([A, B], [B, B], "LOST PLACES 1 package, {} a (x86_64_v3) zlib 1.0, more in b {}"),
     ],
 )
 def test_stacks_of_a_moved_spec_are_all_named(

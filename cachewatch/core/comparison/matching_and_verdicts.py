@@ -9,9 +9,9 @@ one stack and one target, and gets the first verdict that applies.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
-from itertools import product
+from itertools import chain, product
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -60,9 +60,12 @@ _KEYS: tuple[tuple[MatchKind, Key], ...] = (
     (MatchKind.RECONFIGURED, attrgetter("os", "platform", "target", "versions", "compiler", "stacks")),
 )
 
+_MANY_PAIRS = 10_000  # of signatures that differ in their stacks alone; so many are paired in their order
+
 KIND_OF_MATCH = {one: Kind.COMPILER if one is MatchKind.RECOMPILED else Kind(one) for one in MatchKind}
 
 Unmatched = tuple[tuple[Signature, int], ...]
+Unpaired = tuple[SignatureCount, ...]
 
 
 def account(
@@ -79,6 +82,8 @@ def account(
     if is_compiler_unknown:
         matches += _take_without_compiler(MatchKind.REBUILT, vanished, new, lambda s: s)
     for kind, key in _KEYS:
+        if kind is MatchKind.MOVED:
+            matches += _take_nearest(vanished, new, key)
         matches += _take(kind, vanished, new, key, key)
         if is_compiler_unknown:
             matches += _take_without_compiler(kind, vanished, new, key)
@@ -113,14 +118,40 @@ def _take(kind: MatchKind, vanished: Counts, new: Counts, key: Key, key_of_new: 
             judged = _regraded(before, after) if kind is MatchKind.UPGRADED else kind
             if judged is None:
                 continue  # another reference of the same number, or no version, is neither newer nor older
-            count = min(vanished[before], new[after])
-            yield SpecMatch(judged, before, after, count)
-            for counts, signature in ((vanished, before), (new, after)):
-                counts[signature] -= count
-                if not counts[signature]:
-                    del counts[signature]
+            yield _pair(judged, before, after, vanished, new)
             if after not in new:
                 del queue[place]
+
+
+def _differing(before: Signature, after: Signature) -> tuple[object, ...]:
+    stacks = before.stacks, after.stacks
+    return len(set(before.stacks).symmetric_difference(after.stacks)), sorted(stacks)
+
+
+def _pair(kind: MatchKind, before: Signature, after: Signature, vanished: Counts, new: Counts) -> SpecMatch:
+    """Match as many specs of two signatures as there are, and subtract them from both counts."""
+    count = min(vanished[before], new[after])
+    for counts, signature in ((vanished, before), (new, after)):
+        counts[signature] -= count
+        if not counts[signature]:
+            del counts[signature]
+    return SpecMatch(kind, before, after, count)
+
+
+def _take_nearest(vanished: Counts, new: Counts, key: Key) -> Iterator[SpecMatch]:
+    """Match signatures with equal keys that differ in few stacks before those that differ in more."""
+    groups: defaultdict[Hashable, tuple[list[Signature], list[Signature]]] = defaultdict(lambda: ([], []))
+    for side, counts in enumerate((vanished, new)):
+        for signature in counts:
+            groups[key(signature)][side].append(signature)
+    for olds, news in groups.values():
+        if len(olds) * len(news) > _MANY_PAIRS:
+            continue
+        # The order is the same whichever side is first.
+        pairs = sorted(product(olds, news), key=lambda pair: _differing(*pair))
+        for before, after in pairs:
+            if vanished[before] and new[after]:
+                yield _pair(MatchKind.MOVED, before, after, vanished, new)
 
 
 def _take_without_compiler(kind: MatchKind, vanished: Counts, new: Counts, key: Key) -> Iterator[SpecMatch]:
@@ -339,6 +370,35 @@ def judged_by_places(matches: Iterable[SpecMatch], places: Iterable[PlaceChange]
             if all(has.issuperset(match.before.versions) and had.issuperset(match.after.versions) for had, has in own):
                 match = replace(match, kind=MatchKind.RECONFIGURED)  # noqa: PLW2901
         yield match
+
+
+def seen_in_stacks(
+    matches: Iterable[SpecMatch], gone: Unpaired, new: Unpaired, sees: Callable[[str], bool]
+) -> tuple[tuple[SpecMatch, ...], Unpaired, Unpaired]:
+    """Return selected matches and unmatched specs as the selected stacks see them: what is equal there was rebuilt."""
+
+    def seen(one: Signature) -> Signature:
+        return replace(one, stacks=tuple(filter(sees, one.stacks)))
+
+    found, sides = list[SpecMatch](), (Counts(), Counts())
+    alone: list[tuple[Any, Counts, Signature]] = [(one, sides[0], one.signature) for one in gone]
+    alone += [(one, sides[1], one.signature) for one in new]
+    for match in matches:
+        if match.kind is MatchKind.MOVED and (match.left or match.entered):
+            alone.append((match, sides[match.entered], match.after if match.entered else match.before))
+        else:
+            is_again = match.kind is MatchKind.MOVED and seen(match.before) == seen(match.after)
+            found.append(replace(match, kind=MatchKind.REBUILT) if is_again else match)
+    for one, counts, signature in alone:
+        counts[signature] += one.count
+    found += _take(MatchKind.REBUILT, *sides, seen, seen)
+    rest = []
+    for one, counts, signature in alone:
+        count = min(one.count, counts[signature])
+        counts[signature] -= count
+        rest.append([replace(one, count=count)] if count else [])
+    at, end = len(gone), len(gone) + len(new)
+    return (*found, *chain(*rest[end:])), tuple(chain(*rest[:at])), tuple(chain(*rest[at:end]))
 
 
 def loss_kinds(loss: Loss | None) -> frozenset[Kind]:

@@ -30,6 +30,7 @@ from cachewatch.core.comparison.matching_and_verdicts import (
     kinds_of,
     matched_across,
     place_changes,
+    seen_in_stacks,
     without,
 )
 from cachewatch.core.filters_and_default_kinds import Selection
@@ -371,6 +372,8 @@ def part_of(change: PackageChange, selection: Selection) -> PackageChange | None
     seen = [one for one in change.places if sees_stack(one.stack)]
     matches = tuple(judged_by_places(_chosen_sides(change.matches, chooses), seen))
     gone, new = (tuple(alike for alike in side if chooses(alike.signature)) for side in (change.gone, change.new))
+    if not sees_stack.is_open:
+        matches, gone, new = seen_in_stacks(matches, gone, new, sees_stack)
     moved = tuple(_chosen_sides(change.restacked, chooses))
     restacked = tuple(kept for kept in moved if any(map(sees_stack, kept.gained + kept.lost)))
     vanished, added = Counts(), Counts()
