@@ -185,7 +185,8 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         new = [tag for tag in gap.tags if tag in has and tag not in had and tag_names.is_snapshot(tag)]
         for name in sorted({series_or_tag(tag) for tag in new}):
             *others, newest = sorted((tag for tag in new if series_or_tag(tag) == name), key=version_key)
-            there = [tag for tag in known if series_or_tag(tag) == name and is_there(self.repository, known[tag])]
+            own = (tag for tag in known if series_or_tag(tag) == name and tag != newest)  # it may be the pin
+            there = [tag for tag in own if is_there(self.repository, known[tag])]
             is_older = pin in there and version_key(pin) < version_key(newest)
             base = pin if is_older else tag_names.predecessors((*there, newest)).get(newest)
             if base is not None:

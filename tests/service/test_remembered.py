@@ -352,13 +352,15 @@ def test_what_is_urgent(made: Made, states: list[dict[str, bytes]], *, urgent: b
 
 
 def test_a_pin_that_is_gone_is_compared_with_where_to_move(made: Made) -> None:
-    """That is not the newest snapshot, if that lacks something and another one does not."""
+    """That is not the newest snapshot, if that lacks something and another one does not; before, it was new."""
     newer = EIGHT | {"p000": records([900], versions=["1.1"])}
-    states = [tags(EIGHT | HDF5), tags(EIGHT | HDF5, newer | HDF5), tags(None, newer | HDF5, newer)]
+    old = catalogue(EIGHT, "develop-2025-12-28")
+    states = [old, old | tags(EIGHT | HDF5), tags(EIGHT | HDF5, newer | HDF5), tags(None, newer | HDF5, newer)]
     config = CONFIG.replace("channels: [files]}", "channels: [files], match: {pinned: develop-2026-01-04}}")
     readers = made(*states, config=config)
     readers.go_on()
-    readers.go_on()
+    assert "develop-2026-01-04 against develop-2025-12-28: 1 new package." in body(readers.site.told()[-1])
+    readers.go_on(steps=2)
     text = body(readers.site.told()[-1])
     first, second, third = _DAYS[:3]
     assert f"Otherwise move to {second}, which has all packages of {first}, 1 of them in a newer version, or" in text
