@@ -329,7 +329,8 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         known = {fact.key: fact for fact in self.state.remembered.facts}
         facts = {fact.key: merged(known.get(fact.key), fact) for fact in learned}
         # Every stream of the subscription has reported that everything of it is back.
-        names = (streams.REGULAR, *((streams.URGENT,) if self.stream.subscription.urgent is not None else ()))
+        has_urgent = self.stream.subscription.urgent is not None
+        names = (streams.REGULAR, streams.URGENT) if has_urgent else (streams.REGULAR,)
         departures = ((key, fact) for key, fact in facts.items() if isinstance(fact, Departure))
         over = tuple(key for key, departure in departures if not any(map(departure.missing, names)))
         told = [  # the announced prunes that took place, which only regular digests report

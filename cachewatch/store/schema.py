@@ -64,7 +64,7 @@ class _TextMoment(TypeDecorator[datetime]):
         """Convert a stored time; a damaged one becomes the year 1970."""
         with suppress(TypeError, ValueError):  # a bit that flipped may make another type of it
             if value is None or _IS_OF_FORM(value):
-                return value and datetime.fromisoformat(value)
+                return None if value is None else datetime.fromisoformat(value)
         return datetime.fromtimestamp(0, UTC)
 
 
