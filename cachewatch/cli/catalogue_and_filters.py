@@ -39,7 +39,6 @@ from cachewatch.sources.folders_and_unreadable_files import holds_document, reco
 VARIABLE = "CACHEWATCH_REPO"
 PUBLIC = "public"
 _LAYOUT = "cachewatch.layout"
-_MADE = "cachewatch.folders"
 _PARTIAL = "cachewatch.partial_folder"
 _MOST_BESIDE = 20
 _MOST_LOOKED_AT = 500
@@ -224,18 +223,14 @@ def _open(found: _Default, line: ProgressLine | None = None) -> Repository:
     if not is_folder(address):
         return open_repository(address, report=line.git_report if line else None, layout=layout)
     context = click.get_current_context()
-    made: dict[tuple[str, Layout], Path] = context.meta.setdefault(_MADE, {})
-    if (address, layout) not in made:
-        kept = context.find_root().with_resource(TemporaryDirectory(prefix="cachewatch-"))
-        path = Path(kept) / "folder.git"
-        try:
-            faults = record_folder(address, path, layout)
-        except UsageError as error:
-            raise UsageError(f"{error}; it is no git repository either") from error
-        warn_of(faults)
-        context.meta[_PARTIAL] = is_partial() or any(each.is_loss for each in faults)
-        made[address, layout] = path
-    return Repository(made[address, layout], layout, is_ours=True, folder=Path(address))
+    path = Path(context.find_root().with_resource(TemporaryDirectory(prefix="cachewatch-"))) / "folder.git"
+    try:
+        faults = record_folder(address, path, layout)
+    except UsageError as error:
+        raise UsageError(f"{error}; it is no git repository either") from error
+    warn_of(faults)
+    context.meta[_PARTIAL] = any(each.is_loss for each in faults)
+    return Repository(path, layout, is_ours=True, folder=Path(address))
 
 
 def _here() -> Repository | None:
