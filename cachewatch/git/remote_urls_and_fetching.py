@@ -53,16 +53,13 @@ class Access(Struct, frozen=True, kw_only=True):
 
     def environment(self) -> Mapping[str, str]:
         """Return the environment variables for git; raise BrokenSource if a file of the credentials cannot be read."""
-        for path in (self.ssh_key, self.known_hosts, self.store):
+        for path in filter(None, (self.ssh_key, self.known_hosts, self.store)):
             try:
-                if path is not None:
-                    Path(path).open("rb").close()
+                Path(path).open("rb").close()
             except OSError as error:
                 raise BrokenSource(
                     f"{path}: {error.strerror}; this file is named in the credentials of a source"
                 ) from None
-        if self.ssh_key is None and self.known_hosts is None:
-            return {}
         options = [f"-oIdentityFile={self.ssh_key}", "-oIdentitiesOnly=yes"] if self.ssh_key else []
         options += [f"-oUserKnownHostsFile={self.known_hosts}"] if self.known_hosts else []
         return {"GIT_SSH_COMMAND": shlex.join([*shlex.split(SSH), *options])}

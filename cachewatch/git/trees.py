@@ -146,7 +146,6 @@ class TreeDifference:
 
     @cached_property
     def _unchanged_packages(self) -> tuple[str, ...]:
-        """The packages whose document is the same on both sides."""
         entries = _document_entries(self._repository, (tree for _, tree in self._same))
         return tuple(
             intern(name.decode()) for (name, _), entry in zip(self._same, entries, strict=False) if entry is not None
