@@ -205,7 +205,7 @@ def kinds(*, format_: str) -> None:
         if word not in ("default", "all"):
             lines.append(f"  {word:<18} {', '.join(kind for kind in Kind if kind in group)}")
     lines += ["", "Lost places and machines with equal builds elsewhere are place-lost and machine-lost, but not lost."]
-    lines.append("An older version that a stack lost while it kept a newer one is retired, and not other.")
+    lines.append("A version that a place lost while it kept others is retired or downgraded: not gone, going or other.")
     lines.append("Digests sum up the kinds that they do not report in their line Routine.")
     write_lines(lines)
 

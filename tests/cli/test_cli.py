@@ -225,7 +225,7 @@ def test_kinds(run: Run) -> None:
     assert [line[2:].split()[0] for line in output.splitlines()] == [kind.value for kind in Kind]
     assert re.search(r"^  lost +gone, going, other$", groups, re.MULTILINE)
     assert "elsewhere are place-lost and machine-lost, but not lost." in groups
-    assert "lost while it kept a newer one is retired, and not other." in groups
+    assert "lost while it kept others is retired or downgraded: not gone, going or other." in groups
     assert groups.endswith("Digests sum up the kinds that they do not report in their line Routine.\n")
     assert re.search(r"^\+ unreadable .*never alone$", output, re.MULTILINE)
     for kind in ("stack-event", "beside", "no-longer", "prune", "turnover", "suspicious"):

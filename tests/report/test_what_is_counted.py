@@ -36,7 +36,7 @@ def test_specs_of_two_stacks_count_once_and_belong_to_both(
 
 def test_nothing_replaces_what_is_gone_with_a_stack(run: Run, tmp_path: Path) -> None:
     """Hashes that are gone are only said to be replaced where others came."""
-    assert "REPLACED" not in compared(run, tmp_path, SHARED, LEFT, "--stack", "gpu")
+    assert "HASHES GONE" not in compared(run, tmp_path, SHARED, LEFT, "--stack", "gpu")
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_a_digest_names_the_cause_of_rebuilds(mirror: Mirror) -> None:
 
     text = " ".join(mirror.digest("all", "txt").split())
     assert "because of zlib 1.3 -> 1.3.1" in text
-    assert "nothing else about them changed" not in text
+    assert "nothing else about these builds changed" not in text
     assert "because of zlib 1.3\u00a0→ 1.3.1" in mirror.digest("all", "html")
     assert "because of zlib 1.3 -> 1.3.1" in " ".join(mirror.digest("usual", "txt").split())
     (cause,) = mirror.causes("hdf")
