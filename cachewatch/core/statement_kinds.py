@@ -248,8 +248,9 @@ class OwnedLoss(Struct, frozen=True, kw_only=True):
     loss: Loss | None  # None if the whole tag is lost
     kinds: frozenset[Kind] = frozenset()  # of change in this place
     outside: Outside | None = None  # the builds of the place that are not selected
-    # Targets for which the stack has the package now and had not before; of a lost machine, operating systems.
-    moved_to: tuple[str, ...] = ()
+    # Targets for which the stack has the package now and had not before, each with its versions; of a lost machine,
+    # operating systems.
+    moved_to: tuple[tuple[str, tuple[str, ...]], ...] = ()
     is_elsewhere: bool = False  # the stack of a lost place has the package for other targets
     # The operating systems of a lost place; of Linux only if others have builds that its target runs.
     systems: tuple[str, ...] = ()

@@ -405,8 +405,10 @@ def _lost(chosen: Chosen, asked: Requested) -> str:
         own = [replace(chosen, lines=(line,), wanted=frozenset({line.package})) for line in chosen.lines]
         others = [name for name in chosen.packages if all(name not in one.packages for one in own)]
         return "; ".join((*(_lost(one, asked) for one in own), *map(safe_name, others)))
-    moved_to = {lost.moved_to for lost in chosen.statement.losses if lost.package in chosen.packages}
-    on = f", now on {names(moved_to.pop())}" if len(moved_to) == 1 and any(moved_to) else ""
+    moved_to = {
+        words.moved_to(lost, chosen.packages) for lost in chosen.statement.losses if lost.package in chosen.packages
+    }
+    on = moved_to.pop() if len(moved_to) == 1 else ""
     there = {lost.outside for lost in chosen.statement.losses if lost.package in chosen.packages}
     outside = words.outside(there.pop(), wording()) if len(there) == 1 else ""
     on += f"; {outside}" if outside else ""

@@ -350,6 +350,17 @@ def outside(there: Outside | None, own: Words) -> str:
     return own.say("outside", "said", there=said) if said else ""
 
 
+def moved_to(lost: OwnedLoss, packages: Collection[str]) -> str:
+    """Return where its stack has what a place lost, `, now on zen4`; of one package with other versions, `; now 1.3 on zen4`."""
+    by_version: dict[str, list[str]] = {}
+    for on, versions in lost.moved_to:
+        is_same = len(packages) > 1 or set(lost.versions) <= set(versions)
+        named = "" if is_same else f" {_versions(versions, MOST_NAMES) or NO_VERSION}"
+        by_version.setdefault(named, []).append(on)
+    said = sorted(by_version.items())
+    return "".join(f"{';' if version else ','} now{version} on {names(found)}" for version, found in said)
+
+
 def fates(one: Statement, own: Words, *, is_of_environment: bool = False) -> str:
     """Return the builds left of a stack's or value's packages: `; 50 of its 60 packages have equal builds in e4s`."""
     parts: list[str] = []

@@ -74,8 +74,10 @@ class _ItemsReader:
         self._judged: Mapping[Place, PlaceChange] = {one.place: one for one in change.places}
         self._machines = {(lost.place, lost.machine.platform, lost.machine.os): lost for lost in change.machines_lost}
         gained = [one for one in change.places if one.verdict is Verdict.GAINED]
-        self._moved_to = {  # targets that the stack of a lost place gained
-            lost.place: tuple(_target_of(one, lost) for one in gained if one.stack == lost.stack and one.target)
+        self._moved_to = {  # targets that the stack of a lost place gained, with its versions for them
+            lost.place: tuple(
+                (_target_of(one, lost), one.after) for one in gained if one.stack == lost.stack and one.target
+            )
             for lost in change.places
             if lost.verdict is Verdict.LOST
         }
@@ -387,13 +389,16 @@ class _ItemsReader:
                     is_of_removed=self._change.status is Status.REMOVED,
                 )
         for lost in self._change.machines_lost:
-            key = (lost.machine.target, (lost.stack,))
-            had, has = (self._others(*key, is_before=is_before)["oses"] for is_before in (False, True))
+            target = lost.machine.target
+            has = [s for s in self._change.specs_after.counts if s.target == target and lost.stack in s.stacks]
+            oses = {s.os for s in has} - self._others(target, (lost.stack,), is_before=False)["oses"] - {""}
             yield OwnedLoss(
                 package=package,
                 place=lost.place,
                 machine=lost.machine,
-                moved_to=tuple(sorted(has - had - {""})),
+                moved_to=tuple(
+                    (os, _sorted({v for s in has if s.os == os for v in s.versions})) for os in sorted(oses)
+                ),
                 versions=lost.versions,
                 loss=lost.loss,
                 outside=lost.outside,

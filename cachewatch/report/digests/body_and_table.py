@@ -324,7 +324,8 @@ def _lost_where(
         if not has_targets:  # but a stack that lost the package and still builds it does so for another target
             builders = {stack for one in lost if one.loss for stack in one.loss.stacks}
             has_targets = any(one.place.stack in builders for one in lost)
-            now = sorted({target for one in lost if {one.place.stack} == builders for target in one.moved_to})
+            own = [one for one in lost if {one.place.stack} == builders]
+            now = sorted({on for one in own for on, there in one.moved_to if {*one.versions[-1:]} <= {*there}})
         oses = {each.machine.os if each.machine else ", ".join(each.systems) for each in lost}
         machines = [] if is_named or "" in oses else sorted(oses)  # of some targets, all systems lost it
         machines += targets if has_targets and not is_named and len(targets) <= _FEW_MACHINES else []
