@@ -27,7 +27,7 @@ def open_channel(config: ChannelConfig) -> Channel:
 
 
 class OneByOne:
-    """A base class for channels that deliver messages one by one, without a session with a server."""
+    """A base class for channels that deliver messages one by one."""
 
     _sent_history: SentHistory = staticmethod(lambda *_: ())
 
@@ -35,7 +35,13 @@ class OneByOne:
     def open(self, sent_history: SentHistory) -> Iterator[Transport]:
         """Begin a run of deliveries; `sent_history` returns messages that were sent before."""
         self._sent_history = sent_history
-        yield cast("Transport", self)
+        try:
+            yield cast("Transport", self)
+        finally:
+            self.end()
+
+    def end(self) -> None:
+        """End a run of deliveries."""
 
 
 def without_secret_url(text: str, url: str) -> str:

@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 from errno import EACCES, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, EPERM, EROFS
 from hashlib import sha256
@@ -18,15 +18,7 @@ from cachewatch import __version__
 from cachewatch.channels import OneByOne
 from cachewatch.config.sources_and_channels import FeedConfig, FileConfig
 from cachewatch.core.escaping_and_mentions import file_name, markup, one_line, plain_lines
-from cachewatch.report.digest_and_message_values import (
-    SENT,
-    DeliveryOutcome,
-    DeliveryResult,
-    Message,
-    RenderedDigest,
-    SentHistory,
-    Transport,
-)
+from cachewatch.report.digest_and_message_values import SENT, DeliveryOutcome, DeliveryResult, Message, RenderedDigest
 from cachewatch.report.template_rendering import render
 from cachewatch.runtime.files_and_locks import publish, read
 
@@ -116,11 +108,8 @@ class FileChannel(PublishedChannel):
             for content_type, content in [_FORMS[ext]]
         ]
 
-    @contextmanager
-    def open(self, sent_history: SentHistory) -> Iterator[Transport]:
-        """Begin a run of deliveries; at its end, files older than `keep` are removed."""
-        with super().open(sent_history) as transport:
-            yield transport
+    def end(self) -> None:
+        """Remove files older than `keep`."""
         if self._config.keep is not None:
             oldest = time.time() - self._config.keep.total_seconds()
             with suppress(OSError):  # the next run tries again

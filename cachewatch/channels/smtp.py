@@ -20,14 +20,7 @@ from cachewatch.channels.mail import NO_ADDRESS, MailChannel, is_address
 from cachewatch.config.sources_and_channels import EmailConfig, Smtp
 from cachewatch.core.escaping_and_mentions import one_line
 from cachewatch.http.allowed_addresses import is_loopback
-from cachewatch.report.digest_and_message_values import (
-    SENT,
-    DeliveryOutcome,
-    DeliveryResult,
-    Message,
-    SentHistory,
-    Transport,
-)
+from cachewatch.report.digest_and_message_values import SENT, DeliveryOutcome, DeliveryResult, Message
 
 # In timeouts of a reply: an attempt, and the reply to the end of a message, for which RFC 5321 grants 10 minutes.
 ATTEMPT, _PATIENCE = 15, 10
@@ -222,15 +215,6 @@ class EmailChannel(MailChannel):
         self._session: Session | None = None
         self._failure: DeliveryResult | None = None
 
-    @contextmanager
-    def open(self, sent_history: SentHistory) -> Iterator[Transport]:
-        """Begin a run of deliveries; the first message opens the connection, which is closed at the end."""
-        try:
-            with super().open(sent_history) as transport:
-                yield transport
-        finally:
-            self._close()
-
     def deliver(self, message: Message) -> DeliveryResult:
         """Send one message; if the server itself failed before, all further messages of the run fail at once."""
         if not is_address(message.target):
@@ -245,7 +229,8 @@ class EmailChannel(MailChannel):
             self._failure = answer
         return answer
 
-    def _close(self) -> None:
+    def end(self) -> None:
+        """Close the session, which the first message opened."""
         if self._session is not None:
             self._session.end()
             self._session = None
@@ -270,7 +255,7 @@ class EmailChannel(MailChannel):
             with suppress(OSError), session.within(self._smtp.timeout.total_seconds()):
                 is_ready = session.rset()[0] == 250  # the session can take the next message
         if not is_ready:
-            self._close()
+            self.end()
         # Without the password, should a server ever repeat it.
         secret = self._smtp.password.reveal() if self._smtp.password else ""
         return replace(answer, detail=answer.detail.replace(secret, "***")) if secret else answer
