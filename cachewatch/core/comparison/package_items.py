@@ -19,6 +19,7 @@ from cachewatch.core.filters_and_default_kinds import Selection
 from cachewatch.core.model import (
     REGRADED,
     VALUES,
+    VANISHED_CLASSES,
     Facts,
     Kind,
     Machine,
@@ -42,7 +43,7 @@ from cachewatch.core.statement_kinds import STATEMENT_OF, Counts, Items, OwnedLo
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, newest, runs, sorted_versions, version_key
 
 _PRUNABLE = (SpecClass.PRUNED, SpecClass.SURPLUS, SpecClass.RETIRED)
-# For specs of these classes, a change to another system or target in the same stacks is described instead.
+# For specs of these classes, a change to another system in the same stacks is described instead.
 _SYSTEM_CLASSES = (SpecClass.DROPPED, SpecClass.SURPLUS, SpecClass.NEW_COMBINATION, SpecClass.EXTRA_COPY)
 
 
@@ -212,17 +213,19 @@ class _ItemsReader:
         )
 
     def _system_change(self, old: Signature | None, new: Signature | None, own: SpecClass) -> Story | None:
-        """Return a story if specs for another platform, system or target replaced those of `old`; else None."""
-        if old is None or new is None or own not in _SYSTEM_CLASSES:
+        """Return a story if specs for another platform or system replaced those of `old` in all stacks; else None."""
+        if old is None or new is None or own not in _SYSTEM_CLASSES or old.target != new.target:
+            return None
+        one, other = (self._places(side) for side in ((old, new) if own in VANISHED_CLASSES else (new, old)))
+        if not one <= other:  # in a stack, copies that went or came are no replacement
             return None
         for place in self._places(old):  # a place or machine has no build of the package any more: a loss
             if place in self._moved_to or (place, old.platform, old.os) in self._machines:
                 return None
-        target = old.target if old.target == new.target else None
-        has = self._others(target, old.stacks, old.versions, is_before=True)
-        had = self._others(target, new.stacks, old.versions, is_before=False)
+        has = self._others(old.target, old.stacks, old.versions, is_before=True)
+        had = self._others(old.target, new.stacks, old.versions, is_before=False)
         before, after, remaining = [], [], []
-        for attribute, fact in (("platform", "platforms"), ("os", "oses"), ("target", "targets")):
+        for attribute, fact in (("platform", "platforms"), ("os", "oses")):
             value, now = getattr(old, attribute), getattr(new, attribute)
             if value and now and value != now:
                 before.append(value)
