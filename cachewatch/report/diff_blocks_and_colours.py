@@ -271,6 +271,9 @@ def _block_of_tag(chosen: Chosen, report: Report, asked: Requested) -> Block:
     )
 
 
+# What a prune takes.
+_OF_PRUNES = (StatementKind.SURPLUS, StatementKind.PRUNED, StatementKind.PACKAGE_REMOVED, StatementKind.RETIRED)
+
 # On which side a document that cannot be read may have a stack that no other has there.
 _UNKNOWN_WHERE_UNREAD = {StatementKind.STACK_ADDED: "before", StatementKind.STACK_REMOVED: "after"}
 
@@ -284,6 +287,11 @@ def _notes(chosen: Chosen, report: Report, asked: Requested) -> Iterator[str]:
         goes = " and may be pruned at any time" if tag_names.is_mutable(report.after.tag) else ""
         still_there = f"; {old} still there{goes}"
     yield wording().text(statement.kind, "remark") + still_there
+    if statement.kind is StatementKind.PRUNE:
+        kinds = {one.story.kind for one in chosen.lines}
+        versions = words.retired(chosen.lines, wording(), asked.few_names, asked.most_names)
+        parts = (wording().say("prune", kind, versions=versions) for kind in _OF_PRUNES if kind in kinds)
+        yield "; ".join(filter(None, parts))
     yield from reason_lines(statement, asked.few_names) if is_wave else ()
     yield words.fates(statement, wording()).removeprefix("; ")
     yield words.unbuilt(statement, wording())

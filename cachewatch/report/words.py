@@ -230,6 +230,23 @@ def where(line: Line, most: int = MOST_NAMES) -> str:
     return f"in {stacks_named(line.stacks, most)}" if line.stacks else ""
 
 
+def retired(lines: Iterable[Line], own: Words, most: int = MOST_NAMES, stacks: int = MOST_NAMES) -> str:
+    """Return the older versions that stacks lost in a prune, `py-build 1.2.1 from e4s, hep`, at most `most`."""
+    found = [
+        own.say(
+            "prune",
+            "version",
+            package=safe_name(line.package),
+            version=_versions(line.story.before, MOST_NAMES) or NO_VERSION,
+            stacks=stacks_named({place.stack for place in line.story.places}, stacks),
+        )
+        for line in lines
+        if line.story.kind is StatementKind.RETIRED
+    ]
+    more = [own.say("other", "more", len(found) - most)] if len(found) > most else []
+    return "; ".join((*found[:most], *more))
+
+
 def moves(line: Line, most: int) -> str:
     """Return the stacks that specs left and joined, `fewer in e4s, now in radiuss`, without the places of the line."""
     told = set() if line.story.kind is StatementKind.MOVED else {place.stack for place in line.story.places}
@@ -414,7 +431,7 @@ def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) 
     for statement in statements:
         if not any(map(wants, statement.kinds)):
             continue
-        if not heading_of(statement.kind):
+        if not heading_of(statement.kind) and (statement.kind is not StatementKind.PRUNE or wants(Kind.PRUNE)):
             of_tag.append(f"{words().text(entry_of(statement), 'title').lower()} {name_of(statement)}".strip())
         elif statement.kind in LOSSES and statement.name:
             concerned = sorted(line.package for line in statement.lines if any(map(wants, line.kinds)))

@@ -321,3 +321,15 @@ def test_changed_values_are_those_of_their_stacks_and_machines(run: Run, tmp_pat
         "NO LONGER BUILT  x86_64_v3  5 packages, -5, in cpu, some specs shared with gpu\n  5 packages have equal"
         in said
     )
+
+
+def test_a_prune_names_the_older_versions_that_it_took(run: Run, tmp_path: Path) -> None:
+    """Of copies, the builds that readers use are still there."""
+    after = {f"p{n}": [record(n)] for n in range(6)}
+    before = {f"p{n}": [record(n), record(6 + n, versions=[f"{n and 1}.0"])] for n in range(6)}
+    repository = history(tmp_path / "r.git", catalogue(before), catalogue(after))
+    said = "6 binaries were pruned; older versions are gone: p0 0.0 from e4s."
+    assert said in mail(digest_of(read(repository)))[1]
+    found = run("diff", "HEAD~1", "--repo", repository, "--fail-on", "retired")
+    assert "PRUNED  6 packages, -6\n  copies; older versions: p0 0.0 from e4s\n" in found.output
+    assert "--fail-on retired: p0 in e4s (x86_64_v3)\n" in found.error

@@ -40,6 +40,7 @@ from cachewatch.report.words import (
     old_values,
     only_for,
     replacement,
+    retired,
     stack_name,
     stacks_named,
     staying,
@@ -272,6 +273,7 @@ class Clause:
         is_of_environment = self._digest is not None and self._digest.environment is not None
         colon = ":" if self.kind == StatementKind.REBUILT and why[:1].isdigit() else ""
         old = unbuilt(one, words)
+        versions = retired(one.lines, words) if one.kind is StatementKind.PRUNE else ""
         counted = {"lost": LossClass.GONE, "going": LossClass.GOING, "other": LossClass.OTHER}
         return {
             "name": safe(one.name)[:_LONGEST_NAME],
@@ -285,6 +287,7 @@ class Clause:
             "builds": number(one.counts.vanished or one.counts.kept or one.counts.new, "binary", "binaries"),
             "in_stacks": self._in_stacks(one),
             "fates": fates(one, words, is_of_environment=is_of_environment) + (f"; {old}" if old else ""),
+            "older": words.say("prune", "older", versions=versions) if versions else "",
             "own": "" if one.of is None else f"{len(packages):,}",
             "still": self._still(one),
             "also": self._also(one),
