@@ -192,13 +192,12 @@ class FeedChannel(PublishedChannel):
         path, most = Path(message.target), self._config.entries
         try:
             feed = _feed(message, self._sent_history(message.target, most), most)
+            if read(path) != feed:
+                publish(path, feed, base=self._place.base_of(path), mode=self._config.mode)
         except msgspec.DecodeError as error:
             return DeliveryResult(DeliveryOutcome.DEAD, f"the entry cannot be read: {error}")
         except ET.ParseError as error:
             return DeliveryResult(DeliveryOutcome.DEAD, f"the feed is not XML: {error}")
-        try:
-            if read(path) != feed:
-                publish(path, feed, base=self._place.base_of(path), mode=self._config.mode)
         except OSError as error:
             return of_error(error, path)
         return SENT

@@ -290,14 +290,10 @@ def is_address(recipient: str) -> bool:
 
 
 # The exit codes of sysexits.h; after all others it is tried again.
-_MEANINGS = {
-    os.EX_DATAERR: DeliveryResult(DeliveryOutcome.DEAD),
-    os.EX_NOUSER: DeliveryResult(DeliveryOutcome.DEAD, is_address=True),
-    os.EX_NOHOST: DeliveryResult(DeliveryOutcome.DEAD, is_address=True),
-    os.EX_USAGE: DeliveryResult(DeliveryOutcome.BLOCKED, is_channel=True),
-    os.EX_NOPERM: DeliveryResult(DeliveryOutcome.BLOCKED, is_channel=True),
-    os.EX_CONFIG: DeliveryResult(DeliveryOutcome.BLOCKED, is_channel=True),
-}
+_BLOCKED = DeliveryResult(DeliveryOutcome.BLOCKED, is_channel=True)
+_MEANINGS = dict.fromkeys((os.EX_USAGE, os.EX_NOPERM, os.EX_CONFIG), _BLOCKED)
+_MEANINGS |= dict.fromkeys((os.EX_NOUSER, os.EX_NOHOST), DeliveryResult(DeliveryOutcome.DEAD, is_address=True))
+_MEANINGS |= {os.EX_DATAERR: DeliveryResult(DeliveryOutcome.DEAD)}
 _INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "TZ")  # not the secrets that other variables may have
 
 
@@ -321,7 +317,7 @@ class SendmailChannel(MailChannel):
                 code = subprocess.run(command, **files, env=environment, timeout=seconds, check=False).returncode  # noqa: S603
             except OSError as error:
                 words = one_line(f"{command[0]}: {error.strerror}")
-                return DeliveryResult(DeliveryOutcome.BLOCKED, words, is_channel=True)
+                return replace(_BLOCKED, detail=words)
             except subprocess.TimeoutExpired:
                 words = f"{command[0]}: did not finish within {seconds:g} seconds"
                 return DeliveryResult(DeliveryOutcome.DEFERRED, words, may_have_arrived=True, is_channel=True)
