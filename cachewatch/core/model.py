@@ -45,11 +45,11 @@ class Kind(_Word):
     STACK_MERGED = "stack-merged", "such a stack was renamed, or nine tenths of its packages are in stacks that joined"
     BESIDE = (
         "beside",
-        "five or more packages of a stack have another compiler, system, target or variant beside the old",
+        "five or more packages of a stack, four fifths of those with the old one, have another compiler, system, target or variant beside it",
     )
     NO_LONGER = (
         "no-longer",
-        "five or more packages of a stack are no longer built with a compiler, system, target or variant",
+        "five or more packages of a stack, four fifths of those that were, are no longer built with a compiler, system, target or variant",
     )
     RETURNED = "returned", "what was reported gone is back"
     PRUNE = "prune", "a prune removed old builds: a twentieth of the specs or more, of five packages or more"
