@@ -1,8 +1,6 @@
 """The real documents and build caches that tests read, packed in tests/data.
 
-Pack a folder again after a change; the same content gives the same bytes:
-
-    python tests/archives.py FOLDER tests/data/NAME.tar.xz
+`python tests/archives.py FOLDER tests/data/NAME.tar.xz` packs a folder again; the same content gives the same bytes.
 """
 
 import sys

@@ -1,8 +1,4 @@
-"""What happened to a package, worked out from two documents alone, slowly and one spec at a time.
-
-Written from docs/laws.md and from nothing else, so that code and oracle agree only where both
-are right. It knows nothing of how cachewatch reads, counts or matches.
-"""
+"""What happened to a package, worked out from two documents alone, one spec at a time, from docs/laws.md and nothing else."""
 
 import re
 from collections import Counter

@@ -1,8 +1,4 @@
-"""Weeks in which one thing happened to a catalogue of 239 packages in 14 stacks, each with a known cause.
-
-Every week is a real repository of two revisions; what a digest says of it is held to
-tests/golden/weeks.
-"""
+"""Weeks in which one thing happened to 239 packages in 14 stacks, as real repositories; tests/golden/weeks has their digests."""
 
 import random
 from collections.abc import Callable, Iterator, Mapping

@@ -1,8 +1,4 @@
-"""A SQLite file, open for a moment.
-
-`sqlite3`'s own context manager commits but does not close: the files beside the database (`-wal`, `-shm`) then stay until
-the garbage collector comes along, and vanish in the middle of whatever another thread does with the folder.
-"""
+"""A SQLite file, open for a moment: `sqlite3`'s own context manager does not close it, so files beside it would stay."""
 
 import sqlite3
 from collections.abc import Iterator

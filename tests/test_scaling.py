@@ -1,8 +1,4 @@
-"""Twice as much of what a stranger writes takes about twice as long, whatever it is, and no more memory than it may.
-
-What is measured is the time of the processor, the least of several times, so that a busy machine
-changes little. Something quadratic would take four times as long.
-"""
+"""Twice as much of what a stranger writes takes about twice the processor time, the least of several, and limited memory."""
 
 import gc
 import resource

@@ -1,8 +1,4 @@
-"""Twice as much from a stranger takes less than three times as long: each way in that once took the square of it.
-
-What is measured is the processor time of cachewatch and all that it starts (see test_scaling.py, which has the shapes
-of documents, indexes and environments).
-"""
+"""Twice as much from a stranger takes less than three times the processor time of cachewatch and all that it starts."""
 
 from collections.abc import Callable
 from contextlib import closing, suppress

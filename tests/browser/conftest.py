@@ -1,10 +1,6 @@
 """A browser for tests, and axe-core to audit what it shows.
 
-    def test_page(show: Show, view: View, audit: Audit) -> None:
-        shown = show("file:///...", view)
-        assert not shown.overflow() and not shown.complaints and not audit(shown)
-
-`view` runs a test at three widths, and both light and dark.
+`show(URL, view)` opens a page; `view` runs a test at three widths, and both light and dark; `audit(shown)` lists what axe-core found.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,12 +1,8 @@
-"""Runs cachewatch many times from one process that has loaded everything, and lets each be killed.
+"""Runs cachewatch many times, each a forked child of one process that has loaded everything, and lets each be killed.
 
-Reads one JSON request a line: {"config": FILE, "hours": N, "trap": true, "mutant": NAME, "kill": [POINT, N], "count": FILE}.
-With "stop" in place of "kill" it stops there and waits.
-With {"command": ["status"]} it runs that instead of `once`.
-Each run is a forked child; with `trap` it stops itself before it begins, so that strace can take hold of
-it and count from there, and with `count` it writes down the name of every point that it passes. Prints
-{"pid": N} when the child is there and {"status": N} when it has ended. The first request is run by the process itself:
-all that follow inherit what it loaded and compiled, templates above all, which costs more than a pass.
+Reads one JSON request a line: {"config", "hours", "trap", "mutant", "kill" or "stop": [POINT, N], "count": FILE, "command"}. At "stop"
+a run stops and waits; with `trap` it stops before it begins, so that strace can follow it; `count` writes the points that it passes.
+Prints {"pid": N} and {"status": N}. The process itself does the first request, so that all others inherit what it loaded.
 """
 
 import io

@@ -1,12 +1,8 @@
-"""Feed a daemon with the worst that we know of, one after the other, and see whether it answers, and tells the rest.
+"""Feed a daemon with hostile documents: `PYTHONPATH=tests python -m fuzz.daemon [--minutes 10]`.
 
-    PYTHONPATH=tests python -m fuzz.daemon [--minutes 10]
-
-Each revision brings a new version of a good package, in a repository of its own and in one with another hostile document,
-as large as may be. Beside them are hostile environments, repositories, git servers, caches and registries all the time.
-Meanwhile /healthz is asked ten times a second. Prints what was published and told, how long answers took, and what memory
-was used; exits with 1 if a version was not told, one of the healthy source not within a minute, an answer took longer
-than a second, or the daemon did not end in time.
+Each revision brings a version of a good package, alone and beside a hostile document; hostile environments, repositories, servers,
+caches and registries are there all the time. Prints what was reported, times and memory. Exits with 1 if a version was not reported
+(that of the healthy source within a minute), /healthz took longer than a second, or the daemon did not end in time.
 """
 
 import hashlib

@@ -1,8 +1,6 @@
-"""Play faults of two hosts and their database at random, and see from the mails alone whether readers got everything once.
+"""Play faults of two hosts and their database at random, and exit with 1 unless readers got everything once.
 
-    make hosts HOSTS="--faults 50 --seed 1"
-
-Exits with 1 if they did not. Takes root, for networks of its own.
+`make hosts HOSTS="--faults 50 --seed 1"`, as root, for networks of its own.
 """
 
 import argparse

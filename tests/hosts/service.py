@@ -1,8 +1,4 @@
-"""Cachewatch with shorter times, so that many faults take minutes: `python -m hosts.service NAME COMMAND ...`.
-
-NAME is what the host calls itself. What follows from a time is as it is otherwise: a session outlives three
-heartbeats.
-"""
+"""Cachewatch with shorter times, so that many faults take minutes: `python -m hosts.service HOST COMMAND ...`."""
 
 import socket
 import sys

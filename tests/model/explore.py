@@ -1,9 +1,4 @@
-"""Play the model for as long as asked for, and print each counterexample in as few moves as break a promise.
-
-    make model MODEL="--minutes 60 --seed 1"
-
-Exits with 1 if there was one.
-"""
+"""Play the model and print each counterexample, shortened; exits with 1 if there was one: `make model MODEL="--minutes 60 --seed 1"`."""
 
 import argparse
 import time

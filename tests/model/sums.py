@@ -1,8 +1,6 @@
-"""What was told, added up, and held against what there was.
+"""Add up what digests report, and compare it with what there was.
 
-The content of a stream is followed digest by digest: what is added must not have been there, what is removed must, and
-after each digest it must be what upstream had at the revision that the digest names, but for documents that nobody
-could read.
+What is added must not have been there, what is removed must; then it is what upstream had, but for documents nobody could read.
 """
 
 import json

@@ -1,14 +1,9 @@
-"""Runs cachewatch many times from one process that has loaded everything; each run is a forked child.
+"""Runs cachewatch many times, each a forked child of one process that has loaded everything.
 
-Reads one JSON request a line: {"config": FILE, "log": FILE, "moment": ISO TIME, "seed": N, "kill": N,
-"locked": [N, COUNT], "mutant": NAME, "command": [WORD, ...], "stays": true}. That is one `cachewatch once`, or that
-command, at a moment. With `kill` the process ends at its N-th call into the service, the state or the channels, or at
-its first call of a function there, which is named as "store/digests_and_holds.py:add"; with `locked` the N-th transaction that
-writes finds the database locked, and so do those behind it. A process that stays does a pass for this request and one
-for each that follows, as a daemon does, until it is killed or told {"end": true}.
-
-Prints {"pid": N} when a child is there, {"done": true} after each pass of one that stays, and {"status": N} when a child has
-ended. The first request is run by the process itself: all that follow inherit what it loaded and compiled.
+Reads one JSON request a line: {"config", "log", "moment", "seed", "kill": N, "locked": [N, COUNT], "mutant", "command", "stays"}.
+With `kill` the process ends at its N-th call into service, state or channels, or at its first call of "store/FILE.py:FUNCTION"; with
+`locked` the N-th writing transaction, and COUNT - 1 after it, find the database locked. A process that `stays` does a pass a request
+until it is killed or reads {"end": true}. Prints {"pid": N}, {"done": true} after a pass of one that stays, and {"status": N} at its end.
 """
 
 import io
