@@ -126,7 +126,7 @@ def _add_subscriptions(entries: dict[str, ConfigNode], path: Path, context: Conf
                 if name in known:
                     context.note(node, f"stands in {known[name].file}:{known[name].line} already; choose another name")
                 known.setdefault(name, node)
-    if known:
+    if known and not (main and isinstance(main.value, str | tuple)):  # which is a mistake
         line = main.line if main else 1
         entries["subscriptions"] = ConfigNode(value=known, file=path, line=line, path="subscriptions")
 

@@ -341,6 +341,10 @@ subscriptions:
         "subscriptions.d/team.yaml:1: subscriptions.a: stands in cachewatch.yaml:10 already",
         "subscriptions.d/team.yaml:2: channels: is not allowed here",
     ]
+    said = mistakes(
+        f"{MINIMAL.partition('  all')[0][:-1]} all of it\n", team="subscriptions: {b: {channels: [archive]}}"
+    )
+    assert "cachewatch.yaml:6: subscriptions: holds text" in said
 
 
 def test_environments_of_other_teams_lie_in_folders_that_the_operator_names(mistakes: Read, tmp_path: Path) -> None:
