@@ -175,8 +175,8 @@ def test_another_system_is_no_copy(run: Run, tmp_path: Path, after: dict[str, st
             assert f"BUILT IN ANOTHER WAY 1 package, +4 -4 zlib 1.0 {fewer} {says.format(more)} +4 -4 in e4s" in said
             assert "COPIES" not in said
     shared = [record(number, stacks=["a", "b"]) for number in range(4)]
-    for new in (after, {"target": "zen4"}):  # in one of the stacks only, or beside copies that went
-        said = told(run, tmp_path, shared, [*shared[2:], record(9, **new, stacks=["a"])])
+    for other in (after, {"target": "zen4"}):  # in one of the stacks only, or beside copies that went
+        said = told(run, tmp_path, shared, [*shared[2:], record(9, **other, stacks=["a"])])
         assert "FEWER COPIES 1 package, -2 zlib 1.0 -2 in a, b" in said
 
 
