@@ -16,6 +16,7 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cachewatch.core.advice.actions import outdated_packages
 from cachewatch.core.advice.environment_coverage import CoverageChange
 from cachewatch.core.advice.urgency_and_levels import assess
 from cachewatch.core.advice.verbs_and_reasons import Alternative, Assessment, Because, ComparedTag, Known, Pinned, Verb
@@ -101,6 +102,12 @@ class TagDigest(Struct, frozen=True, kw_only=True):
     silenced: frozenset[str] = frozenset()  # packages of which a silence hides something
     still_missing: tuple[str, ...] = ()  # packages of snapshots before the base that a new snapshot lacks
 
+    def outdated(self, *, is_wait_over: bool) -> tuple[str, ...]:
+        """Return the packages with builds that lock files may miss, besides those with a replaced version."""
+        args = self.report.tag, self.statements, self.rest, self.silenced
+        found = outdated_packages(*args, is_wait_over=is_wait_over)
+        return () if base_of(self.report) else tuple(sorted({*found}))
+
 
 class Silenced(Struct, frozen=True):
     """How many packages a silence kept out of a digest, and why."""
@@ -151,6 +158,7 @@ class Digest(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def assessment(self) -> Assessment:
         """What readers should do because of the digest."""
+        known = _known(self.known, self.remembered, self.created)
         return assess(
             tuple(
                 ComparedTag(
@@ -160,13 +168,14 @@ class Digest(Struct, frozen=True, kw_only=True, dict=True):
                     since=(report.before.time or "")[:10],
                     day=newest_day(report),
                     statements=tag.statements,
+                    outdated=tag.outdated(is_wait_over=known.was_waiting),
                     is_incomplete=bool(tag.unreadable) or bool(report.losses),
                 )
                 for tag, report in ((tag, tag.report) for tag in self.tags)
             ),
             environment=self.environment,
             pins=self.pinned,
-            known=_known(self.known, self.remembered, self.created),
+            known=known,
             alternative=self.alternative,
             is_unknown=any(span.is_unknown for span in self.spans),
         )

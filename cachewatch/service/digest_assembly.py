@@ -19,7 +19,7 @@ from cachewatch.config.settings_and_subscriptions import Config
 from cachewatch.config.sources_and_channels import ChannelConfig, FeedConfig, FileConfig, MailConfig, WebhookConfig
 from cachewatch.core.advice.actions import TASKS
 from cachewatch.core.advice.environment_coverage import CoverageChange, Environment, best, compare_coverage
-from cachewatch.core.advice.verbs_and_reasons import OF_LOCK_FILE, Known, Verb
+from cachewatch.core.advice.verbs_and_reasons import LOCK_FILES, OF_LOCK_FILE, Known, Verb
 from cachewatch.core.advice.waits_and_reminders import Departure, Fact, MetBinaries, OpenAction, Remembered, confirmed
 from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.environments import file_of, open_environment
@@ -215,7 +215,11 @@ def with_actions(draft: PendingDigest, stream: Stream, state: StreamState, *, is
         for each in state.remembered.actions
         if each.stream == stream.name and each.key not in keys and (each.key in settled or each.key not in known)
     ]
-    learned: list[Fact] = [*(asked if is_sent else ()), *_met(digest)]
+    # Of what lock files name, digests that are not sent say more, too.
+    kept = (
+        each for each in asked if is_sent or (each.task and each.key in is_task and each.task.because in LOCK_FILES)
+    )
+    learned: list[Fact] = [*kept, *_met(digest)]
     first, *others = draft.advances
     first = replace(first, learned=(*first.learned, *learned), forgotten=(*first.forgotten, *forgotten))
     return replace(draft, advances=(first, *others))

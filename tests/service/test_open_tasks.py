@@ -199,7 +199,8 @@ def test_what_is_copied_is_installed_after_what_is_still_open(made: Made) -> Non
     one, rest = in_ml(1), many(20, salt=1)
     states = [many(20) | {"one": one, "two": in_ml(2)}, rest | {"one": one, "two": in_ml(2)}]
     states += [rest | {"one": one}, rest | {"one": unbuilt(one)}]
-    text = weeks(made, CONFIG, *states)[-1]
+    *_, text, later = weeks(made, CONFIG, *states, states[-1] | {"p000": records([1], compiler="gcc@12.3.0")})
+    assert "# if the lock file was made against develop before 5 June, or" in later
     assert "# if you use two: spack -e . config add \"packages:two:require:'@1.0'\" # if you use one on" in text
     assert "require:'@1.0'\" # if the lock file was made against develop before 2 June, or needs" in text
     assert "needs two, # not yet installed: # (Spack builds from source what none" in text
@@ -209,13 +210,14 @@ def test_what_is_copied_is_installed_after_what_is_still_open(made: Made) -> Non
 
 
 def test_what_is_open_keeps_its_whole_condition(made: Made) -> None:
-    """Lock files that name a version that was replaced meanwhile are outdated, too."""
+    """Lock files that name a version or build that was replaced meanwhile are outdated, too."""
     old, new = many(20), many(20, salt=1)
     last = {name: found for name, found in new.items() if name != "p005"}
     zlib, newer = {"zlib": records([900])}, {"zlib": records([901], versions=["1.1"])}
-    states = [old | zlib, new | zlib, new | newer, last | newer]
-    text = weeks(made, CONFIG, *states)[-1]
-    assert "re-concretize lock files made against develop before then, or later with zlib 1.0 from develop." in text
+    states = [old | zlib, new | zlib, new | newer, new | newer | {"p001": records([902], compiler="gcc@12.3.0")}]
+    text = weeks(made, CONFIG, *states, last | newer)[-1]
+    said = "re-concretize lock files made against develop before then, or later with zlib 1.0 from develop, or before"
+    assert f"{said} 5 June with p001." in text
 
 
 def test_what_is_required_is_what_a_snapshot_has(made: Made) -> None:

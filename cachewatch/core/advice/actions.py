@@ -21,6 +21,7 @@ from cachewatch.core.advice.verbs_and_reasons import (
 from cachewatch.core.model import MISSED, LossClass, Outside
 from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import (
+    LOSSES,
     Line,
     OwnedLoss,
     Statement,
@@ -44,6 +45,16 @@ ENVIRONMENT = {
 }
 _MOST_PLACES = 3  # machines or stacks that are named
 TASKS = (*LASTING, Because.OTHER, *LOCK_FILES)
+# What replaces builds: first what does so even if it is not reported.
+_QUIET = (
+    StatementKind.RETIRED,
+    StatementKind.NARROWED,
+    StatementKind.RECONFIGURED,
+    StatementKind.MOVED,
+    StatementKind.REBUILT,
+    StatementKind.SURPLUS,
+)
+_REPLACED = (*_QUIET, *LOSSES, StatementKind.STACK_REMOVED, StatementKind.STACK_MERGED)  # the tag has the package still
 
 
 def still_to_do(task: Action, known: Known, tags: Iterable[ComparedTag] = ()) -> Action:
@@ -57,7 +68,8 @@ def still_to_do(task: Action, known: Known, tags: Iterable[ComparedTag] = ()) ->
             if task.because is Because.OLD_BUILDS and is_pruned:  # until then, Spack may have reused them
                 task = replace(task, because=Because.PRUNED_BUILDS, name=tag.day, since="")
             old = replaced_versions(tag.tag, tag.statements, is_wait_over=known.was_waiting)
-            task = replace(task, others=tuple(dict.fromkeys((*task.others, *old))))
+            outdated = dict(task.outdated) | dict.fromkeys(tag.outdated, tag.day)
+            task = replace(task, others=tuple(dict.fromkeys((*task.others, *old))), outdated=tuple(outdated.items()))
         return task
     settled = {need for need in task.needs if not _is_open(task, known.left.get((task.source, task.tag, need)))}
     needs = tuple(need for need in task.needs if need not in settled)
@@ -84,6 +96,31 @@ def replaced_versions(tag: str, statements: Collection[Statement], *, is_wait_ov
         for line in (line for line in upgraded if is_wait_over or not was_lost(line, tag, statements)):
             gone = line.story.replaced if line.counts.vanished else set(line.story.replaced) - line.story.still_there
             yield from (f"{line.package} {version}" for version in line.story.replaced if version in gone)
+
+
+def outdated_packages(
+    tag: str,
+    statements: Collection[Statement],
+    hidden: Iterable[Statement],
+    silenced: Collection[str],
+    *,
+    is_wait_over: bool,
+) -> Iterator[str]:
+    """Yield packages of which lock files may miss builds, besides versions that `replaced_versions` yields.
+
+    What is missed is asked for by itself. Of statements that are `hidden`, packages that are `silenced` do not count.
+    """
+    returned = [one for one in statements if one.kind is StatementKind.RETURNED and not is_wait_over]
+    quiet = ((one, silenced) for one in hidden if one.kind in _QUIET)
+    for one, without in (*((one, ()) for one in statements), *quiet):
+        is_upgrade = one.kind is StatementKind.UPGRADED
+        missed = {*without, *(lost.package for lost in one.losses if lost.loss and lost.loss.is_missed)}
+        for line in one.lines:
+            # Upgrades are reported with their old versions instead, if no build of these is left where it was.
+            is_replaced = line.story.kind in _REPLACED or (is_upgrade and not line.story.replaced)
+            is_outdated = (line.counts.vanished and is_replaced) or (line.counts.without_stack and not is_upgrade)
+            if is_outdated and line.package not in missed and not was_lost(line, tag, returned):
+                yield line.package
 
 
 def was_lost(line: Line, tag: str, statements: Iterable[Statement]) -> bool:

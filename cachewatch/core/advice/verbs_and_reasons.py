@@ -97,6 +97,9 @@ class ComparedTag(Struct, frozen=True, kw_only=True):
     since: str = ""  # the day of the earlier revision: 2026-11-20
     day: str = ""  # of the later one
     statements: tuple[Statement, ...] = ()
+    outdated: tuple[
+        str, ...
+    ] = ()  # packages with builds, besides those that upgrades replaced, that lock files may miss
     is_incomplete: bool = False  # some documents cannot be read
 
 
@@ -169,6 +172,9 @@ class Action(Struct, frozen=True, kw_only=True):
     outside: Outside | None = None  # what is there of gone packages outside of the selection
     # Other suitable snapshots; or packages that were not pruned yet; or versions, `zlib 3.4.0`, that lock files name.
     others: tuple[str, ...] = ()
+    outdated: tuple[
+        tuple[str, str], ...
+    ] = ()  # packages, each with the day before which lock files may miss its builds
     count: int = 0  # number of packages, or of binaries of an environment
     worst: LossClass | None = None  # the worst class of a removed stack's losses
     since: str = ""  # day on which its cause was first reported; empty if in this digest

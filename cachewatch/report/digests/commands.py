@@ -19,6 +19,7 @@ from cachewatch.report.digests.todo import (
     newest_snapshots,
     or_with_old,
     went,
+    widened,
 )
 from cachewatch.report.words import MOST_NAMES, and_more
 from cachewatch.report.words_file import Words
@@ -204,7 +205,8 @@ def _requirements(specs: Sequence[str], digest: Digest, words: Words) -> Iterato
 
 def _if_lock(settled: Sequence[Action], digest: Digest, words: Words) -> str:
     """Return the condition of re-concretizing, if earlier commands are not for everybody or the text above says less."""
-    days = [one for one in settled if one.because in LOCK_FILES]
+    asked = [one for one in settled if one.because in LOCK_FILES]
+    days = [widened(one, digest) for one in asked]
     is_for_some = bool(digest.assessment.required or digest.assessment.to_copy)
     is_said = not is_for_some and (not days or any(not one.since for one in settled))
     if is_said or digest.environment is not None:
@@ -221,7 +223,7 @@ def _if_lock(settled: Sequence[Action], digest: Digest, words: Words) -> str:
     ]
     others = [name for one in settled if one.because is Because.OTHER for name in one.names]
     cases += [words.say("todo", "unless_other", names=and_more(others, words))] if others else []
-    cases += [] if digest.assessment.due else cases_of(digest, words)
+    cases += [] if digest.assessment.due or days != asked else cases_of(digest, words)
     if digest.assessment.required:
         names = [spec.partition("@")[0] for spec in digest.assessment.required]
         more = [words.say("other", "more", len(names) - MOST_NAMES)] if len(names) > MOST_NAMES else []

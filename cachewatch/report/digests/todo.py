@@ -6,13 +6,15 @@ The words are in the table `[todo]` of templates/words.toml; the assessment (cor
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from cachewatch.core.advice.actions import ENVIRONMENT, replaced_versions, was_lost
+from msgspec.structs import replace
+
+from cachewatch.core.advice.actions import ENVIRONMENT, replaced_versions
 from cachewatch.core.advice.environment_coverage import Nearest, Resolution
 from cachewatch.core.advice.verbs_and_reasons import LOCK_FILES, PINNED, Action, Because, ComparedTag, Verb, key_of
 from cachewatch.core.escaping_and_mentions import safe, safe_name
 from cachewatch.core.model import LossClass
 from cachewatch.core.names_and_layouts import is_snapshot, series
-from cachewatch.core.statement_kinds import LOSSES, StatementKind, lost_packages
+from cachewatch.core.statement_kinds import StatementKind, lost_packages
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, falls
 from cachewatch.report.digest_and_message_values import Digest, TagDigest, newest_day
 from cachewatch.report.digests.body_and_table import lacked, lines_of, tag_name
@@ -30,21 +32,6 @@ _GONE = (
     Because.DOWNGRADED,
     Because.PRUNED,
 )  # causes for which other snapshots may still have the build
-# Causes that re-concretizing settles, besides those of an environment: those that count also if they are not told.
-_QUIET = (
-    StatementKind.RETIRED,
-    StatementKind.NARROWED,
-    StatementKind.RECONFIGURED,
-    StatementKind.MOVED,
-    StatementKind.REBUILT,
-    StatementKind.SURPLUS,
-)
-_REPLACED = (
-    *_QUIET,
-    *LOSSES,  # those that are missed are asked for by themselves
-    StatementKind.STACK_REMOVED,
-    StatementKind.STACK_MERGED,
-)  # the tag has the package still
 CONCRETIZED = (Because.ENVIRONMENT_LAST_OTHER, Because.OTHER, *LOCK_FILES)
 
 
@@ -232,18 +219,7 @@ def _same_tags(digest: Digest) -> list[TagDigest]:
 def _old_and_rebuilt(digest: Digest) -> tuple[list[str], list[str]]:
     """Return the old versions, `zlib 3.3.1`, and the packages with builds, that are gone or may be pruned."""
     own, is_wait_over = _same_tags(digest), digest.assessment.is_wait_over
-    rebuilt = {
-        line.package
-        for tag in own
-        for one in (*tag.statements, *(each for each in tag.rest if each.kind in _QUIET))
-        for line in one.lines
-        if one in tag.statements or line.package not in tag.silenced
-        if is_wait_over or not was_lost(line, tag.report.tag, tag.statements)
-        # Upgrades are reported with their old versions instead, if no build of these is left where it was.
-        if (line.counts.without_stack and line.story.kind is not StatementKind.UPGRADED)
-        or (line.counts.vanished and line.story.kind in _REPLACED)
-        or (line.counts.vanished and line.story.kind is StatementKind.UPGRADED and not line.story.replaced)
-    }
+    rebuilt = {package for tag in own for package in tag.outdated(is_wait_over=is_wait_over)}
     old = (replaced_versions(tag.report.tag, tag.statements, is_wait_over=is_wait_over) for tag in own)
     return [safe(one) for those in old for one in those], sorted(rebuilt)
 
@@ -482,14 +458,26 @@ def _lacking(action: Action, digest: Digest) -> ComparedTag | None:
 
 
 def or_with_old(task: Action, digest: Digest, words: Words, most: int = _MOST_OPEN) -> str:
-    """Return the replaced versions that lock files may name, except those in the first sentence."""
-    is_over = digest.assessment.is_wait_over
-    new = {
-        one for tag in digest.tags for one in replaced_versions(tag.report.tag, tag.statements, is_wait_over=is_over)
-    }
-    old = [one for one in task.others if digest.assessment.due or one not in new] if task.because in LOCK_FILES else ()
+    """Return what lock files may name that was replaced later, except what the first sentence names."""
+    if task.because not in LOCK_FILES:
+        return ""
+    told = [] if digest.assessment.due else [name for names in _old_and_rebuilt(digest) for name in names]
+    old = [one for one in task.others if one not in told]
+    days = {name: day for name, day in task.outdated if name not in told and day > task.name}
     from_tag = words.say("todo", "from_tag", tag=safe_name(task.tag))
-    return words.say("todo", "or_with", names=and_more(old, words, most), from_tag=from_tag) if old else ""
+    said = words.say("todo", "or_with", names=and_more(old, words, most), from_tag=from_tag) if old else ""
+    if days:
+        key = "or_before" if len(days) <= most else "or_before_all"
+        said += words.say("todo", key, day=day_of(max(days.values())), names=and_more(sorted(days), words, most))
+    return said
+
+
+def widened(task: Action, digest: Digest) -> Action:
+    """Return an action on lock files of a day with that of this digest, if all lock files of before are outdated now."""
+    old, rebuilt = _old_and_rebuilt(digest)
+    tags = {(tag.source, tag.report.tag) for tag in _same_tags(digest)}
+    is_all = rebuilt and not (old or digest.assessment.due) and tags == {(task.source, task.tag)}
+    return replace(task, name=max(newest_day(tag.report) for tag in digest.tags)) if is_all else task
 
 
 def _compilers(binaries: Iterable[Resolution]) -> str:
