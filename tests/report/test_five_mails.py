@@ -322,10 +322,7 @@ def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
             "Nothing to do now; re-concretize older lock files before the next install.",
         ),
         (
-            [
-                record(2, stacks=["radiuss"], target="x86_64_v2"),
-                record(3, versions=["2"], stacks=["radiuss"], target="a64fx"),
-            ],
+            [record(2, stacks=RADIUSS, target="x86_64_v2"), record(3, versions=["2"], stacks=RADIUSS, target="a64fx")],
             "LOST, WITH EQUAL BUILDS ELSEWHERE zlib 1.0 radiuss (x86_64_v3); an equal build is there, radiuss builds it, now on x86_64_v2",
             "Nothing to do now; re-concretize older lock files before the next install.",
         ),
@@ -440,10 +437,10 @@ def test_a_filter_of_stacks_names_no_package_of_others(tmp_path: Path) -> None:
         "hdf5": [record(701, compiler="gcc@13.3.0"), record(700, stacks=RADIUSS)]
     }
     for name in list(new)[:12]:
-        old[name].append(record(900 + int(name[1:]), stacks=RADIUSS))
-        new[name].append(record(950 + int(name[1:]), stacks=RADIUSS, compiler="gcc@13.3.0"))
-        for state in (old, new):
-            state[name].append(record(1000 + int(name[1:]), stacks=["hep"]))
+        number = int(name[1:])
+        stays = record(1000 + number, stacks=["hep"])
+        old[name] += [stays, record(900 + number, stacks=RADIUSS)]
+        new[name] += [stays, record(950 + number, stacks=RADIUSS, compiler="gcc@13.3.0")]
     repository = history(tmp_path / "r.git", catalogue(old), catalogue(new))
     said = {
         stack: mail(digest_of(read(repository, selection=Selection(tags=Globs(["develop"]), stacks=Globs([stack])))))[1]
