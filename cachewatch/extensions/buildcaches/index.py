@@ -26,9 +26,12 @@ from cachewatch.errors import SourceError
 
 # A binary without its package, and its ingredients.
 _Entry = tuple[str, str, str, str, str, str, tuple[str, ...], spec_nodes.EncodedIngredients | None]
-
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Entry).decode
+KNOWN_VERSIONS = ("5", "6", "7", "8")  # of the database; a newer version is read like the last of them
+_HASH = re.compile(r"[a-z0-9]{16,64}")
+_MOST_FAULTS = 20
+_BACKSLASH = b"\\"  # with which JSON writes a NUL character
 
 
 class SpecStore:
@@ -83,14 +86,6 @@ def _failed(error: OSError) -> SourceError:
     return SourceError(
         f"{tempfile.gettempdir()}: {error.strerror}, so the index cannot be read; TMPDIR names another temporary folder"
     )
-
-
-# Database versions that are known; a newer version is read like the last of them.
-KNOWN_VERSIONS = ("5", "6", "7", "8")
-
-_HASH = re.compile(r"[a-z0-9]{16,64}")
-_MOST_FAULTS = 20
-_BACKSLASH = b"\\"  # with which JSON writes a NUL character
 
 
 class CacheIndex(Struct, frozen=True):

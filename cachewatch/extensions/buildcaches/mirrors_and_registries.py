@@ -25,6 +25,24 @@ from cachewatch.runtime.untrusted_files import LargeFile, NotInflated, TooMuch, 
 # The public index of develop has hundreds of megabytes.
 LARGEST_INDEX = 4 * 2**30
 LIMITS = RequestLimits(seconds=3600.0, size=LARGEST_INDEX)  # of one request to a cache
+_OCI = {"oci": "https", "oci+https": "https", "oci+http": "http"}
+_INSIDE = re.compile(r"/(build_cache(/index\.json)?|v3(/manifests/index/index\.manifest\.json)?)/?$")
+_IMAGE = re.compile(r"[a-z0-9]+([._/-]+[a-z0-9]+)*")
+_LARGEST_CHALLENGE = 4096  # characters
+_CHALLENGE = re.compile(r'\b(\w{1,100})="([^"]*)"')
+_ACCEPT = "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json"
+_INDEX_V3 = "v3/manifests/index/{view}index.manifest.json"
+_INDEX_V2 = "build_cache/index.json"
+_INDEX_OCI = "manifests/index.spack"
+_INDEX_MEDIA_TYPE = "application/vnd.spack.db"
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_VIEW = re.compile(r"[A-Za-z0-9._+-]+(/[A-Za-z0-9._+-]+)*")
+_LARGEST_MANIFEST = 4 * 2**20
+_SIGNED = b"-----BEGIN PGP SIGNED MESSAGE-----"
+_SIGNATURE = b"-----BEGIN PGP SIGNATURE-----"
+_GZIP = b"\x1f\x8b"
+# A blob: its path, its sha256 and its compression; without one, its first bytes tell whether it is gzip.
+_Blob = tuple[str, str, str]
 
 
 class CatalogueSource(LiveSource):
@@ -46,11 +64,6 @@ class BuildCacheSource(CatalogueSource):
     tag: Text | None = key("name for the tag", None, if_left_out="`develop`")
     stack: Text | None = key("name for the stack", None, if_left_out="`cache`")
     view: Text | None = key("named index to read", None, if_left_out="the main index")
-
-
-_OCI = {"oci": "https", "oci+https": "https", "oci+http": "http"}
-_INSIDE = re.compile(r"/(build_cache(/index\.json)?|v3(/manifests/index/index\.manifest\.json)?)/?$")
-_IMAGE = re.compile(r"[a-z0-9]+([._/-]+[a-z0-9]+)*")
 
 
 class Registry(Struct, frozen=True):
@@ -160,10 +173,7 @@ class WebMirror:
         self.max_index = max_index
 
     def get(self, path: str, *, etag: str = "", size: int | None = None) -> MirrorFile | None:
-        """Return the file at `path`, or None if the server gives none; without content if it still has this `etag`.
-
-        Raises TooLarge if it has more than `size` bytes, by default `max_index`.
-        """
+        """Return the file at `path`, or None; without content if it still has this `etag`. Raises TooLarge."""
         headers, expected = ({"If-None-Match": etag}, (*self._missing, 304)) if etag else ({}, self._missing)
         url = f"{self._url}/{quote(_relative(path), safe='/:')}"
         try:
@@ -182,11 +192,6 @@ class WebMirror:
 
     def _ask(self, url: str, headers: Mapping[str, str], expected: Collection[int], size: int) -> Answer:
         return self._client.get(url, headers={**self._headers, **headers}, expected=expected, size=size)
-
-
-_LARGEST_CHALLENGE = 4096  # characters
-_CHALLENGE = re.compile(r'\b(\w{1,100})="([^"]*)"')
-_ACCEPT = "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json"
 
 
 class _Token(Struct):
@@ -279,18 +284,6 @@ def _too_large(said: str, size: int | None, max_index: int) -> TooLarge:
     return TooLarge(said if size else f"{said}; if that is right, raise `max_index`, which is {max_index:,} bytes")
 
 
-_INDEX_V3 = "v3/manifests/index/{view}index.manifest.json"
-_INDEX_V2 = "build_cache/index.json"
-_INDEX_OCI = "manifests/index.spack"
-_INDEX_MEDIA_TYPE = "application/vnd.spack.db"
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-_VIEW = re.compile(r"[A-Za-z0-9._+-]+(/[A-Za-z0-9._+-]+)*")
-_LARGEST_MANIFEST = 4 * 2**20
-_SIGNED = b"-----BEGIN PGP SIGNED MESSAGE-----"
-_SIGNATURE = b"-----BEGIN PGP SIGNATURE-----"
-_GZIP = b"\x1f\x8b"
-
-
 class BlobOf(Struct, frozen=True, rename="camel"):
     """An entry for one blob in a manifest of layout 3."""
 
@@ -342,10 +335,6 @@ def fetch_index(mirror: CacheMirror, known: Validator, *, view: str = "") -> Ind
         f"{mirror.where}: there is no index here{hidden}, neither {path} nor {_INDEX_V2}; "
         "is this a build cache, and was `spack buildcache update-index` run?"
     )
-
-
-# A blob: its path, its sha256 and its compression; without one, its first bytes tell whether it is gzip.
-_Blob = tuple[str, str, str]
 
 
 def _fetch_listed(

@@ -38,6 +38,9 @@ from cachewatch.extensions.buildcaches.mirrors_and_registries import (
 from cachewatch.http.allowed_addresses import basic, bearer, check_secrecy
 from cachewatch.http.client import RequestLimits
 
+_BLOB = re.compile(r"(?:.+/)?blobs/sha256/([0-9a-f]{2})/(\1[0-9a-f]{62})")
+_PLAIN = re.compile(r"(?:.+/)?build_cache/index\.json")
+
 
 class PublishedSpecs:
     """The specs of a tag; they are read package by package, so that only one package is in memory."""
@@ -69,10 +72,6 @@ class PublishedSpecs:
                 binaries.setdefault(binary.hash, binary)
                 stacks.setdefault(binary.hash, {})[label] = None
         return [ListedSpec(one, tuple(stacks[h])) for h, one in binaries.items()], graph
-
-
-_BLOB = re.compile(r"(?:.+/)?blobs/sha256/([0-9a-f]{2})/(\1[0-9a-f]{62})")
-_PLAIN = re.compile(r"(?:.+/)?build_cache/index\.json")
 
 
 class CatalogueEntry(Struct, frozen=True):

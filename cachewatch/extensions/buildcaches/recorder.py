@@ -157,10 +157,7 @@ class _Work(Struct):
         return self.recording.commit("\n".join((subject, "", *details, "", f"CacheSource: {address}", "")), now)
 
     def _write(self, state: Published, documents: Mapping[str, str], graphs: Mapping[str, str]) -> tuple[int, int, int]:
-        """Write the files of a tag that differ from the object ids `documents` and `graphs` of the newest revision.
-
-        Returns the numbers of new, changed and removed documents.
-        """
+        """Write the files that differ from these object ids; return how many documents are new, changed and removed."""
         new = changed = 0
         for package in state.specs.packages:
             listed, graph = state.specs.read(package)

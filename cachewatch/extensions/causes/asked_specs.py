@@ -45,6 +45,9 @@ from cachewatch.git.tags_and_documents import document_in, tree_of
 from cachewatch.git.trees import folder_of, folders
 
 _NOTHING: MadeOf = (Ingredients(), ())
+_HASH = re.compile(r"/?(?P<hash>[a-z0-9]{7,64})")
+_PACKAGE = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._+-]*)(?:@(?P<versions>[^\s]+))?")
+_SHORTEST_HASH = 7
 
 
 class RecordedGraph:
@@ -233,11 +236,6 @@ def _by_signature(specs: Specs, others: Specs) -> Mapping[Signature, set[str]]:
         if spec_hash not in others.hashes:
             hashes[signature].add(spec_hash)
     return hashes
-
-
-_HASH = re.compile(r"/?(?P<hash>[a-z0-9]{7,64})")
-_PACKAGE = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._+-]*)(?:@(?P<versions>[^\s]+))?")
-_SHORTEST_HASH = 7
 
 
 class SpecQuestion(Struct, frozen=True, kw_only=True):

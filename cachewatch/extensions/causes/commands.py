@@ -46,6 +46,7 @@ from cachewatch.report.words import number
 
 _MOST_SPECS = 20
 _MOST_DIFFERENCES = 4
+_MOST_PACKAGES = 40
 
 
 class WhyReport(Struct, frozen=True, kw_only=True):
@@ -182,9 +183,6 @@ def _own_causes(one: Explanation) -> list[Cause]:
 def _heading(name: str, before: Side, after: Side) -> str:
     revisions = f"({(before.revision or '')[:SHORT]} -> {(after.revision or '')[:SHORT]})"
     return "  ".join(filter(None, (safe(name), days(before.time, after.time), revisions)))
-
-
-_MOST_PACKAGES = 40
 
 
 def impact_tables(asked: str, where: str, impact: Impact) -> list[Table]:

@@ -44,6 +44,7 @@ from cachewatch.runtime.worker import Isolation, Piece
 
 Result = TypeVar("Result")
 Remember = Callable[[Hashable, Callable[[], tuple[RebuiltSpecs, ...]]], tuple[RebuiltSpecs, ...]]  # a cache
+_IN_RUN = 16
 
 
 class RepositoryCauses:
@@ -218,10 +219,7 @@ def _find_of_environment(
     folders: tuple[Path, ...],
     replaced: Sequence[tuple[str, str, str]],
 ) -> Mapping[str, Causes]:
-    """Return the causes by hash in the environment, from the first of `tags` whose graph has the other hash.
-
-    `replaced` has a package, the hash in the environment, and that in a tag.
-    """
+    """Return the causes by hash in the environment; `replaced` has a package, that hash, and the one in a tag."""
     with closing(Repository(Path(git_dir))) as repository:
         graphs = [graph for tag in tags if (graph := RecordedGraph(repository, *tag)).is_recorded]
         if not graphs:
@@ -281,9 +279,6 @@ def _of_others(packages: Mapping[str, Mapping[str, GraphNode]], others: Mapping[
 def _external_roots(lock: LockGraph, other: LockGraph) -> tuple[GraphNode, ...]:
     """Return the externals among the roots of `lock` that the other file does not have."""
     return tuple(lock.nodes[h] for h in lock.roots if lock.nodes[h].is_external and h not in other.nodes)
-
-
-_IN_RUN = 16
 
 
 class TagStep(Struct, frozen=True):

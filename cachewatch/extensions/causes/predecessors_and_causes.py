@@ -27,11 +27,10 @@ from cachewatch.core.graphs_and_attribution import (
     What,
 )
 
-# Listed for a spec. Real specs have hundreds at most.
-MOST_CAUSES = 1_000
+MOST_CAUSES = 1_000  # listed for a spec; real specs have hundreds at most
 
-# A package, and the names of two of its specs, one of each graph.
-SpecPair = tuple[str, str, str]
+SpecPair = tuple[str, str, str]  # a package, and the names of two of its specs, one of each graph
+_TOO_MANY = frozenset([TOO_MANY])
 
 
 class _GraphSpec(NamedTuple):
@@ -179,9 +178,6 @@ class _Compared(NamedTuple):
 
     own: frozenset[Cause]
     below: Sequence[SpecPair]
-
-
-_TOO_MANY = frozenset([TOO_MANY])
 
 
 class Walk:

@@ -29,6 +29,10 @@ _BLAME = """
 """
 _FEWEST_LETTERS = 4
 _MOST_NAMED = 20
+_HOLDERS = """
+    SELECT tag.name, i.first, min(ifnull(i.last, :end), :end), i.hashes
+    FROM spec s JOIN interval i ON i.id = s.interval JOIN tag ON tag.id = i.tag WHERE s.prefix = :prefix AND i.first < :end
+"""
 
 
 class SpecStay(Struct, frozen=True, kw_only=True):
@@ -259,12 +263,6 @@ def _events(
         yield life.died, gone(stays[-1])
 
 
-_HOLDERS = """
-    SELECT tag.name, i.first, min(ifnull(i.last, :end), :end), i.hashes
-    FROM spec s JOIN interval i ON i.id = s.interval JOIN tag ON tag.id = i.tag WHERE s.prefix = :prefix AND i.first < :end
-"""
-
-
 class Snapshot(Struct, frozen=True, kw_only=True):
     """A tag, and the newest of the revisions in which it had most of the hashes."""
 
@@ -290,10 +288,7 @@ class BestSnapshots(Struct, frozen=True, kw_only=True):
 def find_best(
     index: Index, hashes: Collection[str], *, most: int | None = None, takes_tag: Wanted = lambda _: True
 ) -> BestSnapshots:
-    """Return the tags that had most of `hashes` at one time, at most `most` tags that `takes_tag` accepts.
-
-    Equal tags are sorted: first those that still have as many, then those that never change, then the newest.
-    """
+    """Return the tags, at most `most`, that had most of `hashes` at one time; of equals, first those that have them."""
     spans: defaultdict[str, defaultdict[str, list[Span]]] = defaultdict(lambda: defaultdict(list))
     for spec_hash in set(hashes):
         stored = pack([spec_hash])

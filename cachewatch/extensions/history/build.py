@@ -34,12 +34,10 @@ Reply = TypeVar("Reply")
 Unit = Sequence[Task] | Sequence[rebuilds.TagStep]
 Result = IndexedDocument | tuple[rebuilds.CountedCause, ...]  # of a document, or of a step
 Answer = tuple[Unit, Sequence[Result]]
-# Yields the results of all units, in any order.
-Engine = Callable[[Sequence[Unit]], Iterator[Answer]]
+Engine = Callable[[Sequence[Unit]], Iterator[Answer]]  # yields the results of all units, in any order
 
 _VERSIONS_IN_UNIT = 128  # whose rows are committed together: as many are lost when a build is killed
-# Units that a cluster works on at a time: their results are kept in memory here.
-_AT_ONCE = 64
+_AT_ONCE = 64  # units that a cluster works on: their results are kept in memory here
 
 
 def _units(tasks: Sequence[Task], steps: Sequence[rebuilds.TagStep]) -> list[Unit]:
@@ -139,10 +137,7 @@ class IndexUpdate(Struct, frozen=True):
 def bring_up_to_date(
     repository: Repository, path: Path, engine: Engine, *, progress: IndexProgress = _TELL_NOBODY, end: str = "HEAD"
 ) -> IndexUpdate:
-    """Index all revisions up to `end` of `repository` in the index at `path`.
-
-    Raises AnotherInstance if another process writes this index, and StateError if the file cannot be used.
-    """
+    """Index all revisions up to `end`. Raises AnotherInstance if another process writes this index, or StateError."""
     schema.check_is_index(path)
     with locked(path), closing(schema.open_for_writing(path)) as connection, schema.translating_errors(path):
         return _IndexBuild(repository, path, connection, engine, progress).run(first_parents(repository, end))
@@ -151,10 +146,7 @@ def bring_up_to_date(
 def ask_index(
     repository: Repository, commit: str, question: Callable[[Index], Reply], *, jobs: int, progress: IndexProgress
 ) -> Reply:
-    """Return the answer to `question` from the index of `repository`, which is updated if it lacks `commit`.
-
-    For a revision of another branch, a temporary index is built. Raises AnotherInstance, StateError or UsageError.
-    """
+    """Return the answer of the index of `repository`, brought up to `commit`; a temporary one for other branches."""
     path, engine = schema.index_path(None, repository.shared_git_dir), in_jobs(repository, jobs)
     if not has(path, commit):
         bring_up_to_date(repository, path, engine, progress=progress)

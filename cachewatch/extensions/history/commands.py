@@ -70,6 +70,9 @@ UNTIL_OPTION = click.option(
     shell_complete=completing("revisions"),
     help="Only changes up to this revision or date.",
 )
+_FOR_PEOPLE = ("text", "markdown")
+_LOOSE_OBJECTS = 5_000
+_MOST_SHOWN = 20
 
 
 class Asked(TypedDict):
@@ -126,9 +129,6 @@ def write_answer(answer: Any, table: Callable[[bool], Table], asked: Asked) -> N
     )
     if format_ == "csv":
         terminal.say(answer.indexed.as_last)
-
-
-_FOR_PEOPLE = ("text", "markdown")
 
 
 @examples("cachewatch history best spack.lock", "cachewatch history best spack.lock --pin")
@@ -212,9 +212,6 @@ def numbers_of(index: Index, since: str | None, until: str) -> tuple[int, int]:
         named = f"{newest.revision[:10]} of {newest.day}"
         terminal.say(f"no revision is newer than --since {since}: the newest{up_to} is {named}")
     return first, last
-
-
-_LOOSE_OBJECTS = 5_000
 
 
 @click.group(cls=SuggestingGroup)
@@ -412,9 +409,6 @@ def log(*, package: str | None, tag: str, since: str | None, until: str, most: i
     with open_history(asked["repo"], asked["db"]) as index:
         answer = questions.find_log(index, tag, package, *numbers_of(index, since, until), most=most)
     write_answer(answer, partial(questions.log_table, answer, package), asked)
-
-
-_MOST_SHOWN = 20
 
 
 @examples("cachewatch history churn --since '4 weeks ago'", "cachewatch history churn --by stack --format csv")

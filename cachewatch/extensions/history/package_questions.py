@@ -35,6 +35,26 @@ _NOT_RECORDED = (
 Span = tuple[int, int]  # numbers of the first revision and of the first one after the span
 
 _ANY: Wanted = lambda _: True  # noqa: E731
+_SUMS = "sum(added), sum(removed), sum(added) - sum(rebuilt), sum(removed) - sum(rebuilt)"
+_MOST_FIRST = "HAVING sum(added) + sum(removed) > 0 ORDER BY sum(added) + sum(removed) DESC, name"
+QUERIES = {
+    # Each package by its own range of the key, so that a short range of revisions costs little.
+    "package": f"""
+        SELECT package.name, {_SUMS} FROM package CROSS JOIN step ON step.tag = :tag AND step.package = package.id
+        WHERE revision > :since AND revision <= :until GROUP BY package.id {_MOST_FIRST}""",  # noqa: S608  our own text
+    "stack": f"""
+        SELECT stack.name, {_SUMS} FROM (
+            SELECT stacks, sum(added) AS added, sum(removed) AS removed, sum(rebuilt) AS rebuilt FROM tally
+            WHERE tag = :tag AND revision > :since AND revision <= :until GROUP BY stacks
+        ) JOIN stack USING (stacks) GROUP BY stack.name {_MOST_FIRST}""",  # noqa: S608
+    "cause": """
+        SELECT package, what, before, after, sum(specs) AS total, sum(attributed) AS counted FROM cause
+        WHERE tag = :tag AND revision > :since AND revision <= :until
+        GROUP BY package, what, before, after ORDER BY total DESC, counted DESC, package, what, before, after""",
+}
+_RECORDED = (
+    "SELECT sum(recorded), sum(NOT recorded) FROM night WHERE tag = :tag AND revision > :since AND revision <= :until"
+)
 
 
 class WhenRow(Struct, frozen=True, kw_only=True):
@@ -292,10 +312,7 @@ def facts_of(index: Index, tag: str, n: int, selection: Selection) -> tuple[tupl
 
 
 def log_table(answer: RevisionLog, package: str | None, is_for_people: bool) -> Table:
-    """Return a table with a row for each change of each revision; `package` is the one that was asked for, if any.
-
-    With `is_for_people`, only the first row of a revision has its date and hash.
-    """
+    """Return a table of changes; with `is_for_people`, only the first row of a revision has its date and hash."""
     rows: list[Row] = []
     for revision in answer.revisions:
         unread = [Coloured(f"{one.package} is unreadable: {one.message}", "yellow") for one in revision.unreadable]
@@ -346,33 +363,8 @@ class Churn(Struct, frozen=True, kw_only=True):
     not_recorded: int | None = None
 
 
-_SUMS = "sum(added), sum(removed), sum(added) - sum(rebuilt), sum(removed) - sum(rebuilt)"
-_MOST_FIRST = "HAVING sum(added) + sum(removed) > 0 ORDER BY sum(added) + sum(removed) DESC, name"
-QUERIES = {
-    # Each package by its own range of the key, so that a short range of revisions costs little.
-    "package": f"""
-        SELECT package.name, {_SUMS} FROM package CROSS JOIN step ON step.tag = :tag AND step.package = package.id
-        WHERE revision > :since AND revision <= :until GROUP BY package.id {_MOST_FIRST}""",  # noqa: S608  our own text
-    "stack": f"""
-        SELECT stack.name, {_SUMS} FROM (
-            SELECT stacks, sum(added) AS added, sum(removed) AS removed, sum(rebuilt) AS rebuilt FROM tally
-            WHERE tag = :tag AND revision > :since AND revision <= :until GROUP BY stacks
-        ) JOIN stack USING (stacks) GROUP BY stack.name {_MOST_FIRST}""",  # noqa: S608
-    "cause": """
-        SELECT package, what, before, after, sum(specs) AS total, sum(attributed) AS counted FROM cause
-        WHERE tag = :tag AND revision > :since AND revision <= :until
-        GROUP BY package, what, before, after ORDER BY total DESC, counted DESC, package, what, before, after""",
-}
-_RECORDED = (
-    "SELECT sum(recorded), sum(NOT recorded) FROM night WHERE tag = :tag AND revision > :since AND revision <= :until"
-)
-
-
 def find_churn(index: Index, tag: str, by: str, since: int, until: int, *, most: int | None = None) -> Churn:
-    """Return how many specs were added and removed after revision `since` up to `until`, in at most `most` rows.
-
-    `by` is package, stack or cause. The content of the very first revision does not count as added.
-    """
+    """Return how many specs were added and removed by package, stack or cause, after revision `since` up to `until`."""
     values = {"tag": index.known_id("tag", tag), "since": max(since, 0), "until": until}
     kind: type[ChurnRow | CauseRow] = CauseRow if by == "cause" else ChurnRow
     rows = [kind(*row) for row in index.rows(QUERIES[by], values)]

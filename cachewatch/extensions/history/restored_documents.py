@@ -45,6 +45,9 @@ _UNREAD = """
     FROM diagnostic d JOIN package ON id = d.package LEFT JOIN document USING (tag, package)
     WHERE d.tag = :tag GROUP BY d.package HAVING document.revision IS NULL OR baseline > begin
 """
+_Part = tuple[int, int, bytes | str]  # the build, the set of stacks and the packed hashes of an interval
+
+_EVERYTHING = Selection()
 
 
 class HeldSpecs(NamedTuple):
@@ -62,11 +65,6 @@ class DocumentChange(NamedTuple):
     before: Document | None
     after: Document | None
     is_baseline: bool  # its specs were added in this revision or before
-
-
-_Part = tuple[int, int, bytes | str]  # the build, the set of stacks and the packed hashes of an interval
-
-_EVERYTHING = Selection()
 
 
 def compared(documents: Iterable[DocumentChange], tag: str) -> Iterator[tuple[DocumentChange, PackageChange]]:
@@ -137,10 +135,7 @@ class TagStates:
     def advance_and_compare(
         self, selection: Selection = _EVERYTHING, stacks_of: Callable[[str], frozenset[str] | None] = lambda _: None
     ) -> tuple[Sequence[tuple[DocumentChange, PackageChange]], Report]:
-        """Go to the next revision; return its changes and the report that `cachewatch diff` makes of it.
-
-        `stacks_of` returns the stacks of the tag that a revision declares, or None.
-        """
+        """Go to the next revision; return its changes and report. `stacks_of` returns the declared stacks, or None."""
         count = self.count()
         changes = list(compared(self.advance(), self._tag))
         tally = Tally(selected=None if selection.packages.is_open and selection.takes_all_specs else [])

@@ -19,6 +19,13 @@ from cachewatch.errors import DocumentError
 from cachewatch.extensions.history.document_versions import Version
 from cachewatch.extensions.history.schema_and_location import pack, unpack
 
+BySpec = Mapping[str, Signature]
+Counts = Mapping[Signature, int]
+Side = tuple[BySpec, CompilerForm]  # the specs of a document, and its spelling of compilers
+# How many specs of each set of stacks one revision added, removed and rebuilt; () is no stack.
+Tallies = Mapping[tuple[str, ...], Sequence[int]]
+Contents = Iterator[bytes | None]  # of each version; None if it is too large to be a document
+
 
 class Interval(Struct, frozen=True):
     """Specs with the same signature that were added by one revision and removed by another."""
@@ -66,10 +73,6 @@ class StepCounts(Struct, frozen=True):
     is_there: bool  # whether there is a document afterwards
 
 
-# How many specs of each set of stacks one revision added, removed and rebuilt; () is no stack.
-Tallies = Mapping[tuple[str, ...], Sequence[int]]
-
-
 class IndexedDocument(Struct):
     """Everything that the new versions of a document add to the index."""
 
@@ -78,12 +81,6 @@ class IndexedDocument(Struct):
     steps: list[StepCounts] = []
     tallies: list[tuple[int, Tallies]] = []  # by revision
     diagnostics: list[tuple[int, str]] = []
-
-
-BySpec = Mapping[str, Signature]
-Counts = Mapping[Signature, int]
-# The specs of a document, and its spelling of compilers.
-Side = tuple[BySpec, CompilerForm]
 
 
 class VersionDifference(Struct, frozen=True):
@@ -157,10 +154,6 @@ def _tallies(differing: VersionDifference, gone: Counts, new: Counts, rebuilt: C
             if joined or (not some and others):
                 by_stacks[joined][place] += 1
     return dict(sorted(by_stacks.items()))
-
-
-# The content of each version; None if it is too large to be a document.
-Contents = Iterator[bytes | None]
 
 
 class Follower:

@@ -45,6 +45,13 @@ from cachewatch.runtime.worker import in_processes
 
 _MOST_ENTRIES = 20
 _UNKNOWN = datetime.fromtimestamp(0, UTC)
+_OWN = ".cachewatch"
+_LARGEST = 2 * 2**30
+Value = TypeVar("Value")
+_TEMPLATES = files(__package__) / "templates"
+_PAGES_AT_ONCE = 50
+_NO_SOURCES = Sources()
+_Page = tuple[str, str, Mapping[str, Any]]  # path, template and values
 
 
 def tag_feed(past: TagHistory, stories: Sequence[RevisionStory], title: str) -> View:
@@ -149,11 +156,6 @@ def digest_pages(digests: Sequence[ArchivedDigest]) -> Iterator[tuple[str, bytes
             yield paths[place], with_neighbours(digest.html, previous=names[place + 2], following=names[place]).encode()
 
 
-_OWN = ".cachewatch"
-_LARGEST = 2 * 2**30
-Value = TypeVar("Value")
-
-
 class WrittenPages(Struct, frozen=True):
     """How many pages a build wrote, kept unchanged, and removed."""
 
@@ -237,14 +239,6 @@ class Folder:
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:32]
-
-
-_TEMPLATES = files(__package__) / "templates"
-_PAGES_AT_ONCE = 50
-_NO_SOURCES = Sources()
-
-
-_Page = tuple[str, str, Mapping[str, Any]]  # path, template and values
 
 
 def build(

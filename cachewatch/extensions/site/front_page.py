@@ -40,6 +40,8 @@ from cachewatch.report.words import names, number, stacks_named
 _FEW_SPECS = 10  # smaller stacks often come and go
 _LATELY = timedelta(days=28)
 _MANY_UNREFERENCED = 0.1  # of all specs
+# The axis of all revisions ends with the newest, whose changes need a little room to be seen.
+_PAST = 0.96
 
 
 class CardLine(NamedTuple):
@@ -151,10 +153,6 @@ def versions_card(catalogue: SiteContents) -> View:
     title = f"New versions in the {f'week to {newest.calendar_day}' if newest.time else 'last week'}"
     onward = Link("All revisions", "revisions.html")
     return _card(title, lines, most=8, nothing="No package has a new version.", onward=onward)
-
-
-# The axis of all revisions ends with the newest, whose changes need a little room to be seen.
-_PAST = 0.96
 
 
 def index_page(catalogue: SiteContents, totals: Totals) -> View:

@@ -31,6 +31,8 @@ from cachewatch.report.words import number
 
 _MOST_FACTS = 6
 _UP = "../"
+_LETTERS = 7  # of a hash in the search index; the first one is in the name of the file
+_HASH_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 
 
 def revision_path(commit: str) -> str:
@@ -106,11 +108,6 @@ def packages_of(catalogue: SiteContents) -> dict[str, PackageHistory | None]:
     """Return the histories of all packages by name; None for packages that are only in other tags."""
     elsewhere = dict.fromkeys(package for _, packages in catalogue.tags.values() for package in packages)
     return {**elsewhere, **{history.package: history for history in catalogue.past.packages}}
-
-
-# The letters of a hash in the search index; the first one is in the name of the file.
-_LETTERS = 7
-_HASH_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 
 
 def index_file(packages: Sequence[str], catalogue: SiteContents, totals: Totals) -> bytes:

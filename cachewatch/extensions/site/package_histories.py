@@ -27,6 +27,47 @@ from cachewatch.report.digests.subject import clauses_of_statements
 from cachewatch.report.words import name_of, staying, where
 
 NO_STACK = ""  # stands for the stack of specs that no stack builds any more
+# The kinds of changes to specs in the order of the page, with their explanations.
+KINDS = {
+    "new": "came, and replaced nothing",
+    "gone": "went, and nothing took their place",
+    "upgraded": "replaced an older version",
+    "downgraded": "replaced a newer version",
+    "recompiled": "the same, by another compiler",
+    "reconfigured": "the same, with other variants",
+    "moved": "the same, in other stacks",
+    "rebuilt": "the same, built again",
+}
+_PLAIN = re.compile(r"[a-z0-9_][a-z0-9._+-]{0,79}")
+_DEVICES = re.compile(r"(aux|con|nul|prn|com\d|lpt\d)(\..*)?")  # on Windows, with any extension
+_LONGEST_NAME = 80
+_LONG_WORD = re.compile(r"[^\s]{81,}")
+_ROUTINE = (StatementKind.REBUILT, StatementKind.EXTRA_COPY, StatementKind.SURPLUS, StatementKind.PRUNED)
+# Kinds of statements that are marked on the axis of a plot.
+_MARKED = (
+    StatementKind.SUSPICIOUS,
+    StatementKind.STACK_REMOVED,
+    StatementKind.STACK_ADDED,
+    StatementKind.MIGRATION,
+    StatementKind.PRUNE,
+    StatementKind.REBUILD_WAVE,
+)
+
+# How pages colour a change: bad news, something new, another change, or routine; these are classes of site.css.
+ATTENTION, NEWS, CHANGED, ROUTINE = "attention", "news", "changed", "routine"
+_TONES = {Severity.ATTENTION: ATTENTION, Severity.NEWS: CHANGED, Severity.ROUTINE: ROUTINE}
+# Statements about something that was not there before.
+_ADDING = frozenset(
+    {
+        StatementKind.TAG_ADDED,
+        StatementKind.STACK_ADDED,
+        StatementKind.PACKAGE_ADDED,
+        StatementKind.UPGRADED,
+        StatementKind.PLACE_GAINED,
+        StatementKind.EXTENDED,
+        StatementKind.WIDENED,
+    }
+)
 
 
 class DatedRevision(Struct, frozen=True, array_like=True):
@@ -191,19 +232,6 @@ def totals_of(past: TagHistory) -> Totals:
     )
 
 
-# The kinds of changes to specs in the order of the page, with their explanations.
-KINDS = {
-    "new": "came, and replaced nothing",
-    "gone": "went, and nothing took their place",
-    "upgraded": "replaced an older version",
-    "downgraded": "replaced a newer version",
-    "recompiled": "the same, by another compiler",
-    "reconfigured": "the same, with other variants",
-    "moved": "the same, in other stacks",
-    "rebuilt": "the same, built again",
-}
-
-
 def step_of(number: int, change: PackageChange, *, is_gone: bool, is_baseline: bool) -> PackageStep:
     """Return the values to keep of the change to a package in the revision `number`."""
     old, new = (
@@ -251,12 +279,6 @@ def present_of(held: Iterable[HeldSpecs], *, has_builds: bool = False) -> Presen
     )
 
 
-_PLAIN = re.compile(r"[a-z0-9_][a-z0-9._+-]{0,79}")
-# Names of devices on Windows, with any extension.
-_DEVICES = re.compile(r"(aux|con|nul|prn|com\d|lpt\d)(\..*)?")
-_LONGEST_NAME = 80
-
-
 def page(folder: str, name: str) -> str:
     """Return the path of the page about `name` in `folder`, relative to the site."""
     return f"{folder}/{file_name(name)}.html"
@@ -277,35 +299,6 @@ def shown(text: str, most: int = _LONGEST_NAME) -> str:
     if len(text) <= most:
         return text
     return f"{text[: most * 2 // 3]} ... {text[-most // 4 :]} ({len(text):,} characters)"
-
-
-_LONG_WORD = re.compile(r"[^\s]{81,}")
-_ROUTINE = (StatementKind.REBUILT, StatementKind.EXTRA_COPY, StatementKind.SURPLUS, StatementKind.PRUNED)
-# Kinds of statements that are marked on the axis of a plot.
-_MARKED = (
-    StatementKind.SUSPICIOUS,
-    StatementKind.STACK_REMOVED,
-    StatementKind.STACK_ADDED,
-    StatementKind.MIGRATION,
-    StatementKind.PRUNE,
-    StatementKind.REBUILD_WAVE,
-)
-
-# How pages colour a change: bad news, something new, another change, or routine; these are classes of site.css.
-ATTENTION, NEWS, CHANGED, ROUTINE = "attention", "news", "changed", "routine"
-_TONES = {Severity.ATTENTION: ATTENTION, Severity.NEWS: CHANGED, Severity.ROUTINE: ROUTINE}
-# Statements about something that was not there before.
-_ADDING = frozenset(
-    {
-        StatementKind.TAG_ADDED,
-        StatementKind.STACK_ADDED,
-        StatementKind.PACKAGE_ADDED,
-        StatementKind.UPGRADED,
-        StatementKind.PLACE_GAINED,
-        StatementKind.EXTENDED,
-        StatementKind.WIDENED,
-    }
-)
 
 
 def tone_of(kind: StatementKind, severity: Severity) -> str:

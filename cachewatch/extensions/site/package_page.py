@@ -46,6 +46,9 @@ _UP = "../"
 _MOST_VERSIONS = 8
 _MOST_HAPPENINGS = 24
 _MOST_LETTERS = 30_000  # of variants on one page
+_STEP = 40  # pixels from one package to the next
+_MOST_STEPS = 7
+_LONGEST = 300
 
 
 class Sources(Struct, frozen=True):
@@ -141,11 +144,6 @@ def builds_of(present: Present) -> View:
         )
     more = sum(len(build.hashes) for build in ordered[len(rows) :])
     return {"rows": rows, "count": present.specs, "more": more, "shared": " ".join(map(shown, sorted(shared)))}
-
-
-_STEP = 40  # pixels from one package to the next
-_MOST_STEPS = 7
-_LONGEST = 300
 
 
 def _chain(chain: Chain, has_page: Callable[[str], bool]) -> View:

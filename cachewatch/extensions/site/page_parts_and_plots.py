@@ -23,6 +23,7 @@ _LAST_TICK = 84.0  # beyond it a mark would touch the one at the end
 _STEPS = (1, 2, 7, 14)  # days; beyond that, months
 _MONTHS = (1, 2, 3, 6, 12, 24, 60)
 _NARROWEST, _WIDEST = 0.4, 3.0
+PAST = 0.86  # of the width of a plot, for the time up to the last change
 
 
 class Clock(Struct, frozen=True):
@@ -96,10 +97,6 @@ def happening(moment: DatedRevision, specs: int, added: Sequence[Link], removed:
 def cut(name: str, items: Sequence[object], most: int) -> View:
     """Return the first items of a list, and as `more_NAME` how many are left out."""
     return {name: items[:most], f"more_{name}": max(0, len(items) - most)}
-
-
-# The fraction of the width of a plot for the time up to the last change.
-PAST = 0.86
 
 
 def days(count: float) -> str:
