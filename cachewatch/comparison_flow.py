@@ -281,7 +281,7 @@ def judge_tag(compared: ComparedPair, tally: Tally, *, is_counted: bool) -> Judg
 
 
 def _survey(readers: Readers, difference: Difference, isolation: Isolation) -> Mapping[str, Mapping[Signature, int]]:
-    """Return the number of specs by signature in the unchanged documents, by package."""
+    """Count the specs of each signature in the documents that did not change; return the counts by package."""
     blobs = list(difference.unchanged())
     contents = zip(blobs, readers.after.read(blobs), strict=True)
     counts: dict[str, Mapping[Signature, int]] = {}

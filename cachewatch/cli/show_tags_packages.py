@@ -354,10 +354,10 @@ def _listing(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 def tags(*, patterns: tuple[str, ...], rev: str, repo: str | None, **form: Any) -> int:
     """List the tags of a catalogue: branches, releases and snapshots.
 
-    Prints the number of packages of each tag, and of the stacks that the file of tags names; `cachewatch stacks` counts
-    the stacks in documents. !GLOB excludes. Exits with 4 if a document is empty or does not begin like one; such
-    packages are not counted. `cachewatch packages --tag TAG` says whether the others can be read. Elsewhere than in
-    _cache/, a file that is only called like a document is none, and a warning names it.
+    Prints how many packages each tag has, and how many stacks _data/tags.yaml lists for it; `cachewatch stacks` counts
+    the stacks that documents name. !GLOB excludes. Exits with 4 if a document is empty or does not begin like one; such
+    packages are not counted. `cachewatch packages --tag TAG` checks whether those counted can be read. Outside of
+    _cache/, a file that only has the name of a document is not counted, and a warning names it.
     """
     rows: list[tables.ListedTag] = []
     with closing(ProgressLine("reading")) as line, closing(open_catalogue(repo, line)) as repository:

@@ -179,7 +179,7 @@ class _Tree:
         return self._node(root, 1, "", ()) if root else self._make({}, 1, "")
 
     def _node(self, node: yaml.Node, line: int, path: str, around: tuple[yaml.Node, ...]) -> ConfigNode:
-        """Convert a node; `line` is the line of its key, and `around` are the nodes that contain it."""
+        """Convert a YAML node to a ConfigNode; `line` is the line of its key, `around` the nodes that contain it."""
         if node in around:
             self._refuse(node, path, f"contains itself; {_HINTS['alias']}")
         if node not in self._made:

@@ -175,7 +175,7 @@ def _quoted(text: str) -> str:
 
 
 def graph_node_of(spec_hash: str, node: Node, lookup: Lookup, shared: Set[str]) -> GraphNode:
-    """Return `node` for the dependency graph, spelled as in documents; hashes in `shared` are not shortened."""
+    """Convert a spec to a node of the dependency graph. Hashes that begin with one of `shared` stay whole."""
     arch = node.arch or Arch("", "", "")
     dependencies = dependencies_of(node)
     compiler = spack.compiler(compiler_of(node, lookup, dependencies))

@@ -185,7 +185,7 @@ class Remote:
         return _BRANCH.fullmatch(name) is not None and self._list(NAME, f"refs/tags/{name}") != ""
 
     def fetch(self, folder: Path, *what: str, ids: Sequence[str] = (), is_partial: bool = False) -> None:
-        """Fetch refspecs or ids of commits with their history, or the objects `ids`; if partial, without documents."""
+        """Fetch `what` (refspecs or commits) with history, or only the objects `ids`; `is_partial` omits documents."""
         options = ["--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--no-auto-maintenance", "--prune"]
         options += ["--update-shallow", "--progress" if self._silence or self._report else "--quiet"]
         # With several refspecs, git would fail for ever where a branch gave way to one below it, as in topic and topic/x.

@@ -428,7 +428,7 @@ def _lost(chosen: Chosen, asked: Requested) -> str:
 
 
 def _reasons(statement: Chosen, asked: Requested) -> str:
-    """Return the builds that the tag still has of the lost packages, grouped by reason."""
+    """Say which builds of the lost packages the tag still has; packages with the same answer are put together."""
     chosen, own = set(statement.packages), wording()
     by_reason: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for lost in statement.statement.losses:

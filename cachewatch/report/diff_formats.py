@@ -257,9 +257,9 @@ def _rest(changeset: Changeset, wants: Wants) -> dict[str, Any]:
 
 
 def _packages(changeset: Changeset) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """Yield the packages in parts, each place with the id of the statement that explains it.
+    """Yield each package as three pieces of JSON: head, places with the ids of their statements, and specs.
 
-    Statements follow all packages, so the specs, which take most of the bytes, wait in a file.
+    The ids are known only after the last package; until then a temporary file keeps the specs, which are large.
     """
     with SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
         all_parts: Iterator[PackageJson] = chain.from_iterable(changeset.collected())

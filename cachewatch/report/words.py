@@ -150,7 +150,7 @@ def replacement(line: Line, most: int = MOST_NAMES) -> str:
 
 
 def _beside(line: Line, most: int) -> Iterator[str]:
-    """Yield the versions that were added or removed besides the newest ones, unless they stay: `1.3.0 added`."""
+    """Yield the added and removed versions other than the newest, `1.3.0 added`, but no old one that stays."""
     story = line.story
     kept = {version for version, _ in story.stays}
     removed = [version for version in story.before if version not in kept]

@@ -328,7 +328,7 @@ def _kinds(changes: frozenset[Kind]) -> list[str]:
 
 
 def _kind_patterns(changes: frozenset[Kind]) -> list[str]:
-    """Return the values of `--kind`, which has other signs than `changes:`."""
+    """Return `--kind` values for these kinds; `changes:` marks kinds with + and -, `--kind` with nothing and !."""
     signs = {"+": "", "-": "!"}
     return [f"{signs.get(kind[0], kind[0])}{kind[1:]}" for kind in _kinds(changes)]
 

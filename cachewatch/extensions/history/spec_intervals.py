@@ -28,7 +28,7 @@ Contents = Iterator[bytes | None]  # of each version; None if it is too large to
 
 
 class Interval(Struct, frozen=True):
-    """Specs with the same signature that were added by one revision and removed by another."""
+    """Specs that differ only in their hashes, and the revisions that added and removed them."""
 
     signature: Signature
     first: int

@@ -117,7 +117,7 @@ class PostgresDatabase(Database):
 
     @contextmanager
     def job(self) -> Iterator[None]:
-        """Make `write` in this thread raise StateError if the lock was lost meanwhile: another host may have worked."""
+        """During this block, let `write` in this thread raise StateError if the lock was lost since it began."""
         self._job.times_taken = self._times_taken
         try:
             yield

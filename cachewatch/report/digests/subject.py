@@ -436,7 +436,7 @@ def clauses_of_statements(statements: Iterable[Statement], tag: str, day: str) -
 
 
 def title(digest: Digest, words: Words) -> str:
-    """Return the subject in ASCII: the first fact, the second if it fits, and the number of the commonest others."""
+    """Return the subject in ASCII: the first facts that fit, then the count of the longest list that is left."""
     facts = facts_of_subject(digest.assessment)
     prefix = subject_prefix(digest.subscription, is_urgent=digest.is_urgent)
     room = WIDEST - len(prefix)
