@@ -359,12 +359,17 @@ def reasons_of_versions(loss: Loss, own: Words) -> str:
 
 def outside(there: Outside | None, own: Words) -> str:
     """Return the unselected builds in a place that lost all selected ones: `1.1 is there (outside of the filter)`."""
+    said = there_outside(there, own)
+    return own.say("outside", "said", there=said) if said else ""
+
+
+def there_outside(there: Outside | None, own: Words) -> str:
+    """Return the same without the remark that it is outside of the filter."""
     if there is None:
         return ""
     named = {"version": (there.version,) if there.version else (), "compilers": there.compilers, "oses": there.oses}
     parts = (own.say("outside", key, values=", ".join(map(safe_name, named[key]))) for key in named if named[key])
-    said = " ".join(parts)
-    return own.say("outside", "said", there=said) if said else ""
+    return " ".join(parts)
 
 
 def moved_to(lost: OwnedLoss, packages: Collection[str]) -> str:

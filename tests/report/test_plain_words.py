@@ -205,7 +205,9 @@ def test_what_replaced_what_a_filter_selects_is_named(run: Run, tmp_path: Path) 
         after = {"zlib": [record(2, **({"os": "rhel8"} | values))]}
         assert f"zlib 1.0; {says} (outside of the filter) -1" in said(run, tmp_path, before, after, *options)
         repository = history(tmp_path / f"{says}.git", catalogue(before), catalogue(after))
-        body = mail(digest_of(read(repository, selection=select(tags=["develop"], **{key: options[1:]}))))[1]
+        digest = digest_of(read(repository, selection=select(tags=["develop"], **{key: options[1:]})))
+        rendered, body = mail(digest)
+        assert rendered.title == f"zlib gone from e4s on x86_64_v3, {says}"
         assert body.index(advice) < body.index(f"e4s; {says} (outside of the filter)")
     gone = said(run, tmp_path, before | {"hdf5": [record(3)]}, {"zlib": [], "hdf5": []}, "--versions", "1.0")
     assert "outside" not in gone

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import cached_property
-from itertools import zip_longest
+from itertools import product, zip_longest
 
 from cachewatch.core.advice.urgency_and_levels import assess
 from cachewatch.core.advice.verbs_and_reasons import Assessment, Because, ComparedTag, Fact, Level, Rank, Verb
@@ -16,6 +16,7 @@ from cachewatch.core.model import Kind, LossClass
 from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import (
     Line,
+    OwnedLoss,
     Statement,
     StatementKind,
     Turnover,
@@ -44,6 +45,7 @@ from cachewatch.report.words import (
     stack_name,
     stacks_named,
     staying,
+    there_outside,
     unbuilt,
 )
 from cachewatch.report.words import where as where_upgraded
@@ -168,10 +170,10 @@ class Clause:
         """Return wordings that name fewer and fewer of the items and count the rest."""
         n = len(self.items)
         wordings = []
-        for count in range(min(n, _MOST_ITEMS), 0, -1):
+        for outside, count in product((self._outside(), ""), range(min(n, _MOST_ITEMS), 0, -1)):
             more = self.more(n - count) if n > count else ""
             for items in variants:
-                where = self.where(items[:count])
+                where = self.where(items[:count]) + outside
                 said = self._words.forms(self.path, "subject", n, items=", ".join(items[:count]), where=where)
                 wordings += ["; ".join(filter(None, (one, more))) for one in said]
         return list(dict.fromkeys((*wordings, self.counted)))
@@ -220,7 +222,7 @@ class Clause:
         n = len(self.items)
         more = words.say("other", "more", n - _MOST_ITEMS) if n > _MOST_ITEMS else ""
         listed = ", ".join(filter(None, (*self.items[:_MOST_ITEMS], more)))
-        return capitalized(words.say(self.path, "said", n, items=listed, where=self.where()))
+        return capitalized(words.say(self.path, "said", n, items=listed, where=self.where() + self._outside()))
 
     @property
     def line(self) -> str:
@@ -229,16 +231,25 @@ class Clause:
             return self.said.rstrip(".")
         return self._listed([self._items(says_staying=True, says_where=True)])[0]
 
-    def where(self, items: Sequence[str] = ()) -> str:
-        """Return the stacks or machines that lost packages, or only the packages `items`, in words."""
-        statements = [one.statement for one in self.facts if one.statement]
-        losses = [
+    def _losses(self, items: Sequence[str] = ()) -> list[OwnedLoss]:
+        return [
             lost
-            for one in statements
-            for lost in one.losses
+            for one in self.facts
+            for lost in (one.statement.losses if one.statement else ())
             if self.first.worst in (None, lost.loss and lost.loss.loss_class)
             and (not items or safe(lost.package)[:_LONGEST_NAME] in items)
         ]
+
+    def _outside(self) -> str:
+        """Return what is there of gone packages outside of the filter, in words, if it is the same for all."""
+        there = {lost.outside for lost in self._losses()} if self.first.worst is LossClass.GONE else set()
+        said = there_outside(there.pop(), self._words) if len(there) == 1 else ""
+        return f", {said}" if said else ""
+
+    def where(self, items: Sequence[str] = ()) -> str:
+        """Return the stacks or machines that lost packages, or only the packages `items`, in words."""
+        statements = [one.statement for one in self.facts if one.statement]
+        losses = self._losses(items)
         systems = sorted({lost.machine.os for lost in losses if lost.machine})
         if systems and self.kind == StatementKind.MACHINE_LOST:
             return ", ".join(map(safe, systems)) if len(systems) <= 2 else number(len(systems), "system")
