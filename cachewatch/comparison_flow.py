@@ -67,7 +67,7 @@ def changesets(
     jobs: int = 1,
     progress: Progress = lambda _: None,
 ) -> Iterator[Changeset]:
-    """Compare all pairs of tags in `comparison`, one after the other, and yield a changeset for each.
+    """Yield a changeset for each pair of tags in `comparison`; the pair is compared when its packages are collected.
 
     `make_collector` creates a collector of the output format; `progress` is called with the number of compared bytes.
     """

@@ -201,7 +201,7 @@ def diff(
             found = stack.enter_context(_explained(found, opened, selection))
         written = write_format(_noting(found, done))
         pieces: Iterable[bytes] = _checked(written, filters, comparison, done, names_tags=format_ == "text")
-        # Formats for programs are written as they come, before errors in filters are known; all others after that.
+        # Nothing was compared yet. Formats for programs are written as they come, before errors in filters are known.
         if format_ not in ("json", "jsonl", "csv") or stat or quiet:
             pieces = list(pieces)
             line.close()  # before a pager has the screen

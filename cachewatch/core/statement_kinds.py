@@ -40,7 +40,7 @@ Judged = MatchKind | SpecClass | Verdict
 
 
 class StatementKind(StrEnum):
-    """The kinds of statements, in the order in which they claim items. Their words are in report/words.py."""
+    """The kinds of statements, in the order in which they claim items. Their words are in templates/words.toml."""
 
     rank: int
     severity: Severity

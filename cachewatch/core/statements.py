@@ -183,8 +183,8 @@ def statements_of(
     taken_by: defaultdict[_Head, _Taken] = defaultdict(_Taken)
     for member in items:
         head, story = assignment.of_items(member)
-        home = head
-        if head.kind in LOSSES:  # items that several places lost are counted in the first place
+        home = head  # where its specs are counted
+        if head.kind in LOSSES:  # of the places that lost them, in the first
             place = min((place for place in story.places if place.stack not in judgement.lost), default=None)
             home = _Head(story.kind, name_of(place, story.machine) if place else "")
         taken_by[home].items.append((member, story))

@@ -242,7 +242,7 @@ def _states(
             continue  # replaced by a link or the like: neither removed nor added
         later = TagState(after, tag, new.get(tag))
         if tag not in old and (predecessor := predecessors.get(tag)):
-            # A new snapshot is news against the one before it, not against nothing.
+            # A new snapshot is news against the one before it in `after`, not against nothing.
             yield TagState(after, predecessor, new[predecessor]), later
         else:
             yield TagState(before, tag, old.get(tag)), later

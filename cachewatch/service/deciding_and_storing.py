@@ -1,4 +1,4 @@
-"""Create the digest of a stream that is due, in four acts: read its state, decide, keep the revisions, write.
+"""Create the digest of a stream that is due, in four acts: read its state, decide, pin the revisions, write.
 
 Deciding compares and renders (digest_assembly.py), and does not use the database. Writing is one transaction, which
 first checks that what was read is unchanged: if the process ends at any moment, either the digest is stored and the

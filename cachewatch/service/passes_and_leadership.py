@@ -188,7 +188,7 @@ class Polls:
 
 
 def resume(context: Context) -> None:
-    """Prepare to work on a state: recover from a crash, and report anything unusual."""
+    """Prepare to work on a state: resolve the alerts of an earlier daemon, and report anything unusual."""
     with context.database.write() as connection:
         # Alerts of an earlier daemon: it may have read another file, and its jobs have ended.
         for alert in health.all_open(connection):

@@ -159,7 +159,7 @@ class _Run:
         self._dead = 0
 
     def take(self, delivery: Delivery, answer: DeliveryResult) -> _Claimed | None:
-        """Store a delivery's result, now or when the run ends; return the next delivery, claimed in one transaction."""
+        """Store a delivery's result, now or when the run ends; return the next delivery, claimed in the same transaction."""
         is_blocked = answer.outcome is DeliveryOutcome.BLOCKED
         if is_blocked or answer.is_channel:
             self.end(is_away=True)

@@ -273,13 +273,14 @@ def _change_of(prepared: _Prepared, reported: Reported, *, is_pruned: bool) -> P
     """Return the changes of a package: those reported by DeepDiff, rebuilt specs, and kept specs in other stacks."""
     unknown = prepared.is_compiler_unknown
     vanished, new = reported.specs
+    # DeepDiff is not given equal counts.
     rebuilt = {s: count for s, count in prepared.removed.counts.items() if prepared.added.counts.get(s) == count}
     if not (any(reported.package) or vanished or new or rebuilt or prepared.restacked):
         return None
     all_vanished, all_new = Counter({**rebuilt, **vanished}), Counter({**rebuilt, **new})
     matches, *unmatched = account(all_vanished, all_new, is_compiler_unknown=unknown)
     before = prepared.old.counts
-    # The later state: the earlier one with the reported changes applied.
+    # The later state: the earlier one with the reported changes applied, so that nothing else is a change.
     after = without(before, vanished)
     after.update(new)
     if prepared.restacked:
