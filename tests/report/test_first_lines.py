@@ -271,25 +271,26 @@ def test_the_cause_of_what_an_environment_misses_is_not_routine(tmp_path: Path) 
 def test_a_subject_names_the_part_of_a_package_that_changed(tmp_path: Path) -> None:
     """Stacks, or the target if all of its stacks changed and usual machines do not have it."""
     cases = (
-        (["arm"], "6", "1.6 for aarch64"),
-        (["arm", "e4s"], "66", "1.6"),
-        (["arm", "e4s", "hep"], "665", "1.6 for arm and e4s"),
-        (["arm", "arm-mac"], "45", "1.4 for arm (older)"),
-        (["arm", "e4s"], "54", "1.4 (older)"),
-        (["e4s", "hep"], "45", "1.4 for e4s (older)"),
-        ("abcd", "4445", "1.4 in 3 of 4 stacks (older)"),
-        ([f"ml-linux-x86_64-{one * 9}" for one in "abc"], "665", "1.6 in 2 of 3 stacks"),  # too long for a subject
+        (["arm"], "5", "6", "1.6 for aarch64"),
+        (["arm", "e4s"], "55", "66", "1.6"),
+        (["arm", "e4s", "hep"], "555", "665", "1.6 for arm and e4s"),
+        (["arm", "arm-mac"], "56", "66", "1.6 for arm"),
+        (["arm", "arm-mac"], "55", "45", "1.4 for arm (older)"),
+        (["arm", "e4s"], "55", "54", "1.4 (older)"),
+        (["e4s", "hep"], "55", "45", "1.4 for e4s (older)"),
+        ("abcd", "5555", "4445", "1.4 in 3 of 4 stacks (older)"),
+        ([f"ml-linux-x86_64-{one * 9}" for one in "abc"], "555", "665", "1.6 in 2 of 3 stacks"),  # else it is too long
     )
     targets = {True: "aarch64", False: "x86_64_v3"}
     old, new = (
         {f"p{i}": [record(50 * i + 9 * n + int(v), versions=[f"1.{v}"], stacks=[one], target=targets["arm" in one])
-                   for n, (one, v) in enumerate(zip(stacks, before or versions, strict=False))]
-         for i, (stacks, versions, _) in enumerate(cases)}
-        for before in ("5555", "")
+                   for n, (one, v) in enumerate(zip(stacks, versions[state], strict=True))]
+         for i, (stacks, *versions, _) in enumerate(cases)}
+        for state in (0, 1)
     )  # fmt: skip
     tag = week(tmp_path, old, new)
     titles = {one.name: mail(digest_of(replace(tag, statements=(one,))))[0].title for one in tag.statements if one.name}
-    assert titles == {f"p{n}": f"p{n} 1.5 -> {said}" for n, (_, _, said) in enumerate(cases)}
+    assert titles == {f"p{n}": f"p{n} 1.5 -> {said}" for n, (*_, said) in enumerate(cases)}
 
 
 def test_a_subject_names_the_target_that_a_stack_no_longer_has(tmp_path: Path) -> None:

@@ -40,7 +40,14 @@ from cachewatch.core.model import (
     versions_by_stack,
 )
 from cachewatch.core.statement_kinds import STATEMENT_OF, Counts, Items, OwnedLoss, StatementKind, Story, name_of
-from cachewatch.core.versions_spellings_targets import NO_COMPILER, newest, runs, sorted_versions, version_key
+from cachewatch.core.versions_spellings_targets import (
+    NO_COMPILER,
+    USUAL_TARGET,
+    newest,
+    runs,
+    sorted_versions,
+    version_key,
+)
 
 _PRUNABLE = (SpecClass.PRUNED, SpecClass.SURPLUS, SpecClass.RETIRED)
 # For specs of these classes, a change to another system in the same stacks is described instead.
@@ -455,7 +462,9 @@ class _ItemsReader:
             for place in one.places
             if behind.get(place.stack) != version
         )
-        late = behind.keys() - {one.stack for one in judged}
+        # Usual machines are not named with an upgrade, and so stacks that had the version before do not matter to them.
+        is_usual = any(runs(USUAL_TARGET, target) for target in targets)
+        others = (behind if is_usual else newest_in).keys() - {one.stack for one in judged}
         seen = {(version, place) for one in matching for version in one.versions for place in one.places}
         return replace(
             story,
@@ -463,7 +472,7 @@ class _ItemsReader:
             outside=frozenset(one for one in stays if one not in seen or not self._sees(one[1].stack)),
             behind=tuple(sorted(behind.items())),
             of_stacks=len(newest_in),
-            is_in_some=any(place.target in targets and place.stack in late for place in places_of(matching)),
+            is_in_some=any(place.target in targets and place.stack in others for place in places_of(matching)),
             replaced=_sorted(replaced),
         )
 
