@@ -156,6 +156,13 @@ def test_what_another_build_keeps_stays(run: Run, tmp_path: Path) -> None:
     new = record(3, compiler="gcc@12.1.0")
     assert "gcc@11.4.0 -> gcc@12.1.0 (gcc@11.4.0 stays) +1 -1" in told(run, tmp_path, records([1, 2]), [record(1), new])
     assert "gcc@11.4.0 -> gcc@12.1.0 +1 -1" in told(run, tmp_path, records([1]), [new])
+    old = [record(1, stacks=["a"]), record(2, stacks=["a", "b"])]  # in a, which the second one leaves, none stays
+    came = [record(number, compiler="gcc@12.1.0", stacks=["a"]) for number in (3, 4)]
+    said = told(run, tmp_path, old, [record(2, stacks=["b"]), *came])
+    assert "1 package, +2 -1, 1 spec kept zlib gcc@11.4.0 -> gcc@12.1.0 +2 -1, 1 spec kept in a 1 of 1" in said
+    beside = record(5, compiler="gcc@12.1.0", stacks=["a"])
+    said = told(run, tmp_path, [old[1], beside], [record(2, stacks=["b"]), beside])
+    assert "zlib 1.0 no longer with gcc@11.4.0 1 spec kept in a 1 of" in said
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,16 @@ from cachewatch.core.model import (
     places_of,
     versions_by_stack,
 )
-from cachewatch.core.statement_kinds import STATEMENT_OF, Counts, Items, OwnedLoss, StatementKind, Story, name_of
+from cachewatch.core.statement_kinds import (
+    STATEMENT_OF,
+    Attribute,
+    Counts,
+    Items,
+    OwnedLoss,
+    StatementKind,
+    Story,
+    name_of,
+)
 from cachewatch.core.versions_spellings_targets import (
     NO_COMPILER,
     USUAL_TARGET,
@@ -108,6 +117,7 @@ class _ItemsReader:
         self._known_items: dict[Hashable, tuple[Items, int]] = {}
         self._numbers: dict[Items, int] = {}  # of items that are equal but for their stacks and kinds
         self._found_others: dict[Hashable, Facts] = {}
+        self._found_stories: dict[Hashable, Story] = {}
 
     def items(self) -> tuple[Items, ...]:
         """Return the sorted items; the first have the losses, upgrades and downgrades of the package."""
@@ -171,14 +181,18 @@ class _ItemsReader:
     def _add_vanished(self, gone: SignatureCount) -> None:
         kind, signature, versions = STATEMENT_OF[gone.spec_class], gone.signature, gone.signature.versions
         system = self._system_change(signature, gone.counterpart, gone.spec_class)
-        named = self._configuration(signature, is_before=True) if kind is StatementKind.NARROWED else ()
         if not signature.stacks:
             versions = tuple(version for version in versions if version not in self._change.after["versions"])
         self._add(
             signature,
             None,
             Counts(vanished=gone.count),
-            system or Story(kind=kind, before=versions, after=named),
+            system
+            or (
+                self._story_of_configuration(signature, is_before=True)
+                if kind is StatementKind.NARROWED
+                else Story(kind=kind, before=versions)
+            ),
             {Kind.SPEC_REMOVED, *([Kind.NARROWED] if gone.spec_class is SpecClass.DROPPED else [])},
             is_prunable=gone.spec_class in _PRUNABLE and system is None,
         )
@@ -189,12 +203,7 @@ class _ItemsReader:
         if kind is StatementKind.UNREFERENCED:
             story = self._story_of_moved(signature)
         elif kind is StatementKind.WIDENED:
-            key = (signature.target, signature.stacks, signature.versions)
-            had, has = (self._others(*key, is_before=is_before) for is_before in (False, True))
-            is_there = not any(had[name].isdisjoint(has[name]) for name in ("compilers", "oses", "platforms"))
-            named = self._configuration(signature, is_before=False)
-            remaining = signature.versions if is_there else ()  # its places keep other specs of these versions
-            story = Story(kind=kind, before=named, after=signature.versions, remaining=remaining)
+            story = self._story_of_configuration(signature, is_before=False)
         else:
             story = Story(kind=kind, after=signature.versions)
         is_copy = kind is StatementKind.EXTRA_COPY and system is None
@@ -210,13 +219,24 @@ class _ItemsReader:
 
     def _add_kept(self, kept: StackChange) -> None:
         is_unreferenced = not kept.after.stacks
+        lost, gained = (frozenset(filter(self._sees, side)) for side in (kept.lost, kept.gained))
+        story, stacks = self._story_of_moved(kept.after), None
+        if not is_unreferenced and bool(lost) != bool(gained):
+            own = replace(kept.before, stacks=tuple(sorted(lost | gained)))
+            key = (own, bool(lost))
+            if key not in self._found_stories:
+                self._found_stories[key] = self._story_of_configuration(own, is_before=bool(lost))
+            changed = self._found_stories[key]
+            if changed.before and changed.after:  # these stacks have no other specs of its configuration on that side
+                story, stacks = changed, lost | gained
         self._add(
             kept.before,
             kept.after,
             Counts(kept=1, entered=int(kept.entered), left=int(kept.left), unbuilt=int(is_unreferenced)),
-            self._story_of_moved(kept.after),
+            story,
             kinds_of_stacks(kept.before, kept.after) | ({Kind.UNREFERENCED} if is_unreferenced else set()),
             is_again=is_unreferenced and kept.before in self._change.added_hashes.counts,
+            stacks=stacks,
         )
 
     def _system_change(self, old: Signature | None, new: Signature | None, own: SpecClass) -> Story | None:
@@ -259,8 +279,12 @@ class _ItemsReader:
         *,
         is_again: bool = False,
         is_prunable: bool = False,
+        stacks: Set[str] | None = None,
     ) -> None:
-        """Add items with these signatures before and after; `otherwise` is their story if no place has one."""
+        """Add items with these signatures before and after; `otherwise` is their story if no place has one.
+
+        If that is about some of their stacks only, these are given.
+        """
         built_for = (_built_for(before), _built_for(after), otherwise.is_system)
         if built_for not in self._known_items:
             items = self._described(before, after)
@@ -280,7 +304,7 @@ class _ItemsReader:
             self._sums[key] = _Sum(member, kinds={value.kind for value in member.gone_values | member.new_values})
         total = self._sums[key]
         total.counts += counts
-        total.stacks |= items.stacks
+        total.stacks |= items.stacks if items.stories or stacks is None else stacks
         total.kinds |= kinds | items.kinds
         for signature, changed in zip((before, after), self._changed, strict=True):
             if changed and signature is not None:
@@ -507,15 +531,48 @@ class _ItemsReader:
         places = signature.places if signature else frozenset()
         return places if self._sees.is_open else frozenset(place for place in places if self._sees(place.stack))
 
-    def _configuration(self, signature: Signature, *, is_before: bool) -> tuple[str, ...]:
-        """Return the compiler, system and variants of a spec that its places have on one side only."""
+    def _story_of_configuration(self, signature: Signature, *, is_before: bool) -> Story:
+        """Return what its places lost with a spec, or gained, and what of the other side has no equal on this one."""
+        named, instead = self._configuration(signature, is_before=is_before)
+        if instead:
+            before, after = (named, instead) if is_before else (instead, named)
+            return Story(kind=StatementKind.RECONFIGURED, before=before, after=after)
+        if is_before:
+            return Story(kind=StatementKind.NARROWED, before=signature.versions, after=named)
+        key = (signature.target, signature.stacks, signature.versions)
+        had, has = (self._others(*key, is_before=side) for side in (False, True))
+        is_there = not any(had[name].isdisjoint(has[name]) for name in ("compilers", "oses", "platforms"))
+        remaining = signature.versions if is_there else ()  # its places keep other specs of these versions
+        return Story(kind=StatementKind.WIDENED, before=named, after=signature.versions, remaining=remaining)
+
+    def _configuration(self, signature: Signature, *, is_before: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the compiler, system and variants of a spec that its places have on one side only, and what the other has.
+
+        The latter are compilers and variants of the same version that its places do not have on this side, if these are
+        for the same system.
+        """
         others = self._others(signature.target, signature.stacks, is_before=is_before)
-        return tuple(
-            value
-            for name in ("compilers", "oses", "platforms", "variants")
-            for value in VALUES[name](signature)
-            if value not in others[name] and value != NO_COMPILER
+        key = (signature.target, signature.stacks, signature.versions)
+        here, there = (self._others(*key, is_before=side) for side in (not is_before, is_before))
+        facts = ("compilers", "oses", "platforms", "variants")
+        own = {
+            Attribute(kind_of_fact(fact, is_added=True), value): None
+            for fact in facts
+            for value in VALUES[fact](signature)
+            if value not in others[fact] and value != NO_COMPILER
+        }
+        names = {one.name for one in own}
+        instead = (
+            ()
+            if Kind.OS in names
+            else (
+                one.text
+                for fact in ("compilers", "variants")
+                for value in sorted(there[fact] - here[fact] - {NO_COMPILER, ""})
+                if (one := Attribute(kind_of_fact(fact, is_added=True), value)).name in names
+            )
         )
+        return tuple(one.text for one in own), tuple(instead)
 
     def _others(
         self, target: str | None, stacks: tuple[str, ...], versions: tuple[str, ...] | None = None, *, is_before: bool
