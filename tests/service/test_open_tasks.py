@@ -73,15 +73,10 @@ def test_an_announced_prune_is_told_to_those_who_select_a_stack(made: Made) -> N
     both = {name: unbuilt(old[name]) + new[name] for name in old}
     states = [many(10) | old, many(10, salt=1) | both, many(10, salt=1) | new]
     asked, gone = weeks(made, ML, *states)
-    assert (
-        "Re-concretize lock files made against develop before 2 June: the builds that they name may be pruned" in asked
-    )
+    assert "lock files made against develop before 2 June: the builds that they name may be pruned at any" in asked
     assert "beside 10 old builds (the catalogue does not say why); these may be pruned at any time" in asked
     assert "The 10 old builds announced on 2 June were pruned." in gone
-    assert gone.startswith(
-        "To do Re-concretize lock files made against develop before 3 June, even if you did so lately: the old builds "
-        "are gone, and Spack may have reused them. What happened"
-    )
+    assert "before 3 June, even if you did so lately: the old builds are gone, and Spack may have reused" in gone
 
 
 WAITING = CONFIG.replace("changes: [all]", "changes: [all], limit: {hold_for: 1h}")
@@ -143,9 +138,7 @@ def test_readers_whose_lock_file_changes_wait_all_the_same(made: Made, tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("number", "own"),
-    [(1, " (with your copy as a mirror, Spack installs it from there)"), (2, "")],
-    ids=["own", "another"],
+    ("number", "own"), [(1, " (with your copy as a mirror, Spack installs it from there)"), (2, "")]
 )
 def test_readers_have_no_copy_of_what_their_lock_file_does_not_name(
     made: Made, tmp_path: Path, number: int, own: str
@@ -227,14 +220,11 @@ def test_what_is_required_is_what_a_snapshot_has(made: Made) -> None:
     states = [
         catalogue(rest | {"mpi": records([2 + n], versions=[v])}) | snapshot for n, v in enumerate(("5.8", "1.0"))
     ]
-    config = CONFIG.replace("changes: [all],", "match: {tags: develop},")
-    readers = made(*states, config=config)
+    readers = made(*states, config=CONFIG.replace("changes: [all],", "match: {tags: develop},"))
     readers.go_on()
     text = body(readers.site.told()[-1])
     assert "require mpi@5.7 or newer before you re-concretize" in text
-    assert (
-        "The snapshot develop-2025-06-01 (develop as it was then, with a mirror of its own) still has mpi@5.7" in text
-    )
+    assert "snapshot develop-2025-06-01 (develop as it was then, with a mirror of its own) still has mpi@5.7" in text
 
 
 def test_what_may_be_pruned_may_be_in_a_snapshot(made: Made) -> None:
@@ -262,10 +252,7 @@ def test_an_older_version_in_one_stack_stays_advice_while_others_have_the_newer_
     states[2] |= {"other": in_ml(5)}
     asked, later, back = weeks(made, CONFIG, *states)
     assert "If you use mpi for ml: keep it where it is installed, and require mpi@5.8 or newer" in asked
-    open_advice = (
-        "Still open since 2 June: if you use mpi for ml: keep it where it is installed, and require mpi@5.8 or"
-    )
-    assert open_advice in later
+    assert "open since 2 June: if you use mpi for ml: keep it where it is installed, and require mpi@5.8 or" in later
     assert "Still open" not in back
 
 
