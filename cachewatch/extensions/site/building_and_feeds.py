@@ -36,7 +36,7 @@ from cachewatch.extensions.site.package_page import Sources, package_page
 from cachewatch.extensions.site.page_parts_and_plots import Link, View
 from cachewatch.extensions.site.reading_history import SiteContents
 from cachewatch.report.diff_blocks_and_colours import Block
-from cachewatch.report.digest_and_message_values import with_neighbours
+from cachewatch.report.digest_and_message_values import RenderedDigest, with_neighbours
 from cachewatch.report.template_rendering import render
 from cachewatch.report.words import first_of
 from cachewatch.runtime.files_and_locks import publish, remove
@@ -56,28 +56,26 @@ _Page = tuple[str, str, Mapping[str, Any]]  # path, template and values
 
 def tag_feed(past: TagHistory, stories: Sequence[RevisionStory], title: str) -> View:
     """Return the feed of the newest revisions that changed anything in the tag."""
-    numbers = [n for n, story in enumerate(stories) if story.facts][::-1][:_MOST_ENTRIES]
+    changed = [pair for pair in zip(past.revisions, stories, strict=True) if pair[1].facts]
     entries = [
         FeedEntry(
-            id=_id("revision", past.tag, past.revisions[n].revision),
-            title=markup(first_of([fact.text for fact in stories[n].facts], by="; ")),
-            updated=timestamp(past.revisions[n].time or _UNKNOWN),
-            link=lists.revision_path(past.revisions[n].revision),
-            sections=tuple(_section(block) for block in stories[n].sections),
+            id=_id("revision", past.tag, moment.revision),
+            title=markup(first_of([fact.text for fact in story.facts], by="; ")),
+            updated=timestamp(moment.time or _UNKNOWN),
+            link=lists.revision_path(moment.revision),
+            sections=tuple(map(_section, story.sections)),
         )
-        for n in numbers
+        for moment, story in changed[::-1][:_MOST_ENTRIES]
     ]
     return _feed(("tag", past.tag), f"{title}: {shown(past.tag)}", "index.html", entries, past.revisions)
 
 
 def _section(block: Block) -> tuple[str, tuple[str, ...], str]:
     """Return a block of a revision's page for its feed entry: heading, lines, and how many more there are."""
+    heading = (f"{block.title} {block.name}".strip(), block.total)
     lines = ((f"{each.name} {each.fact}".strip(), each.specs, each.where) for each in block.entries)
-    heading, *texts = (
-        markup(", ".join(filter(None, parts)))
-        for parts in ((f"{block.title} {block.name}".strip(), block.total), *lines)
-    )
-    return heading, tuple(texts), block.more
+    heading_text, *texts = (markup(", ".join(filter(None, parts))) for parts in (heading, *lines))
+    return heading_text, tuple(texts), block.more
 
 
 def page_feed(kind: str, name: str, values: View, revisions: Revisions) -> View:
@@ -114,21 +112,9 @@ def _id(*name: str) -> str:
     return urn("\0".join(("cachewatch.site", *name)))
 
 
-class ArchivedDigest(Struct, frozen=True, kw_only=True):
-    """A digest that was rendered for a subscription."""
-
-    key: str  # permanent
-    subscription: str
-    title: str
-    period: str  # 2026-07-27 or 2026-07-27..2026-08-02
-    created: datetime  # UTC
-    html: str  # a whole page of its own, made by our own templates
-    feed: str | None = None  # the address of the subscription's Atom feed, relative to the site or absolute
-
-
-def digests_page(digests: Sequence[ArchivedDigest]) -> View:
+def digests_page(digests: Sequence[RenderedDigest], feeds: Mapping[str, str]) -> View:
     """Return the values of the page that lists digests, newest first, with their subscriptions' feeds."""
-    feeds = sorted({(digest.subscription, digest.feed) for digest in digests if digest.feed})
+    listed = sorted({digest.subscription for digest in digests})
     return {
         "digests": [
             {
@@ -139,13 +125,13 @@ def digests_page(digests: Sequence[ArchivedDigest]) -> View:
             }
             for digest in digests
         ],
-        "feeds": [Link(shown(name), feed) for name, feed in feeds],
+        "feeds": [Link(shown(name), feed) for name in listed if (feed := feeds.get(name))],
     }
 
 
-def digest_pages(digests: Sequence[ArchivedDigest]) -> Iterator[tuple[str, bytes]]:
+def digest_pages(digests: Sequence[RenderedDigest]) -> Iterator[tuple[str, bytes]]:
     """Yield the path and content of the page of each digest, with links to the digests before and after it."""
-    by_subscription: defaultdict[str, list[ArchivedDigest]] = defaultdict(list)
+    by_subscription: defaultdict[str, list[RenderedDigest]] = defaultdict(list)
     for digest in digests:
         by_subscription[digest.subscription].append(digest)
     for own in by_subscription.values():
@@ -153,7 +139,8 @@ def digest_pages(digests: Sequence[ArchivedDigest]) -> Iterator[tuple[str, bytes
         names = [None, *(path.removeprefix("digest/") for path in paths), None]
         for place, digest in enumerate(own):
             # The newest comes first.
-            yield paths[place], with_neighbours(digest.html, previous=names[place + 2], following=names[place]).encode()
+            own_page = digest.page or digest.html
+            yield paths[place], with_neighbours(own_page, previous=names[place + 2], following=names[place]).encode()
 
 
 class WrittenPages(Struct, frozen=True):
@@ -237,14 +224,15 @@ class Folder:
             raise SourceError(f"{target}: cannot be written: {error.strerror}") from error
 
 
-def _digest(content: bytes) -> str:
+def _hash_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:32]
 
 
 def build(
     folder: Folder,
     catalogue: SiteContents,
-    digests: Iterable[ArchivedDigest],
+    digests: Iterable[RenderedDigest],
+    feeds: Mapping[str, str] = {},  # addresses of Atom feeds, relative to the site or absolute, by subscription
     *,
     title: str,
     sources: Sources = _NO_SOURCES,
@@ -257,10 +245,10 @@ def build(
     texts = [__version__, title, *(["digests"] if digests else []), *(f.read_text("utf-8") for f in sources_of_pages)]
     templates = hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
     for path, content in _files(catalogue, digests):
-        if folder.offer(path, _digest(content)):
+        if folder.offer(path, _hash_of(content)):
             folder.put(path, content)
-    pages = _pages(catalogue, digests, title=shown(title, 120), sources=sources)
-    due = [one for one in pages if folder.offer(one[0], _digest(msgspec.json.encode([templates, one[2]])))]
+    pages = _pages(catalogue, digests, feeds, shown(title, 120), sources)
+    due = [one for one in pages if folder.offer(one[0], _hash_of(msgspec.json.encode([templates, one[2]])))]
 
     def make(run: Sequence[_Page]) -> list[tuple[str, bytes]]:
         made = []
@@ -278,7 +266,7 @@ def build(
     return folder.finish(catalogue)
 
 
-def _files(catalogue: SiteContents, digests: Sequence[ArchivedDigest]) -> Iterator[tuple[str, bytes]]:
+def _files(catalogue: SiteContents, digests: Sequence[RenderedDigest]) -> Iterator[tuple[str, bytes]]:
     """Yield path and content of every file that is not made from a template."""
     for name in ("site.css", "site.js"):
         yield f"assets/{name}", (_TEMPLATES / name).read_bytes()
@@ -289,7 +277,7 @@ def _files(catalogue: SiteContents, digests: Sequence[ArchivedDigest]) -> Iterat
 
 
 def _pages(
-    catalogue: SiteContents, digests: Sequence[ArchivedDigest], *, title: str, sources: Sources
+    catalogue: SiteContents, digests: Sequence[RenderedDigest], feeds: Mapping[str, str], title: str, sources: Sources
 ) -> Iterator[_Page]:
     past, stories = catalogue.past, catalogue.stories
     totals, revisions = totals_of(past), past.revisions
@@ -301,7 +289,7 @@ def _pages(
     yield "revisions.html", "revisions", {"rows": lists.revision_list(past, stories, totals), "tag": name}
     yield "feed.atom", "feed", tag_feed(past, stories, title)
     if digests:
-        yield "digests.html", "digests", {"view": digests_page(digests)}
+        yield "digests.html", "digests", {"view": digests_page(digests, feeds)}
     for path, revision_view in lists.revision_pages(past, stories):
         yield path, "revision", {"view": revision_view}
     for stack, stack_view in lists.stack_pages(past, totals):

@@ -5,6 +5,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import click
+from msgspec.structs import replace
 
 from cachewatch.cli.catalogue_and_filters import REPO_OPTION, completing, open_catalogue
 from cachewatch.cli.help_and_exit_codes import examples
@@ -13,10 +14,11 @@ from cachewatch.config.reading import read_config
 from cachewatch.config.sources_and_channels import FeedConfig
 from cachewatch.core.filters_and_default_kinds import Globs
 from cachewatch.extensions.history.build import IndexProgress, ask_index
-from cachewatch.extensions.site.building_and_feeds import ArchivedDigest, Folder, build
+from cachewatch.extensions.site.building_and_feeds import Folder, build
 from cachewatch.extensions.site.package_page import Sources
 from cachewatch.extensions.site.reading_history import plan, read
 from cachewatch.git.revision_names_and_times import resolve
+from cachewatch.report.digest_and_message_values import RenderedDigest
 from cachewatch.report.digests.spack_commands import public_mirror
 from cachewatch.store.digests_and_holds import archive
 from cachewatch.store.sqlite_and_process_lock import open_to_read
@@ -93,7 +95,7 @@ def site(
     """
     line = ProgressLine("indexing", is_wanted=not no_progress)
     target = Folder(folder)
-    digests = _digests(config_file) if config_file else []
+    digests, feeds = _digests(config_file) if config_file else ([], {})
     sources = Sources(mirror or public_mirror(repo or "") or "", package_page)
     repository = open_catalogue(repo, line)
     with closing(line), closing(repository):
@@ -109,32 +111,22 @@ def site(
             progress=IndexProgress(line.begin, line.advance),
         )
     with closing(ProgressLine("writing pages", is_wanted=not no_progress)) as line:
-        built = build(target, catalogue, digests, title=title, sources=sources, jobs=jobs, progress=line.count)
+        built = build(target, catalogue, digests, feeds, title=title, sources=sources, jobs=jobs, progress=line.count)
     tell(f"{folder}: {built.written:,} files written, {built.kept:,} unchanged, {built.removed:,} removed")
     warn_of(catalogue.diagnostics, most=20)
     return 4 if any(diagnostic.is_loss for diagnostic in catalogue.diagnostics) else 0
 
 
-def _digests(config_file: Path) -> list[ArchivedDigest]:
-    """Return the stored digests of subscriptions that have `publish: true`, without notices to operators."""
+def _digests(config_file: Path) -> tuple[list[RenderedDigest], dict[str, str]]:
+    """Return the digests (no notices) of subscriptions with `publish: true`, and the addresses of their Atom feeds."""
     config = read_config(config_file, with_secrets=False)
-    feeds: dict[str, str | None] = {}  # the address of the Atom feed of each published subscription, if it has one
+    feeds = {}
     for name, subscription in config.subscriptions.items():
         if subscription.publish:
             channels = [config.channels[channel] for channel in subscription.channels]
-            address = next((channel.url for channel in channels if isinstance(channel, FeedConfig)), None)
-            feeds[name] = address.replace("{subscription}", quote(name, safe="")) if address else None
+            address = next((channel.url for channel in channels if isinstance(channel, FeedConfig)), None) or ""
+            feeds[name] = address.replace("{subscription}", quote(name, safe=""))
     with closing(open_to_read(config.database)) as database, database.read() as connection:
-        return [
-            ArchivedDigest(
-                key=stored.key,
-                subscription=stored.subscription,
-                title=stored.title,
-                period=stored.period,
-                created=stored.created,
-                html=stored.rendered.page or stored.rendered.html,
-                feed=feeds[stored.subscription],
-            )
-            for stored in archive(connection)
-            if stored.subscription in feeds and not stored.rendered.is_notice
-        ]
+        published = [one for one in archive(connection) if one.subscription in feeds and not one.rendered.is_notice]
+    # A subscription may have another name now.
+    return [replace(one.rendered, subscription=one.subscription) for one in published], feeds

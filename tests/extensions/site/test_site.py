@@ -17,12 +17,12 @@ from outgoing import rendered
 from sites import read_site
 
 from cachewatch.errors import SourceError, UsageError
-from cachewatch.extensions.site.building_and_feeds import ArchivedDigest, Folder, build
+from cachewatch.extensions.site.building_and_feeds import Folder, build
 from cachewatch.extensions.site.package_histories import DatedRevision, file_name
 from cachewatch.extensions.site.package_page import Sources
 from cachewatch.extensions.site.page_parts_and_plots import clock
 from cachewatch.extensions.site.reading_history import SiteContents
-from cachewatch.report.digest_and_message_values import PLACE
+from cachewatch.report.digest_and_message_values import PLACE, RenderedDigest
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store.digests_and_holds import DigestRecord, DigestState
 from cachewatch.store.sqlite_and_process_lock import open_database
@@ -62,10 +62,11 @@ def _read(repository: Path, folder: Folder, revision: str = "HEAD") -> SiteConte
     return read_site(repository, folder.remembered(), revision=revision)
 
 
-def _build(path: Path, repository: Path, *digests: ArchivedDigest, revision: str = "HEAD") -> Path:
+def _build(path: Path, repository: Path, *digests: RenderedDigest, revision: str = "HEAD") -> Path:
     """Build the site of a repository, or bring it up to date, and return where it is."""
     folder = Folder(path)
-    build(folder, _read(repository, folder, revision), digests, title="T")
+    feeds = {"ml team": "feeds/ml-team.atom"}
+    build(folder, _read(repository, folder, revision), digests, feeds, title="T")
     return path
 
 
@@ -306,15 +307,15 @@ def test_file_names_are_harmless_and_different() -> None:
     assert "aux.h" not in files
 
 
-def _digest(key: str, day: int) -> ArchivedDigest:
-    return ArchivedDigest(
+def _digest(key: str, day: int) -> RenderedDigest:
+    return RenderedDigest(
         key=key,
         subscription="ml team",
         title=f"2 packages gone <{day}>",
         period=f"2025-06-0{day}",
         created=datetime(2025, 6, day, tzinfo=UTC),
+        text="",
         html=f"<!doctype html><title>{day}</title>",
-        feed="feeds/ml-team.atom",
     )
 
 
