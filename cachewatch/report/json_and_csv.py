@@ -1,7 +1,6 @@
-"""Write changesets for programs: the JSON of packages, events and statements, and CSV.
+"""Write changesets for programs: JSON (see config/changesets.schema.json), and CSV with a line for each fact and spec.
 
-The JSON has the form of config/changesets.schema.json. It is ASCII, so that it is harmless wherever it is shown. Specs
-with the same signature are encoded once. CSV has one line for each fact, spec, judgement, event and warning.
+JSON is ASCII, so that it is harmless wherever it is shown. Specs with the same signature are encoded once.
 """
 
 import csv
@@ -25,7 +24,6 @@ from cachewatch.core.model import (
     MatchKind,
     PackageChange,
     Place,
-    PlaceChange,
     Side,
     Signature,
     Spec,
@@ -70,20 +68,12 @@ SCHEMA = "cachewatch.changesets/3"
 _encode = msgspec.json.encode
 
 
-class PlaceJson(NamedTuple):
-    """A place as JSON without its end, and its loss; `owned` is the place if a statement explains it."""
-
-    members: bytes
-    loss: bytes
-    owned: Place | None
-
-
 class PackageJson(NamedTuple):
     """A package as JSON on one line; its places end when the statements that explain them are known."""
 
     package: str
     head: bytes
-    places: tuple[PlaceJson, ...]
+    places: list[tuple[bytes, bytes, Place | None]]  # without its end; its loss; the place if a statement explains it
     specs: bytes
 
 
@@ -116,14 +106,12 @@ def package_json(change: PackageChange) -> PackageJson:
         ],
     }
     rest = b',"specs":{' + b",".join(specs) + b"}}"
-    places = tuple(map(_place_json, change.places))
+    places = []
+    for place in change.places:
+        values = {name: getattr(place, name) for name in ("stack", "target", "before", "after", "verdict")}
+        loss = b"" if place.loss is None else b',"loss":' + encode(loss_values(place.loss))
+        places.append((encode(values)[:-1], loss, place.place if place.verdict in _OWNED else None))
     return PackageJson(change.package, ascii_only(b"{" + _members(head)), places, ascii_only(rest))
-
-
-def _place_json(place: PlaceChange) -> PlaceJson:
-    values = {name: getattr(place, name) for name in ("stack", "target", "before", "after", "verdict")}
-    loss = b"" if place.loss is None else b',"loss":' + encode(loss_values(place.loss))
-    return PlaceJson(encode(values)[:-1], loss, place.place if place.verdict in _OWNED else None)
 
 
 _OWNED = (Verdict.LOST, Verdict.UPGRADED, Verdict.DOWNGRADED)
@@ -141,10 +129,7 @@ def owners_of(statements: Iterable[Statement]) -> Owners:
 
 
 def places_json(one: PackageJson, owners: Owners, whole: str | None) -> bytes:
-    """Return the places of a package as JSON, each with the id of the statement that explains it.
-
-    `whole` is the statement that the whole tag was added or removed: its losses have no class.
-    """
+    """Return places as JSON with the ids of their statements; losses of one on a `whole` tag have no class."""
     places = []
     for members, loss, owned in one.places:
         statement = b"" if owned is None else b',"statement":' + encode(owners.get((one.package, owned), whole))
@@ -152,14 +137,11 @@ def places_json(one: PackageJson, owners: Owners, whole: str | None) -> bytes:
     return b',"places":[' + b",".join(places) + b"]"
 
 
+_DIRECTIONS = {"gained": "added", "lost": "removed", "upgraded": "upgrade", "downgraded": "downgrade"}  # by verdict
+
+
 def _direction(entry: StackVersions) -> str:
-    names = {
-        Verdict.GAINED: "added",
-        Verdict.LOST: "removed",
-        Verdict.UPGRADED: "upgrade",
-        Verdict.DOWNGRADED: "downgrade",
-    }
-    return names.get(entry.verdict, "changed")
+    return _DIRECTIONS.get(entry.verdict, "changed")
 
 
 def loss_values(loss: Loss) -> dict[str, str]:
@@ -243,23 +225,7 @@ def _specs(specs: Specs, bodies: Mapping[Signature, str]) -> bytes:
     return f"[{','.join(parts)}]".encode()
 
 
-COLUMNS = (
-    "tag",
-    "package",
-    "change",
-    "name",
-    "before",
-    "after",
-    "count",
-    "hash",
-    "versions",
-    "compiler",
-    "os",
-    "platform",
-    "target",
-    "variants",
-    "stacks",
-)
+COLUMNS = ("tag", "package", "change", "name", "before", "after", "count", "hash", *Signature.__struct_fields__)
 
 # Names behind a sign, and nothing that calls, refers or computes.
 _VARIANTS = re.compile(r"[+-][A-Za-z][A-Za-z0-9_]*(?: [+~]?[A-Za-z][A-Za-z0-9_.,:=-]*)*")
