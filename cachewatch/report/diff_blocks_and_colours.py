@@ -1,7 +1,6 @@
-"""Turn a report into blocks that all formats show in the same order and with the same limits.
+"""Turn a report into blocks, whose numbers add up to the total line, in the same order and limits for all formats.
 
-The numbers in the blocks, and of what is left out of them, add up to those of the total line. Also in this module:
-fitting text to a terminal, and colours, which only help: the words alone say everything.
+Also in this module: fitting text to a terminal, and colours, which only help: the words alone say everything.
 """
 
 import re
@@ -33,27 +32,16 @@ from cachewatch.report.words_file import words as wording
 _CODE = re.compile(r"(\x1b\[\d+m)")
 _RESET = "\x1b[0m"
 _CODES = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1", "dim": "2"}
-# The words for states, by what they mean: good, to be watched, or bad.
+# The words for states, by the colour of what they mean: good, to be watched, or bad.
 _STATES = {
-    "green": ("sent", "up to date", "no damage", "no mistakes", "no problems", "would be notified"),
-    "yellow": (
-        "queued",
-        "sending",
-        "deferred",
-        "held",
-        "blocked",
-        "nothing fetched yet",
-        "not complete yet",
-        "not up to date",
-        "revision behind",
-        "revisions behind",
-        "warning",
-    ),
-    "red": ("dead", "suppressed", "failed", "last error", "problem"),
+    "green": "sent|up to date|no damage|no mistakes|no problems|would be notified",
+    "yellow": "queued|sending|deferred|held|blocked|nothing fetched yet|not complete yet|not up to date|revisions? behind"
+    "|warning",
+    "red": "dead|suppressed|failed|last error|problem",
 }
-_COLOURS = {word: colour for colour, words in _STATES.items() for word in words}
 # Where a state stands in a line: first, in a column, or behind a number or a sign.
-_STATE = re.compile(rf"(?:^|(?<=  )|(?<=[\d:,] ))(?:{'|'.join(_COLOURS)})(?=$|[ ,:;])")
+_ANY_STATE = "|".join(f"(?P<{colour}>{states})" for colour, states in _STATES.items())
+_STATE = re.compile(rf"(?:^|(?<=  )|(?<=[\d:,] ))(?:{_ANY_STATE})(?=$|[ ,:;])")
 
 
 class Palette:
@@ -84,7 +72,7 @@ class Palette:
 
     def states(self, line: str) -> str:
         """Return a line of a listing with its states in the colours of what they mean; not if it has a colour."""
-        return line if "\x1b" in line else _STATE.sub(lambda found: self.paint(found[0], _COLOURS[found[0]]), line)
+        return line if "\x1b" in line else _STATE.sub(lambda found: self.paint(found[0], found.lastgroup or ""), line)
 
 
 def wrapped(text: str, width: int | None, indent: str = "") -> list[str]:
@@ -159,9 +147,11 @@ class Requested(Struct, frozen=True, kw_only=True):
         return ALL if self.is_whole else FEW_NAMES
 
 
-_GRADES = dict.fromkeys(
-    (StatementKind.UPGRADED, StatementKind.PACKAGE_ADDED, StatementKind.STACK_ADDED, StatementKind.TAG_ADDED), "good"
-) | dict.fromkeys((StatementKind.UNREFERENCED, StatementKind.REBUILD_WAVE), "care")
+# Statements about something that was not there before.
+_ADDING = ("tag-added", "stack-added", "package-added", "upgraded", "place-gained", "extended", "widened")
+ADDING = frozenset(map(StatementKind, _ADDING))
+_TO_BE_WATCHED = (StatementKind.UNREFERENCED, StatementKind.REBUILD_WAVE)
+_GRADES = dict.fromkeys(ADDING, "good") | dict.fromkeys(_TO_BE_WATCHED, "care")
 
 
 class BlockEntry(Struct, frozen=True, kw_only=True):
@@ -317,16 +307,8 @@ def _notes(chosen: Chosen, report: Report, asked: Requested) -> Iterator[str]:
 
 _SEVERITIES = tuple(Severity)
 _PLAIN = StatementKind.REBUILT
-# The noun for a value of each fact, in the order in which they are named.
-_NOUNS = {
-    "versions": "version",
-    "compilers": "compiler",
-    "oses": "operating system",
-    "platforms": "platform",
-    "targets": "target",
-    "variants": "variant",
-    "stacks": "stack",
-}
+# The facts, in the order in which their values are named.
+_FACTS = ("versions", "compilers", "oses", "platforms", "targets", "variants", "stacks")
 _ENDS = re.compile(r",?[ ;()]+")
 _ROUTINE_SHARE = 4  # of the lines of a section, what is routine gets one in so many
 
@@ -509,7 +491,7 @@ def _words_used(chosen: Sequence[Chosen], asked: Requested) -> Mapping[str, froz
 
 def _unnamed(facts: Mapping[str, Delta], named: Set[str], asked: Requested) -> Iterator[str]:
     """Yield the added and removed values that are not in `named`: `compiler gcc@13.2.0 added, gcc@11.4.0 removed`."""
-    for name, noun in _NOUNS.items():
+    for name in _FACTS:
         parts = []
         for values, is_added in ((facts[name].added, True), (facts[name].removed, False)):
             shown = [safe_name(value) for value in values if value not in ("", NO_COMPILER)]
@@ -517,12 +499,13 @@ def _unnamed(facts: Mapping[str, Delta], named: Set[str], asked: Requested) -> I
             if new and asked.wants({kind_of_fact(name, is_added=is_added)}):
                 parts.append(f"{', '.join(new)} {'added' if is_added else 'removed'}")
         if parts:
-            yield f"{noun} {', '.join(parts)}"
+            yield f"{'operating system' if name == 'oses' else name.removesuffix('s')} {', '.join(parts)}"
 
 
 COLOURS_OF_KINDS = {
     **dict.fromkeys((StatementKind.PACKAGE_REMOVED, StatementKind.DOWNGRADED, StatementKind.PLACE_LOST), "red"),
-    **{kind: {"care": "yellow", "good": "green"}[grade] for kind, grade in _GRADES.items()},
+    **dict.fromkeys(ADDING, "green"),
+    **dict.fromkeys(_TO_BE_WATCHED, "yellow"),
 }
 
 

@@ -21,7 +21,7 @@ from cachewatch.core.model import Kind, PackageChange, Signature
 from cachewatch.core.statement_kinds import Severity, Statement, StatementKind
 from cachewatch.extensions.history.restored_documents import HeldSpecs
 from cachewatch.extensions.history.schema_and_location import unpack
-from cachewatch.report.diff_blocks_and_colours import Block, Requested, blocks_of
+from cachewatch.report.diff_blocks_and_colours import ADDING, Block, Requested, blocks_of
 from cachewatch.report.digest_and_message_values import newest_day
 from cachewatch.report.digests.subject import clauses_of_statements
 from cachewatch.report.words import name_of, staying, where
@@ -56,18 +56,6 @@ _MARKED = (
 # How pages colour a change: bad news, something new, another change, or routine; these are classes of site.css.
 ATTENTION, NEWS, CHANGED, ROUTINE = "attention", "news", "changed", "routine"
 _TONES = {Severity.ATTENTION: ATTENTION, Severity.NEWS: CHANGED, Severity.ROUTINE: ROUTINE}
-# Statements about something that was not there before.
-_ADDING = frozenset(
-    {
-        StatementKind.TAG_ADDED,
-        StatementKind.STACK_ADDED,
-        StatementKind.PACKAGE_ADDED,
-        StatementKind.UPGRADED,
-        StatementKind.PLACE_GAINED,
-        StatementKind.EXTENDED,
-        StatementKind.WIDENED,
-    }
-)
 
 
 class DatedRevision(Struct, frozen=True, array_like=True):
@@ -303,7 +291,7 @@ def shown(text: str, most: int = _LONGEST_NAME) -> str:
 
 def tone_of(kind: StatementKind, severity: Severity) -> str:
     """Return the tone of a statement of this kind and severity."""
-    return NEWS if kind in _ADDING else _TONES[severity]
+    return NEWS if kind in ADDING else _TONES[severity]
 
 
 class FactInWords(Struct, frozen=True, array_like=True):
