@@ -9,6 +9,7 @@ one stack and one target, and gets the first verdict that applies.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from functools import lru_cache
 from itertools import chain, product
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -307,12 +308,24 @@ class PlaceJudgement(Struct, frozen=True):
         """The variants that an up- or downgrade lost and gained, if the place has others of the same name in both states."""
         if self.verdict not in REGRADED:
             return frozenset(), frozenset()
-        had, has = (
-            that_matter(frozenset[str]().union(*{one.variants for one in side})) for side in (self.before, self.after)
-        )
-        names = {variant_name(one) for one in had} & {variant_name(one) for one in has}
-        lost, gained = (frozenset(one for one in side if variant_name(one) in names) for side in (had - has, has - had))
-        return lost, gained
+        had, has = (frozenset(map(_variants, side)) for side in (self.before, self.after))
+        return _changed_variants(had, has)
+
+
+_variants = attrgetter("variants")
+
+
+@lru_cache(maxsize=4096)
+def _changed_variants(
+    before: Set[tuple[str, ...]], after: Set[tuple[str, ...]]
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the variants that only one side has, if the other has the same variants with other values."""
+    had, has = (that_matter(frozenset[str]().union(*side)) for side in (before, after))
+    if had == has:
+        return frozenset(), frozenset()
+    names = set(map(variant_name, had)) & set(map(variant_name, has))
+    lost, gained = (frozenset(one for one in side if variant_name(one) in names) for side in (had - has, has - had))
+    return lost, gained
 
 
 def combinations_of(signature: Signature, *, is_compiler_unknown: bool) -> list[Combination]:
