@@ -9,7 +9,7 @@ from cachewatch.core.escaping_and_mentions import safe, safe_name
 from cachewatch.core.model import Kind
 from cachewatch.core.statement_kinds import Counts, Line, Statement, StatementKind
 from cachewatch.core.statements import Wants, divided, is_wanted
-from cachewatch.report.words import names, number, share_of, tag_event
+from cachewatch.report.words import FEW_NAMES, names, number, share_of, tag_event
 
 
 def there_since(line: Line) -> str:
@@ -32,10 +32,7 @@ def signed(counts: Counts) -> str:
 
 
 def _shares(counted: Iterable[tuple[StatementKind, Counts]]) -> tuple[Counter[str], Counter[str], Counter[str]]:
-    """Return how many specs were added, removed, and only changed stacks, by the words for their kinds.
-
-    Kept specs that entered or left the selection are counted by themselves.
-    """
+    """Count added specs, removed ones, and those in other stacks by the words for their kinds; kept ones apart."""
     added, removed, moved = Counter[str](), Counter[str](), Counter[str]()
     for kind, counts in counted:
         if counts.total:
@@ -73,10 +70,7 @@ def chosen_lines(statement: Statement, wants: Wants) -> tuple[Line, ...]:
 
 
 def total(report: Report, wants: Wants) -> str:
-    """Return the total line for the wanted kinds: `2 of 5 packages changed; their specs: ...`.
-
-    If only some kinds are wanted, the numbers are those of their lines.
-    """
+    """Return the total line, `2 of 5 packages changed; their specs: ...`, with numbers of lines of the wanted kinds."""
     lines = [(one.kind, line) for one in report.statements for line in chosen_lines(one, wants)]
     came, went, moved = _shares((kind, line.counts) for kind, line in lines)
     plus, minus = f"+{came.total():,}", f"-{went.total():,}"
@@ -131,13 +125,12 @@ def nothing(report: Report) -> str:
 
 
 _SHORT = 7  # of a revision
-_FEW_TAGS, _MOST_TAGS = 2, 5
 
 
 def tags_named(reports: Sequence[Report]) -> str:
     """Return the names of the reports' tags: `develop and develop-2025-06-01`."""
     found = [safe_name(one.tag) for one in reports]
-    return " and ".join(found) if len(found) == _FEW_TAGS else names(found, _MOST_TAGS)
+    return " and ".join(found) if len(found) == 2 else names(found, FEW_NAMES)
 
 
 def heading(report: Report) -> tuple[str, str]:

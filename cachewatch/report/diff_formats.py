@@ -1,7 +1,6 @@
 """Write changesets in the formats of `diff`: text, JSON, JSON lines and `--stat`; template_rendering.py has the others.
 
-Text is made from one Report when all packages are compared. JSON is written package by package, one on a line, and ends
-with the totals. `--stat` has one line for each package, like `git diff --stat`, but counts specs.
+JSON is written package by package, one on a line; text is made from one Report when all packages are compared.
 """
 
 import re
@@ -257,10 +256,8 @@ def _rest(changeset: Changeset, wants: Wants) -> dict[str, Any]:
 
 
 def _packages(changeset: Changeset) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """Yield each package as three pieces of JSON: head, places with the ids of their statements, and specs.
-
-    The ids are known only after the last package; until then a temporary file keeps the specs, which are large.
-    """
+    """Yield each package as three pieces of JSON: head, places with the ids of their statements, and specs."""
+    # The ids are known only after the last package; until then a temporary file keeps the specs, which are large.
     with SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
         all_parts: Iterator[PackageJson] = chain.from_iterable(changeset.collected())
         packages = [(one._replace(specs=b""), file.write(one.specs)) for one in all_parts]

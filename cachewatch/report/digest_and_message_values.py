@@ -1,8 +1,6 @@
-"""The values of reports: a digest, a notice to operators, a move between snapshots, and a rendered digest.
+"""The values of reports: a digest, a notice to operators, a rendered digest, and the messages and results of channels.
 
-A channel turns a rendered digest into messages, one for each recipient, file or address. Their bytes are final: they
-are stored before anything is sent, and every retry sends the same ones. A page is final, too, but has an empty place
-for the links to the pages before and after it, which a site fills.
+The bytes of messages are final: they are stored before anything is sent, and every retry sends the same ones.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -197,10 +195,7 @@ def base_of(report: Report) -> str:
 
 
 def newest_day(report: Report) -> str:
-    """Return the day of the later revision (UTC); with the time, 2026-11-27T09:30, if the earlier one has that day, too.
-
-    The day alone would not tell which of the lock files of that day are older.
-    """
+    """Return the day of the later revision (UTC); with its time, to tell which lock files are older, if both have it."""
     before, after = report.before.time or "", report.after.time or ""
     return after[: 16 if before[:10] == after[:10] else 10]
 

@@ -1,7 +1,4 @@
-"""Describe what a cache has of an environment, and what a change means for it: as sentences, JSON and plain data.
-
-The same for moving from a pinned snapshot to another one.
-"""
+"""Describe what a cache has of an environment, and what a change means for it: as sentences, JSON and plain data."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -224,8 +221,7 @@ def binaries_said(
 ) -> str:
     """Return the fate of the first binaries, `py-torch 2.8.0 is gone, 2.9.0 is there`, and count the others.
 
-    `copied` has the day on which readers were asked to copy each package; `before` has the binaries by their keys,
-    as they were at the last digest.
+    `copied`: the day on which readers were asked to copy each package. `before`: the binaries of the last digest, by key.
     """
     text = "; ".join(
         _binary_said(one, words, copied.get(one.need.package, ""), before.get(key_of(one)))
@@ -263,10 +259,7 @@ def _binary_said(covered: Resolution, words: Words, day: str, before: Resolution
 
 
 def coverage_data(own: EnvironmentState, most: int, clean: Clean) -> Data:
-    """Return the changes for an environment as plain data; no list has more than `most` rows.
-
-    `before - removed + came = after`; the counts of `now` with those that are not in this cache are all binaries.
-    """
+    """Return the changes for an environment as plain data, up to `most` rows a list: `before - removed + came = after`."""
     change = own.change
     return {
         "name": clean(change.after.environment.name),

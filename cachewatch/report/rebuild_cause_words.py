@@ -109,10 +109,7 @@ def reasons_in_words(causes: Iterable[Cause]) -> list[str]:
 
 
 def reasons(statement: Statement, own: Words) -> str:
-    """Return why the specs of a statement were rebuilt, in words; "" if that is not recorded.
-
-    "1,405 because of openssl 3.4.0 -> 3.4.1, 498 because the recipe of python changed, 17 for other reasons".
-    """
+    """Return why specs were rebuilt, "1,405 because of openssl 3.4.0 -> 3.4.1, 17 for other reasons"; "" if unknown."""
     all_reasons = reasons_of(statement.causes, own)
     shown = all_reasons[:_MOST_REASONS]
     others = statement.counts.new - sum(one.specs for one in shown)
@@ -143,10 +140,7 @@ def attributed(found: Sequence[Explanation]) -> Sequence[Attributed]:
 
 
 def grouped(explained: Sequence[Explanation]) -> list[dict[str, Any]]:
-    """Return the causes as data for templates: each with its specs and packages, most specs first.
-
-    The specs of a cause with the count 0 are all counted for others.
-    """
+    """Return the causes for templates, most specs first; the specs of one with the count 0 are counted for others."""
     package_of = {one.spec.hash: one.spec.name for one in explained}
     rows = [
         {

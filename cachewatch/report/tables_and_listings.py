@@ -39,13 +39,8 @@ _SHORT_CELL = 14
 _WORDS = re.compile(r"(?<=\s)")  # where a cell may go on in the next line
 # The columns whose values, unless they are 0, were added or removed.
 _COLOURS = {
-    "added": "green",
-    "net added": "green",
-    "after": "green",
-    "removed": "red",
-    "net removed": "red",
-    "before": "red",
-    "until": "red",
+    **dict.fromkeys(("added", "net added", "after"), "green"),
+    **dict.fromkeys(("removed", "net removed", "before", "until"), "red"),
 }
 _MAY_GO = COLOURS_OF_KINDS[StatementKind.UNREFERENCED]
 

@@ -1,9 +1,7 @@
-"""Render templates, Markdown and the page of `diff`. Only this module uses Jinja2.
+"""Render templates (docs/templates.md), Markdown and the page of `diff`. Only this module uses Jinja2.
 
-Our templates are rendered in this process, those of users in a sandbox. A user's template is a file of the same name in
-their folder, and is preferred to ours. If there is such a folder, everything is rendered in a process of its own, with
-a sandbox, a deadline and limits to memory and output; it gets plain data only. docs/templates.md lists the filters of
-templates. A page of HTML fetches nothing, and works without its small script.
+If users have a folder of templates, which are preferred to ours of the same name, everything is rendered in a process
+of its own, with plain data only, a sandbox, a deadline and limits to memory and output.
 """
 
 import base64

@@ -1,7 +1,4 @@
-"""The sentences of reports in templates/words.toml; a site's own folder may replace any entry.
-
-Nothing here renders templates, so that a terminal has the same words without Jinja2.
-"""
+"""The sentences of reports in templates/words.toml; a site's own folder may replace any entry. It needs no Jinja2."""
 
 import re
 import tomllib
@@ -30,13 +27,8 @@ class Words:
 
     def __init__(self, entries: Mapping[str, Entry]) -> None:
         """Store the entries by name."""
-        self._entries = entries
+        self.all = entries
         self._values = {(".".join(path), key): value for path, key, value in _values(entries)}
-
-    @property
-    def all(self) -> Mapping[str, Entry]:
-        """All entries as plain data, for templates."""
-        return self._entries
 
     def find(self, path: str, key: str) -> Any:
         """Return the value of `key` in an entry or, if it has none, in the entry above it; else None."""
