@@ -33,8 +33,7 @@ from cachewatch.git.remote_urls_and_fetching import open_repository
 from cachewatch.git.revision_names_and_times import Revision, back_from, resolve
 from cachewatch.git.tags_and_documents import tags_of
 from cachewatch.report.dates_and_totals import signed
-from cachewatch.report.diff_formats import write_json
-from cachewatch.report.json_and_csv import COLUMNS, CsvCollector, package_json
+from cachewatch.report.json_and_csv import COLUMNS, CsvCollector, package_json, write_json
 from cachewatch.report.words import number
 from cachewatch.sources import folders_and_unreadable_files as folders
 from cachewatch.sources.before_and_after import needs_git, open_comparison

@@ -49,8 +49,8 @@ from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import contains, newest_two
 from cachewatch.hooks import extensions, lacking, load
 from cachewatch.report.diff_blocks_and_colours import ALL, Requested
-from cachewatch.report.diff_formats import JsonCollector, StatCollector, write_json, write_jsonl, write_stat, write_text
-from cachewatch.report.json_and_csv import CsvCollector, write_csv
+from cachewatch.report.diff_formats import StatCollector, write_stat, write_text
+from cachewatch.report.json_and_csv import CsvCollector, JsonCollector, write_csv, write_json, write_jsonl
 from cachewatch.report.words import first_of, occurrences, tag_event
 from cachewatch.report.words_file import words
 from cachewatch.sources.before_and_after import NEWEST, needs_git, open_comparison, split_range, uncommitted

@@ -1,25 +1,19 @@
-"""Write changesets in the formats of `diff`: text, JSON, JSON lines and `--stat`; template_rendering.py has the others.
-
-JSON is written package by package, one on a line; text is made from one Report when all packages are compared.
-"""
+"""Write changesets in the formats of `diff` for terminals, text and `--stat`, when all packages are compared."""
 
 import re
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
-from tempfile import SpooledTemporaryFile
-from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from cachewatch.core.changesets import Changeset, ListCollector, Report
 from cachewatch.core.escaping_and_mentions import safe_name
 from cachewatch.core.graphs_and_attribution import Explanation
 from cachewatch.core.model import PackageChange, PackageCounts
-from cachewatch.core.statement_kinds import Counts, Severity, Statement, StatementKind
-from cachewatch.core.statements import BY_VERSION, Wants, of_kinds
+from cachewatch.core.statement_kinds import Counts, Severity, Statement
+from cachewatch.core.statements import BY_VERSION, Wants
 from cachewatch.report.dates_and_totals import chosen_lines, heading, nothing, signed, tags_named, total
 from cachewatch.report.diff_blocks_and_colours import (
     COLOURS_OF_KINDS,
@@ -31,19 +25,7 @@ from cachewatch.report.diff_blocks_and_colours import (
     colour_of,
     fitted,
 )
-from cachewatch.report.json_and_csv import (
-    SCHEMA,
-    PackageJson,
-    encode,
-    fault_values,
-    machines_lost,
-    owners_of,
-    package_json,
-    places_json,
-    side_values,
-    statement_values,
-)
-from cachewatch.report.rebuild_cause_words import attributed_json, attributed_lines
+from cachewatch.report.rebuild_cause_words import attributed_lines
 from cachewatch.report.words import fact, number, share_of
 
 
@@ -190,84 +172,6 @@ def _painted(fact: str, colour: str, palette: Palette) -> str:
 
 def _encoded(lines: Iterable[str]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
-
-
-_IN_MEMORY = 8 * 2**20  # bytes of JSON
-
-
-class JsonCollector(ListCollector):
-    """A collector that encodes each package as JSON."""
-
-    def add(self, change: PackageChange) -> None:
-        """Encode one package."""
-        self.kept.append(package_json(change))
-
-
-def write_json(changesets: Iterable[Changeset], *, wants: Wants) -> Iterator[bytes]:
-    """Yield one JSON object with all changesets; statements and events of kinds that `wants` refuses are left out."""
-    yield b'{"schema":' + encode(SCHEMA) + b',"changesets":['
-    for tag, changeset in enumerate(changesets):
-        yield b",\n" if tag else b"\n"
-        yield b'{"before":' + encode(side_values(changeset.before))
-        yield b',"after":' + encode(side_values(changeset.after))
-        yield b',"packages":['
-        for place, package in enumerate(_packages(changeset)):
-            yield from (b",\n" if place else b"\n", *package)
-        rest = (b",\n" + encode(name) + b":" + encode(values) for name, values in _rest(changeset, wants).items())
-        yield b"]" + b"".join(rest) + b"}"
-    yield b"]}\n"
-
-
-# The `type` of an object of each list, where it has a line of its own.
-_TYPES = {
-    "statements": "statement",
-    "machines_lost": "machine-lost",
-    "causes": "cause",
-    "events": "event",
-    "warnings": "warning",
-}
-
-
-def write_jsonl(changesets: Iterable[Changeset], *, wants: Wants) -> Iterator[bytes]:
-    """Yield one JSON object on each line; its `type` is changeset, package, statement, cause, event and so on."""
-    for changeset in changesets:
-        sides = {"before": side_values(changeset.before), "after": side_values(changeset.after)}
-        yield encode({"type": "changeset", "schema": SCHEMA, **sides}) + b"\n"
-        for head, places, specs in _packages(changeset):
-            yield from (b'{"type":"package",', head[1:], places, specs, b"\n")
-        rest = _rest(changeset, wants)
-        for name, type_ in _TYPES.items():
-            yield from (encode({"type": type_, **values}) + b"\n" for values in rest.get(name, ()))
-        yield encode({"type": "summary", **rest["summary"]}) + b"\n"
-
-
-def _rest(changeset: Changeset, wants: Wants) -> dict[str, Any]:
-    """Return the values that follow the packages in JSON, by name: statements, lost machines, events and so on."""
-    report = changeset.report
-    causes = {} if changeset.explain is None else {"causes": attributed_json(changeset.explain())}
-    return {
-        "statements": list(map(statement_values, of_kinds(report.statements, wants))),
-        "machines_lost": machines_lost(report.statements),
-        "events": [asdict(event) for event in report.events if wants({event.kind})],
-        "summary": {"packages": asdict(report.packages), "specs": asdict(report.specs)},
-        "warnings": list(map(fault_values, report.diagnostics)),
-        **causes,
-    }
-
-
-def _packages(changeset: Changeset) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """Yield each package as three pieces of JSON: head, places with the ids of their statements, and specs."""
-    # The ids are known only after the last package; until then a temporary file keeps the specs, which are large.
-    with SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
-        all_parts: Iterator[PackageJson] = chain.from_iterable(changeset.collected())
-        packages = [(one._replace(specs=b""), file.write(one.specs)) for one in all_parts]
-        file.seek(0)
-        statements = changeset.report.statements
-        owners = owners_of(statements)
-        tags = (StatementKind.TAG_ADDED, StatementKind.TAG_REMOVED)
-        whole = next((one.id for one in statements if one.kind in tags), None)
-        for one, size in packages:
-            yield one.head, places_json(one, owners, whole), file.read(size)
 
 
 _WIDTH = 80  # of sentences, where nobody reads them on a terminal

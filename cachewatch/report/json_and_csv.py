@@ -1,13 +1,16 @@
 """Write changesets for programs: JSON (see config/changesets.schema.json), and CSV with a line for each fact and spec.
 
-JSON is ASCII, so that it is harmless wherever it is shown. Specs with the same signature are encoded once.
+JSON is ASCII, so that it is harmless wherever it is shown, and written package by package, one on a line; specs with
+the same signature are encoded once.
 """
 
 import csv
 import io
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from tempfile import SpooledTemporaryFile
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,7 +18,7 @@ from msgspec.structs import asdict
 
 from cachewatch.core.changesets import Changeset, ListCollector
 from cachewatch.core.escaping_and_mentions import UNSEEN, safe
-from cachewatch.core.graphs_and_attribution import Cause
+from cachewatch.core.graphs_and_attribution import Attributed, Cause, Explanation, What, attribute
 from cachewatch.core.model import (
     FACTS,
     Diagnostic,
@@ -32,8 +35,8 @@ from cachewatch.core.model import (
     Verdict,
     known_hash,
 )
-from cachewatch.core.statement_kinds import Statement
-from cachewatch.core.statements import BY_VERSION
+from cachewatch.core.statement_kinds import Statement, StatementKind
+from cachewatch.core.statements import BY_VERSION, Wants, of_kinds
 from cachewatch.report import words, words_file
 from cachewatch.report.digest_and_message_values import CsvTable
 
@@ -188,6 +191,24 @@ def cause_values(cause: Cause) -> dict[str, Any]:
     return {"package": cause.package or None, "what": cause.what, "before": cause.before, "after": cause.after}
 
 
+def cause_json(cause: Cause) -> dict[str, Any]:
+    """Return a cause as plain data, with the languages of a compiler."""
+    return cause_values(cause) | ({"languages": cause.languages} if cause.what is What.COMPILER else {})
+
+
+def attributed(found: Sequence[Explanation]) -> Sequence[Attributed]:
+    """Return the causes of rebuilt specs; each spec is counted for one cause."""
+    return attribute({one.spec.hash: one.causes for one in found if one.causes})
+
+
+def attributed_json(explained: Sequence[Explanation]) -> list[dict[str, Any]]:
+    """Return causes as data for JSON, with the hashes of all specs that have them; `attributed` counts a spec once."""
+    return [
+        cause_json(one.cause) | {"specs": len(one.hashes), "attributed": len(one.attributed), "hashes": one.hashes}
+        for one in attributed(explained)
+    ]
+
+
 def machines_lost(statements: Iterable[Statement]) -> list[dict[str, Any]]:
     """Return the machines lost by places that keep other builds, each with the id of its statement."""
     return [
@@ -223,6 +244,84 @@ def _specs(specs: Specs, bodies: Mapping[Signature, str]) -> bytes:
         for key, signature in specs.in_order()
     ]
     return f"[{','.join(parts)}]".encode()
+
+
+_IN_MEMORY = 8 * 2**20  # bytes of JSON
+
+
+class JsonCollector(ListCollector):
+    """A collector that encodes each package as JSON."""
+
+    def add(self, change: PackageChange) -> None:
+        """Encode one package."""
+        self.kept.append(package_json(change))
+
+
+def write_json(changesets: Iterable[Changeset], *, wants: Wants) -> Iterator[bytes]:
+    """Yield one JSON object with all changesets; statements and events of kinds that `wants` refuses are left out."""
+    yield b'{"schema":' + encode(SCHEMA) + b',"changesets":['
+    for tag, changeset in enumerate(changesets):
+        yield b",\n" if tag else b"\n"
+        yield b'{"before":' + encode(side_values(changeset.before))
+        yield b',"after":' + encode(side_values(changeset.after))
+        yield b',"packages":['
+        for place, package in enumerate(_packages(changeset)):
+            yield from (b",\n" if place else b"\n", *package)
+        rest = (b",\n" + encode(name) + b":" + encode(values) for name, values in _rest(changeset, wants).items())
+        yield b"]" + b"".join(rest) + b"}"
+    yield b"]}\n"
+
+
+# The `type` of an object of each list, where it has a line of its own.
+_TYPES = {
+    "statements": "statement",
+    "machines_lost": "machine-lost",
+    "causes": "cause",
+    "events": "event",
+    "warnings": "warning",
+}
+
+
+def write_jsonl(changesets: Iterable[Changeset], *, wants: Wants) -> Iterator[bytes]:
+    """Yield one JSON object on each line; its `type` is changeset, package, statement, cause, event and so on."""
+    for changeset in changesets:
+        sides = {"before": side_values(changeset.before), "after": side_values(changeset.after)}
+        yield encode({"type": "changeset", "schema": SCHEMA, **sides}) + b"\n"
+        for head, places, specs in _packages(changeset):
+            yield from (b'{"type":"package",', head[1:], places, specs, b"\n")
+        rest = _rest(changeset, wants)
+        for name, type_ in _TYPES.items():
+            yield from (encode({"type": type_, **values}) + b"\n" for values in rest.get(name, ()))
+        yield encode({"type": "summary", **rest["summary"]}) + b"\n"
+
+
+def _rest(changeset: Changeset, wants: Wants) -> dict[str, Any]:
+    """Return the values that follow the packages in JSON, by name: statements, lost machines, events and so on."""
+    report = changeset.report
+    causes = {} if changeset.explain is None else {"causes": attributed_json(changeset.explain())}
+    return {
+        "statements": list(map(statement_values, of_kinds(report.statements, wants))),
+        "machines_lost": machines_lost(report.statements),
+        "events": [asdict(event) for event in report.events if wants({event.kind})],
+        "summary": {"packages": asdict(report.packages), "specs": asdict(report.specs)},
+        "warnings": list(map(fault_values, report.diagnostics)),
+        **causes,
+    }
+
+
+def _packages(changeset: Changeset) -> Iterator[tuple[bytes, bytes, bytes]]:
+    """Yield each package as three pieces of JSON: head, places with the ids of their statements, and specs."""
+    # The ids are known only after the last package; until then a temporary file keeps the specs, which are large.
+    with SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
+        all_parts: Iterator[PackageJson] = chain.from_iterable(changeset.collected())
+        packages = [(one._replace(specs=b""), file.write(one.specs)) for one in all_parts]
+        file.seek(0)
+        statements = changeset.report.statements
+        owners = owners_of(statements)
+        tags = (StatementKind.TAG_ADDED, StatementKind.TAG_REMOVED)
+        whole = next((one.id for one in statements if one.kind in tags), None)
+        for one, size in packages:
+            yield one.head, places_json(one, owners, whole), file.read(size)
 
 
 COLUMNS = ("tag", "package", "change", "name", "before", "after", "count", "hash", *Signature.__struct_fields__)

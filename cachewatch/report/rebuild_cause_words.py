@@ -9,7 +9,6 @@ from msgspec import Struct
 from cachewatch.core.escaping_and_mentions import safe, safe_name
 from cachewatch.core.graphs_and_attribution import (
     WEAKEST,
-    Attributed,
     Cause,
     Causes,
     Explanation,
@@ -17,11 +16,10 @@ from cachewatch.core.graphs_and_attribution import (
     LockChange,
     Value,
     What,
-    attribute,
 )
 from cachewatch.core.statement_kinds import CauseCount, Statement, StatementKind
 from cachewatch.core.versions_spellings_targets import NO_COMPILER
-from cachewatch.report.json_and_csv import cause_values, encode
+from cachewatch.report.json_and_csv import attributed, attributed_json, cause_json, encode
 from cachewatch.report.words import first_of, names, number
 from cachewatch.report.words_file import Words, words
 
@@ -134,11 +132,6 @@ def reason_lines(statement: Statement, most: int) -> list[str]:
     return lines
 
 
-def attributed(found: Sequence[Explanation]) -> Sequence[Attributed]:
-    """Return the causes of rebuilt specs; each spec is counted for one cause."""
-    return attribute({one.spec.hash: one.causes for one in found if one.causes})
-
-
 def grouped(explained: Sequence[Explanation]) -> list[dict[str, Any]]:
     """Return the causes for templates, most specs first; the specs of one with the count 0 are counted for others."""
     package_of = {one.spec.hash: one.spec.name for one in explained}
@@ -187,13 +180,9 @@ def causes_in_words(causes: Causes) -> Iterator[tuple[str, Sequence[str]]]:
         yield said, path if len(path) > 1 else ()
 
 
-def _cause_json(cause: Cause) -> dict[str, Any]:
-    return cause_values(cause) | ({"languages": cause.languages} if cause.what is What.COMPILER else {})
-
-
 def causes_json(causes: Causes) -> list[dict[str, Any]]:
     """Return causes as data for JSON, each with the path of dependencies from the spec in question."""
-    return [_cause_json(cause) | {"path": causes[cause]} for cause in sorted(causes, key=lambda one: one.sort_key)]
+    return [cause_json(cause) | {"path": causes[cause]} for cause in sorted(causes, key=lambda one: one.sort_key)]
 
 
 def _node_json(node: GraphNode) -> dict[str, Any]:
@@ -231,14 +220,6 @@ def lock_json(change: LockChange) -> bytes:
             "removed": list(map(_node_json, change.removed)),
         }
     )
-
-
-def attributed_json(explained: Sequence[Explanation]) -> list[dict[str, Any]]:
-    """Return causes as data for JSON, with the hashes of all specs that have them; `attributed` counts a spec once."""
-    return [
-        _cause_json(one.cause) | {"specs": len(one.hashes), "attributed": len(one.attributed), "hashes": one.hashes}
-        for one in attributed(explained)
-    ]
 
 
 def _encoded(values: dict[str, Any]) -> bytes:

@@ -1,8 +1,7 @@
 """Build the site: all pages of a catalogue and its history, its Atom feeds, and the archive of digests.
 
-`reading_history.py` reads the values of `package_histories.py`; a module for each kind of page makes its contents of
-`page_parts_and_plots.py`; templates/ makes pages of them, and `Folder` writes those whose key (a hash of the templates
-and of all values) is new. Only files that a build wrote, by its own list of them, are ever replaced or removed.
+Templates make pages of values, and `Folder` writes those whose key (a hash of the templates and of all values) is new.
+Only files that a build wrote, by its own list of them, are ever replaced or removed.
 """
 
 import hashlib

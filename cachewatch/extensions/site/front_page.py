@@ -7,6 +7,7 @@ from statistics import median
 from typing import NamedTuple
 
 from cachewatch.core import names_and_layouts as tag_names
+from cachewatch.extensions.site import page_parts_and_plots as parts
 from cachewatch.extensions.site.list_pages_and_search_index import revision_path
 from cachewatch.extensions.site.package_histories import (
     ATTENTION,
@@ -21,19 +22,7 @@ from cachewatch.extensions.site.package_histories import (
     page,
     shown,
 )
-from cachewatch.extensions.site.page_parts_and_plots import (
-    Link,
-    View,
-    bars,
-    clock,
-    curve,
-    figures,
-    marks_of,
-    package_link,
-    plot_of,
-    stack_link,
-    stack_text,
-)
+from cachewatch.extensions.site.page_parts_and_plots import Link, View
 from cachewatch.extensions.site.reading_history import SiteContents
 from cachewatch.report.words import names, number, stacks_named
 
@@ -104,7 +93,7 @@ def _unusual(past: TagHistory, totals: Totals) -> Iterator[CardLine]:
     days = [revision.calendar_day for revision in past.revisions]
 
     def of_stack(stack: str, text: str, revision: int) -> CardLine:
-        link = Link(stack_text(stack), page("stack", stack))
+        link = Link(parts.stack_text(stack), page("stack", stack))
         return CardLine(f"{text} since {days[revision]}", link, ATTENTION)
 
     fallen = _fallen(totals)
@@ -120,7 +109,7 @@ def _unusual(past: TagHistory, totals: Totals) -> Iterator[CardLine]:
                 if stack not in fallen and revision in lately:
                     lost[stack, revision].append(history.package)
         elif last in lately:
-            yield CardLine(f"was removed on {days[last]}", package_link(history.package, ""), ATTENTION)
+            yield CardLine(f"was removed on {days[last]}", parts.package_link(history.package, ""), ATTENTION)
     for (stack, revision), packages in sorted(lost.items(), key=lambda item: (-len(item[1]), item[0])):
         yield of_stack(stack, f"has no build of {names(packages)}", revision)
     count, specs = totals.unreferenced[-1], totals.specs[-1]
@@ -149,7 +138,7 @@ def versions_card(catalogue: SiteContents) -> View:
         after = shown(new.after, 40)
         came = f"{shown(new.before, 40)} -> " if new.before else ""
         text = f"{came}{after} {new.where}" if came or version else f"{after}, new package"
-        lines.append(CardLine(text.rstrip(), package_link(new.package, ""), NEWS))
+        lines.append(CardLine(text.rstrip(), parts.package_link(new.package, ""), NEWS))
     title = f"New versions in the {f'week to {newest.calendar_day}' if newest.time else 'last week'}"
     onward = Link("All revisions", "revisions.html")
     return _card(title, lines, most=8, nothing="No package has a new version.", onward=onward)
@@ -166,7 +155,7 @@ def index_page(catalogue: SiteContents, totals: Totals) -> View:
         "published": newest.isoformat() if newest else "",
         "lead": several if len(revisions) > 1 else f"One revision, of {last}.",
         "cards": cards(catalogue, totals),
-        "figures": figures(
+        "figures": parts.figures(
             package=totals.packages[-1],
             spec=totals.specs[-1],
             stack=sum(1 for counts in totals.stacks.values() if counts[-1]),
@@ -181,7 +170,7 @@ def churn_plot(totals: Totals, revisions: Revisions, stories: Sequence[RevisionS
     """Return a plot of the changes of specs by kind, each with its own scale."""
     if len(revisions) < 2:
         return None
-    where = clock(revisions, past=_PAST)
+    where = parts.clock(revisions, past=_PAST)
     churn = {kind: totals.churn[kind] for kind in KINDS if any(totals.churn.get(kind, ()))}
     curves = []
     for kind, numbers in churn.items():
@@ -191,7 +180,7 @@ def churn_plot(totals: Totals, revisions: Revisions, stories: Sequence[RevisionS
             {
                 "name": Link(kind),
                 "title": f"{kind}: {number(total, 'spec')} in all, at most {top:,} in one revision, on {peak}",
-                "bars": bars(where.places, numbers, top),
+                "bars": parts.bars(where.places, numbers, top),
                 "value": f"{total:,}",
                 "note": "",
                 "tone": kind,
@@ -199,18 +188,18 @@ def churn_plot(totals: Totals, revisions: Revisions, stories: Sequence[RevisionS
                 "top": f"{top:,}",
             }
         )
-    return plot_of(where, revisions, curves, churn, marks_of(stories, where.places, revisions))
+    return parts.plot_of(where, revisions, curves, churn, parts.marks_of(stories, where.places, revisions))
 
 
 def stacks_plot(totals: Totals, revisions: Revisions, stories: Sequence[RevisionStory]) -> View | None:
     """Return a plot of the number of specs in all stacks together and in each, the largest first."""
-    where = clock(revisions, past=_PAST)
+    where = parts.clock(revisions, past=_PAST)
     ordered = sorted(totals.stacks, key=lambda stack: (-totals.stacks[stack][-1], stack))
     if not ordered:
         return None
     curves = [
-        curve(Link("all together"), totals.specs, where.places, revisions),
-        *(curve(stack_link(s, ""), totals.stacks[s], where.places, revisions) for s in ordered),
+        parts.curve(Link("all together"), totals.specs, where.places, revisions),
+        *(parts.curve(parts.stack_link(s, ""), totals.stacks[s], where.places, revisions) for s in ordered),
     ]
     columns = {"all together": totals.specs, **{shown(stack, 40): totals.stacks[stack] for stack in ordered}}
-    return plot_of(where, revisions, curves, columns, marks_of(stories, where.places, revisions))
+    return parts.plot_of(where, revisions, curves, columns, parts.marks_of(stories, where.places, revisions))

@@ -1,7 +1,6 @@
 """The pages with lists of revisions, packages, stacks and tags, and the files of the search index.
 
-The search index consists of scripts that call a function with data, because a page that is opened from a disk may load
-nothing else: one has names, versions, stacks and tags; one for each first letter has hashes.
+The index consists of scripts that call a function with data: a page that is opened from a disk may load nothing else.
 """
 
 import json

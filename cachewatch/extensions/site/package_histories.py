@@ -1,8 +1,4 @@
-"""The data behind the pages: the history of every package, the changes of each revision in words, and file names.
-
-Only changes are kept, so that years of it stay small. Names of packages are untrusted: a file name has only a few kinds
-of characters, in lower case, so that it means the same on every file system and in every URL.
-"""
+"""The data behind the pages: the history of every package, the changes of each revision in words, and file names."""
 
 import hashlib
 import re
@@ -42,16 +38,9 @@ _PLAIN = re.compile(r"[a-z0-9_][a-z0-9._+-]{0,79}")
 _DEVICES = re.compile(r"(aux|con|nul|prn|com\d|lpt\d)(\..*)?")  # on Windows, with any extension
 _LONGEST_NAME = 80
 _LONG_WORD = re.compile(r"[^\s]{81,}")
-_ROUTINE = (StatementKind.REBUILT, StatementKind.EXTRA_COPY, StatementKind.SURPLUS, StatementKind.PRUNED)
 # Kinds of statements that are marked on the axis of a plot.
-_MARKED = (
-    StatementKind.SUSPICIOUS,
-    StatementKind.STACK_REMOVED,
-    StatementKind.STACK_ADDED,
-    StatementKind.MIGRATION,
-    StatementKind.PRUNE,
-    StatementKind.REBUILD_WAVE,
-)
+_MARKS = ("suspicious", "stack-removed", "stack-added", "migration", "prune", "rebuild-wave")
+_MARKED = frozenset(map(StatementKind, _MARKS))
 
 # How pages colour a change: bad news, something new, another change, or routine; these are classes of site.css.
 ATTENTION, NEWS, CHANGED, ROUTINE = "attention", "news", "changed", "routine"
@@ -273,7 +262,7 @@ def page(folder: str, name: str) -> str:
 
 
 def file_name(name: str) -> str:
-    """Return a file name for `name`: the name itself if it is harmless, else a readable part with a hash."""
+    """Return a file name that means the same on every file system and in every URL: `name` itself, or with a hash."""
     if _PLAIN.fullmatch(name) and not _DEVICES.fullmatch(name):
         return name
     readable = re.sub(r"[^a-z0-9]+", "-", name[:_LONGEST_NAME].lower()).strip("-")[:40]
@@ -353,7 +342,7 @@ def _bounded(text: str) -> str:
 
 def _section(block: Block) -> Block:
     """Shorten the texts of a block, and leave out the lines of routine changes."""
-    is_listed = block.kind not in _ROUTINE
+    is_listed = block.kind.severity is not Severity.ROUTINE
     entries = [replace(e, fact=_bounded(e.fact), where=_bounded(e.where.removeprefix("in "))) for e in block.entries]
     return replace(
         block,

@@ -12,6 +12,7 @@ from cachewatch.core.graphs_and_attribution import What
 from cachewatch.core.model import Signature, known_hash
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, newest, sorted_versions, version_key
 from cachewatch.extensions.causes.explaining_reports_and_locks import Chain
+from cachewatch.extensions.site import page_parts_and_plots as parts
 from cachewatch.extensions.site.package_histories import (
     KINDS,
     PackageHistory,
@@ -24,19 +25,7 @@ from cachewatch.extensions.site.package_histories import (
     page,
     shown,
 )
-from cachewatch.extensions.site.page_parts_and_plots import (
-    PAST,
-    Link,
-    View,
-    clock,
-    cut,
-    days,
-    figures,
-    happening,
-    specs_plot,
-    stack_link,
-    stack_text,
-)
+from cachewatch.extensions.site.page_parts_and_plots import Link, View
 from cachewatch.extensions.site.reading_history import PackageCauses
 from cachewatch.report.digests.spack_commands import install_line, is_plain
 from cachewatch.report.rebuild_cause_words import because, change_of
@@ -78,14 +67,14 @@ def matrix_of(present: Present) -> View | None:
         "versions": [shown(version, 24) for version in columns],
         "rows": [
             {
-                "stack": stack_link(stack, _UP),
+                "stack": parts.stack_link(stack, _UP),
                 "targets": _named(sorted(targets[stack]), 4),
                 "counts": [counts[stack, version] for version in columns],
                 "is_unreferenced": not stack,
             }
             for stack in sorted(targets, key=lambda stack: (stack == "", stack))
         ],
-        **cut("older", [shown(version, 24) for version in older], 40),
+        **parts.cut("older", [shown(version, 24) for version in older], 40),
     }
 
 
@@ -136,7 +125,7 @@ def builds_of(present: Present) -> View:
         rows.append(
             {
                 "version": shown(build.version, 40),
-                **cut("hashes", [shown(spec_hash, 40) for spec_hash in hashes], 3),
+                **parts.cut("hashes", [shown(spec_hash, 40) for spec_hash in hashes], 3),
                 "configuration": _configuration(spec),
                 "stacks": _named([stack_name(stack) for stack in spec.stacks], 4) if spec.stacks else "no stack",
                 "variants": variants,
@@ -183,7 +172,7 @@ def package_page(
     losses = lost_by(history) if history and history.is_there else {}
     # The stacks that had the package and have no build of it now, the latest loss first.
     lost = [
-        {"stack": Link(stack_text(stack), _UP + page("stack", stack)), "moment": revisions[revision]}
+        {"stack": Link(parts.stack_text(stack), _UP + page("stack", stack)), "moment": revisions[revision]}
         for stack, revision in sorted(losses.items(), key=lambda item: (-item[1], item[0]))
     ]
     runs = _runs([step for step in steps if not step.is_baseline])
@@ -192,7 +181,7 @@ def package_page(
     changed = [step.revision for step in steps]
     ends = {end for stay in stays for end in (stay.first, stay.last) if end is not None}
     drawn = sorted(ends.union(changed))
-    where = clock([revisions[number] for number in drawn], past=PAST)
+    where = parts.clock([revisions[number] for number in drawn], past=parts.PAST)
     places = dict(zip(drawn, where.places, strict=True)) if len(drawn) > 1 else {}
     return {
         "name": shown(package),
@@ -200,8 +189,8 @@ def package_page(
         "lead": _lead(present, tag, is_pruned=is_pruned),
         "gone": revisions[steps[-1].revision] if steps and steps[-1].is_gone else None,
         "since": revisions[history.changed] if history else None,
-        **cut("lost", lost, 5),
-        "figures": figures(
+        **parts.cut("lost", lost, 5),
+        "figures": parts.figures(
             spec=present.specs, version=len(present.versions), stack=len(present.stacks), target=len(present.targets)
         ),
         "upstream": filled(sources.packages, "{package}", package),
@@ -211,8 +200,8 @@ def package_page(
         "builds": builds_of(present),
         "lanes": list(_lanes(stays, places, revisions)) if places else [],
         "ticks": where.ticks,
-        **cut("stays", _stay_rows(stays, revisions), 200),
-        "specs": specs_plot([step.specs for step in steps], changed, revisions),
+        **parts.cut("stays", _stay_rows(stays, revisions), 200),
+        "specs": parts.specs_plot([step.specs for step in steps], changed, revisions),
         "reasons": causes
         and {"moment": revisions[causes.revision], "chains": [_chain(c, has_page) for c in causes.chains]},
         "happenings": [_happening_of(run, revisions) for run in runs[:_MOST_HAPPENINGS]],
@@ -237,7 +226,7 @@ def _runs(steps: Sequence[PackageStep]) -> list[list[PackageStep]]:
 
 def _happening_of(run: Sequence[PackageStep], revisions: Revisions) -> View:
     step = run[0]
-    return happening(
+    return parts.happening(
         revisions[step.revision],
         step.specs,
         _versions(step.added),
@@ -256,12 +245,12 @@ def _stay_rows(stays: Sequence[StackStay], revisions: Revisions) -> list[View]:
     arrivals.sort(key=lambda stay: (stay.first, version_key(stay.version)), reverse=True)
     return [
         {
-            "stack": stack_link(stay.stack, _UP),
+            "stack": parts.stack_link(stay.stack, _UP),
             "version": shown(stay.version, 40),
             "since": stay.since,
             "is_dated": stay.is_dated,
             "went": None if stay.last is None else revisions[stay.last],
-            "lag": "" if stay.lag is None else "first" if stay.is_first else f"{days(stay.lag)} later",
+            "lag": "" if stay.lag is None else "first" if stay.is_first else f"{parts.days(stay.lag)} later",
         }
         for stay in arrivals
     ]
@@ -278,7 +267,7 @@ def _lead(present: Present, tag: str, *, is_pruned: bool) -> str:
     if not present.versions:
         return "Its specs have no version."
     latest = newest(present.versions)
-    stacks = sorted({stack_text(one.stack) for one in present.copies if one.version == latest and one.stack})
+    stacks = sorted({parts.stack_text(one.stack) for one in present.copies if one.version == latest and one.stack})
     there = f"in {first_of(stacks, 3, ' and {:,} more stacks')}" if stacks else "which no stack builds"
     text = f"The newest version is {shown(latest, 40)}, {there}."
     if present.unreferenced and is_pruned:
@@ -312,14 +301,14 @@ def _lanes(stays: Sequence[StackStay], places: Mapping[int, float], revisions: R
             ended = f" to {revisions[stay.last].day}" if stay.last is not None else ""
             texts.append(f"{shown(stay.version, 24)} {'from' if ended else 'since'} {began}{ended}")
         title = f"{shown(stack)}: {', '.join(texts)}"
-        yield {"stack": stack_link(stack, _UP), "title": title, "height": len(ends), "bars": drawn}
+        yield {"stack": parts.stack_link(stack, _UP), "title": title, "height": len(ends), "bars": drawn}
 
 
 def _versions(places: Iterable[tuple[str, str]]) -> tuple[Link, ...]:
     """Return a text for each version with its stacks: 1.2 in e4s, radiuss."""
     stacks: defaultdict[str, list[str]] = defaultdict(list)
     for stack, version in places:
-        stacks[version].append(stack_text(stack) if stack else "no stack")
+        stacks[version].append(parts.stack_text(stack) if stack else "no stack")
     return tuple(
         Link(f"{shown(version, 40)} in {first_of(names, 3)}")
         for version, names in sorted(stacks.items(), key=lambda item: version_key(item[0]))

@@ -1,7 +1,6 @@
-"""Parts of pages: links, figures and rows that several kinds of pages share, and the shapes of plots.
+"""Parts of pages: links, figures and rows that several kinds of pages share, and the shapes of plots in percent.
 
-A page is a mapping of names to values (`View`), which only its template reads. All text from documents has passed
-`shown`. Shapes are drawn in percent of the width, with words beside them; docs/site.md says why no library does.
+A page is a mapping of names to values (`View`), which only its template reads. Texts from documents have passed `shown`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,11 +33,9 @@ class Clock(Struct, frozen=True):
 
 
 def clock(revisions: Revisions, *, past: float = 1) -> Clock:
-    """Return the time axis for revisions; a missing time, or one that is too early, is replaced by the one before.
-
-    `past` is the fraction of the width up to the last revision; the rest shows what that brought, however long ago.
-    """
+    """Return the time axis, on which the last revision is at `past` of the width; the rest shows what that brought."""
     times = (one.time.timestamp() if one.time else 0.0 for one in revisions)
+    # A missing time, or one that is too early, is replaced by the one before.
     seconds = list(accumulate(times, max, initial=0.0))[1:]
     known = [s for s in seconds if s > 0] or [0.0]
     first, last = known[0], known[-1]

@@ -40,6 +40,7 @@ from cachewatch.git.tags_and_documents import stacks_of, tags_of
 from cachewatch.git.trees import folders
 from cachewatch.report.diff_blocks_and_colours import Requested
 from cachewatch.report.diff_formats import read_report
+from cachewatch.report.words import first_of
 from cachewatch.sources.before_and_after import open_comparison
 
 _DAY = 86400
@@ -91,20 +92,15 @@ def plan(
     wanted_tag: Callable[[str], bool],
     packages: Globs,
 ) -> Plan:
-    """Choose the revisions, tags and packages to show. Raises UnknownRevision if no tag matches.
-
-    The tag with a history is `develop`, or else the first wanted one.
-    """
+    """Choose what to show, with the history of `develop` or the first tag. Raises UnknownRevision if no tag matches."""
     # A folder without any folders is a package of 2022, and no tag.
     trees = {tag: tree for tag, tree in tags_of(repository, until).ids.items() if folders(repository, tree).ids}
     tags = [tag for tag in tag_names.in_order(trees) if wanted_tag(tag)]
     if not trees:
         raise UnknownRevision(f"{repository.path}: {nothing_found(repository, until.commit, until.name)}")
     if not tags:
-        there = tag_names.in_order(trees)
-        raise UnknownRevision(
-            f"{repository.path}: {until.name!r} has no such tag; there are {', '.join(there[:8])}{', ...' if there[8:] else ''}"
-        )
+        there = first_of(tag_names.in_order(trees), 8, ", ...")
+        raise UnknownRevision(f"{repository.path}: {until.name!r} has no such tag; there are {there}")
     main = "develop" if "develop" in tags else tags[0]
     count = ["rev-list", "--first-parent", "--count", until.commit]
     later = int(repository.run([*count, f"^{since.commit}"] if since else count))
