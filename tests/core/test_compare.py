@@ -238,6 +238,11 @@ def test_nothing_is_unreferenced_where_nothing_is_pruned() -> None:
     assert change.unreferenced == (spec_hash(1),)
     assert change.newly_unreferenced == ()
     assert Kind.UNREFERENCED not in change.kinds
+    for number in (2, 3):  # kept or rebuilt, and one more copy
+        after = [record(1), *(record(one, stacks=["root"]) for one in (number, 4))]
+        moved, copy = items_of(changed([record(1), record(2)], after, is_pruned=False))
+        assert [one.stories[0].kind for one in (moved, copy)] == ["moved", "extra-copy"]
+        assert (moved.counts.without_stack, copy.counts.without_stack) == (0, 0)
 
 
 def test_the_form_of_a_kept_hash_never_shows() -> None:

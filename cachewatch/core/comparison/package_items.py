@@ -201,7 +201,12 @@ class _ItemsReader:
         kind, signature = STATEMENT_OF[new.spec_class], new.signature
         system = self._system_change(new.counterpart, signature, new.spec_class)
         if kind is StatementKind.UNREFERENCED:
-            story = self._story_of_moved(signature)
+            is_copy = not self._change.is_pruned
+            story = (
+                Story(kind=StatementKind.EXTRA_COPY, after=signature.versions)
+                if is_copy
+                else self._story_of_moved(signature)
+            )
         elif kind is StatementKind.WIDENED:
             story = self._story_of_configuration(signature, is_before=False)
         else:
@@ -303,7 +308,7 @@ class _ItemsReader:
             member = replace(items, stories=(*items.stories, otherwise), **own)
             self._sums[key] = _Sum(member, kinds={value.kind for value in member.gone_values | member.new_values})
         total = self._sums[key]
-        total.counts += counts
+        total.counts += counts if self._change.is_pruned else replace(counts, unbuilt=0, unbuilt_new=0)
         total.stacks |= items.stacks if items.stories or stacks is None else stacks
         total.kinds |= kinds | items.kinds
         for signature, changed in zip((before, after), self._changed, strict=True):
@@ -501,8 +506,8 @@ class _ItemsReader:
         )
 
     def _story_of_moved(self, after: Signature) -> Story:
-        """Return the story of a spec with other stacks; of one without any, with its versions that some stack builds."""
-        if after.stacks:
+        """Return the story of a spec with other stacks; of one without any in a branch, with its versions that stay."""
+        if after.stacks or not self._change.is_pruned:
             return Story(kind=StatementKind.MOVED, before=after.versions)
         built = set[str]().union(*self._versions_in[1].values())
         remaining = tuple(version for version in after.versions if version in built)
