@@ -320,12 +320,12 @@ def _changed_variants(
     before: Set[tuple[str, ...]], after: Set[tuple[str, ...]]
 ) -> tuple[frozenset[str], frozenset[str]]:
     """Return the variants that only one side has, if the other has the same variants with other values."""
-    had, has = (that_matter(frozenset[str]().union(*side)) for side in (before, after))
-    if had == has:
-        return frozenset(), frozenset()
-    names = set(map(variant_name, had)) & set(map(variant_name, has))
-    lost, gained = (frozenset(one for one in side if variant_name(one) in names) for side in (had - has, has - had))
-    return lost, gained
+    had, has = (frozenset[str]().union(*side) for side in (before, after))
+    lost, gained = that_matter(had - has), that_matter(has - had)
+    names = set(map(variant_name, had)) & set(map(variant_name, has)) if lost or gained else ()
+    return frozenset(v for v in lost if variant_name(v) in names), frozenset(
+        v for v in gained if variant_name(v) in names
+    )
 
 
 def combinations_of(signature: Signature, *, is_compiler_unknown: bool) -> list[Combination]:
