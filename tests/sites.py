@@ -4,7 +4,7 @@ from pathlib import Path
 
 from cachewatch.core.filters_and_default_kinds import Globs
 from cachewatch.extensions.history.build import IndexProgress, ask_index
-from cachewatch.extensions.site.reading_history import SiteContents, plan, read
+from cachewatch.extensions.site.reading_history import ContentsReader, SiteContents, plan
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import resolve
 
@@ -31,7 +31,7 @@ def read_site(
     found = ask_index(
         opened,
         until.commit,
-        lambda index: read(opened, index, planned, known, jobs=jobs),
+        lambda index: ContentsReader(opened, index, planned, known).read(jobs),
         jobs=jobs,
         progress=IndexProgress(),
     )

@@ -1,7 +1,4 @@
-"""Turn a report into blocks, whose numbers add up to the total line, in the same order and limits for all formats.
-
-Also in this module: fitting text to a terminal, and colours, which only help: the words alone say everything.
-"""
+"""Turn a report into blocks for all formats, whose numbers add up to the total line; fit text to a terminal; colours."""
 
 import re
 import sys
@@ -209,11 +206,6 @@ class Chosen(Struct, frozen=True):
     wanted: frozenset[str] | None = None  # packages with changes of the kinds that were asked for, if any were
 
     @property
-    def is_of_tag(self) -> bool:
-        """Whether the statement has a block of its own."""
-        return not words.heading_of(self.statement.kind)
-
-    @property
     def counts(self) -> Counts:
         """The sum of the counts of the selected lines."""
         return _sum(line.counts for line in self.lines)
@@ -221,7 +213,7 @@ class Chosen(Struct, frozen=True):
     @property
     def packages(self) -> Sequence[str]:
         """The packages to name: those of the lines, most items first."""
-        if len(self.lines) == len(self.statement.lines) and not self.is_of_tag:
+        if len(self.lines) == len(self.statement.lines) and not self.statement.kind.is_of_tag:
             found = self.statement.packages
             return found if self.wanted is None else tuple(name for name in found if name in self.wanted)
         others = self.statement.packages if self.statement.elsewhere and self.wanted is None else ()
@@ -325,8 +317,8 @@ def blocks_of(report: Report, asked: Requested) -> Shown:
         chosen = [replace(one, wanted=wanted) for one in chosen]
     of_kinds = ([one for one in chosen if one.statement.kind is kind] for kind in StatementKind if kind is not _PLAIN)
     blocks = [
-        *(_block_of_tag(one, report, asked) for one in chosen if one.is_of_tag),
-        *(_section(own, asked) for own in of_kinds if own and not own[0].is_of_tag),
+        *(_block_of_tag(one, report, asked) for one in chosen if one.statement.kind.is_of_tag),
+        *(_section(own, asked) for own in of_kinds if own and not own[0].statement.kind.is_of_tag),
         *_rebuilt(report, chosen, asked),
         *_other_values(report, chosen, asked),
     ]
@@ -437,15 +429,11 @@ def _rebuilt(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iter
     packages = {line.package for one in hidden for line in one.lines}
     specs = sum(one.counts.new for one in hidden)
     wanted = [one for one in chosen if one.statement.kind is _PLAIN]
-    listed = _section(wanted, asked) if wanted and asked.lists_all else None
-    yield Block(
-        kind=_PLAIN,
-        severity=Severity.ROUTINE,
-        title=words.heading_of(_PLAIN),
+    block = Block(kind=_PLAIN, severity=Severity.ROUTINE, title=words.heading_of(_PLAIN))
+    yield replace(
+        _section(wanted, asked) if wanted and asked.lists_all else block,
         total=f"{number(specs, 'spec')} of {number(len(packages), 'package')}",
         notes=tuple(note for one in hidden for note in reason_lines(one.statement, FEW_NAMES)),
-        entries=listed.entries if listed else (),
-        more=listed.more if listed else "",
         packages=len(packages),
     )
 
@@ -476,9 +464,9 @@ def _words_used(chosen: Sequence[Chosen], asked: Requested) -> Mapping[str, froz
     """Return the words that the lines use about each package."""
     texts: defaultdict[str, list[str]] = defaultdict(list)
     for block in chosen:
-        if block.is_of_tag or block.statement.kind in LOSSES:
+        if block.statement.kind.is_of_tag or block.statement.kind in LOSSES:
             own = [words.name_of(block.statement), *block.statement.before, *block.statement.after]
-            if not block.is_of_tag:
+            if not block.statement.kind.is_of_tag:
                 own = [text for _, make in _entries(block, asked) for text in (make().name, make().fact)]
             for package in block.packages:
                 texts[package] += own
@@ -509,6 +497,6 @@ COLOURS_OF_KINDS = {
 }
 
 
-def colour_of(kind: StatementKind, severity: Severity) -> str:
-    """Return the colour of a statement of this kind; what readers must act on is red, "" is no colour."""
+def colour_of(kind: StatementKind, severity: Severity = Severity.NEWS) -> str:
+    """Return the colour of a statement of this kind; what readers must act on (`severity`) is red, "" is no colour."""
     return COLOURS_OF_KINDS.get(kind, "red" if severity is Severity.ATTENTION else "")

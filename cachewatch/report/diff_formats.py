@@ -15,16 +15,7 @@ from cachewatch.core.model import PackageChange, PackageCounts
 from cachewatch.core.statement_kinds import Counts, Severity, Statement
 from cachewatch.core.statements import BY_VERSION, Wants
 from cachewatch.report.dates_and_totals import chosen_lines, heading, nothing, signed, tags_named, total
-from cachewatch.report.diff_blocks_and_colours import (
-    COLOURS_OF_KINDS,
-    Block,
-    Palette,
-    Requested,
-    Shown,
-    blocks_of,
-    colour_of,
-    fitted,
-)
+from cachewatch.report.diff_blocks_and_colours import Block, Palette, Requested, Shown, blocks_of, colour_of, fitted
 from cachewatch.report.rebuild_cause_words import attributed_lines
 from cachewatch.report.words import fact, number, share_of
 
@@ -155,7 +146,7 @@ def _aligned(block: Block, width: int, palette: Palette) -> Iterator[str]:
         if length > width:
             line, below = start, "  ".join(filter(None, (entry.fact, entry.specs, entry.where)))
         else:
-            colour = "" if entry.is_harmless else COLOURS_OF_KINDS.get(block.kind, "")
+            colour = "" if entry.is_harmless else colour_of(block.kind)
             line = f"{start}{middle.replace(entry.fact, _painted(entry.fact, colour, palette), 1)}{end}"
             if length + 2 + len(entry.where) <= width:
                 line = f"{line}  {entry.where}"

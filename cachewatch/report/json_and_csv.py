@@ -1,7 +1,6 @@
 """Write changesets for programs: JSON (see config/changesets.schema.json), and CSV with a line for each fact and spec.
 
-JSON is ASCII, so that it is harmless wherever it is shown, and written package by package, one on a line; specs with
-the same signature are encoded once.
+JSON is ASCII, so that it is harmless wherever it is shown, and has a package on each line.
 """
 
 import csv
@@ -29,9 +28,7 @@ from cachewatch.core.model import (
     Place,
     Side,
     Signature,
-    Spec,
     Specs,
-    StackVersions,
     Verdict,
     known_hash,
 )
@@ -104,7 +101,12 @@ def package_json(change: PackageChange) -> PackageJson:
         "kinds": sorted(change.kinds),
         **{fact: change.facts[fact] for fact in FACTS},
         "stack_versions": [
-            {"stack": one.stack, "before": one.before, "after": one.after, "direction": _direction(one)}
+            {
+                "stack": one.stack,
+                "before": one.before,
+                "after": one.after,
+                "direction": _DIRECTIONS.get(one.verdict, "changed"),
+            }
             for one in change.stack_versions
         ],
     }
@@ -141,10 +143,6 @@ def places_json(one: PackageJson, owners: Owners, whole: str | None) -> bytes:
 
 
 _DIRECTIONS = {"gained": "added", "lost": "removed", "upgraded": "upgrade", "downgraded": "downgrade"}  # by verdict
-
-
-def _direction(entry: StackVersions) -> str:
-    return _DIRECTIONS.get(entry.verdict, "changed")
 
 
 def loss_values(loss: Loss) -> dict[str, str]:
@@ -365,7 +363,7 @@ def _lines(change: PackageChange) -> Iterator[Line]:
         yield from ({"change": f"{singular}-added", "name": value} for value in change.facts[fact].added)
         yield from ({"change": f"{singular}-removed", "name": value} for value in change.facts[fact].removed)
     for entry in change.stack_versions:
-        change_of = f"stack-versions-{_direction(entry)}"
+        change_of = f"stack-versions-{_DIRECTIONS.get(entry.verdict, 'changed')}"
         yield {"change": change_of, "name": entry.stack, **_sides(entry.before, entry.after)}
     for place in change.places:
         where = {"stacks": place.stack, "target": place.target}
@@ -376,7 +374,7 @@ def _lines(change: PackageChange) -> Iterator[Line]:
             yield {"change": name, "count": count}
     # Kept specs that left or joined the selected stacks have their own rows.
     for name, specs in (("spec-removed", change.removed_hashes), ("spec-added", change.added_hashes)):
-        yield from ({"change": name, **_spec(Spec(key, signature))} for key, signature in specs.in_order())
+        yield from ({"change": name, **_spec(*each)} for each in specs.in_order())
     for kept in change.restacked:
         yield {"change": "restacked", "hash": kept.hash, **_sides(kept.lost, kept.gained)}
     yield from ({"change": "unreferenced", "hash": known_hash(key) or ""} for key in change.unreferenced)
@@ -386,10 +384,10 @@ def _sides(before: Iterable[str], after: Iterable[str]) -> dict[str, str]:
     return {"before": " ".join(before), "after": " ".join(after)}
 
 
-def _spec(spec: Spec) -> Line:
-    values = asdict(spec.signature)
-    joined = {name: " ".join(value) if isinstance(value, tuple) else value for name, value in values.items()}
-    return {"hash": known_hash(spec.hash) or "", **joined}
+def _spec(spec_hash: str, signature: Signature) -> Line:
+    values = asdict(signature).items()
+    joined = {name: " ".join(value) if isinstance(value, tuple) else value for name, value in values}
+    return {"hash": known_hash(spec_hash) or "", **joined}
 
 
 def csv_table(lines: Iterable[Line]) -> bytes:

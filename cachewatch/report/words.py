@@ -25,14 +25,14 @@ _CACHE = "cache"  # the stack of a build cache that names none
 # These name compilers, systems or variants beside versions.
 _CONFIGURATIONS = (StatementKind.NARROWED, StatementKind.WIDENED, StatementKind.RECONFIGURED)
 # These name the versions of their specs as before or after; specs without a version are named, too.
-_VERSIONS_BEFORE = (
+_OLD_VERSIONS = (
     *LOSSES,
     StatementKind.NARROWED,
     StatementKind.SURPLUS,
     StatementKind.MOVED,
     StatementKind.UNREFERENCED,
 )
-_VERSIONS_AFTER = (StatementKind.PLACE_GAINED, StatementKind.WIDENED, StatementKind.EXTRA_COPY)
+_NEW_VERSIONS = (StatementKind.PLACE_GAINED, StatementKind.WIDENED, StatementKind.EXTRA_COPY)
 NO_VERSION = "(no version)"
 
 
@@ -118,9 +118,9 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
         return f"{_versions(story.versions, most)} {fewer} for {old}, {more} for {new}".strip()
     named = _compilers if story.kind in _CONFIGURATIONS else partial(_versions, most=most)
     before, after = named(story.before), named(story.after)
-    if story.kind in _VERSIONS_BEFORE:
+    if story.kind in _OLD_VERSIONS:
         before = before or NO_VERSION
-    elif story.kind in _VERSIONS_AFTER:
+    elif story.kind in _NEW_VERSIONS:
         after = after or NO_VERSION
     if story.kind is StatementKind.MOVED:
         return f"{before} {moves(line, most)}".strip()
@@ -173,16 +173,13 @@ def _without(line: Line, most: int) -> str:
 
 
 def staying(line: Line, most: int = MOST_NAMES) -> str:
-    """Return which old versions stay after an upgrade, or that a downgrade's new one was there: `(0.3.1 stays)`.
-
-    Stacks that were not upgraded are counted, too; those outside of the selection only if no other has the version.
-    """
+    """Return which old versions stay after an upgrade, or that a downgrade's new one was there: `(0.3.1 stays)`."""
     story, parts = line.story, []
     verb = "stays" if story.kind is StatementKind.UPGRADED else "was there"
     for version in sorted_versions({version for version, _ in story.stays}):
         places = {place for there, place in story.stays - story.outside if there == version}
         stacks = {place.stack for place in places} | {stack for stack, has in story.behind if has == version}
-        if not stacks:
+        if not stacks:  # only those outside of the selection have it
             places = {place for there, place in story.stays if there == version}
             stacks = {place.stack for place in places}
         is_other = stacks.isdisjoint(place.stack for place in story.places)
@@ -193,11 +190,7 @@ def staying(line: Line, most: int = MOST_NAMES) -> str:
 
 
 def where(line: Line, most: int = MOST_NAMES) -> str:
-    """Return where a change happened: `in 7 of 9 stacks; not yet in e4s-cray (1.2.1)`, `in e4s, radiuss on aarch64`.
-
-    Up to `most` stacks are named; those that are not upgraded with their versions, unless these are all old ones, and
-    those that are upgraded to an older version than others with that.
-    """
+    """Return where a change happened: `in 7 of 9 stacks; not yet in e4s-cray (1.2.1)`, `in e4s, radiuss on aarch64`."""
     story = line.story
     stacks = {place.stack for place in story.places}
     others = "; ".join(

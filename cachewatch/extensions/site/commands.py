@@ -1,7 +1,9 @@
 """The command `cachewatch site`, which writes a static site of a catalogue and its history."""
 
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import click
@@ -16,12 +18,18 @@ from cachewatch.core.filters_and_default_kinds import Globs
 from cachewatch.extensions.history.build import IndexProgress, ask_index
 from cachewatch.extensions.site.building_and_feeds import Folder, build
 from cachewatch.extensions.site.package_page import Sources
-from cachewatch.extensions.site.reading_history import plan, read
+from cachewatch.extensions.site.reading_history import ContentsReader, plan
 from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.report.digest_and_message_values import RenderedDigest
 from cachewatch.report.digests.spack_commands import public_mirror
 from cachewatch.store.digests_and_holds import archive
 from cachewatch.store.sqlite_and_process_lock import open_to_read
+
+
+def _only(noun: str) -> Callable[[Any], Any]:
+    help_line = f"Only these {noun}s; repeatable, !GLOB excludes."
+    complete = completing(f"{noun}s")
+    return click.option(f"--{noun}", multiple=True, metavar="GLOB", shell_complete=complete, help=help_line)
 
 
 @examples("cachewatch site public_html", "cachewatch site public_html --tag develop --since 2025-06-01")
@@ -36,20 +44,8 @@ from cachewatch.store.sqlite_and_process_lock import open_to_read
     help="Newest revision, or a date.",
 )
 @click.option("--since", metavar="REVISION", show_default="first revision", help="Oldest revision, or a date.")
-@click.option(
-    "--tag",
-    multiple=True,
-    metavar="GLOB",
-    shell_complete=completing("tags"),
-    help="Only these tags; repeatable, !GLOB excludes.",
-)
-@click.option(
-    "--package",
-    multiple=True,
-    metavar="GLOB",
-    shell_complete=completing("packages"),
-    help="Only these packages; repeatable, !GLOB excludes.",
-)
+@_only("tag")
+@_only("package")
 @click.option(
     "--config",
     "config_file",
@@ -106,7 +102,7 @@ def site(
         catalogue = ask_index(
             repository,
             until.commit,
-            lambda index: read(repository, index, planned, known, jobs=jobs),
+            lambda index: ContentsReader(repository, index, planned, known).read(jobs),
             jobs=jobs,
             progress=IndexProgress(line.begin, line.advance),
         )

@@ -1,7 +1,4 @@
-"""The pages with lists of revisions, packages, stacks and tags, and the files of the search index.
-
-The index consists of scripts that call a function with data: a page that is opened from a disk may load nothing else.
-"""
+"""The pages with lists of revisions, packages, stacks and tags, and the files of the search index."""
 
 import json
 from collections import defaultdict
@@ -141,6 +138,7 @@ def index_file(packages: Sequence[str], catalogue: SiteContents, totals: Totals)
         "compilers": [shown(compiler, 40) for compiler in compilers],
         "packages": rows,
     }
+    # A script that calls a function with data, because a page that is opened from a disk may load nothing else.
     return b"cachewatch.index(" + _json(data) + b");\n"
 
 

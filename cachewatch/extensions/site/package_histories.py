@@ -42,9 +42,8 @@ _LONG_WORD = re.compile(r"[^\s]{81,}")
 _MARKS = ("suspicious", "stack-removed", "stack-added", "migration", "prune", "rebuild-wave")
 _MARKED = frozenset(map(StatementKind, _MARKS))
 
-# How pages colour a change: bad news, something new, another change, or routine; these are classes of site.css.
-ATTENTION, NEWS, CHANGED, ROUTINE = "attention", "news", "changed", "routine"
-_TONES = {Severity.ATTENTION: ATTENTION, Severity.NEWS: CHANGED, Severity.ROUTINE: ROUTINE}
+# How pages colour a change: bad news, something new, another change, or "routine"; these are classes of site.css.
+ATTENTION, NEWS, CHANGED = "attention", "news", "changed"
 
 
 class DatedRevision(Struct, frozen=True, array_like=True):
@@ -280,7 +279,7 @@ def shown(text: str, most: int = _LONGEST_NAME) -> str:
 
 def tone_of(kind: StatementKind, severity: Severity) -> str:
     """Return the tone of a statement of this kind and severity."""
-    return NEWS if kind in ADDING else _TONES[severity]
+    return NEWS if kind in ADDING else CHANGED if severity is Severity.NEWS else severity.value
 
 
 class FactInWords(Struct, frozen=True, array_like=True):
@@ -288,13 +287,6 @@ class FactInWords(Struct, frozen=True, array_like=True):
 
     tone: str
     text: str
-
-
-class Mark(Struct, frozen=True, array_like=True):
-    """An event that concerned the whole tag, for a mark on plots; `name` is that of the stack or tag."""
-
-    kind: StatementKind
-    name: str
 
 
 class NewVersion(Struct, frozen=True, array_like=True):
@@ -312,7 +304,7 @@ class RevisionStory(Struct, frozen=True, kw_only=True):
     facts: tuple[FactInWords, ...] = ()
     total: str = ""
     sections: tuple[Block, ...] = ()
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[tuple[StatementKind, str], ...] = ()  # events of the whole tag, with the name of the stack or tag
     versions: tuple[NewVersion, ...] = ()
 
 
@@ -330,7 +322,7 @@ def story_of(report: Report) -> RevisionStory:
         facts=tuple(facts[:12]),
         total=blocks_and_total.total,
         sections=tuple(_section(block) for block in blocks_and_total.blocks),
-        marks=tuple(Mark(one.kind, _bounded(name_of(one))) for one in report.statements if one.kind in _MARKED),
+        marks=tuple((one.kind, _bounded(name_of(one))) for one in report.statements if one.kind in _MARKED),
         versions=tuple(_versions(report.statements)),
     )
 

@@ -185,10 +185,10 @@ def marks_of(stories: Sequence[RevisionStory], places: Sequence[float], revision
     """Return marks for events of the whole tag at their positions on the axis; only the newest if there are many."""
     marks = []
     for story, place, moment in zip(stories, places, revisions, strict=True):
-        for mark in story.marks:
-            said = f"{words().text(mark.kind, 'mark')} {shown(mark.name)}".strip()
-            letter, title = words().text(mark.kind, "letter"), f"{said}, {moment.calendar_day}"
-            marks.append({"at": place, "tone": mark.kind.severity.value, "letter": letter, "title": title})
+        for kind, name in story.marks:
+            said = f"{words().text(kind, 'mark')} {shown(name)}".strip()
+            letter, title = words().text(kind, "letter"), f"{said}, {moment.calendar_day}"
+            marks.append({"at": place, "tone": kind.severity.value, "letter": letter, "title": title})
     return marks[-12:]
 
 

@@ -107,13 +107,8 @@ def plan(
     return Plan(until, later + (since is not None), [main, *(tag for tag in tags if tag != main)], packages)
 
 
-def read(repository: Repository, index: Index, planned: Plan, known: SiteContents | None, *, jobs: int) -> SiteContents:
-    """Return all contents of the site; only those that `known`, the last build, lacks are read from the index."""
-    return _Reading(repository, index, planned, known).read(jobs)
-
-
-class _Reading:
-    """Reads the revisions of a site from the index, after those of the last build; numbers are the index's."""
+class ContentsReader:
+    """Reads those contents of a site from the index that `known`, the last build, lacks; numbers are the index's."""
 
     def __init__(self, repository: Repository, index: Index, planned: Plan, known: SiteContents | None) -> None:
         self._repository, self._index, self._packages = repository, index, planned.packages
@@ -130,7 +125,7 @@ class _Reading:
         self._known = known
 
     def read(self, jobs: int) -> SiteContents:
-        """Combine the data of the last build with the new revisions."""
+        """Return all contents: those of the last build with the new revisions."""
 
         def stacks_at(commit: str) -> frozenset[str] | None:
             return stacks_of(self._repository, Revision(commit, commit, None, None)).get(self._tag)
