@@ -22,11 +22,7 @@ def read_site(
     opened = Repository(repository)
     until = resolve(opened, revision)
     planned = plan(
-        opened,
-        until,
-        since=resolve(opened, since) if since else None,
-        wanted_tag=lambda _: True,
-        packages=Globs(packages),
+        opened, until, since=resolve(opened, since) if since else None, wanted_tag=Globs(), packages=Globs(packages)
     )
     found = ask_index(
         opened,

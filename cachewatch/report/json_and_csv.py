@@ -7,6 +7,7 @@ import csv
 import io
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from tempfile import SpooledTemporaryFile
@@ -159,6 +160,7 @@ def side_values(side: Side) -> dict[str, Any]:
 def statement_values(statement: Statement) -> dict[str, Any]:
     """Return a statement as plain data."""
     causes = [cause_values(one.cause) | {"specs": one.specs, "packages": one.packages} for one in statement.causes]
+    losses = Counter(one.loss.loss_class for one in statement.losses if one.loss)
     return {
         "id": statement.id,
         "kind": statement.kind,
@@ -171,11 +173,7 @@ def statement_values(statement: Statement) -> dict[str, Any]:
         "places": [{"stack": place.stack, "target": place.target} for place in statement.places],
         "stacks": statement.stacks,
         "items": {name: getattr(statement.counts, name) for name in ("vanished", "new", "kept")},
-        "losses": {
-            loss_class.value: count
-            for loss_class in LossClass
-            if (count := sum(one.loss is not None and one.loss.loss_class is loss_class for one in statement.losses))
-        },
+        "losses": {one.value: losses[one] for one in LossClass if losses[one]},
         "of": statement.of,
         "exceptions": statement.exceptions,
         "effects": [{"kind": effect.kind, "packages": effect.packages} for effect in statement.effects],

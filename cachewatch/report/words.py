@@ -20,7 +20,6 @@ NEARLY_ALL = 0.9  # of several packages, hashes or binaries
 
 _LONGEST_NAME = 60
 _USUAL_VERSION = 12  # characters
-_CACHE = "cache"  # the stack of a build cache that names none
 
 # These name compilers, systems or variants beside versions.
 _CONFIGURATIONS = (StatementKind.NARROWED, StatementKind.WIDENED, StatementKind.RECONFIGURED)
@@ -60,7 +59,7 @@ def and_more(texts: Sequence[str], own: Words, most: int = MOST_NAMES) -> str:
 
 def stack_name(stack: str) -> str:
     """Return the name of a stack for display; the stack of a recorded build cache is "stack cache"."""
-    return "stack cache" if stack == _CACHE else safe_name(stack)[:_LONGEST_NAME]
+    return "stack cache" if stack == "cache" else safe_name(stack)[:_LONGEST_NAME]
 
 
 def place_name(statement: Statement) -> str:

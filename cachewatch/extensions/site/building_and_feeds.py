@@ -22,15 +22,7 @@ from cachewatch.core.escaping_and_mentions import markup, safe
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.extensions.site import list_pages_and_search_index as lists
 from cachewatch.extensions.site.front_page import index_page, stacks_plot
-from cachewatch.extensions.site.package_histories import (
-    Revisions,
-    RevisionStory,
-    TagHistory,
-    file_name,
-    page,
-    shown,
-    totals_of,
-)
+from cachewatch.extensions.site.package_histories import RevisionStory, TagHistory, file_name, page, shown, totals_of
 from cachewatch.extensions.site.package_page import Sources, package_page
 from cachewatch.extensions.site.page_parts_and_plots import Link, View
 from cachewatch.extensions.site.reading_history import SiteContents
@@ -66,7 +58,7 @@ def tag_feed(past: TagHistory, stories: Sequence[RevisionStory], title: str) -> 
         )
         for moment, story in changed[::-1][:_MOST_ENTRIES]
     ]
-    return _feed(("tag", past.tag), f"{title}: {shown(past.tag)}", "index.html", entries, past.revisions)
+    return _feed(("tag", past.tag), f"{title}: {shown(past.tag)}", "index.html", entries, past.revisions[0].time)
 
 
 def _section(block: Block) -> tuple[str, tuple[str, ...], str]:
@@ -77,7 +69,7 @@ def _section(block: Block) -> tuple[str, tuple[str, ...], str]:
     return heading_text, tuple(texts), block.more
 
 
-def page_feed(kind: str, name: str, values: View, revisions: Revisions) -> View:
+def page_feed(kind: str, name: str, values: View, since: datetime | None) -> View:
     """Return the feed of a package or stack (`kind`) from the `values` of its page: versions that came or went."""
     home = f"{file_name(name)}.html"
     entries = []
@@ -97,13 +89,13 @@ def page_feed(kind: str, name: str, values: View, revisions: Revisions) -> View:
                 sections=tuple((word.capitalize(), texts, more) for word, texts, more in sides),
             )
         )
-    return _feed((kind, name), f"{values['name']} in {values['tag']}", home, entries, revisions)
+    return _feed((kind, name), f"{values['name']} in {values['tag']}", home, entries, since)
 
 
-def _feed(name: Sequence[str], title: str, home: str, entries: Sequence[FeedEntry], revisions: Revisions) -> View:
+def _feed(name: Sequence[str], title: str, home: str, entries: Sequence[FeedEntry], since: datetime | None) -> View:
     """Return the values of a feed; `home` is the address of its page, relative to the feed."""
     # The feed must change only if an entry does: without entries, it is as old as the history.
-    updated = entries[0].updated if entries else timestamp(revisions[0].time or _UNKNOWN)
+    updated = entries[0].updated if entries else timestamp(since or _UNKNOWN)
     return {"feed": Feed(id=_id(*name), title=markup(title), updated=updated, page=home), "entries": entries}
 
 
@@ -140,14 +132,6 @@ def digest_pages(digests: Sequence[RenderedDigest]) -> Iterator[tuple[str, bytes
             # The newest comes first.
             own_page = digest.page or digest.html
             yield paths[place], with_neighbours(own_page, previous=names[place + 2], following=names[place]).encode()
-
-
-class WrittenPages(Struct, frozen=True):
-    """How many pages a build wrote, kept unchanged, and removed."""
-
-    written: int
-    kept: int
-    removed: int
 
 
 class _Manifest(Struct):
@@ -191,8 +175,8 @@ class Folder:
         self._write(path, content)
         self._written += 1
 
-    def finish(self, contents: SiteContents) -> WrittenPages:
-        """Remove pages that this build did not offer; store `contents` and the list of pages; return the numbers."""
+    def finish(self, contents: SiteContents) -> tuple[int, int, int]:
+        """Remove pages that this build did not offer; store `contents` and the list of pages; return what `build` does."""
         stale = [path for path in self._before if path not in self._pages]
         for path in stale:
             parts = PurePosixPath(path).parts  # the list of pages may be forged
@@ -203,7 +187,7 @@ class Folder:
                     raise SourceError(f"{self.path / path}: cannot be removed: {error.strerror}") from error
         self._write(f"{_OWN}/history.msgpack", msgspec.msgpack.encode(contents))
         self._note(self._pages)
-        return WrittenPages(self._written, len(self._pages) - self._written, len(stale))
+        return self._written, len(self._pages) - self._written, len(stale)
 
     def _note(self, pages: Mapping[str, str]) -> None:
         manifest = _Manifest(dict(sorted(pages.items())))
@@ -237,8 +221,8 @@ def build(
     sources: Sources = _NO_SOURCES,
     jobs: int = 1,
     progress: Callable[[int], None] = lambda _: None,
-) -> WrittenPages:
-    """Write the site of `catalogue` with `digests` into `folder`; unchanged pages are not touched."""
+) -> tuple[int, int, int]:
+    """Write the site of `catalogue` with `digests`; return how many pages were written, were unchanged, and removed."""
     digests = sorted(digests, key=lambda digest: (digest.created, digest.key), reverse=True)
     sources_of_pages = sorted(_TEMPLATES.iterdir(), key=lambda file: file.name)
     texts = [__version__, title, *(["digests"] if digests else []), *(f.read_text("utf-8") for f in sources_of_pages)]
@@ -279,8 +263,8 @@ def _pages(
     catalogue: SiteContents, digests: Sequence[RenderedDigest], feeds: Mapping[str, str], title: str, sources: Sources
 ) -> Iterator[_Page]:
     past, stories = catalogue.past, catalogue.stories
-    totals, revisions = totals_of(past), past.revisions
-    name = shown(past.tag)
+    totals, revisions, name = totals_of(past), past.revisions, shown(past.tag)
+    since = revisions[0].time
     yield "index.html", "index", {"view": index_page(catalogue, totals)}
     yield "packages.html", "packages", {"packages": lists.package_rows(catalogue), "tag": name}
     yield "stacks.html", "stacks", {"plot": stacks_plot(totals, revisions, stories), "tag": name}
@@ -293,7 +277,7 @@ def _pages(
         yield path, "revision", {"view": revision_view}
     for stack, stack_view in lists.stack_pages(past, totals):
         yield page("stack", stack), "stack", {"view": stack_view}
-        yield f"stack/{file_name(stack)}.atom", "feed", page_feed("stack", stack, stack_view, revisions)
+        yield f"stack/{file_name(stack)}.atom", "feed", page_feed("stack", stack, stack_view, since)
     for tag, tag_view in lists.tag_pages(catalogue):
         yield page("tag", tag), "tag", {"view": tag_view}
     histories = lists.packages_of(catalogue)
@@ -310,4 +294,4 @@ def _pages(
         )
         yield page("package", package), "package", {"view": view}
         if view["feed"]:
-            yield f"package/{file_name(package)}.atom", "feed", page_feed("package", package, view, revisions)
+            yield f"package/{file_name(package)}.atom", "feed", page_feed("package", package, view, since)

@@ -107,8 +107,8 @@ def site(
             progress=IndexProgress(line.begin, line.advance),
         )
     with closing(ProgressLine("writing pages", is_wanted=not no_progress)) as line:
-        built = build(target, catalogue, digests, feeds, title=title, sources=sources, jobs=jobs, progress=line.count)
-    tell(f"{folder}: {built.written:,} files written, {built.kept:,} unchanged, {built.removed:,} removed")
+        counts = build(target, catalogue, digests, feeds, title=title, sources=sources, jobs=jobs, progress=line.count)
+    tell("{}: {:,} files written, {:,} unchanged, {:,} removed".format(folder, *counts))
     warn_of(catalogue.diagnostics, most=20)
     return 4 if any(diagnostic.is_loss for diagnostic in catalogue.diagnostics) else 0
 

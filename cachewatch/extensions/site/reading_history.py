@@ -1,7 +1,7 @@
 """Read all data for a site from the history index, unless the last build of the site already has it."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import product
 
@@ -85,12 +85,7 @@ class Plan(Struct, frozen=True):
 
 
 def plan(
-    repository: Repository,
-    until: Revision,
-    *,
-    since: Revision | None,
-    wanted_tag: Callable[[str], bool],
-    packages: Globs,
+    repository: Repository, until: Revision, *, since: Revision | None, wanted_tag: Globs, packages: Globs
 ) -> Plan:
     """Choose what to show, with the history of `develop` or the first tag. Raises UnknownRevision if no tag matches."""
     # A folder without any folders is a package of 2022, and no tag.
