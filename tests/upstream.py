@@ -1,4 +1,4 @@
-"""A repository that others push to, and the servers that serve it on loopback."""
+"""A repository that others push to, processes that work on it, and damage to a clone of it."""
 
 import os
 import subprocess
@@ -79,3 +79,31 @@ def _commit(files: Mapping[str, bytes], parents: tuple[str, ...], branch: str, d
 def specs(*numbers: int, tag: str = "develop") -> dict[str, bytes]:
     """Return the files of a small catalogue; a number is a package that differs from all others."""
     return {f"_cache/{tag}/package{number % 10}/specs.md": f"{number}\n".encode() * 40 for number in numbers}
+
+
+def processes(text: str) -> list[str]:
+    """Return the commands of all processes that mention `text`, this one aside."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+        except OSError:
+            continue
+        if text in command and path.parent.name != str(os.getpid()):
+            found.append(command)
+    return found
+
+
+def flip(path: Path) -> None:
+    """Change one bit in the middle of a file."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0x10
+    path.chmod(0o600)
+    path.write_bytes(data)
+
+
+def only(folder: Path, pattern: str) -> Path:
+    """Return the largest file that matches, writable."""
+    path = max(folder.glob(pattern), key=lambda found: found.stat().st_size)
+    path.chmod(0o600)
+    return path

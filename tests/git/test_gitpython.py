@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 from conftest import Run
 from gitservers import Faults, hostile_git, smart_http
 from helpers import catalogue, history, record, records
+from station import wait_for
 
 from cachewatch.git.local_repository import Repository
 
@@ -86,10 +86,7 @@ def test_ctrl_c_ends_a_clone_and_leaves_nothing(tmp_path: Path) -> None:
         program = ["env", "--default-signal=INT", sys.executable, "-m", "cachewatch"]
         command = [*program, "diff", "--repo", f"{address}/a.git"]
         with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) as process:
-            until = time.monotonic() + 60
-            while not faults.stalled:
-                assert time.monotonic() < until
-                time.sleep(0.05)
+            wait_for(lambda: faults.stalled)
             process.send_signal(signal.SIGINT)
             error = process.communicate(timeout=60)[1]
         faults.stall = False

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from conftest import Run
 from helpers import catalogue, document, history, record, records
+from upstream import IDENTITY
 
 from cachewatch.config.schedules_and_dates import as_datetime
 from cachewatch.errors import SourceError
@@ -24,25 +25,15 @@ ONE = catalogue({"zlib": records([1, 2]), "hdf5": records([3])})
 TWO = catalogue({"zlib": records([1, 4]), "hdf5": records([3])})
 
 
-def git(folder: Path, *arguments: str, stdin: bytes = b"", **environment: str) -> str:
+def git(folder: Path, *arguments: str, stdin: bytes = b"") -> str:
     """Run git as a user would."""
-    identity = {
-        "GIT_AUTHOR_NAME": "x",
-        "GIT_AUTHOR_EMAIL": "x@x",
-        "GIT_COMMITTER_NAME": "x",
-        "GIT_COMMITTER_EMAIL": "x@x",
-    }
     done = subprocess.run(
-        ["git", "-C", str(folder), *arguments],
-        input=stdin,
-        capture_output=True,
-        check=True,
-        env=os.environ | identity | {"GIT_CONFIG_GLOBAL": "/dev/null"} | environment,
+        ["git", "-C", str(folder), *arguments], input=stdin, capture_output=True, check=True, env=os.environ | IDENTITY
     )
     return done.stdout.decode("utf-8", "replace").strip()
 
 
-def tree(folder: Path, *entries: tuple[str, str, bytes], check: bool = True) -> str:
+def tree(folder: Path, *entries: tuple[str, str, bytes]) -> str:
     """Write one tree object of (mode, object, name) with whatever names are wanted, and return its id."""
     raw = b"".join(mode.encode() + b" " + name + b"\0" + bytes.fromhex(oid) for mode, oid, name in entries)
     return git(folder, "hash-object", "-t", "tree", "-w", "--literally", "--stdin", stdin=raw)
@@ -114,13 +105,12 @@ def test_how_far_apart_revisions_are(bare: Path) -> None:
     side = commit(bare, (package(bare, b"a", b"side"),), line[2])
     merge = commit(bare, (package(bare, b"a", b"merge"),), line[4], side)
 
-    repository = Repository(bare)
-    for before, after in ((line[3], line[5]), (line[5], line[3]), (line[0], line[7]), (line[2], merge)):
-        counted = [git(bare, "rev-list", "--count", f"{a}..{b}") for a, b in ((before, after), (after, before))]
-        old, new = resolve(repository, before), resolve(repository, after)
-        assert count_between(repository, old, new) == max(map(int, counted))
-    assert count_between(repository, resolve(repository, side), resolve(repository, line[4])) is None
-    repository.close()
+    with closing(Repository(bare)) as repository:
+        for before, after in ((line[3], line[5]), (line[5], line[3]), (line[0], line[7]), (line[2], merge)):
+            counted = [git(bare, "rev-list", "--count", f"{a}..{b}") for a, b in ((before, after), (after, before))]
+            old, new = resolve(repository, before), resolve(repository, after)
+            assert count_between(repository, old, new) == max(map(int, counted))
+        assert count_between(repository, resolve(repository, side), resolve(repository, line[4])) is None
 
 
 def test_what_people_call_revisions(two: Path) -> None:

@@ -30,8 +30,7 @@ def folder(tmp_path: Path) -> Path:
 def changed(clone: ServiceClone, before: str, after: str) -> list[str]:
     """Return the packages that differ, after reading both documents of each."""
     with_contents = []
-    repository = clone.open()
-    try:
+    with closing(clone.open()) as repository:
         old, new = (resolve(repository, commit) for commit in (before, after))
         found = compare_revisions(repository, old, new, wanted_tag=lambda _: True, wanted_package=lambda _: True)
         for pair in found.pairs:
@@ -39,8 +38,6 @@ def changed(clone: ServiceClone, before: str, after: str) -> list[str]:
                 blobs = [blob for blob in (document.before, document.after) if blob]
                 assert all(found.readers.after.read(blobs))
                 with_contents.append(document.package)
-    finally:
-        repository.close()
     return with_contents
 
 
@@ -208,9 +205,8 @@ def test_an_empty_repository(tmp_path: Path, folder: Path) -> None:
         clone.open()
     first = upstream.commit({"README": b"no documents\n"})
     assert clone.update().after == first
-    repository = clone.open()
-    assert not tags_of(repository, resolve(repository, first)).ids
-    repository.close()
+    with closing(clone.open()) as repository:
+        assert not tags_of(repository, resolve(repository, first)).ids
 
 
 def test_a_shallow_upstream_is_never_called_rewritten(upstream: Upstream, folder: Path, tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 import tools
 from gitservers import Faults, git_daemon, plain_http, smart_http
-from upstream import Upstream, git
+from station import wait_for
+from upstream import Upstream, flip, git, only, processes
 
 from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git.remote_urls_and_fetching import Access, redact
@@ -155,19 +156,6 @@ def test_a_server_that_is_away(folder: Path) -> None:
         assert caught.value.is_transient, address
 
 
-def processes(text: str) -> list[str]:
-    """Return the commands of all processes that mention `text`, this one aside."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            command = path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
-        except OSError:
-            continue
-        if text in command and path.parent.name != str(os.getpid()):
-            found.append(command)
-    return found
-
-
 def test_a_service_that_is_killed_leaves_no_git_behind(
     upstream: Upstream, folder: Path, url: str, faults: Faults
 ) -> None:
@@ -178,16 +166,10 @@ def test_a_service_that_is_killed_leaves_no_git_behind(
     faults.stall = True
     program = f"from pathlib import Path; from cachewatch.git.service_clone import ServiceClone; ServiceClone(Path({str(folder)!r}), {url!r}).update()"
     with subprocess.Popen([sys.executable, "-c", program]) as service:
-        deadline = time.monotonic() + 180
-        while not (found := [p for p in processes(str(folder)) if " fetch " in p]) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_for(lambda: any(" fetch " in command for command in processes(str(folder))))
         time.sleep(0.3)
         service.send_signal(signal.SIGKILL)
-    assert found
-    deadline = time.monotonic() + 120
-    while (left := [p for p in processes(str(folder)) if "git" in p]) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not left
+    wait_for(lambda: not any("git" in command for command in processes(str(folder))))
     faults.stall = False
     ServiceClone(folder, url, timeout=120).update()
     assert is_whole(folder)
@@ -331,21 +313,6 @@ def test_a_secret_of_the_address_is_redacted_anywhere() -> None:
 
 def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
-def flip(path: Path) -> None:
-    """Change one bit in the middle of a file."""
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 0x10
-    path.chmod(0o600)
-    path.write_bytes(data)
-
-
-def only(folder: Path, pattern: str) -> Path:
-    """Return the largest file that matches, writable."""
-    path = max(folder.glob(pattern), key=lambda found: found.stat().st_size)
-    path.chmod(0o600)
-    return path
 
 
 CORRUPTIONS: dict[str, Callable[[Path], Any]] = {
