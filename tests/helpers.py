@@ -197,12 +197,20 @@ def two_folders(
     folder: Path, before: Mapping[str, list[Record]], after: Mapping[str, list[Record]]
 ) -> tuple[Path, Path]:
     """Write two states of a tag as folders of documents, which is quicker than a repository."""
-    for name, state in (("before", before), ("after", after)):
-        (folder / name / "_cache" / "develop").mkdir(parents=True, exist_ok=True)
-        for path, data in catalogue(state).items():
-            (folder / name / path).parent.mkdir(exist_ok=True)
-            (folder / name / path).write_bytes(data)
-    return folder / "before", folder / "after"
+    return write(folder / "before", catalogue(before)), write(folder / "after", catalogue(after))
+
+
+def write(folder: Path, files: Mapping[str, bytes]) -> Path:
+    """Write files into a folder, and return it."""
+    for path, content in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(content)
+    return folder
+
+
+def flat(state: Mapping[str, list[Record]], ending: str = "md") -> dict[str, bytes]:
+    """Return the files of a folder with a document for each package."""
+    return {f"{package}.{ending}": document(found, package=package) for package, found in state.items()}
 
 
 def history(folder: Path, *states: Mapping[str, bytes]) -> Path:

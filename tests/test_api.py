@@ -20,7 +20,7 @@ import msgspec
 import pytest
 from caches import database, installs, node, write_v2
 from conftest import ROOT, Run
-from helpers import document, history, parsed, record
+from helpers import document, history, parsed, record, two_folders
 from pairs import some_pair
 
 import cachewatch
@@ -233,11 +233,7 @@ def test_values_cross_to_other_processes(demo_repository: Path) -> None:
 @pytest.fixture
 def folders(tmp_path: Path) -> tuple[Path, Path]:
     """Two folders of documents, of which the later has an upgrade."""
-    for name, versions in (("old", ["1.0"]), ("new", ["2.0"])):
-        folder = tmp_path / name / "_cache" / "develop" / "zlib"
-        folder.mkdir(parents=True)
-        (folder / "specs.md").write_bytes(document([record(1 if name == "old" else 2, versions=versions)]))
-    return tmp_path / "old", tmp_path / "new"
+    return two_folders(tmp_path, {"zlib": [record(1)]}, {"zlib": [record(2, versions=["2.0"])]})
 
 
 def test_folders_of_documents(folders: tuple[Path, Path]) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import Run
 from graph_specs import graph_spec
-from helpers import Record, document, record, records
+from helpers import Record, document, record, records, write
 
 from cachewatch.config.schedules_and_dates import as_datetime, parse_days, parse_when
 from cachewatch.core.escaping_and_mentions import safe
@@ -294,10 +294,8 @@ def test_many_packages(form: str, run: Run, tmp_path: Path) -> None:
     for n in sizes:
         for folder, first in (("b", 0), ("a", n)):
             for number in range(n):
-                path = tmp_path / f"{folder}{n}" / f"package-{number}" / "specs.md"
-                path.parent.mkdir(parents=True)
-                found = [record(first + number, versions=[f"1.{first + number}"])]
-                path.write_bytes(document(found, package=path.parent.name))
+                content = document([record(first + number, versions=[f"1.{first + number}"])], package=f"p{number}")
+                write(tmp_path / f"{folder}{n}", {f"p{number}/specs.md": content})
 
     jobs = [lambda n=n: run("diff", tmp_path / f"b{n}", tmp_path / f"a{n}", "--format", form) for n in sizes]
     assert grows_like_its_size(jobs)
@@ -460,9 +458,7 @@ def test_one_document_stops_no_other(run: Run, tmp_path: Path) -> None:
     """A document above a limit is warned of by name, and the rest is compared."""
     for state, number in (("before", 1), ("after", 2)):
         for package, found in (("good", [record(number)]), ("bad", [record(number, target="t" * 2_000)])):
-            folder = tmp_path / state / package
-            folder.mkdir(parents=True)
-            (folder / "specs.md").write_bytes(document(found, package=package))
+            write(tmp_path / state, {f"{package}/specs.md": document(found, package=package)})
     told = run("diff", tmp_path / "before", tmp_path / "after")
 
     assert told.exit_code == 4

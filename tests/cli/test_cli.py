@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import pytest
 from conftest import Run
-from helpers import Record, catalogue, document, history, record, records
+from helpers import Record, catalogue, document, history, record, records, write
 
 from cachewatch import __version__, cli
 from cachewatch.cli.terminal import LONG_BYTES, ProgressLine
@@ -274,8 +274,7 @@ def test_the_next_commands_of_the_demo_run(
 
 def test_hashes_that_name_other_specs_are_reported(run: Run, tmp_path: Path) -> None:
     """What changed is told as usual; a warning names the hashes, and nothing is missing, so the exit code is as without."""
-    (tmp_path / "a.md").write_bytes(document(records(range(3))))
-    (tmp_path / "b.md").write_bytes(document(records(range(3), versions=["2.0"])))
+    write(tmp_path, {"a.md": document(records(range(3))), "b.md": document(records(range(3), versions=["2.0"]))})
     text = run("diff", tmp_path / "a.md", tmp_path / "b.md")
     data = json.loads(run("diff", tmp_path / "a.md", tmp_path / "b.md", "--format", "json").output)
 
@@ -307,9 +306,7 @@ def test_a_value_that_no_spec_gives_any_more_is_one_warning(run: Run, tmp_path: 
 
 def test_many_warnings_are_capped(run: Run, tmp_path: Path) -> None:
     """A catalogue of damaged documents does not flood a terminal, unless asked to."""
-    for number in range(25):
-        (tmp_path / "after").mkdir(exist_ok=True)
-        (tmp_path / "after" / f"p{number}.md").write_bytes(b"---\nspec_details: [")
+    write(tmp_path / "after", {f"p{number}.md": b"---\nspec_details: [" for number in range(25)})
     short = run("diff", "/dev/null", tmp_path / "after")
     long = run("diff", "/dev/null", tmp_path / "after", "--all")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Run
-from helpers import catalogue, document, history, record, records
+from helpers import catalogue, document, history, record, records, write
 
 
 @pytest.fixture(scope="module")
@@ -106,10 +106,7 @@ def test_names_that_nothing_has(run: Run, arguments: tuple[str, ...], said: str)
 
 
 def _put(folder: Path, files: dict[str, bytes], is_folder: bool) -> Path:
-    for name, content in files.items() if is_folder else ():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
-    return folder if is_folder else history(folder, files)
+    return write(folder, files) if is_folder else history(folder, files)
 
 
 @pytest.mark.parametrize("is_folder", [False, True])

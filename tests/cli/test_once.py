@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Run
-from helpers import catalogue, document, history, records
+from helpers import catalogue, document, history, records, write
 from servers import Says, serving
 
 from cachewatch.cli import once_daemon_preview
@@ -350,10 +350,9 @@ def test_a_preview_reads_a_folder_again(configured: Path, run: Run) -> None:
     configure("")
     file, folder = Path("cachewatch.yaml"), configured / "folder"
     file.write_text(file.read_text().replace("upstream.git", "folder"))
-    folder.mkdir()
-    (folder / "zlib.md").write_bytes(document(records([1]), package="zlib"))
+    write(folder, {"zlib.md": document(records([1]))})
     run("once")
-    (folder / "new.md").write_bytes(document(records([2]), package="new"))
+    write(folder, {"new.md": document(records([2]), package="new")})
     shown = run("preview")
     assert "NEW         new  1.0" in shown.output
     run("once")

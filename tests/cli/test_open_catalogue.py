@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Run
-from helpers import catalogue, document, history, records
+from helpers import catalogue, document, history, records, write
 from upstream import IDENTITY, git
 
 from cachewatch.cli import catalogue_and_filters
@@ -315,10 +315,7 @@ def test_commands_take_a_folder(nowhere: Path, run: Run, place: str) -> None:
     states = {"zlib": records([1, 2]), "hdf5": records([3])}
     files = {place.format(name): document(found, package=name) for name, found in states.items()}
     repository = history(nowhere / "repository.git", files)
-    folder = nowhere / "folder"
-    for path, content in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(content)
+    folder = write(nowhere / "folder", files)
 
     for command in (["tags"], ["packages", "z*"], ["stacks"], ["packages", "--format", "json"]):
         found = run(*command, "--repo", folder)
@@ -350,8 +347,7 @@ def test_commands_take_a_folder(nowhere: Path, run: Run, place: str) -> None:
 @pytest.mark.usefixtures("nowhere")
 def test_a_folder_has_no_history(run: Run, command: list[str], said: str) -> None:
     """What needs revisions says so."""
-    Path("folder").mkdir()
-    Path("folder", "zlib.md").write_bytes(document(records([1])))
+    write(Path("folder"), {"zlib.md": document(records([1]))})
     assert said in run(*command, "--repo", "folder").error_of(2)
 
 
@@ -361,10 +357,7 @@ def test_a_folder_has_no_history(run: Run, command: list[str], said: str) -> Non
 )
 def test_documents_of_two_folders_are_told_apart_as_the_message_says(run: Run, place: str) -> None:
     """It names the pattern in which the folders are the tags."""
-    for tag in ("old", "new"):
-        path = Path("folder", place.format(tag=tag, package="zlib"))
-        path.parent.mkdir(parents=True)
-        path.write_bytes(document(records([1]), package="zlib"))
+    write(Path("folder"), {place.format(tag=tag, package="zlib"): document(records([1])) for tag in ("old", "new")})
     error = run("packages", "--repo", "folder").error
     assert f"keep one of them, or let folders name tags: --documents '{place}' (`documents:` of a source)" in error
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from conftest import Run
-from helpers import catalogue, history, record, signature
+from helpers import catalogue, history, record, signature, two_folders
 
 import cachewatch
 from cachewatch.config.settings_and_subscriptions import Match
@@ -105,11 +105,7 @@ def sides(tmp_path: Path) -> tuple[Path, Path]:
         record(12, stacks=["ml"], target="aarch64", os="rhel8", versions=["2.0"]),
         record(3, stacks=["ml"], compiler="none"),
     ]
-    for name, found in (("before", state), ("after", later)):
-        for path, data in catalogue({"zlib": found}).items():
-            (tmp_path / name / path).parent.mkdir(parents=True)
-            (tmp_path / name / path).write_bytes(data)
-    return tmp_path / "before", tmp_path / "after"
+    return two_folders(tmp_path, {"zlib": state}, {"zlib": later})
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from conftest import Run
-from helpers import document, history, record, records, spec_hash
+from helpers import document, history, record, records, spec_hash, write
 from upstream import git
 
 from cachewatch.git import layouts, trees
@@ -227,10 +227,8 @@ def test_a_short_name_is_not_found_within_other_words(run: Run, tmp_path: Path) 
 
 def test_a_document_of_one_tag_that_was_overwritten_in_a_folder_is_named(run: Run, tmp_path: Path) -> None:
     state = _state("{tag}/{package}.md", TWO_STATES[0]) | _state("{tag}/{package}.md", TWO_STATES[0], "v1")
-    for path, content in (state | {"v1/zlib.md": b""}).items():
-        (tmp_path / path).parent.mkdir(exist_ok=True)
-        (tmp_path / path).write_bytes(content)
-    result = run("packages", "--tag", "v1", "--repo", tmp_path, "--format", "names")
+    folder = write(tmp_path, state | {"v1/zlib.md": b""})
+    result = run("packages", "--tag", "v1", "--repo", folder, "--format", "names")
 
     assert (result.exit_code, result.output.split()) == (4, ["gmp", "hdf5"])
     assert result.error.count("v1/zlib.md: unreadable: no front matter with spec_details") == 1
@@ -302,10 +300,7 @@ def test_documents_that_cannot_be_told_apart_are_named_in_revisions_without_chan
     (zlib,) = (path for path in state if path.endswith("/zlib.md"))
     tags = {f"other/{zlib}": state[zlib], f"z/{zlib}": state[zlib].replace(b"develop", b"z")}
     state |= tags | {f"z/other/{zlib}": tags[f"z/{zlib}"]}
-    repository, folder = history(tmp_path / "r.git", state), tmp_path / "folder"
-    for name, content in state.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
+    repository, folder = history(tmp_path / "r.git", state), write(tmp_path / "folder", state)
     for result in (run("diff", "HEAD", "HEAD", "--repo", repository), run("diff", folder, folder)):
         assert result.exit_code == 4
         assert result.error.count("are documents of the same package and tag") == 2

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from conftest import Run
-from helpers import Record, demo_records, document, record, records, spec_hash
+from helpers import Record, demo_records, document, flat, record, records, spec_hash, write
 
 from cachewatch.core.model import FACTS
 from cachewatch.documents.parsing_and_diagnostics import parse
@@ -87,12 +87,9 @@ def unnamed(run: Run, folder: Path, seed: int) -> list[tuple[str, str, str, str]
     after = edited(before, random)
     if random.random() < 0.5:
         before, after = after, before
-    for name, side in (("before", before), ("after", after)):
-        (folder / name).mkdir()
-        for package, some in side.items():
-            (folder / name / f"{package}.md").write_bytes(document(some, package=package))
-    text = run("diff", folder / "before", folder / "after", "--all").output
-    page = run("diff", folder / "before", folder / "after", "--format", "html").output
+    sides = write(folder / "before", flat(before)), write(folder / "after", flat(after))
+    text = run("diff", *sides, "--all").output
+    page = run("diff", *sides, "--format", "html").output
     page = html.unescape(re.sub(r"<[^>]*>", " ", page.partition("<main")[2])).replace("→", "->")
     shown = {"text": " ".join(text.split()), "page": " ".join(page.split())}
     return [

@@ -6,7 +6,7 @@ from tempfile import mkdtemp
 
 from conftest import Run
 from digests import digest_of, mail, read
-from helpers import Record, catalogue, demo_records, document, history, record
+from helpers import Record, catalogue, demo_records, document, flat, history, record, write
 from msgspec.structs import replace
 
 from cachewatch.core.filters_and_default_kinds import select
@@ -20,11 +20,8 @@ Documents = dict[str, list[Record]]
 def said(run: Run, folder: Path, before: Documents, after: Documents, *options: str) -> str:
     """Return what `diff` of two folders says, without line breaks."""
     folder = Path(mkdtemp(dir=folder))
-    for name, side in (("before", before), ("after", after)):
-        (folder / name).mkdir()
-        for package, some in side.items():
-            (folder / name / f"{package}.md").write_bytes(document(some, package=package))
-    return " ".join(run("diff", folder / "before", folder / "after", *options).output.split())
+    sides = write(folder / "before", flat(before)), write(folder / "after", flat(after))
+    return " ".join(run("diff", *sides, *options).output.split())
 
 
 def with_stacks(documents: Documents, names: dict[str, str]) -> Documents:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from conftest import Run
 from digests import digest_of, mail, read
-from helpers import catalogue, document, history, lock, record, records
+from helpers import catalogue, document, history, lock, record, records, write
 
 from cachewatch.core.filters_and_default_kinds import Globs, Selection
 
@@ -74,10 +74,8 @@ def test_a_log_names_the_stacks_of_an_upgrade(run: Run, tmp_path: Path) -> None:
 
 def test_a_path_keeps_its_letters(run: Run, tmp_path: Path) -> None:
     """Paths that the user typed are no names of strangers."""
-    files = [tmp_path / "für.md", tmp_path / "nach.md"]
-    for file in files:
-        (content,) = catalogue(ONE).values()
-        file.write_bytes(content)
+    (content,) = catalogue(ONE).values()
+    files = [write(tmp_path, {name: content}) / name for name in ("für.md", "nach.md")]
 
     assert f"{files[0]} -> {files[1]}" in " ".join(run("diff", *files).output.split())
 
@@ -90,8 +88,7 @@ def test_a_lock_file_is_no_document(run: Run, tmp_path: Path) -> None:
 
 def test_a_package_whose_document_cannot_be_read_is_not_said_to_be_missing(run: Run, tmp_path: Path) -> None:
     """The folder may have it, and exit code 4 says that something could not be read."""
-    for name, content in (("p0.md", next(iter(catalogue(ONE).values()))), ("p1.md", b"---\ntitle: p1\n")):
-        (tmp_path / name).write_bytes(content)
+    write(tmp_path, {"p0.md": next(iter(catalogue(ONE).values())), "p1.md": b"---\ntitle: p1\n"})
     (tmp_path / "p2.md").symlink_to("nowhere")
     assert "unless it is in a document that could not be read" in run("show", "p2", "--repo", tmp_path).error_of(4)
 

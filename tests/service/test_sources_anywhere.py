@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Run
-from helpers import document, history, record, records
+from helpers import document, history, record, records, write
 from station import Site, begun
 
 from cachewatch.config.reading import read_config
@@ -132,15 +132,8 @@ def test_a_pattern_without_a_package_is_a_mistake(tmp_path: Path, run: Run) -> N
     assert "'docs/{tag}.md' lacks {package}" in run("config", "check", "--config", path).error_of(2)
 
 
-def _put(folder: Path, files: dict[str, bytes]) -> None:
-    for path, content in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(content)
-
-
 def _watching_a_folder(tmp_path: Path, layout: str) -> tuple[Site, Path]:
-    site, folder = Site(tmp_path, [{}]), tmp_path / "documents"
-    _put(folder, _state(layout, ONE))
+    site, folder = Site(tmp_path, [{}]), write(tmp_path / "documents", _state(layout, ONE))
     site.configure(CONFIG.replace("upstream.git", "documents"))
     site.run()
     return site, folder
@@ -157,7 +150,7 @@ def test_a_folder_is_a_source(tmp_path: Path, run: Run, layout: str) -> None:
     assert site.told("all") == []
 
     (folder / layout.format(tag="develop", package="hdf5")).unlink()
-    _put(folder, _state(layout, TWO))
+    write(folder, _state(layout, TWO))
     site.run(later=HOUR)
     assert [text.split("\n----", 1)[0].split("\n", 2)[2] for text in site.told("all")] == [
         text.split("\n", 2)[2] for text in expected
@@ -171,7 +164,7 @@ def test_a_folder_is_a_source(tmp_path: Path, run: Run, layout: str) -> None:
 def test_a_preview_of_a_folder_names_the_revision_that_is_sent(tmp_path: Path, run: Run) -> None:
     """The same content is the same revision, whenever it is recorded."""
     site, folder = _watching_a_folder(tmp_path, LAYOUTS[0])
-    _put(folder, _state(LAYOUTS[0], TWO))
+    write(folder, _state(LAYOUTS[0], TWO))
     for file in folder.iterdir():
         os.utime(file, (time.time() - 3600,) * 2)
     os.utime(folder, (time.time() - 3600,) * 2)
@@ -225,7 +218,7 @@ def test_a_folder_that_is_not_there_for_now_was_not_removed(tmp_path: Path, run:
 def test_init_takes_a_folder(tmp_path: Path, run: Run) -> None:
     """Tags are those of its documents; a folder without documents is said to have none, and one has no revisions."""
     folder, path = tmp_path / "documents", tmp_path / "cachewatch.yaml"
-    _put(folder, {"a.md": document(ONE["zlib"], tag="v1")})
+    write(folder, {"a.md": document(ONE["zlib"], tag="v1")})
     result = run("init", path, "--source", folder)
 
     assert "warning" not in result.error

@@ -9,18 +9,11 @@ from typing import Any
 
 import pytest
 from conftest import Result, Run
-from helpers import catalogue, document, history, records
+from helpers import catalogue, document, flat, history, records, write
 
 import cachewatch
 from cachewatch.runtime.untrusted_files import read_beginning
 from cachewatch.sources import folders_and_unreadable_files as folders
-
-
-def write(folder: Path, files: dict[str, bytes]) -> Path:
-    for path, content in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(content)
-    return folder
 
 
 def packages(run: Run, *arguments: object) -> list[tuple[str, str]]:
@@ -41,7 +34,6 @@ def test_two_documents(run: Run, tmp_path: Path) -> None:
     untitled = document(records([2])).replace(b'title: "zlib"\n', b"")
     write(tmp_path, {"a.md": document(records([1])), "b.md": document(records([2])), "c.md": untitled})
 
-    assert packages(run, tmp_path / "a.md", tmp_path / "b.md") == [("zlib", "changed")]
     assert packages(run, tmp_path / "a.md", tmp_path / "b.md") == [("zlib", "changed")]
     assert packages(run, tmp_path / "a.md", tmp_path / "c.md") == [("zlib", "changed")]
     assert packages(run, tmp_path / "a.md", "/dev/null") == [("zlib", "removed")]
@@ -86,8 +78,7 @@ def test_two_folders(run: Run, tmp_path: Path, depth: str) -> None:
     """A checkout, its _cache, one tag in it and a folder of .md files are all folders of documents."""
     below = {"checkout": "", "catalogue": "_cache", "tag": "_cache/develop", "flat": ""}[depth]
     for name, state in (("before", BEFORE), ("after", AFTER)):
-        flat = {f"{package}.md": document(found, package=package) for package, found in state.items()}
-        write(tmp_path / name, flat if depth == "flat" else catalogue(state))
+        write(tmp_path / name, flat(state) if depth == "flat" else catalogue(state))
 
     assert packages(run, tmp_path / "before" / below, tmp_path / "after" / below) == CHANGES
     result = run("diff", tmp_path / "before" / below, tmp_path / "after" / below)
@@ -97,9 +88,10 @@ def test_two_folders(run: Run, tmp_path: Path, depth: str) -> None:
 
 def test_catalogues_of_several_tags(run: Run, tmp_path: Path) -> None:
     """Tags are compared by name, those of one side only as a whole; filters choose among them."""
-    write(tmp_path / "before", catalogue(BEFORE) | catalogue({"zlib": records([1])}, "v1"))
-    write(tmp_path / "after", catalogue(AFTER) | catalogue({"zlib": records([1])}, "v2"))
-    sides = (tmp_path / "before", tmp_path / "after")
+    sides = (
+        write(tmp_path / "before", catalogue(BEFORE) | catalogue({"zlib": records([1])}, "v1")),
+        write(tmp_path / "after", catalogue(AFTER) | catalogue({"zlib": records([1])}, "v2")),
+    )
 
     assert packages(run, *sides) == [*CHANGES, ("zlib", "added"), ("zlib", "removed")]
     assert packages(run, *sides, "--tag", "v1") == [("zlib", "removed")]
@@ -194,17 +186,16 @@ def test_standard_input_and_pipes(tmp_path: Path) -> None:
     assert streamed == expected
 
 
-def flat(state: dict[str, Any], ending: str = "md") -> dict[str, bytes]:
-    """Return the files of a folder with a document for each package."""
-    return {f"{package}.{ending}": document(found, package=package) for package, found in state.items()}
-
-
 @pytest.mark.parametrize("ending", ["txt", "markdown"])
 def test_documents_are_known_by_what_they_say(run: Run, tmp_path: Path, ending: str) -> None:
     """They may have any name and lie anywhere; other files do not count, on whichever side they are."""
-    write(tmp_path / "before", {f"some/where/{name}": content for name, content in flat(BEFORE, ending).items()})
-    write(tmp_path / "after", flat(AFTER, ending) | {"README.md": b"---\ntitle: About\n---\n", "x/notes.txt": b"notes"})
-    sides = (tmp_path / "before", tmp_path / "after")
+    sides = (
+        write(tmp_path / "before", {f"some/where/{name}": content for name, content in flat(BEFORE, ending).items()}),
+        write(
+            tmp_path / "after",
+            flat(AFTER, ending) | {"README.md": b"---\ntitle: About\n---\n", "x/notes.txt": b"notes"},
+        ),
+    )
 
     assert packages(run, *sides) == CHANGES
     assert packages(run, *reversed(sides))[0] == ("hdf5", "added")
@@ -414,9 +405,7 @@ def test_documents_beside_a_catalogue(run: Run, tmp_path: Path) -> None:
 def test_tags_of_folders(run: Run, tmp_path: Path) -> None:
     """The category is the tag: a tag that only one folder has was added or removed, and --tag chooses."""
     old = {"old.md": document(records([8]), package="old", tag="v1")}
-    write(tmp_path / "before", flat(BEFORE) | old)
-    write(tmp_path / "after", flat(AFTER))
-    sides = (tmp_path / "before", tmp_path / "after")
+    sides = write(tmp_path / "before", flat(BEFORE) | old), write(tmp_path / "after", flat(AFTER))
 
     assert packages(run, *sides) == [*CHANGES, ("old", "removed")]
     assert packages(run, *sides, "--tag", "v1") == [("old", "removed")]
