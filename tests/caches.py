@@ -78,6 +78,12 @@ def write_v3(
     return checksum
 
 
+def catalogued(bucket: Path, path: str, label: str, found: Installs) -> dict[str, str]:
+    """Publish an index of layout 3 in a bucket, and return its entry in the list of a catalogue."""
+    checksum = write_v3(bucket / path, database(found))
+    return {"label": label, "url": f"s3://spack-binaries/{path}/blobs/sha256/{checksum[:2]}/{checksum}"}
+
+
 def write_v2(folder: Path, index: bytes, *, has_hash: bool = True) -> None:
     """Make a mirror of layout 2, or publish another index in it."""
     put(folder / "build_cache/index.json", index)

@@ -51,6 +51,36 @@ operators: {channels: [desk]}
 subscriptions:
   ml: {to: [kim@example.org, lee@example.org], channels: [mail], changes: [all]}
 """
+# Digests as data, beside texts for operators.
+DESK_CONFIG = """\
+version: 1
+state: {folder}/state
+sources: {public: {git: {folder}/upstream.git, stale_after: 4000d}}
+channels:
+  files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [json]}
+  desk: {type: file, path: "{folder}/desk/{subscription}/{key}.{ext}", formats: [txt]}
+operators: {channels: [desk]}
+subscriptions:
+  ml: {channels: [files], changes: [all]}
+"""
+# The same in a daemon, whose monitor listens on a port.
+DAEMON_CONFIG = DESK_CONFIG.replace("4000d", "4000d, poll: {every: 1s, jitter: 0s}").replace(
+    "subscriptions:", 'monitor: {listen: "127.0.0.1:{port}"}\nsubscriptions:'
+)
+# One whose last subscription may have more keys.
+OPEN_CONFIG = """\
+version: 1
+state: {folder}/state
+sources: {public: {git: {folder}/upstream.git, stale_after: 400d}}
+channels:
+  files: {type: file, path: "{folder}/out/{subscription}/{period}.{ext}", formats: [txt]}
+  desk: {type: file, path: "{folder}/desk/{subscription}/{key}.{ext}", formats: [txt]}
+operators: {channels: [desk], after_failures: 2}
+subscriptions:
+  ml:
+    channels: [files]
+    changes: [all]
+"""
 
 
 def growing(count: int) -> list[dict[str, bytes]]:
@@ -173,6 +203,12 @@ def begun(folder: Path, states: Sequence[State], config: str) -> Site:
     site = Site(folder, states, config)
     site.run()
     return site
+
+
+def notice(site: Site, title: str) -> str:
+    """Return the text of the one notice of this title, in one line."""
+    (text,) = [stored.rendered.text for stored in site.digests() if stored.rendered.title == title]
+    return " ".join(text.split())
 
 
 def day(number: int, hour: int = 5) -> datetime:

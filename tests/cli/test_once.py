@@ -35,8 +35,13 @@ def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def configure(since: str) -> None:
-    Path("cachewatch.yaml").write_text(CONFIG.replace(", SINCE", f", since: {since}" if since else ""))
+def configure(since: str, *changes: tuple[str, str]) -> None:
+    """Write the configuration with some words in the place of others."""
+    text = CONFIG.replace(", SINCE", f", since: {since}" if since else "")
+    for before, after in changes:
+        assert before in text
+        text = text.replace(before, after)
+    Path("cachewatch.yaml").write_text(text)
 
 
 @pytest.mark.slow
@@ -61,9 +66,7 @@ def test_a_digest_was_sent(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("configured")
 def test_times_are_in_the_configured_time_zone(run: Run) -> None:
     """The summary, `status` and `deliveries` say when something was as people there read it, with the zone."""
-    configure("HEAD~1")
-    file = Path("cachewatch.yaml")
-    file.write_text(f"timezone: Asia/Tokyo\n{file.read_text().replace('4000d', '4d')}")
+    configure("HEAD~1", ("version: 1", "version: 1\ntimezone: Asia/Tokyo"), ("4000d", "4d"))
 
     assert " of 2025-06-02 13:00 JST (" in run("once").output
     shown = run("status").output
@@ -200,13 +203,10 @@ def test_a_preview_names_what_is_unreadable(configured: Path, run: Run) -> None:
 def test_a_preview_in_markdown_is_of_a_channel_that_sends_it(run: Run) -> None:
     """Not of the mail, whose text names attachments."""
     configure("HEAD~1")
-    file = Path("cachewatch.yaml")
     of_files = run("preview", "--format", "markdown").output
-    file.write_text(
-        file.read_text()
-        .replace("channels:\n", "channels:\n  mail: {type: maildir, path: box, from: a@example.org, attach: csv}\n", 1)
-        .replace("{channels: [files]", "{to: [b@example.org], channels: [mail, files]")
-    )
+    mail = "  mail: {type: maildir, path: box, from: a@example.org, attach: csv}\n"
+    more = ("{channels: [files]", "{to: [b@example.org], channels: [mail, files]")
+    configure("HEAD~1", ("channels:\n", f"channels:\n{mail}"), more)
 
     assert run("preview", "--format", "markdown").output == of_files
     assert "attached" in run("preview", "--format", "markdown", "--channel", "mail").output
@@ -308,14 +308,10 @@ def test_a_preview_of_a_first_pass_that_is_silent(run: Run) -> None:
 def test_a_first_report_needs_two_revisions(run: Run, tmp_path: Path) -> None:
     """With one alone there is nothing to compare, and it is said so."""
     history(tmp_path / "one.git", catalogue({"zlib": records([1])}))
-    configure("")
-    text = Path("cachewatch.yaml").read_text()
-    Path("cachewatch.yaml").write_text(text.replace("upstream.git,", "one.git, first_run: report,"))
+    configure("", ("upstream.git,", "one.git, first_run: report,"))
     assert "all begins at the only revision of its source" in run("preview", "all").error
     assert "stream.silent subscription=all source=public" in run("once").error
-    Path("cachewatch.yaml").write_text(
-        text.replace("{git", "{first_run: report, git").replace("state: state", "state: s")
-    )
+    configure("", ("{git", "{first_run: report, git"), ("state: state", "state: s"))
     assert "NEW         new  1.0" in run("preview", "all").output
     assert "stream.silent" not in run("once").error
 
@@ -347,10 +343,8 @@ def test_a_preview_fetches_what_is_on_this_machine(configured: Path, run: Run) -
 
 def test_a_preview_reads_a_folder_again(configured: Path, run: Run) -> None:
     """What was changed in it since the last pass is what `once` would send."""
-    configure("")
-    file, folder = Path("cachewatch.yaml"), configured / "folder"
-    file.write_text(file.read_text().replace("upstream.git", "folder"))
-    write(folder, {"zlib.md": document(records([1]))})
+    configure("", ("upstream.git", "folder"))
+    folder = write(configured / "folder", {"zlib.md": document(records([1]))})
     run("once")
     write(folder, {"new.md": document(records([2]), package="new")})
     shown = run("preview")
@@ -366,8 +360,7 @@ def test_a_preview_of_a_source_on_the_network_fetches_nothing(run: Run) -> None:
     """It says as of when it is."""
     configure("HEAD~1")
     run("once")
-    file = Path("cachewatch.yaml")
-    file.write_text(file.read_text().replace("upstream.git", "http://127.0.0.1:9/upstream.git"))
+    configure("HEAD~1", ("upstream.git", "http://127.0.0.1:9/upstream.git"))
     shown = run("preview")
     assert re.search(
         r"^cachewatch: public as of the last fetch at [^;]* UTC; `cachewatch once` fetches first$",
@@ -380,9 +373,7 @@ def test_a_preview_of_a_source_on_the_network_fetches_nothing(run: Run) -> None:
 @pytest.mark.usefixtures("configured")
 def test_a_preview_says_when_the_digest_is_due(run: Run) -> None:
     """A pass before that sends nothing."""
-    configure("HEAD~1")
-    file = Path("cachewatch.yaml")
-    file.write_text(file.read_text().replace("each revision", "'cron: 30 7 29 2 *'"))
+    configure("HEAD~1", ("each revision", "'cron: 30 7 29 2 *'"))
     run("once")
 
     shown = run("preview", "all")
@@ -406,9 +397,7 @@ def test_a_preview_of_nothing_fetched(configured: Path, run: Run) -> None:
         shown.error,
     ), "nothing is said of changes"
     assert (shown.output, shown.exit_code) == ("", 3), "no digest would be sent, as nothing could be read"
-    Path("cachewatch.yaml").write_text(
-        CONFIG.replace("upstream.git", "http://127.0.0.1:9/c.git").replace(", SINCE", "")
-    )
+    configure("", ("upstream.git", "http://127.0.0.1:9/c.git"))
     run("once")
     shown = run("preview", "all", "--since", "yesterday")
     assert re.fullmatch(

@@ -13,10 +13,10 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
-from helpers import catalogue, records
 from mailservers import free_port
 from servers import Says, serving
-from station import Site, log, running, wait_for
+from station import DAEMON_CONFIG as CONFIG
+from station import Site, growing, log, running, wait_for
 
 from cachewatch.config.reading import read_config
 from cachewatch.daemon import jobs_and_signals as daemon_module
@@ -24,28 +24,11 @@ from cachewatch.daemon.jobs_and_signals import Daemon, Scheduler, notify
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.store.schema import utc_now
 
-CONFIG = """\
-version: 1
-state: {folder}/state
-sources: {public: {git: {folder}/upstream.git, stale_after: 4000d, poll: {every: 1s, jitter: 0s}}}
-channels:
-  files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [txt]}
-  desk: {type: file, path: "{folder}/desk/{subscription}/{key}.{ext}", formats: [txt]}
-operators: {channels: [desk]}
-monitor: {listen: "127.0.0.1:{port}"}
-subscriptions:
-  ml: {channels: [files], changes: [all]}
-"""
-
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     """Upstream adds a package; nothing was fetched yet."""
-    return Site(
-        tmp_path,
-        [catalogue({"zlib": records([1])}), catalogue({"zlib": records([1]), "new": records([2])})],
-        CONFIG.replace("{port}", str(free_port())),
-    )
+    return Site(tmp_path, growing(2), CONFIG.replace("{port}", str(free_port())))
 
 
 @pytest.fixture

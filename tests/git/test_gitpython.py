@@ -13,20 +13,9 @@ import pytest
 from conftest import Run
 from gitservers import Faults, hostile_git, smart_http
 from helpers import catalogue, history, record, records
-from station import wait_for
+from station import CONFIG, wait_for
 
 from cachewatch.git.local_repository import Repository
-
-CONFIG = """\
-version: 1
-state: {folder}/state
-sources:
-  public: {{git: {upstream}, stale_after: 4000d}}
-channels:
-  desk: {{type: file, path: "{folder}/desk/{{subscription}}/{{key}}.{{ext}}", formats: [txt]}}
-subscriptions:
-  all: {{channels: [desk], changes: [all], match: {{sources: [public]}}}}
-"""
 
 
 def test_every_git_is_started_by_gitpython(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,7 +28,7 @@ def test_every_git_is_started_by_gitpython(run: Run, tmp_path: Path, monkeypatch
     monkeypatch.setenv("PATH", str(wrapper.parent), prepend=":")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     config = tmp_path / "cachewatch.yaml"
-    config.write_text(CONFIG.format(folder=tmp_path, upstream=upstream))
+    config.write_text(CONFIG.replace("{folder}/upstream.git", str(upstream)).replace("{folder}", str(tmp_path)))
     started: list[Sequence[str]] = []
     ran: list[str] = []
 

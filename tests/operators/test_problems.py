@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 from conftest import Run
-from helpers import catalogue, records
 from prometheus_client.parser import text_string_to_metric_families
-from station import CONFIG, Site
+from station import CONFIG, Site, growing
 
 from cachewatch.daemon.healthz_and_metrics import SERIES, DaemonStatus, figures
 from cachewatch.operators.status_and_problems import ProblemList, find_problems, read_status
@@ -29,15 +28,22 @@ HOUR = timedelta(hours=1)
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     """Upstream adds a package; nothing was fetched yet."""
-    return Site(
-        tmp_path, [catalogue({"zlib": records([1])}), catalogue({"zlib": records([1]), "new": records([2])})], CONFIG
-    )
+    return Site(tmp_path, growing(2), CONFIG)
 
 
 @contextmanager
 def opened(site: Site) -> Iterator[Context]:
     context = site.open()
     with closing(context.database):
+        yield context
+
+
+@contextmanager
+def polled(site: Site) -> Iterator[Context]:
+    """Publish a revision, and poll it."""
+    site.publish(1)
+    with opened(site) as context:
+        assert poll(context, context.config.sources["public"])
         yield context
 
 
@@ -88,9 +94,7 @@ def test_a_channel_that_does_not_work(site: Site) -> None:
 def test_a_delivery_that_nobody_tries(site: Site) -> None:
     """An hour after it was due; where nothing is polled that often, after that interval."""
     site.run()
-    site.publish(1)
-    with opened(site) as context:
-        assert poll(context, context.config.sources["public"])
+    with polled(site) as context:
         create_digests(context)
     site.now += HOUR
     assert problems(site) == []
@@ -124,9 +128,7 @@ def test_a_digest_that_is_late(site: Site) -> None:
 def test_a_digest_that_cannot_be_made(site: Site) -> None:
     """Its clone is gone."""
     site.run()
-    site.publish(1)
-    with opened(site) as context:
-        assert poll(context, context.config.sources["public"])
+    with polled(site) as context:
         shutil.rmtree(site.folder / "state" / "sources")
         create_digests(context)
     assert problems(site) == ["digests cannot be created for ml/regular"]
@@ -136,9 +138,7 @@ def test_a_digest_that_cannot_be_made(site: Site) -> None:
 def test_what_failed_for_good_is_a_warning(site: Site) -> None:
     """Operators were notified of it, and the service goes on."""
     site.run()
-    site.publish(1)
-    with opened(site) as context:
-        assert poll(context, context.config.sources["public"])
+    with polled(site) as context:
         create_digests(context)
         with context.database.write() as connection:
             (delivery,) = deliveries.find(connection)

@@ -5,29 +5,14 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from helpers import catalogue, records
-from station import Site
+from station import OPEN_CONFIG, Site, begun, growing
 
 from cachewatch.cli.sample_digests import sample_digest
 from cachewatch.config.reading import read_config
 from cachewatch.service.digest_assembly import build_messages
 from cachewatch.service.streams_and_silences import streams_of
 
-CONFIG = """\
-version: 1
-state: {folder}/state
-templates_dir: {folder}/templates
-sources: {public: {git: {folder}/upstream.git, stale_after: 4000d}}
-channels:
-  files: {type: file, path: "{folder}/out/{subscription}/{period}.{ext}", formats: [txt]}
-  desk: {type: file, path: "{folder}/desk/{subscription}/{key}.{ext}", formats: [txt]}
-operators: {channels: [desk]}
-subscriptions:
-  ml:
-    channels: [files]
-    changes: [all]
-    template: site.html.j2
-"""
+CONFIG = OPEN_CONFIG.replace("state:", "templates_dir: {folder}/templates\nstate:", 1) + "    template: site.html.j2\n"
 
 
 @pytest.fixture
@@ -36,10 +21,7 @@ def site(tmp_path: Path) -> Site:
     (tmp_path / "templates").mkdir()
     (tmp_path / "templates" / "site.html.j2").write_text("<p>{{ sentence }}</p>\n")
     (tmp_path / "templates" / "site.txt.j2").write_text("For {{ digest.subscription }}: {{ sentence }}\n")
-    made = Site(
-        tmp_path, [catalogue({"zlib": records([1])}), catalogue({"zlib": records([1]), "new": records([2])})], CONFIG
-    )
-    made.run()
+    made = begun(tmp_path, growing(2), CONFIG)
     made.publish(1)
     return made
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from helpers import catalogue, record, records
+from station import DAEMON_CONFIG as CONFIG
 from station import Site, log, running, wait_for
 
 from cachewatch.errors import WorkFailed
@@ -22,18 +23,6 @@ DAY = timedelta(days=1)
 PATH = "_cache/develop/pa/specs.md"
 # It takes ten seconds to find out that this is none.
 HEAVY = b"---\n" + b"a\n" * 8 * 2**20 + b"---"
-CONFIG = """\
-version: 1
-state: {folder}/state
-sources: {public: {git: {folder}/upstream.git, stale_after: 4000d, poll: {every: 1s, jitter: 0s}}}
-channels:
-  files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [json]}
-  desk: {type: file, path: "{folder}/desk/{subscription}/{key}.{ext}", formats: [txt]}
-operators: {channels: [desk]}
-monitor: {listen: "127.0.0.1:{port}"}
-subscriptions:
-  ml: {channels: [files], changes: [all]}
-"""
 
 
 def state(number: int, pa: dict[str, bytes]) -> dict[str, bytes]:

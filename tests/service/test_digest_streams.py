@@ -6,20 +6,10 @@ from pathlib import Path
 import pytest
 from conftest import Run
 from helpers import catalogue, record, records
+from station import DESK_CONFIG as CONFIG
 from station import Site, begun
 
 DAY = timedelta(days=1)
-CONFIG = """\
-version: 1
-state: {folder}/state
-sources: {public: {git: {folder}/upstream.git, stale_after: 4000d}}
-channels:
-  files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [json]}
-  desk: {type: file, path: "{folder}/desk/{subscription}/{key}.{ext}", formats: [txt]}
-operators: {channels: [desk]}
-subscriptions:
-  ml: {channels: [files], changes: [all]}
-"""
 DEVELOP = catalogue({"zlib": records(range(3))})
 RELEASE = catalogue({"hdf5": records([20, 21])}, tag="v1.0")
 NAMES = [f"p{number:02}" for number in range(20)]

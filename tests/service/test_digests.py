@@ -12,6 +12,7 @@ import pytest
 from conftest import Run
 from helpers import catalogue, history, record, records
 from sqlalchemy import update
+from station import OPEN_CONFIG as CONFIG
 from station import Site, day
 from upstream import git
 
@@ -28,20 +29,6 @@ ONE = {**BASE, "change-one": records([100])}
 TWO = {**ONE, "change-two": records([200])}
 THREE = {**TWO, "change-three": records([300])}
 STATES = [catalogue(state) for state in (BASE, ONE, TWO, BASE, TWO, THREE)]
-
-CONFIG = """\
-version: 1
-state: {folder}/state
-sources: {public: {git: {folder}/upstream.git, stale_after: 400d}}
-channels:
-  files: {type: file, path: "{folder}/out/{subscription}/{period}.{ext}", formats: [txt]}
-  desk: {type: file, path: "{folder}/desk/{subscription}/{key}.{ext}", formats: [txt]}
-operators: {channels: [desk], after_failures: 2}
-subscriptions:
-  ml:
-    channels: [files]
-    changes: [all]
-"""
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from helpers import catalogue, records
 from msgspec.structs import replace
 from postgres import Server
 from psycopg import sql
-from station import Site
+from station import CONFIG, Site
 
 from cachewatch.config.value_types_and_secrets import PostgresAddress
 from cachewatch.errors import AnotherInstance, StateError
@@ -23,12 +23,6 @@ from cachewatch.service import passes_and_leadership
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.passes_and_leadership import Leadership, leading
 
-CONFIG = """\
-version: 1
-state: {folder}/state
-sources: {public: {git: {folder}/upstream.git}}
-operators: {channels: []}
-"""
 OTHER = "there/1/b"
 
 

@@ -5,20 +5,14 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+import readers
 from helpers import START, catalogue, records
 from station import Site
 
 DAY, WEEK = timedelta(days=1), timedelta(weeks=1)
 GAP = re.compile(r"The revision of \d+ \w+ 20\d\d was the first since \d+ \w+ 20\d\d\.")
 
-CONFIG = """\
-version: 1
-state: {folder}/state
-sources: {public: {git: "{folder}/upstream.git"}}
-channels: {files: {type: file, path: "{folder}/out/{subscription}/{key}.txt", formats: [txt]}}
-subscriptions:
-  ml: {when: weekly sun 07:30, changes: [all], channels: [files]}
-"""
+CONFIG = readers.CONFIG.replace(", stale_after: 400d", "").replace("each revision", "weekly sun 07:30")
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from helpers import catalogue, history, record
+from readers import CONFIG
 from station import begun
 
 from cachewatch.comparison_flow import changesets
@@ -154,27 +155,21 @@ def test_what_is_silenced_is_counted_once(tmp_path: Path) -> None:
     old, new = (
         {name: [record(n, versions=[v])] for n, name in enumerate(("llvm", "zlib"), s)} for s, v in ((1, "1"), (5, "2"))
     )
-    site = begun(tmp_path, [catalogue(old), catalogue(new)], CONFIG)
+    site = begun(tmp_path, [catalogue(old), catalogue(new)], SILENT)
     site.run(1)
     (text,) = (" ".join(text.split()) for text in site.told())
     assert "1 package hidden by the silence quiet until 2026-12-01: migration." in text
     assert "does not list" not in text
     states = {"develop": old, "develop-2025-06-01": old}, {"develop": new, "develop-2025-06-02": new}
     tags = [{k: v for tag, found in one.items() for k, v in catalogue(found, tag).items()} for one in states]
-    site = begun(tmp_path / "tags", [tags[0], tags[0] | tags[1]], CONFIG.replace("llvm", "[llvm, zlib]"))
+    site = begun(tmp_path / "tags", [tags[0], tags[0] | tags[1]], SILENT.replace("llvm", "[llvm, zlib]"))
     site.run(1)
     (text,) = (" ".join(text.split()) for text in site.told())
     assert "develop-2025-06-02 is out. " in text
     assert "2 packages hidden by the silence quiet" in text
 
 
-CONFIG = """\
-version: 1
-state: {folder}/state
-sources: {public: {git: "{folder}/upstream.git", stale_after: 400d}}
-channels: {files: {type: file, path: "{folder}/out/{subscription}/{key}.txt", formats: [txt]}}
-operators: {channels: [files]}
-silences: {quiet: {match: {packages: llvm}, until: 2026-12-01, reason: migration}}
-subscriptions:
-  ml: {when: each revision, channels: [files]}
-"""
+SILENT = (
+    CONFIG.replace("changes: [all], ", "")
+    + "silences: {quiet: {match: {packages: llvm}, until: 2026-12-01, reason: migration}}\n"
+)

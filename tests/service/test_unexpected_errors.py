@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import catalogue, records
-from station import Site, begun
+from station import Site, begun, growing
 
 from cachewatch.channels.files_and_feeds import FileChannel
 from cachewatch.operators.status_and_problems import read_status
@@ -13,7 +12,6 @@ from cachewatch.service import deciding_and_storing, digest_assembly, passes_and
 from cachewatch.service.context_and_source_copies import Context, WatchedClone
 from cachewatch.service.streams_and_silences import Stream, StreamState
 
-STATES = [catalogue({"zlib": records([1])}), catalogue({"zlib": records([1]), "new": records([2])})]
 CONFIG = """\
 version: 1
 state: {folder}/state
@@ -33,7 +31,7 @@ ERRORS = [RecursionError("deep"), ValueError("year 10000 is out of range"), Memo
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
-    made = begun(tmp_path, STATES, CONFIG)
+    made = begun(tmp_path, growing(2), CONFIG)
     made.publish(1)
     return made
 

@@ -7,7 +7,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from helpers import catalogue, document, record, records, spec_hash
+from helpers import catalogue, document, lock, record, records, spec_hash
+from station import DESK_CONFIG as CONFIG
 from station import Site, begun
 
 from cachewatch.git.local_repository import Repository
@@ -27,18 +28,6 @@ BROKEN = {
     "empty": b"",
     "binary": b"\x00\xff" * 100,
 }
-
-CONFIG = """\
-version: 1
-state: {folder}/state
-sources: {public: {git: {folder}/upstream.git, stale_after: 4000d}}
-channels:
-  files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [json]}
-  desk: {type: file, path: "{folder}/desk/{subscription}/{key}.{ext}", formats: [txt]}
-operators: {channels: [desk]}
-subscriptions:
-  ml: {channels: [files], changes: [all]}
-"""
 
 
 def pa(version: str, number: int) -> dict[str, bytes]:
@@ -224,13 +213,10 @@ def test_a_digest_that_is_held_keeps_what_is_unread(tmp_path: Path, answer: str)
 
 @pytest.mark.slow
 def test_a_binary_that_goes_while_its_document_cannot_be_read_is_told_when_that_is_known(tmp_path: Path) -> None:
-    lock = tmp_path / "spack.lock"
-    arch = {"platform": "linux", "platform_os": "ubuntu22.04", "target": "x86_64_v3"}
-    nodes = {spec_hash(10): {"name": "pa", "version": "1.0", "arch": arch}}
-    lock.write_text(json.dumps({"_meta": {"lockfile-version": 6}, "roots": [], "concrete_specs": nodes}))
+    ours = lock(tmp_path / "spack.lock", ("pa", "1.0", spec_hash(10)))
     one = catalogue({"pa": [record(11, versions=["2.0"])]})
     both = catalogue({"pa": [record(10, versions=["1.0"]), record(11, versions=["2.0"])]})
-    config = CONFIG.replace("changes: [all]", f"changes: [all], match: {{environment: {lock}}}")
+    config = CONFIG.replace("changes: [all]", f"changes: [all], match: {{environment: {ours}}}")
     made = site(tmp_path, both, {PATH: BROKEN["truncated"]}, one, config=config)
     publish_each(made)
     told_last = [stored for stored in made.digests() if stored.subscription == "ml"][-1]

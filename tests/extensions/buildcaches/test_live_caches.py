@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from caches import database, installs, node, put, write_v2, write_v3
+from caches import catalogued, database, installs, node, put, write_v2, write_v3
 from conftest import ROOT, Run
 from helpers import catalogue, records
 from servers import Asked, Says, files, serving
-from station import Site, log, running, wait_for
+from station import DESK_CONFIG, Site, log, running, wait_for
 from upstream import git
 
 from cachewatch.service.passes_and_leadership import poll
@@ -41,25 +41,14 @@ subscriptions:
   many: {channels: [files], changes: [all], match: {sources: [many], tags: [develop]}}
 """
 
-RECORDED = """\
-version: 1
-state: {{folder}}/state
-sources: {{near: {{{source}}}}}
-channels:
-  files: {{type: file, path: "{{folder}}/out/{{subscription}}/{{key}}.{{ext}}", formats: [json]}}
-subscriptions:
-  near: {{channels: [files], changes: [all]}}
-"""
-
 
 def publish(folder: Path, *names: str) -> None:
     """Let all three caches hold these packages."""
     found = installs(*map(node, names))
     write_v2(folder / "near", database(found, version="7"))
     write_v3(folder / "far", database(found), compression="gzip")
-    checksum = write_v3(folder / "develop", database(found))
-    url = f"s3://spack-binaries/develop/blobs/sha256/{checksum[:2]}/{checksum}"
-    put(folder / "cache_spack_io_index.json", json.dumps({"develop": [{"label": "root", "url": url}]}).encode())
+    listed = {"develop": [catalogued(folder, "develop", "root", found)]}
+    put(folder / "cache_spack_io_index.json", json.dumps(listed).encode())
 
 
 def digests(site: Site) -> dict[str, dict[str, Any]]:
@@ -104,12 +93,13 @@ def test_a_recorded_history_is_no_clone(tmp_path: Path) -> None:
     site = Site(tmp_path, [catalogue({"zlib": records([1])})])
     publish(tmp_path, "zlib")
     recorded = tmp_path / "state/sources/near.git"
-    cache = RECORDED.format(source="type: buildcache, url: {folder}/near, tag: mine")
+    source = "public: {git: {folder}/upstream.git, stale_after: 4000d}"
+    cache = DESK_CONFIG.replace(source, "near: {type: buildcache, url: {folder}/near, tag: mine}")
     site.configure(cache)
     site.run()
     before = git(recorded, "rev-parse", "HEAD")
 
-    site.configure(RECORDED.format(source="git: {folder}/upstream.git"))
+    site.configure(DESK_CONFIG.replace("public:", "near:"))
     site.run(later=timedelta(hours=1))
     assert git(recorded, "rev-parse", "HEAD") == before
     assert "give the source of the repository another name" in site.said.getvalue()

@@ -1,4 +1,4 @@
-"""Digests say since when removed versions and packages were there, where the history index knows it."""
+"""`history:`: digests say since when removed packages were there, where the index knows it; it is built again if damaged."""
 
 import re
 import sqlite3
@@ -12,7 +12,7 @@ import pytest
 from helpers import catalogue, history, lock, record, records, spec_hash
 from history_questions import Everything
 from indexes import Catalogue, build, dump, write
-from station import Site
+from station import DESK_CONFIG, Site
 
 from cachewatch.core.versions_spellings_targets import version_identity
 from cachewatch.extensions.history.index_lookup import Index
@@ -21,16 +21,7 @@ from cachewatch.extensions.history.schema_and_location import NAME
 
 DAY = timedelta(days=1)
 E4S, ML = ["e4s", "root"], ["ml", "root"]
-CONFIG = """\
-version: 1
-state: {folder}/state
-sources: {public: {git: {folder}/upstream.git, stale_after: 4000d}}
-history: {sources: public}
-channels:
-  files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [txt, html, md]}
-subscriptions:
-  ml: {channels: [files], changes: [all]}
-"""
+CONFIG = DESK_CONFIG.replace("[json]", "[txt, html, md]") + "history: {sources: public}\n"
 _OLD = [record(1, stacks=E4S), record(2, stacks=ML)]
 _NEW = [record(3, stacks=E4S, versions=["1.1"])]
 _BUSY = [record(4, stacks=E4S, versions=["1.1"]), record(5, stacks=ML, versions=["0.9"])]
@@ -141,6 +132,20 @@ def _trouble(index: Path, trouble: str, behind: bytes) -> None:
             with closing(sqlite3.connect(index)) as connection:
                 connection.execute("UPDATE progress SET indexed = -1")
                 connection.commit()
+
+
+@pytest.mark.slow
+def test_a_damaged_index_keeps_no_digest_back_and_is_built_again(site: Site) -> None:
+    site.run()
+    whole = _index(site).read_bytes()
+    # The header, and so the kind of file, is left.
+    _index(site).write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
+    site.run(1, later=DAY)
+    (line,) = [event for event in site.events() if event["event"] == "history.failed"]
+    assert "malformed" in str(line["error"])
+    assert len(site.told()) == 1
+    site.run(later=DAY)
+    assert dump(_index(site))["progress"] == [(1,)]
 
 
 @pytest.mark.slow
