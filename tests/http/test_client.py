@@ -15,7 +15,6 @@ import trustme
 from servers import Asked, Says, over_tls, serving
 
 from cachewatch.errors import HttpError, RefusedAddress
-from cachewatch.http import client
 from cachewatch.http import client as http
 from cachewatch.http.allowed_addresses import basic, bearer
 from cachewatch.http.client import Client, RequestLimits
@@ -197,7 +196,7 @@ def test_a_machine_without_authorities_trusts_whom_browsers_trust(monkeypatch: p
     """A small container has no list of certificate authorities of its own."""
     nothing = SimpleNamespace(cafile=None, capath=None)
     monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: nothing)
-    trusted = client._trust()
+    trusted = http._trust()
     assert isinstance(trusted, ssl.SSLContext)
     assert len(trusted.get_ca_certs()) > 50
 

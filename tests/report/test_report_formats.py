@@ -14,7 +14,7 @@ import digests
 import pytest
 import scripted
 from conftest import Golden, Run
-from helpers import START, NewRevision, catalogue, document, history, record, records, write_repository
+from helpers import START, NewRevision, catalogue, document, history, record, records, write, write_repository
 from pairs import some_pair
 
 from cachewatch.core.escaping_and_mentions import markdown, safe
@@ -258,8 +258,7 @@ def test_a_scripted_week(run: Run, golden: Golden, tmp_path: Path, name: str) ->
 )
 def test_variants_are_data(run: Run, tmp_path: Path, variants: list[str], cell: str) -> None:
     """An apostrophe stands only before what a spreadsheet would compute."""
-    for name, found in (("a.md", []), ("b.md", [record(1, variants=variants)])):
-        (tmp_path / name).write_bytes(document(found))
+    write(tmp_path, {"a.md": document([]), "b.md": document([record(1, variants=variants)])})
     output = run("diff", tmp_path / "a.md", tmp_path / "b.md", "--format", "csv").output
     (row,) = [row for row in csv.DictReader(io.StringIO(output)) if row["change"] == "spec-added"]
 

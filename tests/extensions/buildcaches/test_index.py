@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from caches import GCC, Installs, binaries, database, edge, installs, many, node, put, write_v3
+from caches import GCC, Installs, binaries, catalogued, database, edge, installs, many, node, put, write_v3
 from conftest import ROOT, Run
 from helpers import spec_hash
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from indexes import run_git
 
 from cachewatch.documents.front_matter_and_limits import read_tags_file, write_tags_file
 from cachewatch.documents.parsing_and_diagnostics import parse
@@ -288,17 +289,13 @@ def as_catalogue(documents: Iterable[bytes], bucket: Path) -> str:
                 found = by_tag.setdefault(tag, {}).setdefault(stack, {})
                 found[spec["hash"]] = {"spec": as_node(package, spec, found), "in_buildcache": True}
     listed = {
-        tag: [publish(bucket, tag, stack, found) for stack, found in stacks.items()] for tag, stacks in by_tag.items()
+        tag: [
+            catalogued(bucket, f"{tag}/{stack}".removesuffix("/root"), stack, found) for stack, found in stacks.items()
+        ]
+        for tag, stacks in by_tag.items()
     }
     put(bucket / "cache_spack_io_index.json", json.dumps(listed).encode())
     return str(bucket / "cache_spack_io_index.json")
-
-
-def publish(bucket: Path, tag: str, stack: str, found: Installs) -> dict[str, str]:
-    """Write the index of one stack, and return how it is listed."""
-    path = tag if stack == "root" else f"{tag}/{stack}"
-    checksum = write_v3(bucket / path, database(found))
-    return {"label": stack, "url": f"s3://spack-binaries/{path}/blobs/sha256/{checksum[:2]}/{checksum}"}
 
 
 def as_node(package: str, spec: dict[str, Any], found: Installs) -> dict[str, Any]:
@@ -340,14 +337,7 @@ def round_trip(documents: list[Path], tmp_path: Path) -> None:
     for path in documents:
         text = path.read_text()
         package, tag = (re.search(pattern, text)[1] for pattern in ('title: "(.*)"', r"\[package, (.*)\]"))  # type: ignore[index]
-        assert show(tmp_path / "catalogue.git", f"HEAD:_cache/{tag}/{package}/specs.md") == text, path
-
-
-def show(repository: Path, name: str) -> str:
-    """Return a file of a revision."""
-    import subprocess  # noqa: PLC0415
-
-    return subprocess.run(["git", "-C", repository, "show", name], capture_output=True, check=True, text=True).stdout
+        assert run_git(tmp_path / "catalogue.git", "show", f"HEAD:_cache/{tag}/{package}/specs.md") == text, path
 
 
 def test_the_seeds_come_back_byte_for_byte(tmp_path: Path) -> None:

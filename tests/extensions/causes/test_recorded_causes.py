@@ -20,10 +20,14 @@ from cachewatch.extensions.buildcaches.recorder import record
 from cachewatch.git.local_repository import Repository
 
 
+def step(history: History, after: int) -> tuple[object, ...]:
+    """Return the revisions before and after the step to a state, and where they are, as a command takes them."""
+    return history.revisions[V3[after - 2]], history.revisions[V3[after - 1]], "--repo", history.folder
+
+
 def night(run: Run, history: History, after: int) -> dict[str, Any]:
     """Return the causes of the step to a state, as JSON."""
-    between = [history.revisions[V3[number]] for number in (after - 2, after - 1)]
-    result = run("why", "--between", *between, "--repo", history.folder, "--format", "json")
+    result = run("why", "--between", *step(history, after), "--format", "json")
     assert result.exit_code == 0, result.error
     found: dict[str, Any] = json.loads(result.output)
     return found
@@ -257,9 +261,8 @@ def test_packages_that_one_cache_alone_has_are_named(run: Run, buildcaches: Path
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_diff_says_why(run: Run, histories: dict[str, History], form: str) -> None:
     """Beside what changed; the JSON is what the schema says."""
-    history = histories["v3"]
-    between = (history.revisions[V3[5]], history.revisions[V3[6]])
-    result = run("diff", *between, "--repo", history.folder, "--why", "--format", form)
+    between = step(histories["v3"], 7)
+    result = run("diff", *between, "--why", "--format", form)
 
     assert (result.exit_code, result.error) == (0, "")
     assert re.search("zlib.* 1.3 (->|→) 1.3.1|zlib.*1.3.*1.3.1", result.output)
@@ -274,15 +277,13 @@ def test_diff_says_why(run: Run, histories: dict[str, History], form: str) -> No
         assert "\nWHY\n6 specs with another hash" in result.output
         assert max(map(len, result.output.splitlines())) <= 80
         for command in (("diff", "--why"), ("why", "--between")):
-            coloured = run("--color", "always", *command, *between, "--repo", history.folder).output
+            coloured = run("--color", "always", *command, *between).output
             assert "  zlib \x1b[31m1.3\x1b[0m -> \x1b[32m1.3.1\x1b[0m\n" in coloured.partition("rebuilt")[2]
 
 
 def test_diff_says_why_of_what_was_selected(run: Run, histories: dict[str, History]) -> None:
     """Filters choose the specs whose causes are counted."""
-    history = histories["v3"]
-    between = (history.revisions[V3[5]], history.revisions[V3[6]])
-    arguments = ("diff", *between, "--repo", history.folder, "--why", "--format", "json")
+    arguments = ("diff", *step(histories["v3"], 7), "--why", "--format", "json")
     one = json.loads(run(*arguments, "--package", "hdf5").output)["changesets"][0]["causes"]
     none = json.loads(run(*arguments, "--target", "aarch64").output)["changesets"][0]["causes"]
 
@@ -369,9 +370,8 @@ def test_of_a_night_only_the_damaged_package_is_left_out(
 def test_what_diff_says_does_not_depend_on_the_graph(run: Run, histories: dict[str, History]) -> None:
     """Graph files are no documents: nothing warns of them, and no package is called so."""
     history = histories["v3"]
-    between = (history.revisions[V3[5]], history.revisions[V3[6]])
-    result = run("diff", *between, "--repo", history.folder, "--format", "json")
-    files = Repository(history.folder).run(["ls-tree", "-r", "--name-only", between[1]]).decode().split()
+    result = run("diff", *step(history, 7), "--format", "json")
+    files = Repository(history.folder).run(["ls-tree", "-r", "--name-only", history.revisions[V3[6]]]).decode().split()
 
     assert result.error == ""
     assert not any("graph" in package["name"] for package in json.loads(result.output)["changesets"][0]["packages"])

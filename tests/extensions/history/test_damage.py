@@ -1,13 +1,12 @@
 """A damaged index: every command names the file and what to do about it, and none ends with a traceback."""
 
-import json
 from contextlib import suppress
 from pathlib import Path
 from random import Random
 
 import pytest
 from conftest import Result, Run
-from helpers import catalogue, history, records
+from helpers import catalogue, history, lock, records
 from indexes import build
 
 from cachewatch.extensions.history.schema_and_location import NAME
@@ -26,16 +25,7 @@ def repository(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def commands(repository: Path, tmp_path: Path) -> list[tuple[str, ...]]:
-    lockfile = tmp_path / "spack.lock"
-    lockfile.write_text(
-        json.dumps(
-            {
-                "_meta": {"file-type": "spack-lockfile", "lockfile-version": 5},
-                "roots": [{"hash": _HASH, "spec": "zlib"}],
-                "concrete_specs": {_HASH: {"name": "zlib", "version": "1.0", "hash": _HASH}},
-            }
-        )
-    )
+    lockfile = lock(tmp_path / "spack.lock", ("zlib", "1.0", _HASH))
     asked: list[tuple[str, ...]] = [
         ("history", "when", "zlib"),
         ("history", "blame", _HASH),

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from conftest import Run
-from helpers import catalogue, history, record
+from helpers import catalogue, history, lock, record
 from indexes import build
 from upstream import git
 
@@ -40,10 +40,7 @@ def asked(indexed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 
 def lockfile(folder: Path, *hashes: str) -> Path:
     """Write an environment of these specs."""
-    specs = {each: {"name": "py-keras", "version": "3.9.2", "hash": each} for each in hashes}
-    file = folder / "spack.lock"
-    file.write_text(json.dumps({"_meta": {"lockfile-version": 6}, "roots": [], "concrete_specs": specs}))
-    return file
+    return lock(folder / "spack.lock", *(("py-keras", "3.9.2", each) for each in hashes))
 
 
 @pytest.mark.parametrize("words", QUESTIONS)
