@@ -84,3 +84,13 @@ def many(count: int, version: str = "1.0", *, first: int = 0, salt: int = 0) -> 
 def body(text: str) -> str:
     """Return what a digest says above its footer, in one line."""
     return " ".join(text.partition("\n-----")[0].split())
+
+
+WAITING = CONFIG.replace("changes: [all]", "changes: [all], limit: {hold_for: 1h}")
+
+
+def wait(readers: Readers) -> None:
+    """Let the next revision be published, and the time of the operators pass."""
+    readers.go_on()
+    for _ in range(4):
+        readers.site.run(later=DAY / 24)

@@ -11,7 +11,7 @@ from helpers import catalogue, records
 from mailservers import free_port, post
 from msgspec.structs import replace
 from readers import CONFIG as USUAL
-from station import Site, begun, day, running, wait_for
+from station import Site, begun, day, notice, running, wait_for
 
 from cachewatch.errors import UsageError
 from cachewatch.operators import alerts_summary_actions
@@ -50,12 +50,6 @@ def site(tmp_path: Path) -> Site:
 def mail(site: Site, text: str = MAIL, port: int | None = None) -> None:
     """Configure a site that sends mail, to a server that is not there unless `port` says so."""
     site.configure(text.replace("{port}", str(port or free_port())))
-
-
-def notice(site: Site, title: str) -> str:
-    """Return the text of the one notice of this title, in one line."""
-    (text,) = [stored.rendered.text for stored in site.digests() if stored.rendered.title == title]
-    return re.sub(r"\s+", " ", text)
 
 
 def open_alerts(site: Site) -> list[tuple[str, str, str]]:

@@ -8,7 +8,7 @@ import pytest
 from conftest import Run
 from helpers import Record, catalogue, record, records
 from readers import CONFIG as USUAL
-from station import Site, begun, day
+from station import Site, begun, day, notice
 
 from cachewatch.operators import alerts_summary_actions
 from cachewatch.operators.status_and_problems import HeldDigestStatus, read_status
@@ -54,12 +54,6 @@ def status_of(site: Site, subscription: str = "ml") -> HeldDigestStatus:
 def texts(site: Site, subscription: str = "ml") -> list[str]:
     """Return what readers of a subscription were told, each in one line."""
     return [" ".join(text.split()) for text in site.told(subscription)]
-
-
-def notice(site: Site, title: str) -> str:
-    """Return the text of the one notice of this title, in one line."""
-    (text,) = [stored.rendered.text for stored in site.digests() if stored.rendered.title == title]
-    return " ".join(text.split())
 
 
 @pytest.mark.both_states

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from helpers import Record, catalogue, lock, records, spec_hash
-from readers import CONFIG, DAY, Made, Packages, Readers, body, many
+from readers import CONFIG, DAY, WAITING, Made, Packages, Readers, body, many, wait
 
 from cachewatch.store import cursors_and_remembered as cursors
 
@@ -77,16 +77,6 @@ def test_an_announced_prune_is_told_to_those_who_select_a_stack(made: Made) -> N
     assert "beside 10 old builds (the catalogue does not say why); these may be pruned at any time" in asked
     assert "The 10 old builds announced on 2 June were pruned." in gone
     assert "before 3 June, even if you did so lately: the old builds are gone, and Spack may have reused" in gone
-
-
-WAITING = CONFIG.replace("changes: [all]", "changes: [all], limit: {hold_for: 1h}")
-
-
-def wait(readers: Readers) -> None:
-    """Let the next revision be published, and the time of the operators pass."""
-    readers.go_on()
-    for _ in range(4):
-        readers.site.run(later=DAY / 24)
 
 
 def test_what_may_be_pruned_is_to_be_copied_while_readers_wait(made: Made) -> None:

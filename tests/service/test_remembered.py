@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from helpers import catalogue, lock, records, spec_hash
-from readers import CONFIG, DAY, Made, Packages, Readers, body, many
+from readers import CONFIG, DAY, WAITING, Made, Packages, Readers, body, many, wait
 
 from cachewatch.core.statement_kinds import Statement, StatementKind
 from cachewatch.operators import alerts_summary_actions
@@ -479,11 +479,8 @@ def test_the_removed_snapshot_that_a_new_one_replaces_is_told_once(made: Made) -
 def test_the_end_of_a_wait_is_said_to_those_who_wait(made: Made, lost: int, is_over: bool) -> None:
     """Nobody was to wait for the return of packages that went in the usual way."""
     states = [many(20), many(20 - lost, first=lost), many(20)]
-    config = CONFIG.replace("changes: [all]", "changes: [all], limit: {hold_for: 1h}")
-    readers = made(*map(catalogue, states), config=config)
-    readers.go_on()
-    for _ in range(4):
-        readers.site.run(later=HOUR)
+    readers = made(*map(catalogue, states), config=WAITING)
+    wait(readers)
     assert ("Wait. Publishing may have failed" in readers.site.told()[-1]) is is_over
     assert said(readers.go_on()) == [("returned", "", lost)]
     assert ("The wait is over." in readers.site.told()[-1]) is is_over
@@ -496,14 +493,12 @@ def test_a_wait_lasts_while_packages_are_missing(made: Made, tmp_path: Path) -> 
     needs = [(name, "1.0", spec_hash(1000 + number)) for number, name in enumerate(many(20))][10:]
     ours = lock(tmp_path / "spack.lock", *needs)
     config = (
-        CONFIG.replace("changes: [all]", "changes: [all], limit: {hold_for: 1h}")
+        WAITING
         + f'  env: {{when: each revision, channels: [files], limit: {{hold_for: 1h}}, match: {{environment: "{ours}"}}}}\n'
     )
     states = [many(20), rest, newer, many(20) | many(1, "1.1", first=14, salt=1)]
     readers = made(*map(catalogue, states), config=config)
-    readers.go_on()
-    for _ in range(4):
-        readers.site.run(later=HOUR)
+    wait(readers)
     readers.go_on(DAY)
     between = {name: body(readers.site.told(name)[-1]) for name in ("ml", "env")}
     for name, missing in (("ml", 14), ("env", 4)):
@@ -533,11 +528,8 @@ def test_a_wait_is_over_when_what_is_missing_is_a_loss(made: Made) -> None:
     """After two weeks nobody waits for it any longer."""
     rest = many(6, first=14)
     states = [many(20), rest, *[rest | many(1, "1.1", first=14, salt=1)] * 18]
-    config = CONFIG.replace("changes: [all]", "changes: [all], limit: {hold_for: 1h}")
-    readers = made(*map(catalogue, states), config=config)
-    readers.go_on()
-    for _ in range(4):
-        readers.site.run(later=HOUR)
+    readers = made(*map(catalogue, states), config=WAITING)
+    wait(readers)
     readers.go_on(16 * DAY, steps=16)
     assert "The wait is over" in body(readers.site.told()[-1])
     assert "14 packages are missing since 2 June" in body(readers.site.told()[-1])

@@ -5,9 +5,9 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -18,7 +18,7 @@ from gitservers import Faults, smart_http
 from helpers import catalogue, records
 from mailservers import Post, free_port, post
 from servers import Asked, Says, serving
-from station import Site
+from station import Site, wait_for
 
 from cachewatch.store import deliveries
 from cachewatch.store.sqlite_and_process_lock import open_database
@@ -161,10 +161,10 @@ def test_no_secret_is_ever_said(site: Site, run: Run) -> None:
         with (folder / "log").open("wb") as log, subprocess.Popen(command, stderr=log, env=environment) as daemon:
             try:
                 with sampling(daemon.pid) as seen:
-                    wait_for(lambda: "stream.begun" in (folder / "log").read_text(), daemon)
+                    wait_for(lambda: "stream.begun" in (folder / "log").read_text())
                     site.publish(1)
                     for name in ("mail", "again", "hook", "chat", "local", "desk"):
-                        wait_for(lambda name=name: settled(site, name), daemon)
+                        wait_for(partial(settled, site, name))
                     pages = [read(f"http://127.0.0.1:{port}/{page}") for page in ("metrics", "healthz", "readyz")]
                 daemon.terminate()
                 assert daemon.wait(120) == 0
@@ -234,14 +234,6 @@ def settled(site: Site, channel: str) -> bool:
             for each in site.deliveries()
         )
     return False
-
-
-def wait_for(holds: object, process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + 180
-    while not holds():  # type: ignore[operator]
-        assert process.poll() is None, "the daemon ended"
-        assert time.monotonic() < end, "it does not come to pass"
-        time.sleep(0.05)
 
 
 def test_what_runs_git_begins_nothing_when_it_is_loaded(tmp_path: Path) -> None:
