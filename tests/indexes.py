@@ -331,7 +331,7 @@ def _sortable(row: Sequence[Any]) -> tuple[Any, ...]:
 
 def by_brute_force(folder: Path) -> Dump:
     """Return what an index has to say, from every document of every revision."""
-    commits = run_git(folder, "rev-list", "--first-parent", "--reverse", "main").split()
+    commits = commits_of(folder)
     told = Told()
     for number, commit in enumerate(commits):
         told.revision(number, listed(folder, commit), folder)
@@ -502,6 +502,11 @@ def listed(folder: Path, commit: str) -> Mapping[Key, str]:
 
 def run_git(folder: Path, *arguments: str) -> str:
     return subprocess.run(["git", f"--git-dir={folder}", *arguments], check=True, capture_output=True, text=True).stdout
+
+
+def commits_of(folder: Path) -> list[str]:
+    """Return the revisions of a repository, oldest first."""
+    return run_git(folder, "rev-list", "--first-parent", "--reverse", "HEAD").split()
 
 
 def _git_bytes(folder: Path, name: str) -> bytes:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from caches import Installs, database, installs, many, node, put, write_v2, write_v3
+from caches import catalogued, database, installs, many, node, put, write_v2, write_v3
 from conftest import ROOT, Run
 from helpers import history, spec_hash
 from servers import Asked, Says, files, serving
@@ -162,11 +162,8 @@ def test_half_a_state_is_no_revision(mirror: Path, into: Path, damage: str) -> N
     add(mirror, into)
     before = git(into, "rev-parse", "HEAD")
     for blob in list((mirror / "blobs").rglob("?" * 64)):
-        if damage not in ("blob missing", "blob cut off"):
-            blob.unlink()
+        blob.unlink()
     if damage in ("blob missing", "blob cut off"):
-        for blob in list((mirror / "blobs").rglob("?" * 64)):
-            blob.unlink()
         write_v3(mirror, database(many(21)))
     DAMAGE[damage](mirror)
 
@@ -246,12 +243,6 @@ def test_a_catalogue_of_many_stacks(tmp_path: Path, into: Path) -> None:
     listed["develop"] = listed["develop"][1:]
     put(bucket / "cache_spack_io_index.json", json.dumps(listed).encode())
     assert "stack e4s had 2 specs and has 0" in record(cache, into, now=NOW).held[0].reason
-
-
-def catalogued(bucket: Path, path: str, label: str, found: Installs) -> dict[str, str]:
-    """Publish an index of layout 3 and return its entry in the list."""
-    checksum = write_v3(bucket / path, database(found))
-    return {"label": label, "url": f"s3://spack-binaries/{path}/blobs/sha256/{checksum[:2]}/{checksum}"}
 
 
 @pytest.mark.usefixtures("loopback")
@@ -376,20 +367,13 @@ def test_killed_at_any_point(mirror: Path, into: Path) -> None:
     assert not list(into.glob(".cachewatch-record*"))
 
 
-def test_a_lock_that_a_killed_git_has_left(mirror: Path, into: Path) -> None:
-    """However young it is: our gits hold our lock as well, so that whoever gets that knows of no owner."""
+@pytest.mark.parametrize("is_made", [True, False])
+def test_a_lock_that_a_killed_git_has_left(mirror: Path, into: Path, is_made: bool) -> None:
+    """However young it is, also of a repository half made: our gits hold our lock as well, so whoever gets that knows of no owner."""
     add(mirror, into)
-    (into / "refs/heads/main.lock").touch()
-    write_v3(mirror, database(many(21)))
-
-    assert add(mirror, into).commit
-
-
-def test_a_lock_that_was_left_while_the_repository_was_made(mirror: Path, into: Path) -> None:
-    """The next one makes it all the same."""
-    add(mirror, into)
-    (into / "HEAD").unlink()
-    (into / "config.lock").touch()
+    (into / ("refs/heads/main.lock" if is_made else "config.lock")).touch()
+    if not is_made:
+        (into / "HEAD").unlink()
     write_v3(mirror, database(many(21)))
 
     assert add(mirror, into).commit

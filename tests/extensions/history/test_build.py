@@ -3,14 +3,14 @@
 import os
 import signal
 import sqlite3
-import subprocess
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from random import Random
 
 import pytest
-from indexes import Catalogue, build, by_brute_force, dump, without_messages, write
+from indexes import Catalogue, build, by_brute_force, commits_of, dump, without_messages, write
+from upstream import git
 
 from cachewatch.errors import WorkFailed
 from cachewatch.extensions.history import build as engines
@@ -21,13 +21,8 @@ from cachewatch.extensions.history.write import transaction
 from cachewatch.git.local_repository import Repository
 
 
-def _commits(folder: Path) -> list[str]:
-    asked = ["git", f"--git-dir={folder}", "rev-list", "--first-parent", "--reverse", "main"]
-    return subprocess.run(asked, check=True, capture_output=True, text=True).stdout.split()
-
-
 def _go_to(folder: Path, commit: str) -> None:
-    subprocess.run(["git", f"--git-dir={folder}", "update-ref", "refs/heads/main", commit], check=True)
+    git(folder, "update-ref", "refs/heads/main", commit)
 
 
 @pytest.mark.slow_cases
@@ -44,7 +39,7 @@ def test_an_update_is_equal_to_a_full_build(tmp_path: Path, seed: int) -> None:
     """One revision at a time, and in jumps; whatever was a link for a while, or could not be read."""
     catalogue, random = Catalogue(seed), Random(seed)
     folder = write(tmp_path / "c.git", [catalogue.night() for _ in range(40)], seed=seed)
-    commits = _commits(folder)
+    commits = commits_of(folder)
     for at_once in (1, 9):
         for place in [*range(0, len(commits), random.randint(1, at_once)), len(commits) - 1]:
             _go_to(folder, commits[place])
@@ -61,7 +56,7 @@ def test_a_force_push_leaves_what_a_full_build_would(tmp_path: Path, seed: int) 
     path = tmp_path / "h.db"
     build(folder, path)
     for turn in range(4):
-        commits = _commits(folder)
+        commits = commits_of(folder)
         fork = commits[random.randrange(len(commits))]
         _go_to(folder, fork)
         if turn % 2:

@@ -4,12 +4,11 @@ import json
 import os
 import sqlite3
 import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from conftest import Run
+from conftest import Run, unprivileged
 from helpers import catalogue, history, record, records
 from upstream import git
 
@@ -17,8 +16,6 @@ from cachewatch.errors import AnotherInstance
 from cachewatch.extensions.history import write
 from cachewatch.extensions.history.schema_and_location import index_path, open_for_writing
 from cachewatch.store.sqlite_and_process_lock import open_database
-
-_ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
 
 
 @pytest.fixture
@@ -135,18 +132,10 @@ def test_who_may_not_write_is_told_where(repository: Path, tmp_path: Path, run: 
     path.parent.chmod(0o555)
     path.chmod(0o444)
     path.with_name("h.db.lock").unlink()
-    cachewatch = [sys.executable, "-m", "cachewatch", "history"]
-    # Root may write everywhere, unless it has no capabilities.
-    as_others = ["setpriv", "--inh-caps=-all", "--bounding-set=-all"] if os.geteuid() == 0 else []
-
-    def told(*command: str) -> subprocess.CompletedProcess[str]:
-        asked = [*as_others, *cachewatch, *command, "--repo", str(repository), "--db", str(path)]
-        return subprocess.run(asked, check=False, capture_output=True, text=True, env=_ENVIRONMENT)
-
-    assert told("status").returncode == 0
-    built = told("build")
-    assert built.returncode == 2
-    assert f"{path}.lock: Permission denied; name another file with --db" in built.stderr
+    options = ("--repo", repository, "--db", path)
+    assert unprivileged("history", "status", *options).exit_code == 0
+    error = unprivileged("history", "build", *options).error_of(2)
+    assert f"{path}.lock: Permission denied; name another file with --db" in error
     path.parent.chmod(0o755)
 
 
@@ -244,15 +233,11 @@ def test_a_version_that_left_is_said_to_have_left(tmp_path: Path, run: Run) -> N
 
 
 def _head(repository: Path) -> str:
-    asked = ["git", f"--git-dir={repository}", "rev-parse", "main"]
-    return subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
+    return git(repository, "rev-parse", "main")
 
 
 def _go_to(repository: Path, revision: str) -> None:
-    commit = subprocess.run(
-        ["git", f"--git-dir={repository}", "rev-parse", revision], check=True, capture_output=True, text=True
-    ).stdout.strip()
-    subprocess.run(["git", f"--git-dir={repository}", "update-ref", "refs/heads/main", commit], check=True)
+    git(repository, "update-ref", "refs/heads/main", revision)
 
 
 def test_a_value_that_vanishes_from_one_spec_is_a_change_and_from_all_is_none(tmp_path: Path, run: Run) -> None:

@@ -12,7 +12,7 @@ import pytest
 from conftest import Run
 from helpers import catalogue, history
 from helpers import record as record_of
-from indexes import build, run_git
+from indexes import build, commits_of, run_git
 from truths import V3, History
 
 from cachewatch.extensions.causes import explaining_reports_and_locks as rebuilds
@@ -70,14 +70,10 @@ def recorded(histories: dict[str, History], tmp_path: Path) -> Path:
     return Path(shutil.copytree(histories["v3"].folder, tmp_path / "recorded.git"))
 
 
-def _commits(folder: Path) -> list[str]:
-    return run_git(folder, "rev-list", "--first-parent", "--reverse", "HEAD").split()
-
-
 def test_churn_by_cause_adds_up_what_why_says(run: Run, recorded: Path) -> None:
     """Of all revisions, and of ranges."""
     assert run("history", "build", "--repo", recorded, "--quiet").exit_code == 0
-    commits = _commits(recorded)
+    commits = commits_of(recorded)
     for since, until in [(0, len(commits) - 1), (2, 6), (5, 6), (0, 3)]:
         found = _asked(run, recorded, "--since", commits[since], "--until", commits[until])
         expected = _added_up(run, recorded, commits[since : until + 1])
@@ -89,7 +85,7 @@ def test_churn_by_cause_adds_up_what_why_says(run: Run, recorded: Path) -> None:
 @pytest.mark.usefixtures("small_runs")
 def test_updates_and_force_pushes_leave_the_causes_of_a_full_build(recorded: Path, tmp_path: Path) -> None:
     """One revision at a time, then back, then on."""
-    full, commits = build(recorded, tmp_path / "full.db"), _commits(recorded)
+    full, commits = build(recorded, tmp_path / "full.db"), commits_of(recorded)
     branch = run_git(recorded, "symbolic-ref", "HEAD").strip()
     found = full
     for commit in [*commits, commits[4], commits[-1]]:
@@ -128,7 +124,7 @@ def test_a_graph_that_begins_later_counts_from_there(run: Run, recorded: Path) -
     )
     run("history", "build", "--repo", folder, "--quiet")
     found = _asked(run, folder)
-    commits = _commits(folder)
+    commits = commits_of(folder)
     known = [_why(run, folder, before, after)["recorded"] for before, after in itertools.pairwise(commits)]
 
     assert {True, False} == set(known)

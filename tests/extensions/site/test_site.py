@@ -452,8 +452,7 @@ def test_what_cannot_be_done_is_said(run: Run, demo_repository: Path, tmp_path: 
 def test_packages_of_other_tags_are_listed(tmp_path: Path) -> None:
     """A package that only a release has is found all the same, and its page says where it is."""
     states = {**catalogue({"a": [record(1)]}), **catalogue({"old": [record(2, versions=["0.9"])]}, "v0.23.1")}
-    folder = Folder(tmp_path / "site")
-    build(folder, _read(history(tmp_path / "r.git", states), folder), [], title="T")
+    _build(tmp_path / "site", history(tmp_path / "r.git", states))
     text = " ".join(_page(tmp_path / "site/packages.html").text)
     page = " ".join(_page(tmp_path / "site/package/old.html").text)
 
