@@ -3,6 +3,7 @@
 import logging
 import os
 import socket
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -63,6 +64,14 @@ class Result:
         assert self.exit_code == exit_code, self.error
         assert exit_code not in (2, 3) or not self.output
         return self.error
+
+
+def unprivileged(*arguments: object, cwd: Path | None = None) -> Result:
+    """Run a command in a process that may do no more than any user, as the superuser may."""
+    drop = ["setpriv", "--inh-caps=-all", "--bounding-set=-all"] if os.geteuid() == 0 else []
+    command = [*drop, sys.executable, "-m", "cachewatch", *map(str, arguments)]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, check=False, text=True)
+    return Result(done.returncode, done.stdout, done.stderr)
 
 
 Run = Callable[..., Result]

@@ -2,11 +2,10 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from conftest import Run
+from conftest import Run, unprivileged
 from helpers import catalogue, document, history, records, write
 from upstream import IDENTITY, git
 
@@ -146,9 +145,7 @@ def test_a_repository_without_commits(nowhere: Path, run: Run, monkeypatch: pyte
 @pytest.mark.usefixtures("nowhere")
 def test_what_to_type_for_paths(run: Run, arguments: tuple[str, ...], said: str) -> None:
     """Mistakes with paths are usage errors, and nothing is fetched."""
-    for name in ("a.md", "b.txt", "folder/zlib.md"):
-        Path(name).parent.mkdir(exist_ok=True)
-        Path(name).write_bytes(catalogue({"zlib": records([1])})["_cache/develop/zlib/specs.md"])
+    write(Path(), dict.fromkeys(("a.md", "b.txt", "folder/zlib.md"), document(records([1]))))
     assert said in run("diff", *arguments).error_of(2)
 
 
@@ -265,10 +262,8 @@ def test_two_names_that_are_no_revisions(demo_repository: Path, run: Run) -> Non
 @pytest.mark.parametrize("place", ["_cache/develop/{}/specs.md", "docs/{}.txt"])
 def test_uncommitted_edits_are_named(nowhere: Path, run: Run, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     """Who stands in a work tree with edited documents is told that HEAD does not have them."""
-    work, document = nowhere / "work", next(iter(catalogue({"zlib": records([1])}).values()))
-    (work / place.format("zlib")).parent.mkdir(parents=True)
-    (work / place.format("zlib")).write_bytes(document)
-    (work / "README.md").write_text("# About\n")
+    document = next(iter(catalogue({"zlib": records([1])}).values()))
+    work = write(nowhere / "work", {place.format("zlib"): document, "README.md": b"# About\n"})
     commit_all(work)
     monkeypatch.chdir(work)
     assert run("diff", "HEAD", "--exit-code").error == ""
@@ -387,9 +382,6 @@ def test_init_says_what_will_be_fetched(run: Run) -> None:
 def test_a_folder_that_may_not_be_read_is_named(nowhere: Path) -> None:
     folder = nowhere / "closed"
     folder.mkdir(mode=0)
-    as_others = ["setpriv", "--inh-caps=-all", "--bounding-set=-all"] if os.geteuid() == 0 else []
-    command = [*as_others, sys.executable, "-m", "cachewatch", "packages", "--repo", str(folder)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    done = unprivileged("packages", "--repo", folder)
     folder.chmod(0o700)
-    assert done.stderr == f"cachewatch: {folder}: the folder cannot be read: Permission denied\n"
-    assert done.returncode == 2
+    assert done.error_of(2) == f"cachewatch: {folder}: the folder cannot be read: Permission denied\n"

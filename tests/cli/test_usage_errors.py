@@ -1,12 +1,9 @@
 """What a mistyped command line is answered with: what is wrong, and what was probably meant."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from conftest import Run
+from conftest import Run, unprivileged
 from helpers import document, record
 
 
@@ -99,13 +96,10 @@ def test_what_may_not_be_read_or_written_is_one_mistake(words: str, tmp_path: Pa
     (tmp_path / "shut").mkdir(mode=0o555)
     for name in ("no.md", "no.lock", "no.yaml", "no"):
         (tmp_path / name).chmod(0)
-    # Root may read everything, unless it has no capabilities.
-    as_others = ["setpriv", "--inh-caps=-all", "--bounding-set=-all"] if os.geteuid() == 0 else []
-    command = [*as_others, sys.executable, "-m", "cachewatch", *words.split()]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = unprivileged(*words.split(), cwd=tmp_path)
     (tmp_path / "no").chmod(0o700)
 
-    assert done.returncode == 2, done.stderr
+    assert done.exit_code == 2, done.error
 
 
 @pytest.mark.parametrize(

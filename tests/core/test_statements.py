@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from conftest import Run
-from helpers import Record, catalogue, history, record, records, two_folders
+from helpers import Record, catalogue, history, record, records, two_folders, write
 from pairs import some_pair
 
 Packages = dict[str, list[Record]]
@@ -250,9 +250,8 @@ def test_what_the_tag_declares_is_believed(run: Run, tmp_path: Path, declared: l
     after = before | {"p1": [record(1, stacks=["e4s"])]}
     sides = two_folders(tmp_path, before, after)
     for side, stacks in zip(sides, (["arm", "e4s"], declared), strict=True):
-        (side / "_data").mkdir()
         listed = "".join(f"\n  - {stack}" for stack in (*stacks, "root"))
-        (side / "_data/tags.yaml").write_text(f"- name: develop\n  stacks:{listed}\n")
+        write(side, {"_data/tags.yaml": f"- name: develop\n  stacks:{listed}\n".encode()})
     (found,) = json.loads(run("diff", *sides, "--format", "json").output)["changesets"]
 
     assert [event["kind"] for event in found["events"]] == kinds

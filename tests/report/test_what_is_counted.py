@@ -139,12 +139,9 @@ def test_a_stack_that_the_document_of_one_side_has_is_not_judged_by_packages_tha
     stacks = ["e4s", "gpu"]
     files = {f"p{n}.md": document(records(range(9 * n, 9 * n + 5), stacks=stacks), package=f"p{n}") for n in range(5)}
     whole, part = tmp_path / "whole", tmp_path / "part"
-    for folder, names in ((whole, files), (part, ["p0.md"])):
-        folder.mkdir()
-        for name in names:
-            (folder / name).write_bytes(files[name][:-40] if layout == "broken" and folder == part else files[name])
-    if layout == "twice":
-        (part / "again.md").write_bytes(files["p0.md"])
+    one = files["p0.md"]
+    write(whole, files)
+    write(part, {"p0.md": one, "again.md": one} if layout == "twice" else {"p0.md": one[:-40]})
     for before, after, said in (
         (whole, part, "PACKAGES REMOVED  4 packages, -20"),
         (part, whole, "NEW PACKAGES  4 packages, +20"),

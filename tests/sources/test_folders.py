@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Result, Run
+from conftest import Run, unprivileged
 from helpers import catalogue, document, flat, history, records, write
 
 import cachewatch
@@ -265,15 +265,6 @@ def test_links_are_followed_in_a_folder_that_a_user_names(run: Run, tmp_path: Pa
         assert packages(run, tmp_path / "before", tmp_path / name) == CHANGES, name
     (tmp_path / "zlib.md").symlink_to("links/zlib.md")
     assert packages(run, tmp_path / "before" / "zlib.md", tmp_path / "zlib.md") == CHANGES[2:]
-
-
-def unprivileged(*arguments: object) -> Result:
-    """Run a command that may not read every file, as the superuser may."""
-    right = "-dac_override,-dac_read_search"
-    drop = ["setpriv", f"--bounding-set={right}", f"--inh-caps={right}"] if os.geteuid() == 0 else []
-    command = [*drop, sys.executable, "-m", "cachewatch", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, check=False, text=True)
-    return Result(done.returncode, done.stdout, done.stderr)
 
 
 @pytest.mark.parametrize(
