@@ -23,8 +23,7 @@ from cachewatch.core.model import Kind
 def sides(tmp_path: Path) -> tuple[Path, Path]:
     """Two documents between which a version is upgraded and another one gone."""
     before = [record(1), record(2, versions=["0.9"], target="aarch64")]
-    for name, found in (("a.md", before), ("b.md", [record(3, versions=["2.0"])])):
-        (tmp_path / name).write_bytes(document(found))
+    write(tmp_path, {"a.md": document(before), "b.md": document([record(3, versions=["2.0"])])})
     return tmp_path / "a.md", tmp_path / "b.md"
 
 
@@ -148,9 +147,8 @@ def test_a_gate_and_the_report_agree_that_a_tag_is_new(
 
 def test_what_was_not_compared_comes_first(run: Run, sides: tuple[Path, Path], tmp_path: Path) -> None:
     """A gate cannot pass, nor fail for another reason, on half of the documents; a wrong meta is only said."""
-    (tmp_path / "bad.md").write_bytes(b"bad")
-    (tmp_path / "twice.md").write_bytes(document([record(1), record(1, os="rhel8")]))
-    (tmp_path / "meta.md").write_bytes(document(records([7]), meta={"num_specs": 5}))
+    twice, meta = document([record(1), record(1, os="rhel8")]), document(records([7]), meta={"num_specs": 5})
+    write(tmp_path, {"bad.md": b"bad", "twice.md": twice, "meta.md": meta})
 
     assert run("diff", sides[0], tmp_path / "bad.md", "--exit-code").exit_code == 4
     assert run("diff", sides[0], tmp_path / "twice.md", "--exit-code").exit_code == 4

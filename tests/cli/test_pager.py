@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from helpers import document, record
+from helpers import document, record, write
 
 # A pager that shows who it is, the settings it was given, and each line.
 _MARKING = """#!/bin/sh
@@ -70,8 +70,7 @@ def _shown(master: int) -> Iterator[bytes]:
 @pytest.fixture
 def sides(tmp_path: Path) -> tuple[Path, Path]:
     """Two documents between which a version is upgraded."""
-    for name, version in (("a.md", "1.0"), ("b.md", "2.0")):
-        (tmp_path / name).write_bytes(document([record(1 + (version == "2.0"), versions=[version])]))
+    write(tmp_path, {"a.md": document([record(1)]), "b.md": document([record(2, versions=["2.0"])])})
     return tmp_path / "a.md", tmp_path / "b.md"
 
 

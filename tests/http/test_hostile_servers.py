@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import trustme
 from conftest import Run
+from helpers import lock
 from servers import Asked, Says, over_tls, serving
 
 from cachewatch.errors import HttpError, SourceError
@@ -70,11 +71,10 @@ def test_a_challenge_counts_only_from_the_server_that_was_asked(
 )
 def test_no_credentials_in_the_clear(option: str, address: str, login: Path, tmp_path: Path, run: Run) -> None:
     """Nothing is asked of a server where everybody on the way could read the token."""
-    lock = tmp_path / "spack.lock"
-    lock.write_text('{"_meta": {"lockfile-version": 6}, "roots": [], "concrete_specs": {}}')
+    file = lock(tmp_path / "spack.lock")
     for result in (
         run("record", address, "--into", tmp_path / "site.git", option, login),
-        run("coverage", lock, "--source", address, option, login),
+        run("coverage", file, "--source", address, option, login),
     ):
         assert result.exit_code == 2
         assert "everybody on the way could read the token or login" in result.error

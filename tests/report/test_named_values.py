@@ -108,8 +108,7 @@ def test_every_value_of_one_side_is_named(run: Run, tmp_path: Path, seed: int) -
 
 def told(run: Run, folder: Path, before: list[Record], after: list[Record], *options: str) -> str:
     """Return what a comparison of two documents says, without line breaks."""
-    for name, some in (("before.md", before), ("after.md", after)):
-        (folder / name).write_bytes(document(some))
+    write(folder, {"before.md": document(before), "after.md": document(after)})
     return " ".join(run("diff", folder / "before.md", folder / "after.md", *options).output.split())
 
 

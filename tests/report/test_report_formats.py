@@ -346,8 +346,8 @@ def test_nothing_unseen_is_safe() -> None:
 
 def test_names_are_ascii(run: Run, tmp_path: Path) -> None:
     """A letter that looks like another is seen as what it is, wherever a name is shown."""
-    for name, version in (("before.md", "1"), ("after.md", "1.\u0430")):
-        (tmp_path / name).write_bytes(document([record(1, versions=[version], stacks=["\u0435", "root"])]))
+    one, other = (document([record(1, versions=[v], stacks=["\u0435", "root"])]) for v in ("1", "1.\u0430"))
+    write(tmp_path, {"before.md": one, "after.md": other})
     for arguments in (
         ("show", tmp_path / "after.md"),
         *(("diff", tmp_path / "before.md", tmp_path / "after.md", "--format", f) for f in ("text", "markdown", "html")),

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from caches import edge, node, put
 from conftest import ROOT, Run
-from helpers import catalogue, document, history, records, spec_hash
+from helpers import catalogue, document, history, records, spec_hash, write
 from helpers import record as record_of
 from truths import V3, History, read_index
 
@@ -292,10 +292,9 @@ def test_diff_says_why_of_what_was_selected(run: Run, histories: dict[str, Histo
 
 
 def test_why_takes_revisions_and_formats_that_say_it(run: Run, tmp_path: Path) -> None:
-    for name in ("a.md", "b.md"):
-        (tmp_path / name).write_bytes(document([record_of(1)], package="zlib"))
-    files = run("diff", tmp_path / "a.md", tmp_path / "b.md", "--why")
-    table = run("diff", tmp_path / "a.md", tmp_path / "b.md", "--why", "--format", "csv")
+    write(tmp_path, {"a.md": document([record_of(1)])})
+    files = run("diff", tmp_path / "a.md", tmp_path / "a.md", "--why")
+    table = run("diff", tmp_path / "a.md", tmp_path / "a.md", "--why", "--format", "csv")
 
     assert (files.exit_code, "--why compares revisions" in files.error) == (2, True)
     assert (table.exit_code, "--why takes one of the formats" in table.error) == (2, True)
@@ -423,9 +422,7 @@ def test_two_hashes_of_documents_elsewhere(run: Run, tmp_path: Path, layout: str
     pattern = "{package}.md" if layout == "folder" else layout
     files = [{pattern.format(package="zlib", tag="develop"): document(state)} for state in states]
     if layout == "folder":
-        old, place = spec_hash(3), tmp_path / "documents"
-        place.mkdir()
-        (place / "zlib.md").write_bytes(document(states[-1]))
+        old, place = spec_hash(3), write(tmp_path / "documents", {"zlib.md": document(states[-1])})
     else:
         place = history(tmp_path / "r.git", *files)
     result = run("diff", f"/{old[:9]}", f"/{new[:9]}", "--repo", place)
