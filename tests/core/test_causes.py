@@ -98,13 +98,6 @@ def test_the_recipe_is_named_only_where_nothing_else_differs() -> None:
     assert {(one.package, one.what) for one in below} == {("x", What.RECIPE), ("zlib", What.VERSION)}
 
 
-def compiled(name: str, spec_hash: str, *edges: Dependency, by: str, **values: Any) -> GraphNode:
-    """Return a spec that a compiler compiled, with the runtime of the compiler."""
-    versions = {"gcc": "12.2.0", "llvm": "14.0.6"}
-    runtime = [on("gcc-runtime", "rt")] if by == "gcc" else []
-    return spec(name, spec_hash, on(by, by, "c", "cxx"), *runtime, *edges, compiler=f"{by}@{versions[by]}", **values)
-
-
 def test_only_the_languages_that_another_compiler_compiles() -> None:
     """Fortran is still compiled by gcc."""
     old = spec("x", "x1", on("gcc", "gcc", "c", "cxx", "fortran"), compiler="gcc@12.2.0")

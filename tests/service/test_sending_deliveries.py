@@ -381,11 +381,6 @@ def test_deliveries_are_retried_dropped_and_restored_by_filters(site: Site, run:
         assert run("deliveries", "restore", "mail", *config).exit_code == 2
 
 
-def desk(site: Site) -> list[str]:
-    """Return what operators read, each notice as one line."""
-    return [" ".join(path.read_text().split()) for path in (site.folder / "desk").rglob("*.txt")]
-
-
 @pytest.mark.slow
 def test_a_server_that_is_away_is_asked_less_and_less_until_it_answers(site: Site) -> None:
     """Whichever message is next; and once it has answered, it is asked again as soon as before."""

@@ -360,9 +360,6 @@ def test_gzip_of_a_listed_index(tmp_path: Path) -> None:
     assert done.tags[0].specs == 3
 
 
-KEY = "z" * 32
-
-
 def compact(found: dict[str, Any], version: object = "8") -> bytes:
     """Return an index without blanks, as Spack 1.0 writes it."""
     return json.dumps({"database": {"version": version, "installs": found}}, separators=(",", ":")).encode()
