@@ -427,17 +427,20 @@ class _ItemsReader:
                     systems=tuple(sorted(systems)),
                     is_of_removed=self._change.status is Status.REMOVED,
                 )
+        now_for: dict[Place, tuple[tuple[str, tuple[str, ...]], ...]] = {}
         for lost in self._change.machines_lost:
-            target = lost.machine.target
-            has = [s for s in self._change.specs_after.counts if s.target == target and lost.stack in s.stacks]
-            oses = {s.os for s in has} - self._others(target, (lost.stack,), is_before=False)["oses"] - {""}
+            if lost.place not in now_for:
+                has: defaultdict[str, set[str]] = defaultdict(set)  # the versions for each operating system
+                for one in self._change.specs_after.counts:
+                    if lost.place in one.places:
+                        has[one.os].update(one.versions)
+                had = self._others(lost.machine.target, (lost.stack,), is_before=False)["oses"]
+                now_for[lost.place] = tuple((os, _sorted(has[os])) for os in sorted(has.keys() - had - {""}))
             yield OwnedLoss(
                 package=package,
                 place=lost.place,
                 machine=lost.machine,
-                moved_to=tuple(
-                    (os, _sorted({v for s in has if s.os == os for v in s.versions})) for os in sorted(oses)
-                ),
+                moved_to=now_for[lost.place],
                 versions=lost.versions,
                 loss=lost.loss,
                 outside=lost.outside,
