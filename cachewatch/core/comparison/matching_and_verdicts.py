@@ -141,11 +141,15 @@ def _pair(kind: MatchKind, before: Signature, after: Signature, vanished: Counts
 
 def _take_nearest(vanished: Counts, new: Counts, key: Key) -> Iterator[SpecMatch]:
     """Match signatures with equal keys that differ in few stacks before those that differ in more."""
-    groups: defaultdict[Hashable, tuple[list[Signature], list[Signature]]] = defaultdict(lambda: ([], []))
-    for side, counts in enumerate((vanished, new)):
-        for signature in counts:
-            groups[key(signature)][side].append(signature)
-    for olds, news in groups.values():
+    olds_by_key: defaultdict[Hashable, list[Signature]] = defaultdict(list)
+    news_by_key: defaultdict[Hashable, list[Signature]] = defaultdict(list)
+    for before in vanished if new else ():
+        olds_by_key[key(before)].append(before)
+    for after in new if olds_by_key else ():
+        if (own := key(after)) in olds_by_key:
+            news_by_key[own].append(after)
+    for own, news in news_by_key.items():
+        olds = olds_by_key[own]
         if len(olds) * len(news) > _MANY_PAIRS:
             continue
         # The order is the same whichever side is first.
@@ -288,9 +292,8 @@ class PlaceJudgement(Struct, frozen=True):
     versions_lost: Set[str]
     versions_gained: Set[str]
 
-    @property
-    def kinds(self) -> frozenset[Kind]:
-        """The kinds of change that the verdict implies."""
+    def kinds(self, variants: Iterable[Set[str]]) -> frozenset[Kind]:
+        """Return the kinds of change that the verdict implies; `variants` are those that it lost and gained."""
         kinds = {Kind(STATEMENT_OF[self.verdict])}
         if self.before and self.after:
             kinds |= {
@@ -299,7 +302,7 @@ class PlaceJudgement(Struct, frozen=True):
                 if set(map(value, self.before)) != set(map(value, self.after))
             }
             # Another version usually has variants of other names, too.
-            if self.verdict not in (Verdict.NARROWED, Verdict.WIDENED) and not any(self.variants):
+            if self.verdict not in (Verdict.NARROWED, Verdict.WIDENED) and not any(variants):
                 kinds -= {Kind.VARIANT}
         return frozenset(kinds)
 
@@ -354,6 +357,7 @@ def place_changes(judged: Mapping[Place, PlaceJudgement], losses: Mapping[Place,
             tuple(sorted_versions(set(map(_version, contents)) - {""}))
             for contents in (judgement.before, judgement.after)
         )
+        variants = judgement.variants
         whole = {Verdict.LOST: judgement.before, Verdict.GAINED: judgement.after}.get(judgement.verdict, ())
         changes.append(
             PlaceChange(
@@ -362,9 +366,9 @@ def place_changes(judged: Mapping[Place, PlaceJudgement], losses: Mapping[Place,
                 before=before,
                 after=after,
                 verdict=judgement.verdict,
-                kinds=judgement.kinds | loss_kinds(losses.get(place)),
+                kinds=judgement.kinds(variants) | loss_kinds(losses.get(place)),
                 loss=losses.get(place),
-                variants=judgement.variants,
+                variants=variants,
                 machines=frozenset(Machine(one.platform, one.os, place.target) for one in whole),
             )
         )
