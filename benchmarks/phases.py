@@ -44,10 +44,10 @@ def main() -> None:
     from cachewatch import comparison_flow as diff  # noqa: PLC0415
     from cachewatch.core.changesets import NoCollector  # noqa: PLC0415
     from cachewatch.core.comparison.stacks_prunes_suspicion import Observation  # noqa: PLC0415
-    from cachewatch.core.filters_and_default_kinds import Selection  # noqa: PLC0415
+    from cachewatch.core.filters_and_spec_patterns import Selection  # noqa: PLC0415
     from cachewatch.documents import parsing_and_diagnostics as parsing  # noqa: PLC0415
     from cachewatch.report.diff_blocks_and_colours import Palette, Requested  # noqa: PLC0415
-    from cachewatch.report.diff_formats import write_text  # noqa: PLC0415
+    from cachewatch.report.diff_formats_and_alike_tags import write_text  # noqa: PLC0415
     from cachewatch.sources.before_and_after import open_comparison  # noqa: PLC0415
 
     gc.set_threshold(100_000, 20, 50)

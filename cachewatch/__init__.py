@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     )
     from cachewatch.core.advice.environment_coverage import Coverage, Environment, Nearest, Need, Resolution
     from cachewatch.core.graphs_and_attribution import Cause, What
-    from cachewatch.core.model import (
+    from cachewatch.core.kinds_and_specs import (
         CompilerForm,
         Delta,
         Diagnostic,
@@ -160,7 +160,7 @@ __all__ = [
 # The modules that define these names, those that load quickly first.
 _MODULES = (
     "errors",
-    "core.model",
+    "core.kinds_and_specs",
     "core.graphs_and_attribution",
     "core.statement_kinds",
     "core.advice.environment_coverage",

@@ -20,8 +20,8 @@ from cachewatch.core.advice.environment_coverage import Coverage, Environment, c
 from cachewatch.core.changesets import Comparison, Listing
 from cachewatch.core.comparison import package_changes
 from cachewatch.core.escaping_and_mentions import safe
-from cachewatch.core.filters_and_default_kinds import Selection, select
-from cachewatch.core.model import Diagnostic, Document, Kind, PackageChange, PackageCounts, Side, SpecCounts
+from cachewatch.core.filters_and_spec_patterns import Selection, select
+from cachewatch.core.kinds_and_specs import Diagnostic, Document, Kind, PackageChange, PackageCounts, Side, SpecCounts
 from cachewatch.core.names_and_layouts import ANYWHERE, DEFAULT_TAG, Layout, in_order, is_mutable
 from cachewatch.core.statement_kinds import Statement
 from cachewatch.core.statements import Wants, of_kinds

@@ -34,8 +34,16 @@ from cachewatch.core.comparison.kept_and_reused_hashes import describe_not_writt
 from cachewatch.core.comparison.package_changes import compare_all, part_of
 from cachewatch.core.comparison.package_items import items_of
 from cachewatch.core.comparison.stacks_prunes_suspicion import Judgement, judge, with_turnover
-from cachewatch.core.filters_and_default_kinds import Selection
-from cachewatch.core.model import DiagnosticKind, Document, Event, Kind, PackageChange, PackageCounts, Signature
+from cachewatch.core.filters_and_spec_patterns import Selection
+from cachewatch.core.kinds_and_specs import (
+    DiagnosticKind,
+    Document,
+    Event,
+    Kind,
+    PackageChange,
+    PackageCounts,
+    Signature,
+)
 from cachewatch.core.statement_kinds import Items, Statement, StatementKind
 from cachewatch.core.statements import counted, statements_of
 from cachewatch.documents.parsing_and_diagnostics import (

@@ -22,7 +22,7 @@ from cachewatch.core import versions_spellings_targets as spack
 from cachewatch.core.advice.environment_coverage import Coverage, Environment, Holdings, Need, Resolution, better, cover
 from cachewatch.core.changesets import Blob, Content, Listing
 from cachewatch.core.graphs_and_attribution import GraphNode, shared_names
-from cachewatch.core.model import Diagnostic, Document, Signature
+from cachewatch.core.kinds_and_specs import Diagnostic, Document, Signature
 from cachewatch.core.versions_spellings_targets import parse_ranges
 from cachewatch.documents import spec_nodes_and_graphs as spec_nodes
 from cachewatch.documents.front_matter_and_limits import load_yaml

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from cachewatch.comparison_flow import changesets
 from cachewatch.core.advice.environment_coverage import Environment, Need
-from cachewatch.core.filters_and_default_kinds import Globs, Selection
-from cachewatch.core.model import Signature
+from cachewatch.core.filters_and_spec_patterns import Globs, Selection
+from cachewatch.core.kinds_and_specs import Signature
 from cachewatch.report.digest_and_message_values import Digest, Outage, RenderedDigest, Silenced, Span, TagDigest
 from cachewatch.report.digests.data_for_templates import DigestCollector, read_tag_digest
 from cachewatch.report.digests.rendering_and_sizes import render_digest

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, cast
 
 from msgspec import Struct
 
-from cachewatch.core.model import Document, Signature
+from cachewatch.core.kinds_and_specs import Document, Signature
 from cachewatch.documents.parsing_and_diagnostics import parse
 from cachewatch.git.git_processes import init_repository
 from cachewatch.git.writing_revisions import AUTHOR, BRANCH, data_of, import_stream, quoted

@@ -9,7 +9,7 @@ from indexes import Key, Told, listed, run_git
 
 from cachewatch.core.comparison.kept_and_reused_hashes import is_same_spec, not_written
 from cachewatch.core.comparison.package_changes import compare
-from cachewatch.core.model import CompilerForm, Document, PackageChange, Signature
+from cachewatch.core.kinds_and_specs import CompilerForm, Document, PackageChange, Signature
 
 DAY = 86_400.0
 Row = tuple[Any, ...]

@@ -15,7 +15,7 @@ from typing import Any
 from helpers import START, document, record
 
 from cachewatch.core.comparison.package_changes import compare
-from cachewatch.core.model import Document, Signature, SpecCounts
+from cachewatch.core.kinds_and_specs import Document, Signature, SpecCounts
 from cachewatch.documents.parsing_and_diagnostics import parse
 from cachewatch.errors import DocumentError
 from cachewatch.extensions.history.build import bring_up_to_date, in_jobs

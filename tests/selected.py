@@ -9,7 +9,7 @@ from pairs import some_pair
 
 from cachewatch.comparison_flow import changesets
 from cachewatch.core.changesets import Changeset, Comparison
-from cachewatch.core.filters_and_default_kinds import Selection
+from cachewatch.core.filters_and_spec_patterns import Selection
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.git.tags_and_documents import compare_revisions

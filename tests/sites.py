@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from cachewatch.core.filters_and_default_kinds import Globs
+from cachewatch.core.filters_and_spec_patterns import Globs
 from cachewatch.extensions.history.build import IndexProgress, ask_index
 from cachewatch.extensions.site.reading_history import ContentsReader, SiteContents, plan
 from cachewatch.git.local_repository import Repository

@@ -16,7 +16,7 @@ from helpers import Record, document, record, records, write
 from cachewatch.config.schedules_and_dates import as_datetime, parse_days, parse_when
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.graphs_and_attribution import Cause, Dependency, Explanation, GraphNode, Nodes, What, attribute
-from cachewatch.core.model import Side
+from cachewatch.core.kinds_and_specs import Side
 from cachewatch.documents import front_matter_and_limits as limits
 from cachewatch.documents.front_matter_and_limits import read_tags_file
 from cachewatch.documents.parsing_and_diagnostics import parse

@@ -16,7 +16,7 @@ from helpers import NewRevision, Record, meta_of, record, write_repository
 
 from cachewatch.cli import demo
 from cachewatch.comparison_flow import changesets
-from cachewatch.core.filters_and_default_kinds import Globs, Selection
+from cachewatch.core.filters_and_spec_patterns import Globs, Selection
 from cachewatch.report.digest_and_message_values import Digest, Outage, Silenced, Span, TagDigest
 from cachewatch.report.digests.data_for_templates import DigestCollector, read_tag_digest
 from cachewatch.runtime.files_and_locks import demo_documents

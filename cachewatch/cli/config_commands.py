@@ -18,8 +18,8 @@ import msgspec
 from msgspec.structs import replace
 
 from cachewatch.channels import open_channel
-from cachewatch.cli import catalogue_and_filters as filters
-from cachewatch.cli.catalogue_and_filters import completing
+from cachewatch.cli import chosen_repository_and_filters as filters
+from cachewatch.cli.chosen_repository_and_filters import completing
 from cachewatch.cli.help_and_exit_codes import SuggestingGroup, examples
 from cachewatch.cli.sample_digests import sample_digest
 from cachewatch.cli.terminal import FORMAT_OPTION, say, warn, write_json, write_lines, write_text
@@ -30,7 +30,7 @@ from cachewatch.config.showing_and_warnings import advise, channels_of, json_sch
 from cachewatch.config.sources_and_channels import Source
 from cachewatch.config.value_types_and_secrets import parse_mail
 from cachewatch.core.escaping_and_mentions import safe
-from cachewatch.core.filters_and_default_kinds import Globs, every_compiler
+from cachewatch.core.filters_and_spec_patterns import Globs, every_compiler
 from cachewatch.core.names_and_layouts import did_you_mean, in_order
 from cachewatch.environments import open_environment
 from cachewatch.errors import CachewatchError, ConfigError, DeliveryError, UnknownRevision, UsageError

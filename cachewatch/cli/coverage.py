@@ -8,10 +8,10 @@ import click
 from click.core import ParameterSource
 
 from cachewatch.cli import terminal
-from cachewatch.cli.catalogue_and_filters import REPO_OPTION, REV_OPTION, open_catalogue, tag_option
+from cachewatch.cli.chosen_repository_and_filters import REPO_OPTION, REV_OPTION, open_catalogue, tag_option
 from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.core.advice.environment_coverage import cover
-from cachewatch.core.model import MISSED, LossClass
+from cachewatch.core.kinds_and_specs import MISSED, LossClass
 from cachewatch.environments import open_environment, published, recorded_in
 from cachewatch.errors import UsageError
 from cachewatch.hooks import extensions

@@ -14,7 +14,7 @@ import click
 from click.core import ParameterSource
 from msgspec.structs import replace
 
-from cachewatch.cli.catalogue_and_filters import (
+from cachewatch.cli.chosen_repository_and_filters import (
     REPO_OPTION,
     SELECTED,
     check_names,
@@ -40,7 +40,7 @@ from cachewatch.cli.terminal import (
 from cachewatch.comparison_flow import changesets
 from cachewatch.core.changesets import Changeset, Collector, Comparison, FactCollector, NoCollector, Report
 from cachewatch.core.escaping_and_mentions import safe
-from cachewatch.core.filters_and_default_kinds import Globs, Selection, every_kind, select
+from cachewatch.core.filters_and_spec_patterns import Globs, Selection, every_kind, select
 from cachewatch.core.names_and_layouts import ANYWHERE
 from cachewatch.core.statement_kinds import StatementKind
 from cachewatch.core.statements import of_kinds
@@ -49,7 +49,7 @@ from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import contains, newest_two
 from cachewatch.hooks import extensions, lacking, load
 from cachewatch.report.diff_blocks_and_colours import ALL, Requested
-from cachewatch.report.diff_formats import StatCollector, write_stat, write_text
+from cachewatch.report.diff_formats_and_alike_tags import StatCollector, write_stat, write_text
 from cachewatch.report.json_and_csv import CsvCollector, JsonCollector, write_csv, write_json, write_jsonl
 from cachewatch.report.words import first_of, occurrences, tag_event
 from cachewatch.report.words_file import words

@@ -11,8 +11,8 @@ from click.shell_completion import get_completion_class
 
 from cachewatch.cli.terminal import FORMAT_OPTION, tell, write_json, write_lines
 from cachewatch.core.escaping_and_mentions import safe, safe_lines
-from cachewatch.core.filters_and_default_kinds import GROUPS
-from cachewatch.core.model import Kind
+from cachewatch.core.filters_and_spec_patterns import GROUPS
+from cachewatch.core.kinds_and_specs import Kind
 from cachewatch.core.names_and_layouts import did_you_mean
 from cachewatch.errors import CachewatchError, SourceError, UsageError
 from cachewatch.hooks import Command, load

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from cachewatch.cli.catalogue_and_filters import PUBLIC, in_full
+from cachewatch.cli.chosen_repository_and_filters import PUBLIC, in_full
 from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.terminal import tell, warn
 from cachewatch.config.reading import read_config

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from cachewatch.cli.catalogue_and_filters import completing
+from cachewatch.cli.chosen_repository_and_filters import completing
 from cachewatch.cli.config_commands import configured, log_format, page, reading
 from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.template_commands import TEMPLATES_OPTION
@@ -129,7 +129,7 @@ def daemon(*, config: Config, log_format: str) -> int:
 
     Runs until it receives SIGTERM, which lets the current delivery finish. SIGHUP reloads the configuration.
     """
-    from cachewatch.daemon.jobs_and_signals import Daemon  # noqa: PLC0415  the scheduler is slow to load
+    from cachewatch.daemon.jobs_signals_and_health import Daemon  # noqa: PLC0415  the scheduler is slow to load
 
     os.umask(0o077)
     with only_one(config.folder):

@@ -17,7 +17,7 @@ from cachewatch.core.advice.environment_coverage import (
 )
 from cachewatch.core.advice.verbs_and_reasons import Pinned
 from cachewatch.core.changesets import Report
-from cachewatch.core.model import (
+from cachewatch.core.kinds_and_specs import (
     Diagnostic,
     DiagnosticKind,
     Event,

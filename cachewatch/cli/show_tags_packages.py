@@ -10,7 +10,7 @@ from typing import Any
 import click
 from msgspec.structs import replace
 
-from cachewatch.cli.catalogue_and_filters import (
+from cachewatch.cli.chosen_repository_and_filters import (
     REPO_OPTION,
     REV_OPTION,
     TAG_OPTION,
@@ -35,9 +35,9 @@ from cachewatch.cli.terminal import (
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import Listing
 from cachewatch.core.escaping_and_mentions import safe
-from cachewatch.core.filters_and_default_kinds import Globs, SpecCondition, SpecPattern, is_plain, spec_texts
+from cachewatch.core.filters_and_spec_patterns import Globs, SpecCondition, SpecPattern, is_plain, spec_texts
 from cachewatch.core.graphs_and_attribution import depends_on
-from cachewatch.core.model import Diagnostic, Document, Signature, Specs
+from cachewatch.core.kinds_and_specs import Diagnostic, Document, Signature, Specs
 from cachewatch.core.versions_spellings_targets import sorted_versions, variant_name
 from cachewatch.documents.front_matter_and_limits import BOM
 from cachewatch.documents.parsing_and_diagnostics import parse

@@ -19,7 +19,7 @@ import click
 import msgspec
 
 from cachewatch.core.escaping_and_mentions import safe
-from cachewatch.core.model import Diagnostic
+from cachewatch.core.kinds_and_specs import Diagnostic
 from cachewatch.errors import UsageError
 from cachewatch.report.dates_and_totals import how_long
 from cachewatch.report.diff_blocks_and_colours import Palette, fitted

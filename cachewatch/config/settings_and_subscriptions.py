@@ -41,8 +41,8 @@ from cachewatch.config.value_types_and_secrets import (
     whole_number,
 )
 from cachewatch.core.advice.urgency_and_levels import CAN_BE_URGENT
-from cachewatch.core.filters_and_default_kinds import DEFAULT, GROUPS, Globs, chosen_kinds, kinds_named
-from cachewatch.core.model import Kind
+from cachewatch.core.filters_and_spec_patterns import DEFAULT, GROUPS, Globs, chosen_kinds, kinds_named
+from cachewatch.core.kinds_and_specs import Kind
 from cachewatch.errors import ConfigError
 from cachewatch.hooks import Settings, extensions, models
 from cachewatch.report.digest_and_message_values import USUAL_ROWS

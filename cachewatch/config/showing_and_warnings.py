@@ -17,8 +17,8 @@ from cachewatch.config.sections import ConfigKey, ConfigSection, keys_of
 from cachewatch.config.settings_and_subscriptions import Config, QuietTime, Subscription, WholeConfig
 from cachewatch.config.sources_and_channels import Credentials, MailConfig
 from cachewatch.config.value_types_and_secrets import PostgresAddress, Secret
-from cachewatch.core.filters_and_default_kinds import Globs
-from cachewatch.core.model import Kind
+from cachewatch.core.filters_and_spec_patterns import Globs
+from cachewatch.core.kinds_and_specs import Kind
 from cachewatch.runtime.files_and_locks import shared_kind
 
 _WHOLE: Any = {"break_long_words": False, "break_on_hyphens": False}

@@ -40,7 +40,7 @@ from cachewatch.config.sections import (
     mistake_at,
     unknown,
 )
-from cachewatch.core.filters_and_default_kinds import matcher
+from cachewatch.core.filters_and_spec_patterns import matcher
 from cachewatch.core.versions_spellings_targets import parse_ranges
 from cachewatch.errors import ConfigError
 from cachewatch.hooks import extensions

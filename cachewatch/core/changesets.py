@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from cachewatch.core.comparison.stacks_prunes_suspicion import Observation
 from cachewatch.core.graphs_and_attribution import Explanation
-from cachewatch.core.model import (
+from cachewatch.core.kinds_and_specs import (
     Delta,
     Diagnostic,
     Event,

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from cachewatch.core.graphs_and_attribution import Cause
-from cachewatch.core.model import (
+from cachewatch.core.kinds_and_specs import (
     LOSS_ORDER,
     Kind,
     Loss,

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from cachewatch.core.comparison.compiler_and_target_migrations import ValueChange
 from cachewatch.core.comparison.stacks_prunes_suspicion import Judgement, Merge
-from cachewatch.core.filters_and_default_kinds import GROUPS
+from cachewatch.core.filters_and_spec_patterns import GROUPS
 from cachewatch.core.graphs_and_attribution import Cause, assign
-from cachewatch.core.model import Kind, Place, Signature, Verdict
+from cachewatch.core.kinds_and_specs import Kind, Place, Signature, Verdict
 from cachewatch.core.statement_kinds import (
     LOSSES,
     OF_REBUILDS,

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import yaml
 from msgspec import Struct
 
-from cachewatch.core.model import Facts, Signature
+from cachewatch.core.kinds_and_specs import Facts, Signature
 from cachewatch.core.names_and_layouts import in_order
 from cachewatch.core.versions_spellings_targets import UNION_STACK
 from cachewatch.errors import UnreadableDocument

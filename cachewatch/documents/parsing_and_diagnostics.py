@@ -17,7 +17,7 @@ from cachewatch.core import versions_spellings_targets as spack
 from cachewatch.core.changesets import Blob, Content, DocumentPair, Readers
 from cachewatch.core.comparison.package_changes import Pair
 from cachewatch.core.escaping_and_mentions import safe_name
-from cachewatch.core.model import (
+from cachewatch.core.kinds_and_specs import (
     CompilerForm,
     Diagnostic,
     DiagnosticKind,

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from msgspec import Struct
 
-from cachewatch.core.model import Diagnostic, DiagnosticKind
+from cachewatch.core.kinds_and_specs import Diagnostic, DiagnosticKind
 from cachewatch.core.names_and_layouts import Layout, is_name
 from cachewatch.documents.front_matter_and_limits import BOM, EMPTY, load_yaml
 from cachewatch.errors import DocumentError

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from cachewatch.core import versions_spellings_targets as spack
-from cachewatch.core.model import CompilerForm, Signature, Specs
+from cachewatch.core.kinds_and_specs import CompilerForm, Signature, Specs
 from cachewatch.errors import UnreadableDocument
 
 

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 
 from msgspec import Struct
 
-from cachewatch.core.model import Diagnostic, DiagnosticKind
+from cachewatch.core.kinds_and_specs import Diagnostic, DiagnosticKind
 from cachewatch.core.names_and_layouts import CATALOGUE, DOCUMENT, Layout, is_name, not_compared
 from cachewatch.documents import recognizing_documents as recognition
 from cachewatch.documents.recognizing_documents import Claim

@@ -22,7 +22,7 @@ from msgspec import Struct
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.names_and_layouts import ANYWHERE, Layout, similar
 from cachewatch.errors import BrokenSource, RefusedAddress, SourceError
-from cachewatch.git import clone_locks_and_upkeep as upkeep
+from cachewatch.git import clone_locks_and_disk_space as upkeep
 from cachewatch.git.git_processes import ENDED, SSH, Git, GitResult, Report, Settings, clone, explain
 from cachewatch.git.local_repository import Repository
 from cachewatch.runtime.files_and_locks import cache_path

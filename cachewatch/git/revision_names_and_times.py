@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from cachewatch.config.schedules_and_dates import as_datetime
-from cachewatch.core.model import Side
+from cachewatch.core.kinds_and_specs import Side
 from cachewatch.core.names_and_layouts import ENDINGS, did_you_mean
 from cachewatch.errors import SourceError, UnknownRevision
 from cachewatch.git.layouts import catalogue_of, documents_beside, nothing_found, stored_catalogue

@@ -22,8 +22,8 @@ from msgspec.structs import replace
 
 from cachewatch.core.names_and_layouts import ANYWHERE, TAGS_FILE, Layout, Wanted
 from cachewatch.errors import BrokenSource, SourceError, UnknownRevision
-from cachewatch.git import clone_locks_and_upkeep as upkeep
-from cachewatch.git.clone_locks_and_upkeep import RECORDING_LOCK
+from cachewatch.git import clone_locks_and_disk_space as upkeep
+from cachewatch.git.clone_locks_and_disk_space import RECORDING_LOCK
 from cachewatch.git.git_processes import init_repository
 from cachewatch.git.layouts import stored_catalogue
 from cachewatch.git.local_repository import Repository

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import Blob, Comparison, Content, Difference, DocumentPair, Listing, Readers, TagPair
-from cachewatch.core.filters_and_default_kinds import Globs
-from cachewatch.core.model import Diagnostic, Document, Side, Unreadable
+from cachewatch.core.filters_and_spec_patterns import Globs
+from cachewatch.core.kinds_and_specs import Diagnostic, Document, Side, Unreadable
 from cachewatch.core.names_and_layouts import DEFAULT_TAG, DOCUMENT, TAGS_FILE, Wanted, did_you_mean
 from cachewatch.documents.front_matter_and_limits import read_tags_file
 from cachewatch.documents.parsing_and_diagnostics import TOO_LARGE, parse_side

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from cachewatch.core.changesets import USUAL_BYTES, Blob, Difference, DocumentPair
 from cachewatch.core.escaping_and_mentions import safe
-from cachewatch.core.model import Diagnostic, DiagnosticKind, Unreadable
+from cachewatch.core.kinds_and_specs import Diagnostic, DiagnosticKind, Unreadable
 from cachewatch.core.names_and_layouts import CATALOGUE, DOCUMENT, Wanted, is_name, why_contested
 from cachewatch.errors import SourceError
 from cachewatch.git.local_repository import Repository

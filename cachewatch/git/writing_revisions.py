@@ -11,7 +11,7 @@ from typing import BinaryIO, cast
 
 from cachewatch.core.names_and_layouts import CATALOGUE, is_name
 from cachewatch.errors import SourceError, UsageError
-from cachewatch.git.clone_locks_and_upkeep import RECORDING_LOCK, try_lock
+from cachewatch.git.clone_locks_and_disk_space import RECORDING_LOCK, try_lock
 from cachewatch.git.git_processes import Git, handing_on, init_repository
 from cachewatch.git.local_repository import Repository, check_no_hooks
 from cachewatch.runtime.files_and_locks import open_lock

@@ -16,9 +16,9 @@ from cachewatch.core.advice.waits_and_reminders import confirmed
 from cachewatch.errors import UsageError
 from cachewatch.operators.status_and_problems import LATE, PATIENCE, find_problems, late, read_status
 from cachewatch.report.digest_and_message_values import Message
-from cachewatch.service import alerts_and_staleness as notices
+from cachewatch.service import alerts_and_silent_sources as notices
 from cachewatch.service import recipients_and_retries as recipients
-from cachewatch.service.alerts_and_staleness import DAEMON, Alert, OperatorNotice
+from cachewatch.service.alerts_and_silent_sources import DAEMON, Alert, OperatorNotice
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.held_digests import alert_key, place, questions
 from cachewatch.service.recipients_and_retries import is_recipient, is_used, why_not

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from cachewatch.config.schedules_and_dates import parse_when
 from cachewatch.config.settings_and_subscriptions import Config, Match, Silence
 from cachewatch.config.sources_and_channels import MailConfig
-from cachewatch.core.filters_and_default_kinds import Globs, Selection
-from cachewatch.core.model import Document
+from cachewatch.core.filters_and_spec_patterns import Globs, Selection
+from cachewatch.core.kinds_and_specs import Document
 from cachewatch.documents.parsing_and_diagnostics import parse
 from cachewatch.environments import open_environment
 from cachewatch.errors import DocumentError, UnknownRevision, UsageError

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from cachewatch.config.schedules_and_dates import quiet_until
 from cachewatch.config.settings_and_subscriptions import Config
 from cachewatch.report.words import number
-from cachewatch.service.alerts_and_staleness import OPERATORS
+from cachewatch.service.alerts_and_silent_sources import OPERATORS
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.held_digests import goes_out_at
 from cachewatch.service.recipients_and_retries import is_operator, last_addresses

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from cachewatch.core.changesets import Report
 from cachewatch.core.escaping_and_mentions import safe, safe_name
-from cachewatch.core.model import Kind
+from cachewatch.core.kinds_and_specs import Kind
 from cachewatch.core.statement_kinds import Counts, Line, Statement, StatementKind
 from cachewatch.core.statements import Wants, divided, is_wanted
 from cachewatch.report.words import FEW_NAMES, names, number, share_of, tag_event

@@ -16,7 +16,7 @@ from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import Report
 from cachewatch.core.escaping_and_mentions import safe_name
 from cachewatch.core.graphs_and_attribution import Cause
-from cachewatch.core.model import Delta, Kind, kind_of_fact
+from cachewatch.core.kinds_and_specs import Delta, Kind, kind_of_fact
 from cachewatch.core.statement_kinds import LOSSES, OF_VALUES, Counts, Line, Severity, Statement, StatementKind
 from cachewatch.core.statements import Wants, is_wanted
 from cachewatch.core.versions_spellings_targets import NO_COMPILER

@@ -20,7 +20,7 @@ from cachewatch.core.advice.urgency_and_levels import assess
 from cachewatch.core.advice.verbs_and_reasons import Alternative, Assessment, Because, ComparedTag, Known, Pinned, Verb
 from cachewatch.core.advice.waits_and_reminders import Remembered
 from cachewatch.core.changesets import Report
-from cachewatch.core.model import Machine, Side, Unreadable
+from cachewatch.core.kinds_and_specs import Machine, Side, Unreadable
 from cachewatch.core.statement_kinds import Statement
 from cachewatch.report.words_file import Words, fill
 

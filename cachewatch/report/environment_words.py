@@ -6,7 +6,7 @@ from typing import Any
 from cachewatch.core.advice.environment_coverage import Coverage, Nearest, Resolution
 from cachewatch.core.advice.verbs_and_reasons import Assessment, Because, EnvironmentState, cause_of, key_of
 from cachewatch.core.escaping_and_mentions import safe
-from cachewatch.core.model import LossClass
+from cachewatch.core.kinds_and_specs import LossClass
 from cachewatch.core.statement_kinds import StatementKind
 from cachewatch.core.versions_spellings_targets import falls
 from cachewatch.report.diff_blocks_and_colours import Palette

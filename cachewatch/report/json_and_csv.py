@@ -19,7 +19,7 @@ from msgspec.structs import asdict
 from cachewatch.core.changesets import Changeset, ListCollector
 from cachewatch.core.escaping_and_mentions import UNSEEN, safe
 from cachewatch.core.graphs_and_attribution import Attributed, Cause, Explanation, What, attribute
-from cachewatch.core.model import (
+from cachewatch.core.kinds_and_specs import (
     FACTS,
     Diagnostic,
     Loss,

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, astuple, replace
 
 from cachewatch.core.escaping_and_mentions import markdown, safe, safe_name
-from cachewatch.core.model import Document, Side, Signature, facts_of, known_hash
+from cachewatch.core.kinds_and_specs import Document, Side, Signature, facts_of, known_hash
 from cachewatch.core.names_and_layouts import is_mutable
 from cachewatch.core.statement_kinds import StatementKind
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, version_key

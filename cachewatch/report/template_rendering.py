@@ -25,7 +25,7 @@ from cachewatch.errors import TemplateError, WorkFailed
 from cachewatch.report import dates_and_totals, words
 from cachewatch.report.dates_and_totals import how_long
 from cachewatch.report.diff_blocks_and_colours import Requested
-from cachewatch.report.diff_formats import grouped_reports
+from cachewatch.report.diff_formats_and_alike_tags import grouped_reports
 from cachewatch.report.rebuild_cause_words import grouped
 from cachewatch.report.words import number
 from cachewatch.report.words_file import entries

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from cachewatch.core.changesets import Report
 from cachewatch.core.escaping_and_mentions import safe_name
-from cachewatch.core.model import Kind, Loss, LossClass, Outside, Place
+from cachewatch.core.kinds_and_specs import Kind, Loss, LossClass, Outside, Place
 from cachewatch.core.statement_kinds import LOSSES, OF_VALUES, Line, OwnedLoss, Statement, StatementKind, packages_of
 from cachewatch.core.statements import BY_VERSION, divided
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, sorted_versions

@@ -38,7 +38,7 @@ _PRELOADED = [
     "__main__",
     "cachewatch.comparison_flow",
     "cachewatch.core.comparison.package_changes",
-    "cachewatch.report.diff_formats",
+    "cachewatch.report.diff_formats_and_alike_tags",
     "cachewatch.report.template_rendering",
     "cachewatch.environments",
     "cachewatch.service.passes_and_leadership",

@@ -21,7 +21,7 @@ from cachewatch.git.tags_and_documents import Bases, Restored, RestoredDocument,
 from cachewatch.report.digest_and_message_values import Note, Outage, Span
 from cachewatch.service import missing_and_returned as removals
 from cachewatch.service import streams_and_silences as streams
-from cachewatch.service.alerts_and_staleness import is_stale, longest_pause, staleness
+from cachewatch.service.alerts_and_silent_sources import is_stale, longest_pause, staleness
 from cachewatch.service.comparing_tags_and_pins import OpenSource, TagNews, without_suspicion
 from cachewatch.service.comparison_cache import Comparisons
 from cachewatch.service.context_and_source_copies import Context

@@ -30,8 +30,8 @@ from cachewatch.core.advice.urgency_and_levels import CAN_BE_URGENT
 from cachewatch.core.advice.verbs_and_reasons import Alternative, Because, Home, Pinned
 from cachewatch.core.advice.waits_and_reminders import Fact, SeenPin
 from cachewatch.core.changesets import Comparison, TagPair
-from cachewatch.core.filters_and_default_kinds import ALWAYS_REPORTED, Globs, Selection
-from cachewatch.core.model import Kind, Side
+from cachewatch.core.filters_and_spec_patterns import ALWAYS_REPORTED, Globs, Selection
+from cachewatch.core.kinds_and_specs import Kind, Side
 from cachewatch.core.statement_kinds import Statement, StatementKind
 from cachewatch.core.statements import Wants
 from cachewatch.core.versions_spellings_targets import is_newer, version_key

@@ -32,8 +32,8 @@ from cachewatch.core.changesets import (
     Tally,
 )
 from cachewatch.core.comparison.stacks_prunes_suspicion import Judgement, Observation
-from cachewatch.core.filters_and_default_kinds import Selection
-from cachewatch.core.model import Diagnostic, DiagnosticKind, Document, PackageChange, Unreadable
+from cachewatch.core.filters_and_spec_patterns import Selection
+from cachewatch.core.kinds_and_specs import Diagnostic, DiagnosticKind, Document, PackageChange, Unreadable
 from cachewatch.core.statement_kinds import Items
 from cachewatch.documents.parsing_and_diagnostics import Problems, Read, about_content, about_pair, parse_side, read
 from cachewatch.documents.records import KnownRecords

@@ -17,10 +17,10 @@ from msgspec import Struct, field
 
 from cachewatch.config.settings_and_subscriptions import Config
 from cachewatch.config.sources_and_channels import GitSource, Source
-from cachewatch.core.filters_and_default_kinds import Globs
+from cachewatch.core.filters_and_spec_patterns import Globs
 from cachewatch.core.names_and_layouts import ANYWHERE, Layout
 from cachewatch.errors import SourceError, UnknownRevision
-from cachewatch.git.clone_locks_and_upkeep import RECORDING_LOCK
+from cachewatch.git.clone_locks_and_disk_space import RECORDING_LOCK
 from cachewatch.git.layouts import catalogue_of, nothing_found
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.remote_urls_and_fetching import Access, redact

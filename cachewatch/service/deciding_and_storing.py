@@ -17,15 +17,15 @@ from msgspec.structs import replace
 from cachewatch.config.schedules_and_dates import quiet_until
 from cachewatch.core.advice.waits_and_reminders import A_MONTH, series_or_tag
 from cachewatch.core.escaping_and_mentions import safe
-from cachewatch.core.filters_and_default_kinds import Globs
-from cachewatch.core.model import DiagnosticKind
+from cachewatch.core.filters_and_spec_patterns import Globs
+from cachewatch.core.kinds_and_specs import DiagnosticKind
 from cachewatch.errors import DamagedRow, StateError
 from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.git.tags_and_documents import tags_of
 from cachewatch.runtime.log import Log, error_message, traceback_of
-from cachewatch.service import alerts_and_staleness as alerts
+from cachewatch.service import alerts_and_silent_sources as alerts
 from cachewatch.service import digest_assembly as assembly
-from cachewatch.service.alerts_and_staleness import OPERATORS, Alert, OperatorNotice, notify_within
+from cachewatch.service.alerts_and_silent_sources import OPERATORS, Alert, OperatorNotice, notify_within
 from cachewatch.service.comparison_cache import Comparisons
 from cachewatch.service.context_and_source_copies import Context, EndingError
 from cachewatch.service.digest_assembly import Packed, PendingDigest, build_messages, compose

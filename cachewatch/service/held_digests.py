@@ -10,7 +10,7 @@ from cachewatch.core.statement_kinds import StatementKind
 from cachewatch.report.digest_and_message_values import TagDigest, newest_day
 from cachewatch.report.digests.subject import clauses_of_statements
 from cachewatch.report.words import names, number
-from cachewatch.service.alerts_and_staleness import Alert
+from cachewatch.service.alerts_and_silent_sources import Alert
 from cachewatch.service.changes_since_last_digest import SourceDiff
 from cachewatch.service.comparing_tags_and_pins import TagNews
 from cachewatch.service.streams_and_silences import URGENT, Stream

@@ -29,7 +29,7 @@ from cachewatch.core.advice.waits_and_reminders import (
 )
 from cachewatch.core.changesets import Blob, Content
 from cachewatch.core.comparison.stacks_prunes_suspicion import is_most
-from cachewatch.core.model import CompilerForm, Document, Kind, Machine, Place, Side
+from cachewatch.core.kinds_and_specs import CompilerForm, Document, Kind, Machine, Place, Side
 from cachewatch.core.statement_kinds import LOSSES, Counts, Line, Statement, StatementKind, in_order, name_of
 from cachewatch.core.versions_spellings_targets import version_key
 from cachewatch.documents.parsing_and_diagnostics import parse_side

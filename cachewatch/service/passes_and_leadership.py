@@ -30,8 +30,8 @@ from cachewatch.operators.alerts_summary_actions import review, summarize
 from cachewatch.runtime.files_and_locks import shared_kind
 from cachewatch.runtime.log import Log, error_message, traceback_of
 from cachewatch.runtime.worker import Isolation, Worker
-from cachewatch.service import alerts_and_staleness as alerts
-from cachewatch.service.alerts_and_staleness import DAEMON, Alert, OperatorNotice
+from cachewatch.service import alerts_and_silent_sources as alerts
+from cachewatch.service.alerts_and_silent_sources import DAEMON, Alert, OperatorNotice
 from cachewatch.service.comparison_cache import Comparisons
 from cachewatch.service.context_and_source_copies import Context, EndingError, News
 from cachewatch.service.deciding_and_storing import create_digest, take_over_renamed

@@ -11,8 +11,8 @@ from datetime import timedelta
 from cachewatch.config import sources_and_channels as kinds
 from cachewatch.config.settings_and_subscriptions import Config
 from cachewatch.config.value_types_and_secrets import address_of
-from cachewatch.service import alerts_and_staleness as alerts
-from cachewatch.service.alerts_and_staleness import OPERATORS, Alert
+from cachewatch.service import alerts_and_silent_sources as alerts
+from cachewatch.service.alerts_and_silent_sources import OPERATORS, Alert
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.store import deliveries
 from cachewatch.store.deliveries import Delivery, DeliveryState

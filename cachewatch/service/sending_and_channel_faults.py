@@ -21,9 +21,9 @@ from cachewatch.errors import DamagedRow, StateError
 from cachewatch.report.digest_and_message_values import DeliveryOutcome, DeliveryResult, Message, Transport
 from cachewatch.runtime.files_and_locks import shared_kind
 from cachewatch.runtime.log import error_message, traceback_of
-from cachewatch.service import alerts_and_staleness as alerts
+from cachewatch.service import alerts_and_silent_sources as alerts
 from cachewatch.service import recipients_and_retries as recipients
-from cachewatch.service.alerts_and_staleness import Alert
+from cachewatch.service.alerts_and_silent_sources import Alert
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.streams_and_silences import days
 from cachewatch.store import deliveries

@@ -19,8 +19,8 @@ from cachewatch.config.sources_and_channels import Source
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.advice.waits_and_reminders import Remembered
 from cachewatch.core.changesets import Changeset, Collector
-from cachewatch.core.filters_and_default_kinds import GROUPS, Globs, Selection, every_compiler, every_kind
-from cachewatch.core.model import Kind, PackageChange
+from cachewatch.core.filters_and_spec_patterns import GROUPS, Globs, Selection, every_compiler, every_kind
+from cachewatch.core.kinds_and_specs import Kind, PackageChange
 from cachewatch.core.statement_kinds import Line
 from cachewatch.core.statements import Wants, is_wanted
 from cachewatch.core.versions_spellings_targets import Versions

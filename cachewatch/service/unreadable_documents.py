@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core.changesets import Readers
-from cachewatch.core.model import Unreadable
+from cachewatch.core.kinds_and_specs import Unreadable
 from cachewatch.core.names_and_layouts import predecessors
 from cachewatch.documents.parsing_and_diagnostics import Problems, Read, about_pair, parse_pair, read
 from cachewatch.errors import CachewatchError, OutOfTime, SourceError, UnknownRevision, WorkerEnded, WorkFailed
@@ -19,7 +19,7 @@ from cachewatch.git.trees import TreeDifference, folders
 from cachewatch.report.digest_and_message_values import Note, TagDigest
 from cachewatch.report.words import number
 from cachewatch.runtime.worker import INLINE, Isolation
-from cachewatch.service.alerts_and_staleness import Alert
+from cachewatch.service.alerts_and_silent_sources import Alert
 from cachewatch.service.comparing_tags_and_pins import TagNews
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.streams_and_silences import PendingRanges, streams_of

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import Blob, Comparison, Difference, DocumentPair, Listing, Readers, TagPair
-from cachewatch.core.filters_and_default_kinds import Selection
-from cachewatch.core.model import Diagnostic, Side
+from cachewatch.core.filters_and_spec_patterns import Selection
+from cachewatch.core.kinds_and_specs import Diagnostic, Side
 from cachewatch.core.names_and_layouts import ANYWHERE, DEFAULT_TAG, DOCUMENT, ENDINGS, Layout, Wanted
 from cachewatch.documents.front_matter_and_limits import MAX_BYTES
 from cachewatch.documents.recognizing_documents import claim_of

@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cachewatch.core.changesets import Blob, Content, Listing
-from cachewatch.core.model import Diagnostic, DiagnosticKind, Side
+from cachewatch.core.kinds_and_specs import Diagnostic, DiagnosticKind, Side
 from cachewatch.core.names_and_layouts import (
     ANYWHERE,
     CATALOGUE,

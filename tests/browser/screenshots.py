@@ -13,7 +13,7 @@ from browser.chromium import View
 from cachewatch.cli import demo
 from cachewatch.comparison_flow import changesets
 from cachewatch.core.changesets import NoCollector
-from cachewatch.core.filters_and_default_kinds import Globs, Selection
+from cachewatch.core.filters_and_spec_patterns import Globs, Selection
 from cachewatch.extensions.site.building_and_feeds import Folder, build
 from cachewatch.report.diff_blocks_and_colours import Requested
 from cachewatch.report.digests.rendering_and_sizes import render_digest

@@ -16,7 +16,7 @@ from helpers import Record, catalogue, document, history, record, records, write
 
 from cachewatch import __version__, cli
 from cachewatch.cli.terminal import LONG_BYTES, ProgressLine
-from cachewatch.core.model import Kind
+from cachewatch.core.kinds_and_specs import Kind
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from cachewatch.config.schedules_and_dates import duration_in_words, parse_durat
 from cachewatch.config.showing_and_warnings import show_config
 from cachewatch.config.sources_and_channels import EmailConfig, WebhookConfig
 from cachewatch.config.value_types_and_secrets import PostgresAddress, Secret
-from cachewatch.core.filters_and_default_kinds import DEFAULT, chosen_kinds
-from cachewatch.core.model import Kind
+from cachewatch.core.filters_and_spec_patterns import DEFAULT, chosen_kinds
+from cachewatch.core.kinds_and_specs import Kind
 from cachewatch.errors import ConfigError
 
 MINIMAL = """\

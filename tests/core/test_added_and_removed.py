@@ -23,7 +23,7 @@ from cachewatch.core.comparison.package_changes import (
     report_differences,
 )
 from cachewatch.core.comparison.package_items import items_of
-from cachewatch.core.model import FACTS, Delta, Kind, MatchKind, PackageChange, Signature
+from cachewatch.core.kinds_and_specs import FACTS, Delta, Kind, MatchKind, PackageChange, Signature
 from cachewatch.core.statement_kinds import StatementKind
 from cachewatch.report.json_and_csv import package_json
 

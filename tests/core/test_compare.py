@@ -13,8 +13,8 @@ from pairs import some_pair
 from cachewatch.core.comparison.kept_and_reused_hashes import describe_not_written, describe_reused
 from cachewatch.core.comparison.package_changes import compare, part_of
 from cachewatch.core.comparison.package_items import items_of
-from cachewatch.core.filters_and_default_kinds import Globs, Selection
-from cachewatch.core.model import Delta, Kind, PackageChange, SpecClass, Status
+from cachewatch.core.filters_and_spec_patterns import Globs, Selection
+from cachewatch.core.kinds_and_specs import Delta, Kind, PackageChange, SpecClass, Status
 from cachewatch.core.statement_kinds import Counts
 from cachewatch.core.versions_spellings_targets import Versions
 

@@ -16,8 +16,8 @@ from pairs import some_pair
 
 from cachewatch.comparison_flow import changesets
 from cachewatch.core.comparison.package_changes import Pair, compare, compare_all
-from cachewatch.core.filters_and_default_kinds import Globs, Selection
-from cachewatch.core.model import NEW_CLASSES, VANISHED_CLASSES, Kind, PackageChange
+from cachewatch.core.filters_and_spec_patterns import Globs, Selection
+from cachewatch.core.kinds_and_specs import NEW_CLASSES, VANISHED_CLASSES, Kind, PackageChange
 from cachewatch.documents.parsing_and_diagnostics import parse
 from cachewatch.report.digests.data_for_templates import DigestCollector, read_tag_digest
 from cachewatch.report.json_and_csv import package_json, places_json

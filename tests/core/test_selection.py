@@ -11,8 +11,8 @@ from helpers import catalogue, history, record, signature, two_folders
 
 import cachewatch
 from cachewatch.config.settings_and_subscriptions import Match
-from cachewatch.core.filters_and_default_kinds import DEFAULT, Globs, Selection, every_compiler
-from cachewatch.core.model import Kind
+from cachewatch.core.filters_and_spec_patterns import DEFAULT, Globs, Selection, every_compiler
+from cachewatch.core.kinds_and_specs import Kind
 from cachewatch.errors import UsageError
 from cachewatch.service.streams_and_silences import selection_of
 

@@ -19,8 +19,8 @@ from station import DAEMON_CONFIG as CONFIG
 from station import Site, growing, log, running, wait_for
 
 from cachewatch.config.reading import read_config
-from cachewatch.daemon import jobs_and_signals as daemon_module
-from cachewatch.daemon.jobs_and_signals import Daemon, Scheduler, notify
+from cachewatch.daemon import jobs_signals_and_health as daemon_module
+from cachewatch.daemon.jobs_signals_and_health import Daemon, Scheduler, notify
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.store.schema import utc_now
 

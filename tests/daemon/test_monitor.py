@@ -15,8 +15,8 @@ import pytest
 import yaml
 from tools import program
 
-from cachewatch.daemon import healthz_and_metrics
-from cachewatch.daemon.healthz_and_metrics import SERIES, MonitorPage, MonitorServer, Pages
+from cachewatch.daemon import monitor_server
+from cachewatch.daemon.monitor_server import SERIES, MonitorPage, MonitorServer, Pages
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
@@ -85,8 +85,8 @@ def test_ipv6() -> None:
 
 def test_nobody_stays_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also who sends a byte now and then, for whom the time without any never ends."""
-    monkeypatch.setattr(healthz_and_metrics, "_LONGEST_SECONDS", 0.1)
-    monkeypatch.setattr(healthz_and_metrics._Handler, "timeout", 600)
+    monkeypatch.setattr(monitor_server, "_LONGEST_SECONDS", 0.1)
+    monkeypatch.setattr(monitor_server._Handler, "timeout", 600)
     with listening("127.0.0.1") as port, socket.create_connection(("127.0.0.1", port), 60) as slow:
         slow.sendall(b"G")
         assert slow.recv(1) == b""

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cachewatch.core.graphs_and_attribution import Dependency
-from cachewatch.core.model import CompilerForm, DiagnosticKind
+from cachewatch.core.kinds_and_specs import CompilerForm, DiagnosticKind
 from cachewatch.documents.front_matter_and_limits import MAX_BYTES, front_lines, load_yaml, read_yaml
 from cachewatch.documents.parsing_and_diagnostics import parse
 from cachewatch.documents.recognizing_documents import Claim, claim_of

@@ -20,7 +20,7 @@ from station import wait_for
 from upstream import Upstream, flip, git, only, processes, specs
 
 from cachewatch.errors import BrokenSource, SourceError, UnknownRevision
-from cachewatch.git import clone_locks_and_upkeep as clone_maintenance
+from cachewatch.git import clone_locks_and_disk_space as clone_maintenance
 from cachewatch.git.git_processes import interrupt
 from cachewatch.git.service_clone import ServiceClone
 

@@ -8,7 +8,7 @@ import pytest
 from upstream import Upstream, git, specs
 
 from cachewatch.errors import BrokenSource, RefusedAddress, SourceError, UnknownRevision
-from cachewatch.git import clone_locks_and_upkeep
+from cachewatch.git import clone_locks_and_disk_space
 from cachewatch.git.revision_names_and_times import resolve, resolve_upstream
 from cachewatch.git.service_clone import ServiceClone
 from cachewatch.git.tags_and_documents import compare_revisions, tags_of
@@ -240,7 +240,7 @@ def test_two_at_once_take_turns(upstream: Upstream, folder: Path) -> None:
     assert len(set(results)) == 1
     assert len(results) == 4
 
-    with clone_locks_and_upkeep.locked(folder, seconds=1), pytest.raises(SourceError, match="another cachewatch"):
+    with clone_locks_and_disk_space.locked(folder, seconds=1), pytest.raises(SourceError, match="another cachewatch"):
         ServiceClone(folder, upstream.url, timeout=0.2).update()
 
 

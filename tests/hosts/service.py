@@ -4,7 +4,7 @@ import socket
 import sys
 from datetime import timedelta
 
-import cachewatch.daemon.jobs_and_signals
+import cachewatch.daemon.jobs_signals_and_health
 from cachewatch import channels
 from cachewatch.cli import main
 from cachewatch.extensions.shared_state import postgresql
@@ -15,9 +15,9 @@ LASTING, HEARTBEAT = timedelta(seconds=4), timedelta(seconds=1)
 
 def shorten() -> None:
     """Let everything that waits for minutes wait for seconds."""
-    vars(cachewatch.daemon.jobs_and_signals)["HEARTBEAT"] = HEARTBEAT
+    vars(cachewatch.daemon.jobs_signals_and_health)["HEARTBEAT"] = HEARTBEAT
     vars(postgresql)["_LEADERS_PAUSE"] = f"{LASTING.seconds}s"
-    vars(cachewatch.daemon.jobs_and_signals)["_TICK"] = timedelta(seconds=1)
+    vars(cachewatch.daemon.jobs_signals_and_health)["_TICK"] = timedelta(seconds=1)
     vars(recipients_and_retries)["_MINUTES"] = (1 / 60, 2 / 60, 5 / 60)
     vars(channels)["_OTHERS"] = timedelta(seconds=5)
 

@@ -11,7 +11,7 @@ from helpers import START
 from sqlite_files import opened
 from upstream import Upstream
 
-from cachewatch.core.filters_and_default_kinds import Globs
+from cachewatch.core.filters_and_spec_patterns import Globs
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store.sqlite_and_process_lock import open_database
 from model.catalogue import Editor, Step, Tags, files_of, last_readable

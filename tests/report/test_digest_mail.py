@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cachewatch.channels.mail import subject
-from cachewatch.core.filters_and_default_kinds import Globs, Selection
-from cachewatch.core.model import Place
+from cachewatch.core.filters_and_spec_patterns import Globs, Selection
+from cachewatch.core.kinds_and_specs import Place
 from cachewatch.core.statement_kinds import Counts, Line, Statement, StatementKind, Story
 from cachewatch.report import words as statement_phrases
 from cachewatch.report.digest_and_message_values import MAX_HTML, PLACE, Digest, TagDigest

@@ -6,7 +6,7 @@ from digests import Packages, digest_of, mail, many, read, week
 from helpers import catalogue, history, record
 from msgspec.structs import replace
 
-from cachewatch.core.filters_and_default_kinds import Globs, Selection
+from cachewatch.core.filters_and_spec_patterns import Globs, Selection
 from cachewatch.report.dates_and_totals import accounting
 from cachewatch.report.digests.body_and_table import happened, routine
 from cachewatch.report.digests.data_for_templates import view

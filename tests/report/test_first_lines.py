@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from cachewatch.core.advice.environment_coverage import Need, compare_coverage, cover
 from cachewatch.core.advice.verbs_and_reasons import Action, Because, Known, Pinned, Verb
 from cachewatch.core.advice.waits_and_reminders import OpenAction, Remembered
-from cachewatch.core.filters_and_default_kinds import Globs, Selection
-from cachewatch.core.model import Kind
+from cachewatch.core.filters_and_spec_patterns import Globs, Selection
+from cachewatch.core.kinds_and_specs import Kind
 from cachewatch.core.statement_kinds import Statement, StatementKind
 from cachewatch.report.digests.body_and_table import lacked
 from cachewatch.report.words_file import words

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from cachewatch.core.advice.environment_coverage import Environment, compare_coverage, cover
 from cachewatch.core.advice.verbs_and_reasons import Action, Alternative, Because, Known, Level, Pinned, Verb
 from cachewatch.core.advice.waits_and_reminders import OpenAction, Remembered
-from cachewatch.core.filters_and_default_kinds import Globs, Selection
-from cachewatch.core.model import Kind
+from cachewatch.core.filters_and_spec_patterns import Globs, Selection
+from cachewatch.core.kinds_and_specs import Kind
 from cachewatch.core.statement_kinds import Statement, StatementKind
 from cachewatch.report.digest_and_message_values import RenderedDigest, TagDigest
 from cachewatch.report.digests.rendering_and_sizes import render_digest

@@ -9,8 +9,8 @@ from digests import digest_of, mail, read
 from helpers import Record, catalogue, demo_records, document, flat, history, record, write
 from msgspec.structs import replace
 
-from cachewatch.core.filters_and_default_kinds import select
-from cachewatch.core.model import Kind
+from cachewatch.core.filters_and_spec_patterns import select
+from cachewatch.core.kinds_and_specs import Kind
 from cachewatch.core.statement_kinds import Statement, StatementKind
 from cachewatch.report.digests.rendering_and_sizes import render_digest
 

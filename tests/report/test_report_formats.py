@@ -18,7 +18,7 @@ from helpers import START, NewRevision, catalogue, document, history, record, re
 from pairs import some_pair
 
 from cachewatch.core.escaping_and_mentions import markdown, safe
-from cachewatch.core.filters_and_default_kinds import select
+from cachewatch.core.filters_and_spec_patterns import select
 from cachewatch.report.dates_and_totals import accounting, days, how_long
 
 

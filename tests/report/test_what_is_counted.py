@@ -8,7 +8,7 @@ from conftest import Run
 from digests import digest_of, mail, read
 from helpers import catalogue, document, history, lock, record, records, write
 
-from cachewatch.core.filters_and_default_kinds import Globs, Selection
+from cachewatch.core.filters_and_spec_patterns import Globs, Selection
 
 SHARED = {f"p{n}": [record(n, stacks=["gpu", "ml"]), record(10 + n, stacks=["e4s"])] for n in range(3)}
 LEFT = {name: specs[1:] for name, specs in SHARED.items()}

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from truths import V3, History
 
 from cachewatch.core.graphs_and_attribution import Cause, Explanation, GraphNode, What
-from cachewatch.core.model import Side
+from cachewatch.core.kinds_and_specs import Side
 from cachewatch.extensions.causes.commands import (
     impact_tables,
     package_report,

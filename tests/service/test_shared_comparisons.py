@@ -13,7 +13,7 @@ from selected import alone, collector, compared, digest_of, states
 from station import Site, begun, state_of
 
 from cachewatch.core.changesets import Changeset
-from cachewatch.core.filters_and_default_kinds import Selection, select
+from cachewatch.core.filters_and_spec_patterns import Selection, select
 from cachewatch.errors import WorkFailed
 from cachewatch.git import tags_and_documents
 from cachewatch.runtime.worker import INLINE, Isolation, Worker

@@ -14,8 +14,8 @@ from station import begun
 from cachewatch.comparison_flow import changesets
 from cachewatch.config.settings_and_subscriptions import Match, Silence
 from cachewatch.core.comparison.package_items import items_of
-from cachewatch.core.filters_and_default_kinds import DEFAULT, Selection
-from cachewatch.core.model import Kind, PackageChange
+from cachewatch.core.filters_and_spec_patterns import DEFAULT, Selection
+from cachewatch.core.kinds_and_specs import Kind, PackageChange
 from cachewatch.core.statements import Wants
 from cachewatch.service.streams_and_silences import Silencing
 from cachewatch.sources.before_and_after import open_comparison

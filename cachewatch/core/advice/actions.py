@@ -18,7 +18,7 @@ from cachewatch.core.advice.verbs_and_reasons import (
     Rank,
     Verb,
 )
-from cachewatch.core.model import MISSED, LossClass, Outside
+from cachewatch.core.kinds_and_specs import MISSED, LossClass, Outside
 from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import (
     LOSSES,

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from cachewatch.core import versions_spellings_targets as spack
 from cachewatch.core.graphs_and_attribution import Cause
-from cachewatch.core.model import LossClass, Machine, Signature
+from cachewatch.core.kinds_and_specs import LossClass, Machine, Signature
 from cachewatch.core.versions_spellings_targets import (
     NO_COMPILER,
     Versions,

@@ -40,7 +40,7 @@ from cachewatch.core.advice.verbs_and_reasons import (
     Verb,
     key_of,
 )
-from cachewatch.core.model import LOSS_ORDER, MISSED, Kind, LossClass
+from cachewatch.core.kinds_and_specs import LOSS_ORDER, MISSED, Kind, LossClass
 from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import OF_VALUES, Statement, StatementKind
 from cachewatch.core.versions_spellings_targets import version_key

@@ -7,7 +7,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cachewatch.core.advice.environment_coverage import CoverageChange, Nearest, Need, Resolution
-from cachewatch.core.model import LossClass, Outside
+from cachewatch.core.kinds_and_specs import LossClass, Outside
 from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import LOSSES, OwnedLoss, Statement, packages_of
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from cachewatch.core.model import Kind, MatchKind, PackageChange, Signature, Status, versions_by_stack
+from cachewatch.core.kinds_and_specs import Kind, MatchKind, PackageChange, Signature, Status, versions_by_stack
 from cachewatch.core.statement_kinds import Attribute, StatementKind
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, that_matter
 

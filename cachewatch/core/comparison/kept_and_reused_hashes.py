@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec.structs import astuple, replace
 
 from cachewatch.core.escaping_and_mentions import safe_name
-from cachewatch.core.model import CompilerForm, Document, Signature, Specs
+from cachewatch.core.kinds_and_specs import CompilerForm, Document, Signature, Specs
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, VersionKey, agrees, version_identity
 
 Hash = TypeVar("Hash", str, bytes | str)

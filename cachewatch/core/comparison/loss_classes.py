@@ -13,7 +13,7 @@ from itertools import chain
 from msgspec.structs import replace
 
 from cachewatch.core.comparison.matching_and_verdicts import Contents, PlaceJudgement
-from cachewatch.core.model import (
+from cachewatch.core.kinds_and_specs import (
     LOSS_ORDER,
     Loss,
     LossClass,

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.core.model import (
+from cachewatch.core.kinds_and_specs import (
     NEW_CLASSES,
     REGRADED,
     VANISHED_CLASSES,

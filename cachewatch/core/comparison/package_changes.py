@@ -33,8 +33,8 @@ from cachewatch.core.comparison.matching_and_verdicts import (
     seen_in_stacks,
     without,
 )
-from cachewatch.core.filters_and_default_kinds import Selection
-from cachewatch.core.model import (
+from cachewatch.core.filters_and_spec_patterns import Selection
+from cachewatch.core.kinds_and_specs import (
     FACTS,
     NO_FACTS,
     VALUES,

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from cachewatch.core.comparison.compiler_and_target_migrations import PackageValues, held_by, values_of
 from cachewatch.core.comparison.matching_and_verdicts import KIND_OF_MATCH, kinds_of_stacks, loss_kinds
-from cachewatch.core.filters_and_default_kinds import Selection
-from cachewatch.core.model import (
+from cachewatch.core.filters_and_spec_patterns import Selection
+from cachewatch.core.kinds_and_specs import (
     REGRADED,
     VALUES,
     VANISHED_CLASSES,

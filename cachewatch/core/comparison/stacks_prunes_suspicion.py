@@ -16,8 +16,8 @@ from cachewatch.core.comparison.compiler_and_target_migrations import (
     TagValues,
     ValueChange,
 )
-from cachewatch.core.filters_and_default_kinds import Selection
-from cachewatch.core.model import (
+from cachewatch.core.filters_and_spec_patterns import Selection
+from cachewatch.core.kinds_and_specs import (
     Document,
     Kind,
     Machine,

@@ -12,7 +12,7 @@ from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.terminal import FORMAT_OPTION, ProgressLine, say, warn_of, width, write_json
 from cachewatch.config.schedules_and_dates import parse_size
 from cachewatch.core.escaping_and_mentions import safe
-from cachewatch.core.filters_and_default_kinds import Globs
+from cachewatch.core.filters_and_spec_patterns import Globs
 from cachewatch.errors import UsageError
 from cachewatch.extensions.buildcaches.published_tags import Cache, is_catalogue
 from cachewatch.extensions.buildcaches.recorder import Recorded

@@ -18,7 +18,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import astuple
 
 from cachewatch.core.graphs_and_attribution import Dependency, shared_names
-from cachewatch.core.model import Diagnostic, DiagnosticKind
+from cachewatch.core.kinds_and_specs import Diagnostic, DiagnosticKind
 from cachewatch.core.names_and_layouts import is_name
 from cachewatch.documents import spec_nodes_and_graphs as spec_nodes
 from cachewatch.documents.writing_documents import Binary

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from cachewatch.core.model import Diagnostic, DiagnosticKind
+from cachewatch.core.kinds_and_specs import Diagnostic, DiagnosticKind
 from cachewatch.core.names_and_layouts import is_name
 from cachewatch.core.versions_spellings_targets import UNION_STACK
 from cachewatch.documents.spec_nodes_and_graphs import EncodedIngredients

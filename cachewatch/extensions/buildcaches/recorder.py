@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core import versions_spellings_targets as spack
-from cachewatch.core.filters_and_default_kinds import Globs
-from cachewatch.core.model import Diagnostic, Signature
+from cachewatch.core.filters_and_spec_patterns import Globs
+from cachewatch.core.kinds_and_specs import Diagnostic, Signature
 from cachewatch.core.names_and_layouts import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH, TAGS_FILE
 from cachewatch.core.versions_spellings_targets import UNION_STACK
 from cachewatch.documents.front_matter_and_limits import read_tags_file, write_tags_file

@@ -24,7 +24,7 @@ from cachewatch.core.graphs_and_attribution import (
     What,
     by_name,
 )
-from cachewatch.core.model import Document, Signature, Specs
+from cachewatch.core.kinds_and_specs import Document, Signature, Specs
 from cachewatch.core.names_and_layouts import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH, similar
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, Versions
 from cachewatch.documents.front_matter_and_limits import MAX_BYTES

@@ -12,11 +12,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.cli import terminal
-from cachewatch.cli.catalogue_and_filters import REPO_OPTION, REV_OPTION, TAG_OPTION, completing, open_catalogue
+from cachewatch.cli.chosen_repository_and_filters import REPO_OPTION, REV_OPTION, TAG_OPTION, completing, open_catalogue
 from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.graphs_and_attribution import NOT_RECORDED, Cause, Explanation, LockChange, What
-from cachewatch.core.model import Side
+from cachewatch.core.kinds_and_specs import Side
 from cachewatch.errors import UsageError
 from cachewatch.extensions.causes import asked_specs
 from cachewatch.extensions.causes.explaining_reports_and_locks import compare_locks

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from cachewatch.core.advice.environment_coverage import Coverage, Nearest, Resolution
 from cachewatch.core.changesets import Changeset, TagPair
-from cachewatch.core.filters_and_default_kinds import Selection
+from cachewatch.core.filters_and_spec_patterns import Selection
 from cachewatch.core.graphs_and_attribution import (
     NOT_KNOWN,
     SPACK,
@@ -28,7 +28,7 @@ from cachewatch.core.graphs_and_attribution import (
     Nodes,
     attribute,
 )
-from cachewatch.core.model import Side, Signature
+from cachewatch.core.kinds_and_specs import Side, Signature
 from cachewatch.core.names_and_layouts import CATALOGUE, TAG_GRAPH
 from cachewatch.core.statement_kinds import OF_REBUILDS
 from cachewatch.core.statements import RebuiltSpecs, with_causes

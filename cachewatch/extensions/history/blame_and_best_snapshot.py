@@ -8,8 +8,8 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from cachewatch.core.comparison.kept_and_reused_hashes import NOTHING, describe_changes, is_same_spec, not_written
-from cachewatch.core.filters_and_default_kinds import Globs, Selection
-from cachewatch.core.model import Signature
+from cachewatch.core.filters_and_spec_patterns import Globs, Selection
+from cachewatch.core.kinds_and_specs import Signature
 from cachewatch.core.names_and_layouts import Wanted, in_order, is_mutable
 from cachewatch.errors import UsageError
 from cachewatch.extensions.history.index_lookup import Index, IndexPoint

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from cachewatch.core.model import CompilerForm
+from cachewatch.core.kinds_and_specs import CompilerForm
 from cachewatch.documents.records import KnownRecords
 from cachewatch.errors import NoHistoryIndex, UnknownRevision, UsageError, WorkFailed
 from cachewatch.extensions.causes import explaining_reports_and_locks as rebuilds

@@ -12,7 +12,7 @@ import click
 from msgspec import json
 
 from cachewatch.cli import terminal
-from cachewatch.cli.catalogue_and_filters import (
+from cachewatch.cli.chosen_repository_and_filters import (
     REPO_OPTION,
     TAG_OPTION,
     completing,
@@ -23,7 +23,7 @@ from cachewatch.cli.catalogue_and_filters import (
 from cachewatch.cli.help_and_exit_codes import SuggestingGroup, examples
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.escaping_and_mentions import safe
-from cachewatch.core.filters_and_default_kinds import Globs, every_compiler
+from cachewatch.core.filters_and_spec_patterns import Globs, every_compiler
 from cachewatch.core.versions_spellings_targets import Versions
 from cachewatch.environments import open_environment
 from cachewatch.errors import AnotherInstance, UsageError

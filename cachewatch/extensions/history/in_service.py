@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from cachewatch.config.sources_and_channels import Source
 from cachewatch.core.advice.verbs_and_reasons import Alternative
-from cachewatch.core.filters_and_default_kinds import Globs
-from cachewatch.core.model import Side, Signature
+from cachewatch.core.filters_and_spec_patterns import Globs
+from cachewatch.core.kinds_and_specs import Side, Signature
 from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import Line, StatementKind, Stay
 from cachewatch.core.versions_spellings_targets import version_identity
@@ -23,7 +23,7 @@ from cachewatch.extensions.history.settings import HistorySettings
 from cachewatch.extensions.history.write import discard
 from cachewatch.runtime.log import Log
 from cachewatch.runtime.worker import Limits, Worker
-from cachewatch.service.alerts_and_staleness import contained
+from cachewatch.service.alerts_and_silent_sources import contained
 from cachewatch.service.context_and_source_copies import Context, EndingError, watched_copy
 
 _Answer = TypeVar("_Answer")

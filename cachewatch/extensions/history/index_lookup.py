@@ -12,7 +12,7 @@ from msgspec.json import decode
 
 from cachewatch.config.schedules_and_dates import as_datetime
 from cachewatch.core.escaping_and_mentions import safe
-from cachewatch.core.model import Signature
+from cachewatch.core.kinds_and_specs import Signature
 from cachewatch.core.names_and_layouts import similar
 from cachewatch.errors import CachewatchError, UnknownRevision, UsageError
 from cachewatch.extensions.history import schema_and_location as schema

@@ -11,8 +11,8 @@ from msgspec.structs import astuple, replace
 
 from cachewatch.core.advice.verbs_and_reasons import Rank
 from cachewatch.core.comparison.kept_and_reused_hashes import spellings_of
-from cachewatch.core.filters_and_default_kinds import Globs, Selection
-from cachewatch.core.model import Signature
+from cachewatch.core.filters_and_spec_patterns import Globs, Selection
+from cachewatch.core.kinds_and_specs import Signature
 from cachewatch.core.names_and_layouts import Wanted
 from cachewatch.core.statement_kinds import StatementKind
 from cachewatch.core.versions_spellings_targets import version_key

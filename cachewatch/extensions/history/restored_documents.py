@@ -12,8 +12,8 @@ from cachewatch.core.comparison.compiler_and_target_migrations import values_of
 from cachewatch.core.comparison.package_changes import Pair, compare_all
 from cachewatch.core.comparison.package_items import items_of
 from cachewatch.core.comparison.stacks_prunes_suspicion import judge
-from cachewatch.core.filters_and_default_kinds import Selection
-from cachewatch.core.model import CompilerForm, Document, PackageChange, PackageCounts, Side, Signature
+from cachewatch.core.filters_and_spec_patterns import Selection
+from cachewatch.core.kinds_and_specs import CompilerForm, Document, PackageChange, PackageCounts, Side, Signature
 from cachewatch.core.names_and_layouts import Wanted, is_mutable
 from cachewatch.core.statement_kinds import StatementKind
 from cachewatch.core.statements import counted

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from cachewatch.core.comparison.kept_and_reused_hashes import not_written, reused_hashes
 from cachewatch.core.comparison.package_changes import compare
-from cachewatch.core.model import NO_HASH, CompilerForm, Document, MatchKind, Signature, Specs, facts_of
+from cachewatch.core.kinds_and_specs import NO_HASH, CompilerForm, Document, MatchKind, Signature, Specs, facts_of
 from cachewatch.core.versions_spellings_targets import version_identity
 from cachewatch.documents.front_matter_and_limits import brief
 from cachewatch.documents.parsing_and_diagnostics import TOO_LARGE, parse

@@ -9,12 +9,12 @@ from urllib.parse import quote
 import click
 from msgspec.structs import replace
 
-from cachewatch.cli.catalogue_and_filters import REPO_OPTION, completing, open_catalogue
+from cachewatch.cli.chosen_repository_and_filters import REPO_OPTION, completing, open_catalogue
 from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.terminal import JOBS_OPTION, ProgressLine, tell, warn_of
 from cachewatch.config.reading import read_config
 from cachewatch.config.sources_and_channels import FeedConfig
-from cachewatch.core.filters_and_default_kinds import Globs
+from cachewatch.core.filters_and_spec_patterns import Globs
 from cachewatch.extensions.history.build import IndexProgress, ask_index
 from cachewatch.extensions.site.building_and_feeds import Folder, build
 from cachewatch.extensions.site.package_page import Sources

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from cachewatch.core.advice.verbs_and_reasons import Rank
 from cachewatch.core.changesets import Report
 from cachewatch.core.escaping_and_mentions import safe_name
-from cachewatch.core.model import Kind, PackageChange, Signature
+from cachewatch.core.kinds_and_specs import Kind, PackageChange, Signature
 from cachewatch.core.statement_kinds import Severity, Statement, StatementKind
 from cachewatch.extensions.history.restored_documents import HeldSpecs
 from cachewatch.extensions.history.schema_and_location import unpack

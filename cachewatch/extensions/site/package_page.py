@@ -9,7 +9,7 @@ from msgspec import Struct
 from cachewatch.core import escaping_and_mentions as escaping
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.graphs_and_attribution import What
-from cachewatch.core.model import Signature, known_hash
+from cachewatch.core.kinds_and_specs import Signature, known_hash
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, newest, sorted_versions, version_key
 from cachewatch.extensions.causes.explaining_reports_and_locks import Chain
 from cachewatch.extensions.site import page_parts_and_plots as parts

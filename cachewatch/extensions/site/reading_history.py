@@ -12,8 +12,8 @@ from cachewatch import __version__
 from cachewatch.comparison_flow import changesets
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import NoCollector, Report
-from cachewatch.core.filters_and_default_kinds import Globs, Selection
-from cachewatch.core.model import Diagnostic, DiagnosticKind
+from cachewatch.core.filters_and_spec_patterns import Globs, Selection
+from cachewatch.core.kinds_and_specs import Diagnostic, DiagnosticKind
 from cachewatch.core.statements import with_causes
 from cachewatch.errors import DocumentError, UnknownRevision
 from cachewatch.extensions.causes.asked_specs import GraphStep
@@ -39,7 +39,7 @@ from cachewatch.git.revision_names_and_times import Revision, commit_time
 from cachewatch.git.tags_and_documents import stacks_of, tags_of
 from cachewatch.git.trees import folders
 from cachewatch.report.diff_blocks_and_colours import Requested
-from cachewatch.report.diff_formats import read_report
+from cachewatch.report.diff_formats_and_alike_tags import read_report
 from cachewatch.report.words import first_of
 from cachewatch.sources.before_and_after import open_comparison
 

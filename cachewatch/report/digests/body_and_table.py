@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from cachewatch.core.advice.actions import ENVIRONMENT
 from cachewatch.core.advice.verbs_and_reasons import AssessedLoss, Because, Fact, Rank, Verb
 from cachewatch.core.escaping_and_mentions import safe, safe_name
-from cachewatch.core.model import LossClass
+from cachewatch.core.kinds_and_specs import LossClass
 from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import (
     LOSSES,

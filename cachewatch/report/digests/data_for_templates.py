@@ -17,16 +17,16 @@ from cachewatch.core.advice.environment_coverage import is_runnable
 from cachewatch.core.advice.verbs_and_reasons import Action, AssessedLoss, Because, Fact, Verb
 from cachewatch.core.changesets import Changeset
 from cachewatch.core.escaping_and_mentions import safe, safe_name, shortened, web_address
-from cachewatch.core.model import Kind, Machine, PackageChange
+from cachewatch.core.kinds_and_specs import Kind, Machine, PackageChange
 from cachewatch.core.statement_kinds import Line, StatementKind
 from cachewatch.core.statements import Wants, is_wanted, select_statements
-from cachewatch.core.versions_spellings_targets import USUAL_TARGET, is_newer, newest, runs
+from cachewatch.core.versions_spellings_targets import is_newer, newest, runs
 from cachewatch.report.dates_and_totals import accounting
 from cachewatch.report.digest_and_message_values import Digest, Example, Span, TagDigest, VersionsChange
 from cachewatch.report.digests import body_and_table as first_screen
 from cachewatch.report.digests.body_and_table import Row, Section
 from cachewatch.report.digests.commands import mirror_of, steps
-from cachewatch.report.digests.spack_commands import USUAL_PLATFORM, install_line, is_plain, on_platform
+from cachewatch.report.digests.spack_commands import install_line, is_plain, on_platform, platform_of, target_of
 from cachewatch.report.digests.todo import advice, still_open, todo
 from cachewatch.report.environment_words import Clean, Data, coverage_data
 from cachewatch.report.json_and_csv import MOST_CSV, CsvCollector, CsvPacker, csv_table
@@ -392,20 +392,6 @@ def package_url(links: str, tag: TagDigest, package: str) -> str | None:
 def is_cut(data: Mapping[str, Any]) -> bool:
     """Tell whether rows or tags of the digest were left out and only counted."""
     return any(section["more"] for section in data["sections"]) or bool(data["more_tags"])
-
-
-def platform_of(example: Example) -> str:
-    """Return the platform that an install command names: the only one of the example, or the usual one."""
-    platforms = {machine.platform for machine in example.machines}
-    return platforms.pop() if len(platforms) == 1 else USUAL_PLATFORM
-
-
-def target_of(example: Example) -> str:
-    """Return the target that an install command must name; "" if usual machines run the binary."""
-    targets = sorted({one.target for one in example.machines if one.platform == USUAL_PLATFORM})
-    if any(runs(USUAL_TARGET, one) for one in targets):
-        return ""
-    return next((one for one in targets if all(runs(other, one) for other in targets)), "")
 
 
 _MOST_EXAMPLES = 3

@@ -1,4 +1,7 @@
-"""The commands of Spack that reports offer: to install a version, and from which mirror."""
+"""The commands of Spack that reports offer: to install a version, for which target, and from which mirror."""
+
+from cachewatch.core.versions_spellings_targets import USUAL_TARGET, runs
+from cachewatch.report.digest_and_message_values import Example
 
 # Upstream's own catalogue, and where Spack installs what it lists.
 _PUBLIC_CATALOGUE = "github.com/spack/cache.spack.io"
@@ -29,3 +32,17 @@ def is_plain(name: str) -> bool:
 def public_mirror(catalogue: str) -> str | None:
     """Return the URL of Spack's public mirror, with {tag}, if `catalogue` is its own list; else None."""
     return _PUBLIC_MIRROR if catalogue.removesuffix("/").removesuffix(".git").endswith(_PUBLIC_CATALOGUE) else None
+
+
+def platform_of(example: Example) -> str:
+    """Return the platform that an install command names: the only one of the example, or the usual one."""
+    platforms = {machine.platform for machine in example.machines}
+    return platforms.pop() if len(platforms) == 1 else USUAL_PLATFORM
+
+
+def target_of(example: Example) -> str:
+    """Return the target that an install command must name; "" if usual machines run the binary."""
+    targets = sorted({one.target for one in example.machines if one.platform == USUAL_PLATFORM})
+    if any(runs(USUAL_TARGET, one) for one in targets):
+        return ""
+    return next((one for one in targets if all(runs(other, one) for other in targets)), "")

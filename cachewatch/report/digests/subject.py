@@ -12,7 +12,7 @@ from itertools import product, zip_longest
 from cachewatch.core.advice.urgency_and_levels import assess
 from cachewatch.core.advice.verbs_and_reasons import Assessment, Because, ComparedTag, Fact, Level, Rank, Verb
 from cachewatch.core.escaping_and_mentions import safe, safe_name, shortened
-from cachewatch.core.model import Kind, LossClass
+from cachewatch.core.kinds_and_specs import Kind, LossClass
 from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import (
     Line,

@@ -12,7 +12,7 @@ from cachewatch.core.advice.actions import ENVIRONMENT, replaced_versions
 from cachewatch.core.advice.environment_coverage import Nearest, Resolution
 from cachewatch.core.advice.verbs_and_reasons import LOCK_FILES, PINNED, Action, Because, ComparedTag, Verb, key_of
 from cachewatch.core.escaping_and_mentions import safe, safe_name
-from cachewatch.core.model import LossClass
+from cachewatch.core.kinds_and_specs import LossClass
 from cachewatch.core.names_and_layouts import is_snapshot, series
 from cachewatch.core.statement_kinds import StatementKind, lost_packages
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, falls

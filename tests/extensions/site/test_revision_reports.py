@@ -16,12 +16,12 @@ from truths import V3, History
 
 from cachewatch.comparison_flow import changesets
 from cachewatch.core.changesets import NoCollector, Report
-from cachewatch.core.filters_and_default_kinds import Globs, Selection
+from cachewatch.core.filters_and_spec_patterns import Globs, Selection
 from cachewatch.errors import UsageError
 from cachewatch.extensions.history.schema_and_location import VARIABLE, index_path
 from cachewatch.extensions.site.package_histories import story_of
 from cachewatch.report.diff_blocks_and_colours import ALL, Requested
-from cachewatch.report.diff_formats import read_report
+from cachewatch.report.diff_formats_and_alike_tags import read_report
 from cachewatch.sources.before_and_after import open_comparison
 
 _EVERYTHING = Requested(most=ALL, wants=lambda *_: True)

@@ -7,7 +7,7 @@ import pytest
 from helpers import catalogue, history, record, spec_hash
 from sites import read_site
 
-from cachewatch.core.model import Signature
+from cachewatch.core.kinds_and_specs import Signature
 from cachewatch.extensions.site.building_and_feeds import Folder, build, tag_feed
 from cachewatch.extensions.site.front_page import cards, latest_card, unusual_card, versions_card
 from cachewatch.extensions.site.list_pages_and_search_index import hash_files, index_file, tag_pages

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from cachewatch.core.changesets import Changeset, ListCollector, Report
 from cachewatch.core.escaping_and_mentions import safe_name
 from cachewatch.core.graphs_and_attribution import Explanation
-from cachewatch.core.model import PackageChange, PackageCounts
+from cachewatch.core.kinds_and_specs import PackageChange, PackageCounts
 from cachewatch.core.statement_kinds import Counts, Severity, Statement
 from cachewatch.core.statements import BY_VERSION, Wants
 from cachewatch.report.dates_and_totals import chosen_lines, heading, nothing, signed, tags_named, total

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cachewatch.core.graphs_and_attribution import LANGUAGES, Dependency, GraphNode
-from cachewatch.core.model import VALUES, Kind, Signature
+from cachewatch.core.kinds_and_specs import VALUES, Kind, Signature
 from cachewatch.core.names_and_layouts import did_you_mean, similar
 from cachewatch.core.versions_spellings_targets import (
     NO_COMPILER,

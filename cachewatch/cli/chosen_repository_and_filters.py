@@ -21,8 +21,8 @@ from msgspec.structs import replace
 from cachewatch.cli.terminal import ProgressLine, say, warn, warn_of, with_options
 from cachewatch.core.changesets import Blob, Changeset, Comparison, Reader
 from cachewatch.core.escaping_and_mentions import safe, safe_name
-from cachewatch.core.filters_and_default_kinds import GROUPS, every_compiler, is_plain, matcher
-from cachewatch.core.model import Kind
+from cachewatch.core.filters_and_spec_patterns import GROUPS, every_compiler, is_plain, matcher
+from cachewatch.core.kinds_and_specs import Kind
 from cachewatch.core.names_and_layouts import ANYWHERE, CATALOGUE, PUBLIC_REPOSITORY, Layout, did_you_mean, in_order
 from cachewatch.core.versions_spellings_targets import Versions, sorted_versions
 from cachewatch.documents.parsing_and_diagnostics import parse
