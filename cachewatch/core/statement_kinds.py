@@ -121,7 +121,8 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     behind: of an upgrade, selected stacks whose newest version is older than the new one, with that version.
     of_stacks: of an upgrade, the number of selected stacks that have selected builds of the package now; of a downgrade,
     of all stacks that have any.  is_in_some: whether others of these stacks have the package for one of its
-    targets; with an upgrade for usual machines, only those that are behind.  replaced: versions that places of an upgrade do not have any more.
+    targets; with an upgrade for usual machines, only those that are behind.
+    replaced: versions that places of an upgrade do not have any more.
     pairs: of an up- or downgrade, the newest versions before and after.
     variants: those that places of an up- or downgrade lost and gained, beside others of the same name.
     still_there: old versions of an upgrade that some stack still has.

@@ -129,8 +129,8 @@ def _succeeded(context: Context, source: Source, news: News) -> None:
 ANSWERING, OTHERS = 8, 16
 # Digests wait this long for slow sources, so that a usual pass makes all digests together.
 _GRACE_SECONDS = 5.0
-# Less than TimeoutStopSec of the systemd unit, after which cachewatch is killed.
-_ENDING_SECONDS = 25.0
+# So much less than TimeoutStopSec of the systemd units that the worker process and the lock can end, too.
+_ENDING_SECONDS = 20.0
 
 
 def end_threads(threads: Iterable[threading.Thread]) -> None:
@@ -336,6 +336,8 @@ def _is_behind(context: Context, source: Source) -> bool:
     try:
         with closing(context.open_repository(source)) as repository:
             return not is_there(repository, newest)
+    except StateError:
+        raise
     except Exception:  # noqa: BLE001  its poll says what is wrong, and the other sources go on
         return True
 

@@ -77,8 +77,10 @@ _ABOUT = tuple(digests.c[name] for name in DigestSummary.__struct_fields__)
 def add(connection: Connection, stored: DigestRecord) -> bool:
     """Store a digest unless one has its key already; return whether it was stored."""
     moves = msgspec.msgpack.encode(stored.advances)
-    # The forms of a digest repeat each other, in large ones at a distance beyond what zlib sees.
-    rendered = lzma.compress(msgspec.msgpack.encode((stored.rendered, stored.short)), preset=1)
+    content = msgspec.msgpack.encode((stored.rendered, stored.short))
+    # The forms of a digest repeat each other, in large ones at a distance beyond what zlib, or a preset, sees.
+    seen = max(2**12, min(1 << len(content).bit_length(), 2**21))
+    rendered = lzma.compress(content, filters=[{"id": lzma.FILTER_LZMA2, "preset": 1, "dict_size": seen}])
     values = {name: getattr(stored, name) for name in DigestSummary.__struct_fields__}
     checksum = checksum_of([moves]) + checksum_of([rendered])
     return insert_new(connection, digests, {**values, "moves": moves, "rendered": rendered, "checksum": checksum})
