@@ -51,7 +51,8 @@ MANIFEST_FILE = "spack.yaml"
 _OLDEST_LOCK = 4
 _LARGEST = 64 * 2**20
 _SPEC = re.compile(r"(?:[a-z0-9_-]+\.)*(?P<name>[a-z0-9_][a-z0-9_-]*)(?:@(?P<versions>[^\s@+~%^/]+))?")
-_TARGET = re.compile(r"\starget==?([\w.-]+)(?!\S)")  # not a range or a list
+# Not a range, a list, or one of Spack's words for the machine on which it runs.
+_TARGET = re.compile(r"\starget==?(?!(?:default_target|frontend|fe|backend|be)\b)([\w.-]+)(?!\S)")
 _MOST_NODES = 100_000  # of a lock file; real ones have thousands
 _DEEPEST = 20
 # While a manifest is expanded: the most entries, and the most characters of all combinations.
@@ -196,7 +197,7 @@ def read_manifest(data: bytes, name: str) -> Environment:
         versions = match["versions"] or ""
         if versions:
             parse_ranges(versions)
-        target = _TARGET.search(spec.partition("^")[0])
+        target = _TARGET.search(re.split("[%^]", spec)[0])  # after these, it is that of a dependency
         needs.add(Need(package=match["name"], version=versions, target=target[1] if target else "", is_root=True))
     return Environment(name=name, needs=_sorted(needs))
 

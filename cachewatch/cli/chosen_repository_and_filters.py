@@ -229,7 +229,7 @@ def _open(found: _Default, line: ProgressLine | None = None) -> Repository:
     except UsageError as error:
         raise UsageError(f"{error}; it is no git repository either") from error
     warn_of(faults)
-    context.meta[_PARTIAL] = any(each.is_loss for each in faults)
+    context.meta[_PARTIAL] = is_partial() or any(each.is_loss for each in faults)
     return Repository(path, layout, is_ours=True, folder=Path(address))
 
 

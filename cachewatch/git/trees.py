@@ -117,7 +117,9 @@ class TreeDifference:
         same = self._compare([name for name in differing if name not in odd], old, new)
         # A list, so that the functions that are called later do not keep both listings in memory.
         self._same = [
-            (name, _tree(entry)) for name, entry in new.items() if (name in kept and is_name(name)) or name in same
+            (name, tree_of_entry(entry))
+            for name, entry in new.items()
+            if (name in kept and is_name(name)) or name in same
         ]
         repository.obtain(blob.name for pair in self._documents for blob in (pair.before, pair.after) if blob)
 
@@ -154,7 +156,9 @@ class TreeDifference:
     def _compare(self, names: Sequence[bytes], old: Listing, new: Listing) -> frozenset[bytes]:
         """Record differing and unreadable documents of the packages `names`; return those with equal documents."""
         repository, same = self._repository, []
-        entries = _document_entries(repository, (_tree(side.get(name)) for name in names for side in (old, new)))
+        entries = _document_entries(
+            repository, (tree_of_entry(side.get(name)) for name in names for side in (old, new))
+        )
         for name, before, after in zip(names, entries, entries, strict=False):
             package = name.decode()
             had, has = problem_of(before), problem_of(after)
@@ -188,7 +192,7 @@ def document_of(repository: Repository, folder: str, tree: str | None, package: 
     entry = listing(repository, tree).get(package.encode("utf-8", "replace")) if tree else None
     if is_odd(entry):
         return REPLACED
-    (found,) = _document_entries(repository, iter([_tree(entry)]))
+    (found,) = _document_entries(repository, iter([tree_of_entry(entry)]))
     return problem_of(found) or blob_of(folder, package, found)
 
 
@@ -249,7 +253,8 @@ def blob_of(folder: str, package: str, entry: TreeEntry | None) -> Blob | None:
     return Blob(key, USUAL_BYTES, paths[0]) if paths else Blob(key, USUAL_BYTES, folder, package)
 
 
-def _tree(entry: TreeEntry | None) -> str | None:
+def tree_of_entry(entry: TreeEntry | None) -> str | None:
+    """Return the tree of a folder; None if there is no entry, or it is no folder."""
     return entry[1] if entry is not None and entry[0] == FOLDER else None
 
 

@@ -494,7 +494,7 @@ spack:
   - hdf5@1.14 ~mpi target=aarch64
   - $tools
   - matrix:
-    - [zlib, zlib@=1.3]
+    - [zlib target=default_target, zlib@=1.3]
     - [$compilers]
   view: false
 """
@@ -508,13 +508,14 @@ def test_a_manifest_without_a_lock_file(tmp_path: Path, run: Run) -> None:
     )
     result = run("coverage", tmp_path / "env", "--source", tmp_path / "mirror", "--fail-on", "lost")
 
-    assert [(n.package, n.version) for n in read_manifest(MANIFEST, "x").needs] == [
-        ("cmake", "3.25:3.27"),
-        ("hdf5", "1.14"),
-        ("ninja", ""),
-        ("zlib", ""),
-        ("zlib", "=1.3"),
+    assert [(n.package, n.version, n.target) for n in read_manifest(MANIFEST, "x").needs] == [
+        ("cmake", "3.25:3.27", ""),
+        ("hdf5", "1.14", "aarch64"),
+        ("ninja", "", ""),
+        ("zlib", "", ""),
+        ("zlib", "=1.3", ""),
     ]
+    assert not read_manifest(b"spack: {specs: [zlib %gcc target=zen4]}", "x").needs[0].target  # that of gcc
     assert result.exit_code == 1
     assert "It names no hashes" in result.output
     assert "kept   a build of such a version is in the cache" in result.output

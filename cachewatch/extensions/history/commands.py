@@ -430,8 +430,7 @@ def churn(*, by: str, tag: str, since: str | None, until: str, most: int | None,
 
     Every revision is counted, so a spec that was added and removed again counts as one added and one removed. The
     net numbers leave out what was merely rebuilt. A spec that joins or leaves a stack counts for that stack. The
-    content of the first revision is not counted; that of a tag that is new
-    later is.
+    content of the first revision is not counted; that of a tag that is new later is.
     """
     if most is None and asked["format_"] in _FOR_PEOPLE:
         most = _MOST_SHOWN

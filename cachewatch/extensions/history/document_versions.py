@@ -11,7 +11,7 @@ from typing import NamedTuple
 from cachewatch.core.names_and_layouts import DOCUMENT, is_name
 from cachewatch.git.layouts import catalogue_of, catalogues_of, stored_catalogue
 from cachewatch.git.local_repository import Repository
-from cachewatch.git.trees import FOLDER, REPLACED, TreeEntry, is_odd, listing, problem_of
+from cachewatch.git.trees import REPLACED, TreeEntry, is_odd, listing, problem_of, tree_of_entry
 
 _LOOKED_BACK = 50  # revisions, for documents that were overwritten before the first one
 
@@ -113,15 +113,11 @@ class _FolderNames:
         """Return the trees of `name` to compare; None if `name` is no folder any more."""
         if is_odd(before) and name not in self._before and self._start:
             raise _Uncertain
-        tree = self._before.pop(name) if name in self._before else _tree_of(before)
+        tree = self._before.pop(name) if name in self._before else tree_of_entry(before)
         if is_odd(after):
             self._before[name] = tree
             return None
-        return tree, _tree_of(after)
-
-
-def _tree_of(entry: TreeEntry | None) -> str | None:
-    return entry[1] if entry is not None and entry[0] == FOLDER else None
+        return tree, tree_of_entry(after)
 
 
 def _changes(

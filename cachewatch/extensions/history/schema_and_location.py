@@ -174,7 +174,7 @@ def check_is_index(path: Path) -> None:
     try:
         header = read_beginning(str(path), 100)
         is_index = not header or header[68:72] == _APPLICATION.to_bytes(4)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return
     except RefusedFile:
         is_index = False
