@@ -440,16 +440,9 @@ WantsLine = Callable[[Line], bool]
 Wants = Callable[..., bool]  # of all kinds of a change, and of those by which it is called
 
 
-class Selected(Struct, frozen=True):
-    """The selected statements, and what is left of all statements."""
-
-    statements: tuple[Statement, ...] = ()
-    rest: tuple[Statement, ...] = ()
-
-
 def of_kinds(statements: Iterable[Statement], wants: Wants) -> tuple[Statement, ...]:
     """Return the statements of wanted kinds, with only their lines of these kinds."""
-    return select_statements(statements, lambda line: is_wanted(line, wants), wants).statements
+    return select_statements(statements, lambda line: is_wanted(line, wants), wants)[0]
 
 
 def is_wanted(one: Statement | Line, wants: Wants) -> bool:
@@ -471,8 +464,10 @@ def divided(line: Line, wants_line: WantsLine) -> tuple[Line | None, Line | None
     return chosen, rest
 
 
-def select_statements(statements: Iterable[Statement], wants_line: WantsLine, wants: Wants) -> Selected:
-    """Divide statements into selected ones and the rest; statements about a package are divided line by line."""
+def select_statements(
+    statements: Iterable[Statement], wants_line: WantsLine, wants: Wants
+) -> tuple[tuple[Statement, ...], tuple[Statement, ...]]:
+    """Return the selected statements and the rest; statements about a package are divided line by line."""
     shown: list[Statement] = []
     rest: list[Statement] = []
     for statement in statements:
@@ -482,7 +477,7 @@ def select_statements(statements: Iterable[Statement], wants_line: WantsLine, wa
             parts = [divided(line, wants_line) for line in statement.lines]
             shown += _with(statement, [wanted for wanted, _ in parts if wanted])
             rest += _with(statement, [left for _, left in parts if left])
-    return Selected(tuple(shown), tuple(rest))
+    return tuple(shown), tuple(rest)
 
 
 def _with(statement: Statement, lines: list[Line]) -> Iterator[Statement]:

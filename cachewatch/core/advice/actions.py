@@ -232,38 +232,29 @@ def environment_actions(own: EnvironmentState | None, tags: Sequence[ComparedTag
 def pin_actions(pins: Iterable[Pinned]) -> Iterator[Action]:
     """Yield the actions about pinned snapshots: stay with a snapshot, or move to another one."""
     for pin in pins:
-        if pin.is_gone:
-            lost, _ = lost_by_moving(pin)
-            yield Action(
-                verb=Verb.MOVE,
-                because=Because.PIN_GONE,
-                source=pin.source,
-                tag=pin.best or pin.newest,
-                name=pin.tag,
-                others=(pin.newest,) if pin.best else pin.others,
-                names=lost,
-                count=len(lost),
-            )
-        elif pin.newest and (pin.move is not None or pin.statements is not None):
-            lost, others = lost_by_moving(pin)
-            verb, because, tag, name = Verb.MOVE, Because.SNAPSHOT, pin.newest, pin.tag
-            named: tuple[str, ...] = ()
-            if pin.is_ending:
-                because, others = Because.PIN_ENDING, ()
-                tag, named = pin.best or tag, (pin.newest,) if pin.best else ()
-            elif lost:
-                verb, because, tag, name = Verb.STAY, Because.SNAPSHOT_LACKS, pin.tag, pin.newest
-            names = lost or others
-            yield Action(
-                verb=verb,
-                because=because,
-                source=pin.source,
-                tag=tag,
-                name=name,
-                others=named,
-                names=names,
-                count=len(names),
-            )
+        is_compared = pin.newest and (pin.move is not None or pin.statements is not None)
+        if not (pin.is_gone or is_compared):
+            continue
+        lost, older = lost_by_moving(pin)
+        verb, because, tag, name = Verb.MOVE, Because.SNAPSHOT, pin.newest, pin.tag
+        names = lost or older
+        others: tuple[str, ...] = ()
+        if pin.is_gone or pin.is_ending:
+            because, names = Because.PIN_GONE if pin.is_gone else Because.PIN_ENDING, lost
+            others = (pin.newest,) if pin.best else pin.others if pin.is_gone else ()
+            tag = pin.best or pin.newest
+        elif lost:
+            verb, because, tag, name = Verb.STAY, Because.SNAPSHOT_LACKS, pin.tag, pin.newest
+        yield Action(
+            verb=verb,
+            because=because,
+            source=pin.source,
+            tag=tag,
+            name=name,
+            others=others,
+            names=names,
+            count=len(names),
+        )
 
 
 def lost_by_moving(pin: Pinned) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -191,14 +191,15 @@ def compare_coverage(before: Coverage, after: Coverage) -> CoverageChange:
     had = nothing | {covered.need: covered for covered in before.needs}
     pairs = [(had[covered.need], covered) for covered in after.needs]
     unmet = [(old, new) for old, new in pairs if not old.is_met and not new.is_met]
+    none, going = Nearest.NONE, LossClass.GOING
     return CoverageChange(
         before,
         after,
         removed=_worst_first(new for old, new in pairs if old.is_met and not new.is_met),
         added=_worst_first(new for old, new in pairs if new.is_met and not old.is_met),
-        newly_lost=_worst_first(new for old, new in unmet if _is_lost(new) and not _is_lost(old)),
-        restored=_worst_first(new for old, new in unmet if _is_lost(old) and not _is_lost(new)),
-        newly_going=_worst_first(new for old, new in pairs if _is_going(new) and not _is_going(old)),
+        newly_lost=_worst_first(new for old, new in unmet if new.nearest is none and old.nearest is not none),
+        restored=_worst_first(new for old, new in unmet if old.nearest is none and new.nearest is not none),
+        newly_going=_worst_first(new for old, new in pairs if new.loss_class is going and old.loss_class is not going),
     )
 
 
@@ -230,14 +231,6 @@ def _place(nearest: Nearest) -> int:
     return list(Nearest).index(nearest)
 
 
-def _is_lost(covered: Resolution) -> bool:
-    return covered.nearest is Nearest.NONE
-
-
-def _is_going(covered: Resolution) -> bool:
-    return covered.loss_class is LossClass.GOING
-
-
 def _worst_first(found: Iterable[Resolution]) -> tuple[Resolution, ...]:
     # Roots, which the user named, come before their dependencies.
     return tuple(sorted(found, key=lambda c: (-_place(c.left), not c.need.is_root, c.need.sort_key)))
@@ -259,7 +252,7 @@ def _covered(need: Need, specs: Mapping[str, Signature], *, is_pruned: bool) -> 
 def _found(need: Need, specs: Mapping[str, Signature], *, is_pruned: bool) -> Resolution:
     if need.hash and need.hash in specs:
         return Resolution(need, Nearest.SAME)
-    is_wanted = _wanted(need)
+    is_wanted = Versions([f"={need.version}"] if need.hash else [need.version] if need.version else [])
     signatures = set(specs.values())  # of which there are far fewer than specs
     builds = {spec for spec in signatures if any(map(is_wanted, spec.versions))}
     usable = {spec for spec in builds if is_runnable(need, spec)}
@@ -300,12 +293,6 @@ def _lost(need: Need, specs: Iterable[Signature], builds: Iterable[Signature], *
         ),
         elsewhere=tuple(sorted({f"{spec.platform}-{spec.os}-{spec.target}" for spec in builds})),
     )
-
-
-def _wanted(need: Need) -> Versions:
-    if need.hash:
-        return Versions([f"={need.version}"])
-    return Versions([need.version] if need.version else [])
 
 
 def is_runnable(need: Need, spec: Signature | Machine) -> bool:

@@ -154,7 +154,7 @@ def assess(
         is_wait_over=not waits and known.was_waiting,
         required=_with_homes(_required(actions, own), known.kept),
         to_copy=_with_homes(_to_copy(actions, own), known.kept),
-        gone=_with_homes(_gone(actions) if own is None else {}, known.kept),
+        gone=_with_homes(_gone(actions if own is None else ()), known.kept),
         lifted=() if waits else lifted(actions, known),
     )
 
@@ -183,49 +183,46 @@ def is_urgent(statement: Statement, tag: str) -> bool:
     return (Kind.GONE in statement.kinds or statement.kind in removed) and not is_snapshot(tag)
 
 
-def _required(actions: Iterable[Action], own: EnvironmentState | None) -> dict[str, list[Need]]:
-    """Return the versions to require in an environment, each with the lost builds.
+_Needed = Iterator[tuple[str, Iterable[Need]]]  # specs, each with builds; a spec may come again with more
 
-    `openmpi@5.8.0:` means this version or a newer one.
-    """
-    needed: dict[str, list[Need]] = {}
+
+def _required(actions: Iterable[Action], own: EnvironmentState | None) -> _Needed:
+    """Yield the versions to require, with the lost builds; `openmpi@5.8.0:` means this version or a newer one."""
     for each in own.of(LossClass.GONE) if own is not None else ():
-        spec = f"{each.need.package}@{each.need.version}{':' if each.suggestion else ''}"
-        needed.setdefault(spec, []).append(each.need)
+        yield f"{each.need.package}@{each.need.version}{':' if each.suggestion else ''}", [each.need]
     for action in actions if own is None else ():
-        for version in action.versions if action.is_requirement else ():
-            spec = f"{version}:" if action.because is Because.DOWNGRADED else version
-            needed.setdefault(spec, []).extend(action.only([version.partition("@")[0]]).needs)
-    return needed
+        for version, needs in _by_version(action) if action.is_requirement else ():
+            yield f"{version}:" if action.because is Because.DOWNGRADED else version, needs
 
 
-def _to_copy(actions: Iterable[Action], own: EnvironmentState | None) -> dict[str, list[Need]]:
-    """Return the versions to require so that their last builds are installed and copied, each with these builds."""
-    needed: dict[str, list[Need]] = {}
+def _to_copy(actions: Iterable[Action], own: EnvironmentState | None) -> _Needed:
+    """Yield the versions to require so that their last builds are installed and copied, with these builds."""
     for one in actions:
-        for version in one.versions if one.is_copy else ():
-            needed.setdefault(version, []).extend(one.only([version.partition("@")[0]]).needs)
+        yield from _by_version(one) if one.is_copy else ()
     for each in own.for_cause(Because.ENVIRONMENT_LAST_OTHER) if own is not None else ():
-        needed.setdefault(f"{each.need.package}@{each.need.version}", []).append(each.need)
-    return needed
+        yield f"{each.need.package}@{each.need.version}", [each.need]
 
 
-def _gone(actions: Iterable[Action]) -> dict[str, list[Need]]:
-    """Return the versions that are gone from some places, each with the lost builds."""
-    needed: dict[str, list[Need]] = {}
+def _gone(actions: Iterable[Action]) -> _Needed:
+    """Yield the versions that are gone from some places, with the lost builds."""
     for one in actions:
         is_gone = LossClass.GONE in (one.because, one.worst) and not (one.is_requirement or is_snapshot(one.tag))
         # A snapshot is sought for a version: that its builds have a selected compiler, nobody knows.
-        for version in one.versions if is_gone and not (one.outside and one.outside.compilers) else ():
-            needed.setdefault(version, []).extend(one.only([version.partition("@")[0]]).needs)
-    return needed
+        yield from _by_version(one) if is_gone and not (one.outside and one.outside.compilers) else ()
 
 
-def _with_homes(needed: Mapping[str, Sequence[Need]], kept: Mapping[Need, Home]) -> dict[str, str]:
+def _by_version(action: Action) -> _Needed:
+    return ((version, action.only([version.partition("@")[0]]).needs) for version in action.versions)
+
+
+def _with_homes(found: _Needed, kept: Mapping[Need, Home]) -> dict[str, str]:
     """Return specs, each with a snapshot that still has its builds, or "".
 
     If all snapshots have an older version that will do, the spec names that.
     """
+    needed: dict[str, list[Need]] = {}
+    for spec, needs in found:
+        needed.setdefault(spec, []).extend(needs)
     required: dict[str, str] = {}
     for spec, needs in needed.items():
         homes = [kept[need] for need in needs if need in kept]

@@ -461,12 +461,12 @@ def read_tag_digest(
         installable += taken.installable
         table.add(taken.csv)
     report = changeset.report
-    parted = select_statements(report.statements, wants_line or (lambda line: is_wanted(line, wants)), wants)
+    shown, rest = select_statements(report.statements, wants_line or (lambda line: is_wanted(line, wants)), wants)
     return TagDigest(
         source=source,
         report=report.about(wants),
-        statements=parted.statements,
-        rest=parted.rest,
+        statements=shown,
+        rest=rest,
         versions=tuple(versions),
         examples=tuple(example for *_, example in examples),
         installable=tuple(installable),
