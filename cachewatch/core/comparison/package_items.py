@@ -200,17 +200,13 @@ class _ItemsReader:
     def _add_new(self, new: SignatureCount) -> None:
         kind, signature = STATEMENT_OF[new.spec_class], new.signature
         system = self._system_change(new.counterpart, signature, new.spec_class)
-        if kind is StatementKind.UNREFERENCED:
-            is_copy = not self._change.is_pruned
-            story = (
-                Story(kind=StatementKind.EXTRA_COPY, after=signature.versions)
-                if is_copy
-                else self._story_of_moved(signature)
-            )
+        if kind is StatementKind.UNREFERENCED and self._change.is_pruned:
+            story = self._story_of_moved(signature)
         elif kind is StatementKind.WIDENED:
             story = self._story_of_configuration(signature, is_before=False)
-        else:
-            story = Story(kind=kind, after=signature.versions)
+        else:  # where nothing is pruned, a spec without stack is one more copy
+            is_unreferenced = kind is StatementKind.UNREFERENCED
+            story = Story(kind=StatementKind.EXTRA_COPY if is_unreferenced else kind, after=signature.versions)
         is_copy = kind is StatementKind.EXTRA_COPY and system is None
         own = [Kind.WIDENED] if kind is StatementKind.WIDENED else [] if signature.stacks else [Kind.UNREFERENCED]
         self._add(
