@@ -301,15 +301,14 @@ def cover_both(
     In `before`, packages in `bases` are read in the revisions named there, and `restored` documents replace others. If
     a document cannot be read, the other state's document of its package counts for both, so that this is no loss.
     """
-    states = (_SideState(), _SideState())
+    old, new = _SideState(), _SideState()
     places: _Places = {}
-    sides = [(states[0], each) for each in before] + [(states[1], each) for each in after]
+    sides = [(old, each) for each in before] + [(new, each) for each in after]
     commits = {each.commit for _, each in sides} | {each.commit for of in bases.values() for each in of.values()}
     tags = {each: tags_of(repository, resolve(repository, each), sorted(commits - {each})).ids for each in commits}
     for state, revision in sides:
         tag = revision.tag or ""
-        others = bases.get(tag, {}) if state is states[0] else {}
-        added = restored.get(tag, {}) if state is states[0] else {}
+        others, added = (bases.get(tag, {}), restored.get(tag, {})) if state is old else ({}, {})
         for package in environment.packages & added.keys():
             places[added[package].blob.name, package] = (added[package].blob, [(state, tag_names.is_mutable(tag))])
         parts = [(environment.packages - others.keys() - added.keys(), revision)]
@@ -329,13 +328,12 @@ def cover_both(
                     place[1].append((state, tag_names.is_mutable(base_of.tag)))
     if places:
         _contents_read(GitReader(repository, restored), environment, places, isolation)
-    old, new = states
     for state, other in ((old, new), (new, old)):
         for need in environment.needs:
             if need.package in state.unread and need in other.found:
                 state.found[need] = better(state.found.get(need), other.found[need])
     missing = cover(environment, {}).needs
-    found = (tuple(state.found.get(each.need, each) for each in missing) for state in states)
+    found = (tuple(state.found.get(each.need, each) for each in missing) for state in (old, new))
     return Coverage(environment, next(found)), Coverage(environment, next(found))
 
 

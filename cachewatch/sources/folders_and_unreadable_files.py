@@ -78,8 +78,11 @@ def is_documents(name: str) -> bool:
 
 def is_plain(folder: Path) -> bool:
     """Tell whether `folder` is a folder, but no git repository."""
-    is_bare = (folder / "HEAD").is_file() and (folder / "objects").is_dir()
-    return folder.is_dir() and not is_bare and not (folder / ".git").exists()
+    return folder.is_dir() and not _is_bare(folder) and not (folder / ".git").exists()
+
+
+def _is_bare(folder: Path) -> bool:
+    return (folder / "HEAD").is_file() and (folder / "objects").is_dir()
 
 
 def check_path(name: str) -> None:
@@ -284,7 +287,7 @@ def _nothing(name: str, layout: Layout, unread: Mapping[str, str], there: Sequen
             f"{name}: is a build cache and holds no documents; `cachewatch record {folder} --into catalogue.git` records it, "
             "and `cachewatch diff HEAD~1 --repo catalogue.git` compares what was recorded"
         )
-    if (folder / "HEAD").is_file() and (folder / "objects").is_dir():
+    if _is_bare(folder):
         return UsageError(
             f"{name}: is a git repository; name its revisions: `cachewatch diff HEAD~1 HEAD --repo {name}`"
         )
