@@ -78,9 +78,7 @@ class GraphNode(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     target: str = ""
     variants: tuple[str, ...] = ()
     ingredients: Ingredients = Ingredients()
-    below: tuple[
-        str, ...
-    ] = ()  # hashes of its dependencies, shortened by `name_of`, in the order of `ingredients.uses`
+    below: tuple[str, ...] = ()  # hashes of its dependencies as of `name_of`, in the order of `ingredients.uses`
 
     @property
     def dependencies(self) -> Sequence[Dependency]:

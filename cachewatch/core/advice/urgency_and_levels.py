@@ -271,7 +271,10 @@ def _facts(tags: Sequence[ComparedTag], known: Known, pins: list[Pinned], *, has
 def _rank(statement: Statement, tags: Sequence[ComparedTag], known: Known, *, has_environment: bool) -> Rank:
     """Return the rank of a statement by its kind and worst loss. For an environment, losses of places do not count."""
     rank = _RANKS.get(statement.kind, Rank.REST)
-    is_of_returned = bool(statement.packages) and {*_returned(tags)}.issuperset(statement.packages)
+    back = [one for tag in tags for one in tag.statements if one.kind is StatementKind.RETURNED]
+    is_of_returned = bool(statement.packages) and {name for one in back for name in one.packages} >= {
+        *statement.packages
+    }
     if rank in (Rank.VALUES, Rank.REST) and is_of_returned:
         return Rank.WAVE if rank is Rank.VALUES else Rank.HARMLESS  # it says what is different about what is back
     if statement.kind is StatementKind.SUSPICIOUS:
@@ -288,21 +291,13 @@ def _rank(statement: Statement, tags: Sequence[ComparedTag], known: Known, *, ha
     return max(rank, Rank.MISSED) if tags[0].base else rank
 
 
-def _returned(tags: Iterable[ComparedTag]) -> Iterator[str]:
-    """Yield the packages of which something is back."""
-    for one in (one for tag in tags for one in tag.statements if one.kind is StatementKind.RETURNED):
-        yield from one.packages
-
-
 def _worst(statements: Iterable[Statement]) -> LossClass | None:
     found = [one.worst for one in statements if one.worst is not None]
     found += [LossClass.GONE for one in statements if one.kind is StatementKind.PACKAGE_REMOVED]
     return max(found, key=LOSS_ORDER.index, default=None)
 
 
-def state_of(
-    change: CoverageChange, met: frozenset[str] = frozenset(), waiting: frozenset[str] = frozenset()
-) -> EnvironmentState:
+def state_of(change: CoverageChange, met: frozenset[str], waiting: frozenset[str]) -> EnvironmentState:
     """Return what the cache has of each binary of an environment; `met` are the hashes that were ever present.
 
     Missing binaries of the packages in `waiting` are left out, because publishing may have failed.
@@ -333,9 +328,8 @@ def state_of(
 
 def _level(facts: Sequence[Fact], own: EnvironmentState | None, *, is_notice: bool) -> Level:
     worse = {one for one in MISSED if own is not None and own.of(one, is_new=True)}
-    if any(one.rank in (Rank.SUSPICION, Rank.PIN_GONE) or (own is None and one.rank is Rank.GONE) for one in facts):
-        return Level.ALARM
-    if LossClass.GONE in worse:
+    alarming = {Rank.SUSPICION, Rank.PIN_GONE, *([Rank.GONE] if own is None else [])}
+    if LossClass.GONE in worse or any(one.rank in alarming for one in facts):
         return Level.ALARM
     is_noticed = worse or is_notice or any(_is_noticed(one, has_environment=own is not None) for one in facts)
     return Level.NOTICE if is_noticed else Level.CALM

@@ -97,9 +97,7 @@ class ComparedTag(Struct, frozen=True, kw_only=True):
     since: str = ""  # the day of the earlier revision: 2026-11-20
     day: str = ""  # of the later one
     statements: tuple[Statement, ...] = ()
-    outdated: tuple[
-        str, ...
-    ] = ()  # packages with builds, besides those that upgrades replaced, that lock files may miss
+    outdated: tuple[str, ...] = ()  # packages of which lock files may miss builds that no upgrade replaced
     is_incomplete: bool = False  # some documents cannot be read
 
 
@@ -141,9 +139,7 @@ class Known(Struct, frozen=True, kw_only=True):
     since: Mapping[tuple[str, Verb, str], str] = field(default_factory=dict)  # day by source, verb and name
     met: frozenset[str] = frozenset()  # hashes of the environment that were ever present
     confirmed: frozenset[tuple[str, str]] = frozenset()  # source and tag of which operators confirmed a suspicion
-    waiting: Mapping[tuple[str, str], tuple[str, ...]] = field(
-        default_factory=dict
-    )  # missing packages, while readers wait
+    waiting: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)  # packages that readers wait for
     tasks: tuple["Action", ...] = ()  # that earlier digests asked for, and that nobody sees done
     quiet: tuple["Action", ...] = ()  # actions to copy that are no longer repeated
     # The present state of their builds, by source and tag.
@@ -172,9 +168,7 @@ class Action(Struct, frozen=True, kw_only=True):
     outside: Outside | None = None  # what is there of gone packages outside of the selection
     # Other suitable snapshots; or packages that were not pruned yet; or versions, `zlib 3.4.0`, that lock files name.
     others: tuple[str, ...] = ()
-    outdated: tuple[
-        tuple[str, str], ...
-    ] = ()  # packages, each with the day before which lock files may miss its builds
+    outdated: tuple[tuple[str, str], ...] = ()  # packages, with the day before which lock files may miss builds
     count: int = 0  # number of packages, or of binaries of an environment
     worst: LossClass | None = None  # the worst class of a removed stack's losses
     since: str = ""  # day on which its cause was first reported; empty if in this digest
