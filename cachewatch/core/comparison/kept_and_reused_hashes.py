@@ -7,7 +7,7 @@ gives makes no difference either.
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from itertools import chain
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from msgspec.structs import astuple, replace
 
@@ -18,21 +18,13 @@ from cachewatch.core.versions_spellings_targets import NO_COMPILER, VersionKey, 
 Hash = TypeVar("Hash", str, bytes | str)
 
 
-class Aligned(NamedTuple):
-    """The specs of both sides, written in one form, and the hashes that both have."""
+def in_one_form(
+    old: Specs, new: Specs, *, has_hashes: bool, is_compiler_unknown: bool
+) -> tuple[Specs, Specs, frozenset[str], tuple[str, ...]]:
+    """Return both sides, the hashes that name the same spec on both, and those of these whose signatures may differ.
 
-    old: Specs
-    new: Specs
-    kept: frozenset[str]  # hashes that name the same spec on both sides
-    differing: tuple[str, ...]  # of these, all whose signatures may differ
-
-
-def in_one_form(old: Specs, new: Specs, *, has_hashes: bool = True, is_compiler_unknown: bool = False) -> Aligned:
-    """Return both sides with each version in one spelling, and each kept hash with one signature.
-
-    So differences in writing are no changes. Comparisons and the history index use the same kept hashes. Unless all
-    records have hashes (`has_hashes`), equal records are kept instead. `is_compiler_unknown` tells that only one side
-    writes compilers as before Spack 1.0.
+    Each version has one spelling, and each kept hash one signature. Unless all records have hashes (`has_hashes`), equal
+    records are kept instead. `is_compiler_unknown` tells that only one side writes compilers as before Spack 1.0.
     """
     lists = {signature.versions for side in (old, new) for signature in side.counts}
     spellings = spellings_of(chain.from_iterable(lists))
@@ -60,7 +52,7 @@ def in_one_form(old: Specs, new: Specs, *, has_hashes: bool = True, is_compiler_
             Specs.of({**side, **{h: replace(s, stacks=side[h].stacks) for h, s in rewritten.items()}})
             for side in (old, new)
         )
-    return Aligned(old, new, kept, differing)
+    return old, new, kept, differing
 
 
 # The attributes that a hash determines, with the words for them.
