@@ -18,6 +18,7 @@ from cachewatch.report.dates_and_totals import chosen_lines, heading, nothing, s
 from cachewatch.report.diff_blocks_and_colours import Block, Palette, Requested, Shown, blocks_of, colour_of, fitted
 from cachewatch.report.rebuild_cause_words import attributed_lines
 from cachewatch.report.words import fact, number, share_of
+from cachewatch.report.words_file import words
 
 
 def read_report(changeset: Changeset, asked: Requested) -> Report:
@@ -210,7 +211,10 @@ def _lines(
             shares[line.package][share] += line.counts
             colours[line.package, share] = colours.get((line.package, share)) or colour
             if statement.kind in BY_VERSION:
-                versions[line.package].append(_painted(fact(line), colour, palette))
+                stacks = {place.stack for place in line.story.places}
+                is_part = not line.story.stays and any(stack not in stacks for stack, _ in line.story.behind)
+                of_stacks = words().say("other", "of_stacks", len(stacks), of=line.story.of_stacks) if is_part else ""
+                versions[line.package].append(_painted(fact(line), colour, palette) + of_stacks)
     width = max((len(safe_name(name)) for name, _, _ in packages), default=0)
     for name, before, after in packages:
         counted = [

@@ -42,6 +42,10 @@ def test_a_stack_is_removed_and_a_compiler_changes(tmp_path: Path) -> None:
     assert "GONE for x86_64_v3 raja 1.0 radiuss umpire 1.0 radiuss" in body
     assert "p000" not in body
 
+    older = {"raja": [record(902, versions=["0.9"])]}
+    tag = week(tmp_path / "older", shared | {"raja": own["raja"] + older["raja"]}, old | older)
+    assert "1 package has no other build as new for x86_64_v3 (raja)" in mail(digest_of(tag))[1]
+
 
 def test_publishing_failed(tmp_path: Path) -> None:
     """Nothing is said to be gone, and nothing offers an install."""

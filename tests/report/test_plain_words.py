@@ -136,8 +136,8 @@ def test_each_lost_place_has_its_number(run: Run, tmp_path: Path) -> None:
     assert "LOST PLACES 2 packages, -2 e4s (x86_64_v3) xz 1.0, now on zen4; zlib 1.0 -2" in two
 
 
-def test_stacks_are_not_cut_within_their_names(tmp_path: Path) -> None:
-    """A long row of a mail ends behind a word."""
+def test_stacks_are_not_cut_within_their_names(run: Run, tmp_path: Path) -> None:
+    """A long row of a mail ends behind a word; `--stat`, which names none, counts them."""
     stacks = [f"ml-linux-{machine}-rocm" for machine in ("aarch64", "neoverse", "x86_64", "zen4", "zen5")]
     before = {"zlib": [record(n, versions=["1.0"], stacks=[stack]) for n, stack in enumerate(stacks)]}
     after = {"zlib": [record(9, versions=["1.1"], stacks=stacks[:1]), *before["zlib"][1:]]}
@@ -145,6 +145,8 @@ def test_stacks_are_not_cut_within_their_names(tmp_path: Path) -> None:
     text = " ".join(render_digest(digest).text.split())
 
     assert "not yet in ml-linux-neoverse-rocm, ml-linux-x86_64-rocm, ..." in text
+    stat = run("diff", "HEAD~1", "HEAD", "--stat", "--repo", tmp_path / "r.git").output
+    assert "+1 -1 in upgrades; 1.0 -> 1.1 in 1 of 5 stacks" in stat
 
 
 def test_what_is_back_in_another_way_is_not_unchanged(tmp_path: Path) -> None:

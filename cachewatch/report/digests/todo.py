@@ -404,6 +404,7 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
         names=and_more(action.names, words, most),
         moved=words.say("todo", "moved", name=safe_name(action.name)),
         nothing=words.text("todo", "nothing_as_new" if has_older else "no_build"),
+        as_new=words.text("todo", "as_new") if has_older else "",
         lacked=lacked(next((pin.statements or () for pin in digest.pinned if pin.best), ()), words) or names,
         or_with=or_with_old(action, digest, words),
         to=words.say("todo", "to", tag=safe_name(action.tag)) if action.tag else "",
