@@ -290,10 +290,12 @@ def things_to_look_after(facts: Sequence[Fact], *, has_environment: bool) -> Ite
         # What one branch lost, another may have; new snapshots replace each other.
         branch = "" if tag.base else tag.tag
         fallen = {one.package for one in statement.losses if one.fell_from} if because is Because.GONE else ()
+        # Of a renamed stack or a migration, only the packages that it lost.
+        packages = (because.value == fact.worst and packages_of(statement.losses, fact.worst)) or fact.packages
         older = Because.GONE if tag.base else Because.DOWNGRADED
         for reason, own in (
-            (because, [one for one in fact.packages if one not in fallen]),
-            (older, [one for one in fact.packages if one in fallen]),
+            (because, [one for one in packages if one not in fallen]),
+            (older, [one for one in packages if one in fallen]),
         ):
             if own or reason is because:
                 groups.setdefault((reason, tag.source, name, branch, worst), []).append((fact, own))
