@@ -45,12 +45,16 @@ def test_a_stack_is_removed_and_a_compiler_changes(tmp_path: Path) -> None:
     older = {"raja": [record(902, versions=["0.9"])]}
     tag = week(tmp_path / "older", shared | {"raja": own["raja"] + older["raja"]}, old | older)
     assert "1 package has no other build as new for x86_64_v3 (raja)" in mail(digest_of(tag))[1]
+
+
+def test_advice_on_a_renamed_stack_names_only_what_it_lost(tmp_path: Path) -> None:
+    """What the stack moved is still there."""
     states = (
         {"raja": [record(n, versions=[version], stacks=[stack])]}
         | {p: [record(3, stacks=[stack])] for p in ("xz", "zlib")}
         for n, version, stack in ((1, "1.0", "mps"), (2, "0.9", "m4"))
     )
-    body = mail(digest_of(week(tmp_path / "renamed", *states)))[1]
+    body = mail(digest_of(week(tmp_path, *states)))[1]
     assert "Stack mps is now called m4" in body
     todo = body.partition("What happened")[0]
     assert "raja" in todo

@@ -241,8 +241,9 @@ def pin_actions(pins: Iterable[Pinned]) -> Iterator[Action]:
         others: tuple[str, ...] = ()
         if pin.is_gone or pin.is_ending:
             because, names = Because.PIN_GONE if pin.is_gone else Because.PIN_ENDING, lost
-            others = (pin.newest,) if pin.best else pin.others if pin.is_gone else ()
-            tag = pin.best or pin.newest
+            tag, others = pin.newest, pin.others if pin.is_gone else ()
+            if pin.best:
+                tag, others = pin.best, (pin.newest,)
         elif lost:
             verb, because, tag, name = Verb.STAY, Because.SNAPSHOT_LACKS, pin.tag, pin.newest
         yield Action(
@@ -290,7 +291,7 @@ def things_to_look_after(facts: Sequence[Fact], *, has_environment: bool) -> Ite
         # What one branch lost, another may have; new snapshots replace each other.
         branch = "" if tag.base else tag.tag
         fallen = {one.package for one in statement.losses if one.fell_from} if because is Because.GONE else ()
-        # Of a renamed stack or a migration, only the packages that it lost.
+        # A renamed stack or a migration also moved packages; readers keep only what it lost.
         packages = (because.value == fact.worst and packages_of(statement.losses, fact.worst)) or fact.packages
         older = Because.GONE if tag.base else Because.DOWNGRADED
         for reason, own in (

@@ -271,11 +271,9 @@ def _facts(tags: Sequence[ComparedTag], known: Known, pins: list[Pinned], *, has
 def _rank(statement: Statement, tags: Sequence[ComparedTag], known: Known, *, has_environment: bool) -> Rank:
     """Return the rank of a statement by its kind and worst loss. For an environment, losses of places do not count."""
     rank = _RANKS.get(statement.kind, Rank.REST)
-    back = [one for tag in tags for one in tag.statements if one.kind is StatementKind.RETURNED]
-    is_of_returned = bool(statement.packages) and {name for one in back for name in one.packages} >= {
-        *statement.packages
-    }
-    if rank in (Rank.VALUES, Rank.REST) and is_of_returned:
+    returned = (one for tag in tags for one in tag.statements if one.kind is StatementKind.RETURNED)
+    back = {package for one in returned for package in one.packages}
+    if rank in (Rank.VALUES, Rank.REST) and statement.packages and back.issuperset(statement.packages):
         return Rank.WAVE if rank is Rank.VALUES else Rank.HARMLESS  # it says what is different about what is back
     if statement.kind is StatementKind.SUSPICIOUS:
         return Rank.GONE if all((tag.source, tag.tag) in known.confirmed for tag in tags) else rank
