@@ -78,11 +78,6 @@ class Section(Struct, frozen=True, kw_only=True):
     is_bad: bool = False
     rows: tuple[Row, ...] = ()
 
-    @property
-    def packages(self) -> int:
-        """The number of packages in the rows."""
-        return len({row.package for row in self.rows})
-
 
 def happened(digest: Digest, words: Words, rows: int, most: int = _MOST_SAID) -> list[str]:
     """Return a sentence for each of the most important events; `rows` is the number of rows in the table."""

@@ -52,11 +52,6 @@ class DigestForm(Struct, frozen=True, kw_only=True):
     has_links: bool = True
     longest: int = _MOST  # characters of one name
 
-    @property
-    def longest_line(self) -> int:
-        """The greatest length of a command or reason, in characters."""
-        return _MOST if self.longest == _MOST else _LONGEST_LINE
-
 
 WHOLE = DigestForm()
 
@@ -165,7 +160,8 @@ class _Maker:
 
     def lines(self, items: tuple[str, ...], rest: str) -> list[str]:
         """Return the commands or reasons that fit, none of them cut, and a line that counts the others (`rest`)."""
-        told = [safe(item) for item in items if len(item) <= self._form.longest_line][: self._form.others]
+        longest = _MOST if self._form.longest == _MOST else _LONGEST_LINE
+        told = [safe(item) for item in items if len(item) <= longest][: self._form.others]
         more = len(items) - len(told)
         return told + ([rest.format(more)] if more else [])
 
@@ -241,7 +237,7 @@ class _Maker:
             "heading": section.heading,
             "remark": self._clean(section.remark),
             "is_bad": section.is_bad,
-            "packages": section.packages,
+            "packages": len({row.package for row in section.rows}),
             "rows": [self.row(row) for row in shown],
             "more": len(section.rows) - len(shown),
         }
@@ -369,11 +365,7 @@ def _of_one_machine(examples: Sequence[Example], platform: str) -> list[Example]
 
 def cleaner(longest: int) -> Clean:
     """Return a function that makes text safe for display and cuts it to `longest` characters."""
-
-    def clean(text: str) -> str:
-        return shortened(safe(text[: longest + 1]), longest)
-
-    return clean
+    return lambda text: shortened(safe(text[: longest + 1]), longest)
 
 
 def moment(time: datetime | None) -> str | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core.escaping_and_mentions import safe
@@ -98,71 +99,49 @@ def render_lengths(
     only: str = "",
     **options: Any,
 ) -> list[RenderedDigest]:
-    """Render `digest` in several lengths, with the options of _Renderer and the `shortness` of its `render`.
+    """Render `digest` in several lengths, with the fields of _Renderer and the `shortness` of its `render`.
 
-    Templates in `templates_dir` are preferred to ours; `template` names another HTML template there (site.html.j2),
-    with its siblings site.txt.j2 and so on if they exist, `only` the single one to render. Raises TemplateError.
+    `template` names another HTML template in `templates_dir` (site.html.j2) with its siblings (site.txt.j2 and so on),
+    where they exist; `only` is the single one to render. Raises TemplateError.
     """
     base = _FORM.sub("", template or "digest.html.j2")
     if not any(source(f"{base}.{form}.j2", templates_dir) for form in _FORMS):
         raise TemplateError(f"{templates_dir or 'templates'}: there is no template {base}.html.j2")
     with templates_of(templates_dir, only) as render:
-        renderer = _Renderer(digest, templates_dir, base, render, **options)
+        renderer = _Renderer(digest=digest, folder=templates_dir, base=base, render_jobs=render, **options)
         return [renderer.render(shortness) for shortness in lengths]
 
 
-class _Renderer:
-    """Renders one digest in several lengths; what is the same in all lengths is rendered once."""
+class _Renderer(Struct, kw_only=True, dict=True):
+    """Renders one digest in several lengths; what is the same in all lengths is rendered once. Raises TemplateError."""
 
-    def __init__(
-        self,
-        digest: Digest,
-        folder: Path | None,
-        base: str,
-        render: Callable[[Sequence[Job]], list[str]],
-        *,
-        to: tuple[str, ...] = (),
-        max_html: int = MAX_HTML,
-        attach: bool = False,
-        is_archived: bool = False,
-        forms: Set[Form] = frozenset(Form),
-    ) -> None:
-        """Prepare to render with templates `base` of `folder` for the readers `to`. Raises TemplateError.
+    digest: Digest
+    folder: Path | None  # of a user's templates
+    base: str  # the name of the templates without their forms
+    render_jobs: Callable[[Sequence[Job]], list[str]]
+    to: tuple[str, ...] = ()
+    max_html: int = MAX_HTML  # bytes; what does not fit is counted
+    attach: bool = False  # a table of all changes, if it is not too large
+    is_archived: bool = False  # text, Markdown and JSON are not cut then; the page never is
+    forms: Set[Form] = frozenset(Form)  # to make, of those that only some channels need
 
-        The HTML has at most `max_html` bytes; what does not fit is counted. `attach` adds a table of all changes, if it
-        is not too large. With `is_archived`, text, Markdown and JSON are not cut; the page never is. `forms` are those
-        forms to make that only some channels need.
-        """
-        self._digest = digest
-        self._to = to
-        self._max_html = max_html
-        self._attach = attach
-        self._is_archived = is_archived
-        self._wanted = forms
-        self._folder = folder
-        self._base = base
-        self._render = render
-        self._words = words(folder)
-        self._contents = contents_of(digest, self._words)
-        # As long as it is, whatever the length of the rest.
-        self._head = self._make_head()
-        self._bullets = bullets(self._rendered("chat", self._context(_BRIEF)))
-        self._json = self._make_json() if Form.JSON in forms else b""
+    def __post_init__(self) -> None:
+        self.words = words(self.folder)
+        self.contents = contents_of(self.digest, self.words)
+        self.head = self._make_head()  # as long as it is, whatever the length of the rest
+        self.bullets = bullets(self._rendered("chat", self._context(_BRIEF)))
+        self.json = self._make_json() if Form.JSON in self.forms else b""
 
     def render(self, shortness: int = 0) -> RenderedDigest:
-        """Render the digest. Raises TemplateError.
-
-        `shortness` is more than 0 if the digest was too large for a recipient: 1 attaches nothing and is half as long,
-        2 or more has only the totals.
-        """
-        digest, head = self._digest, self._head
-        table = None if shortness or not self._attach else _table(digest, readers=len(self._to))
+        """Render the digest; if it was too large, with `shortness` 1 half as long without attachments, 2 only the totals."""
+        digest, head = self.digest, self.head
+        table = None if shortness or not self.attach else _table(digest, readers=len(self.to))
         html, shown = self._mail(shortness, table)
-        page, whole = self._page() if Form.PAGE in self._wanted and not shortness else ("", shown)
-        lasting = whole if self._is_archived else shown
+        page, whole = self._page() if Form.PAGE in self.forms and not shortness else ("", shown)
+        lasting = whole if self.is_archived else shown
         jobs = {"txt": lasting, Form.MARKDOWN: lasting, Form.FEED: shown}
-        jobs = {form: context for form, context in jobs.items() if form == "txt" or form in self._wanted}
-        texts = self._render([(self._name(form), context) for form, context in jobs.items()])
+        jobs = {form: context for form, context in jobs.items() if form == "txt" or form in self.forms}
+        texts = self.render_jobs([(self._name(form), context) for form, context in jobs.items()])
         made = dict(zip(jobs, texts, strict=True))
         return RenderedDigest(
             key=digest.key,
@@ -170,7 +149,7 @@ class _Renderer:
             title=head["title"],
             period=digest.period,
             created=digest.created,
-            to=self._to,
+            to=self.to,
             is_urgent=digest.is_urgent,
             tags=tuple(dict.fromkeys(tag.report.after.tag or tag.report.after.name for tag in digest.tags)),
             kinds=_kinds(digest),
@@ -181,56 +160,56 @@ class _Renderer:
             archive_url=digest.archive_url,
             subtitle=head["subtitle"],
             level=digest.assessment.level.value,
-            advice=self._contents.advice,
-            bullets=self._bullets,
+            advice=self.contents.advice,
+            bullets=self.bullets,
             text=made["txt"],
             html=html,
             page=page,
             feed=_STYLES.sub("", compact(made.get(Form.FEED, ""))),
             markdown=made.get(Form.MARKDOWN, ""),
-            json=self._json,
+            json=self.json,
             attachments=(table,) if table else (),
         )
 
     def _make_head(self) -> dict[str, Any]:
-        digest = self._digest
+        digest = self.digest
         head = {
-            "title": headline.title(digest, self._words),
-            "sentence": headline.sentence(digest, self._words),
+            "title": headline.title(digest, self.words),
+            "sentence": headline.sentence(digest, self.words),
             "subtitle": subtitle(digest),
-            "words": self._words.all,
+            "words": self.words.all,
         }
         name = self._name("subject")
-        if self._folder is not None and source(name, self._folder) != source(name):  # a user's template
-            said = self._rendered("subject", {**head, **_shown(digest, _BRIEF, self._contents)})
+        if self.folder is not None and source(name, self.folder) != source(name):  # a user's template
+            said = self._rendered("subject", {**head, **_shown(digest, _BRIEF, self.contents)})
             head["title"] = safe(" ".join(said.split()))[:_LONGEST_SUBJECT] or head["title"]
         return head
 
     def _name(self, form: str) -> str:
         """Return the name of the template for a form: that of the subscription, if it exists, or ours."""
-        name, ours = f"{self._base}.{form}.j2", f"digest.{form}.j2"
-        return name if name != ours and source(name, self._folder) is not None else ours
+        name, ours = f"{self.base}.{form}.j2", f"digest.{form}.j2"
+        return name if name != ours and source(name, self.folder) is not None else ours
 
     def _rendered(self, form: str, context: Context) -> str:
-        (text,) = self._render([(self._name(form), context)])
+        (text,) = self.render_jobs([(self._name(form), context)])
         return text
 
     def _make_json(self) -> bytes:
-        digest = replace(self._digest, rows=_NO_LIMIT) if self._is_archived else self._digest
-        shown = view(digest, contents=self._contents)
+        digest = replace(self.digest, rows=_NO_LIMIT) if self.is_archived else self.digest
+        shown = view(digest, contents=self.contents)
         for tag, data in zip(digest.tags, shown["tags"], strict=True):
             data["statements"] = list(map(statement_values, tag.statements))
             data["hidden"] = list(map(statement_values, tag.rest))
-        return encode({**shown, **{name: self._head[name] for name in ("title", "sentence", "subtitle")}}) + b"\n"
+        return encode({**shown, **{name: self.head[name] for name in ("title", "sentence", "subtitle")}}) + b"\n"
 
     def _context(self, form: DigestForm, **more: Any) -> Context:
-        return {**self._head, **_shown(self._digest, form, self._contents), **more}
+        return {**self.head, **_shown(self.digest, form, self.contents), **more}
 
     def _mail(self, shortness: int, table: Attachment | None) -> tuple[str, Context]:
         """Return the HTML of the mail, with as much as fits, and the data that it shows."""
-        budget = self._max_html // 2 if shortness else self._max_html
+        budget = self.max_html // 2 if shortness else self.max_html
         html, shown = "", Context()
-        forms = (replace(form, rows=min(form.rows, self._digest.rows)) for form in _STEPS[_BEGIN[min(shortness, 2)] :])
+        forms = (replace(form, rows=min(form.rows, self.digest.rows)) for form in _STEPS[_BEGIN[min(shortness, 2)] :])
         for form in dict.fromkeys(forms):
             shown = self._context(form, attachment=table.name if table else None)
             html = compact(self._rendered("html", shown))
@@ -242,8 +221,8 @@ class _Renderer:
         """Return the page for the archive and the data that it shows: everything, or as much as a browser can show."""
         page, context = "", Context()
         for form in _PAGES:
-            shown = _shown(replace(self._digest, rows=_NO_LIMIT), form, self._contents)
-            context = {**self._head, **shown, "script_hash": _SCRIPT_HASH}
+            shown = _shown(replace(self.digest, rows=_NO_LIMIT), form, self.contents)
+            context = {**self.head, **shown, "script_hash": _SCRIPT_HASH}
             try:
                 page = compact(self._rendered("page.html", context))
             except TemplateError:
