@@ -355,7 +355,7 @@ def _render_both(
     config: Config, stream: Stream, digest: Digest, **options: Any
 ) -> tuple[RenderedDigest, RenderedDigest, str]:
     """Return the whole and the short digest and "", or, from built-in templates, both and why the site's own failed."""
-    render = partial(render_lengths, digest, (0, 2), **options)
+    render = partial(render_lengths, digest, (False, True), **options)
     try:
         rendered, short = render(templates_dir=config.templates_dir, template=stream.subscription.template)
         return rendered, short, ""

@@ -80,26 +80,23 @@ _PAGES = (
 )
 _SCRIPT_HASH = "sha256-of-the-script"  # until the page is made
 
-# Where to begin: whoever could not take more gets less from the first step on.
-_BEGIN = (0, 2, -2)
 
-
-def render_digest(digest: Digest, *, shortness: int = 0, **options: Any) -> RenderedDigest:
+def render_digest(digest: Digest, *, is_short: bool = False, **options: Any) -> RenderedDigest:
     """Render `digest` in one length; the options are those of `render_lengths`."""
-    (rendered,) = render_lengths(digest, [shortness], **options)
+    (rendered,) = render_lengths(digest, [is_short], **options)
     return rendered
 
 
 def render_lengths(
     digest: Digest,
-    lengths: Iterable[int],
+    lengths: Iterable[bool],
     *,
     templates_dir: Path | None = None,
     template: str | None = None,
     only: str = "",
     **options: Any,
 ) -> list[RenderedDigest]:
-    """Render `digest` in several lengths, with the fields of _Renderer and the `shortness` of its `render`.
+    """Render `digest` in several lengths (whether each is short), with the fields of _Renderer as options.
 
     `template` names another HTML template in `templates_dir` (site.html.j2) with its siblings (site.txt.j2 and so on),
     where they exist; `only` is the single one to render. Raises TemplateError.
@@ -109,7 +106,7 @@ def render_lengths(
         raise TemplateError(f"{templates_dir or 'templates'}: there is no template {base}.html.j2")
     with templates_of(templates_dir, only) as render:
         renderer = _Renderer(digest=digest, folder=templates_dir, base=base, render_jobs=render, **options)
-        return [renderer.render(shortness) for shortness in lengths]
+        return [renderer.render(is_short=each) for each in lengths]
 
 
 class _Renderer(Struct, kw_only=True, dict=True):
@@ -132,12 +129,12 @@ class _Renderer(Struct, kw_only=True, dict=True):
         self.bullets = bullets(self._rendered("chat", self._context(_BRIEF)))
         self.json = self._make_json() if Form.JSON in self.forms else b""
 
-    def render(self, shortness: int = 0) -> RenderedDigest:
-        """Render the digest; if it was too large, with `shortness` 1 half as long without attachments, 2 only the totals."""
+    def render(self, *, is_short: bool) -> RenderedDigest:
+        """Render the digest; only the totals, and without attachments, if it was too large for a recipient."""
         digest, head = self.digest, self.head
-        table = None if shortness or not self.attach else _table(digest, readers=len(self.to))
-        html, shown = self._mail(shortness, table)
-        page, whole = self._page() if Form.PAGE in self.forms and not shortness else ("", shown)
+        table = None if is_short or not self.attach else _table(digest, readers=len(self.to))
+        html, shown = self._mail(table, is_short=is_short)
+        page, whole = self._page() if Form.PAGE in self.forms and not is_short else ("", shown)
         lasting = whole if self.is_archived else shown
         jobs = {"txt": lasting, Form.MARKDOWN: lasting, Form.FEED: shown}
         jobs = {form: context for form, context in jobs.items() if form == "txt" or form in self.forms}
@@ -205,11 +202,11 @@ class _Renderer(Struct, kw_only=True, dict=True):
     def _context(self, form: DigestForm, **more: Any) -> Context:
         return {**self.head, **_shown(self.digest, form, self.contents), **more}
 
-    def _mail(self, shortness: int, table: Attachment | None) -> tuple[str, Context]:
+    def _mail(self, table: Attachment | None, *, is_short: bool) -> tuple[str, Context]:
         """Return the HTML of the mail, with as much as fits, and the data that it shows."""
-        budget = self.max_html // 2 if shortness else self.max_html
+        budget = self.max_html // 2 if is_short else self.max_html
         html, shown = "", Context()
-        forms = (replace(form, rows=min(form.rows, self.digest.rows)) for form in _STEPS[_BEGIN[min(shortness, 2)] :])
+        forms = (replace(form, rows=min(form.rows, self.digest.rows)) for form in _STEPS[-2 if is_short else 0 :])
         for form in dict.fromkeys(forms):
             shown = self._context(form, attachment=table.name if table else None)
             html = compact(self._rendered("html", shown))
