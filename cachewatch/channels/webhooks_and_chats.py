@@ -250,10 +250,7 @@ def _marked_up(brief: _Brief, chat: str) -> str:
 
 
 def _slack(brief: _Brief) -> Mapping[str, Any]:
-    """Return a message of blocks with literal text, in which Slack interprets no markup.
-
-    `text` is shown in notifications, and by other chats that accept Slack's messages but not its blocks.
-    """
+    """Return a message of blocks with literal text, in which Slack interprets no markup."""
     blocks: list[Mapping[str, Any]] = [{"type": "header", "text": _plain(brief.title)}]
     if brief.bullets:
         listed = {"type": "rich_text_list", "style": "bullet", "elements": [_section(*each) for each in brief.bullets]}
@@ -263,6 +260,7 @@ def _slack(brief: _Brief) -> Mapping[str, Any]:
         blocks.append({"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": [link]}]})
     if brief.about:
         blocks.append({"type": "context", "elements": [_plain(brief.about)]})
+    # For notifications, and other chats that accept Slack's messages but not its blocks.
     text = escape("\n".join([brief.title, *_lines(brief)]), quote=False)
     return {"text": text, "blocks": blocks, "mrkdwn": False, "link_names": False, "unfurl_links": False}
 

@@ -9,7 +9,8 @@ from cachewatch.core.escaping_and_mentions import safe, safe_name
 from cachewatch.core.kinds_and_specs import Kind
 from cachewatch.core.statement_kinds import Counts, Line, Statement, StatementKind
 from cachewatch.core.statements import Wants, divided, is_wanted
-from cachewatch.report.words import FEW_NAMES, names, number, share_of, tag_event
+from cachewatch.report.words import FEW_NAMES, names, number, tag_event
+from cachewatch.report.words_file import words
 
 
 def there_since(line: Line) -> str:
@@ -36,7 +37,7 @@ def _shares(counted: Iterable[tuple[StatementKind, Counts]]) -> tuple[Counter[st
     added, removed, moved = Counter[str](), Counter[str](), Counter[str]()
     for kind, counts in counted:
         if counts.total:
-            share = share_of(kind)
+            share = words().text(kind, "share")  # such as: in upgrades
             added[share] += counts.new
             added[f"kept {share}"] += counts.entered
             removed[share] += counts.vanished

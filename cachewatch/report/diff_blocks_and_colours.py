@@ -340,7 +340,7 @@ def _section(own: Sequence[Chosen], asked: Requested) -> Block:
     return Block(
         kind=kind,
         severity=severity,
-        title=words.heading_of(kind),
+        title=wording().text(kind, "heading"),
         total=", ".join(filter(None, (number(len(packages), "package"), signed(counts)))) + shared,
         entries=tuple(make() for _, make in entries[:most]),
         more=_more([each for each, _ in entries[most:]]),
@@ -429,7 +429,7 @@ def _rebuilt(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iter
     packages = {line.package for one in hidden for line in one.lines}
     specs = sum(one.counts.new for one in hidden)
     wanted = [one for one in chosen if one.statement.kind is _PLAIN]
-    block = Block(kind=_PLAIN, severity=Severity.ROUTINE, title=words.heading_of(_PLAIN))
+    block = Block(kind=_PLAIN, severity=Severity.ROUTINE, title=wording().text(_PLAIN, "heading"))
     yield replace(
         _section(wanted, asked) if wanted and asked.lists_all else block,
         total=f"{number(specs, 'spec')} of {number(len(packages), 'package')}",

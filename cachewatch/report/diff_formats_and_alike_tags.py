@@ -17,7 +17,7 @@ from cachewatch.core.statements import BY_VERSION, Wants
 from cachewatch.report.dates_and_totals import chosen_lines, heading, nothing, signed, tags_named, total
 from cachewatch.report.diff_blocks_and_colours import Block, Palette, Requested, Shown, blocks_of, colour_of, fitted
 from cachewatch.report.rebuild_cause_words import attributed_lines
-from cachewatch.report.words import fact, number, share_of
+from cachewatch.report.words import fact, number
 from cachewatch.report.words_file import words
 
 
@@ -207,7 +207,7 @@ def _lines(
     for statement in statements:
         colour = "" if statement.is_harmless else colour_of(statement.kind, statement.severity)
         for line in chosen_lines(statement, wants):
-            share = share_of(statement.kind)
+            share = words().text(statement.kind, "share")
             shares[line.package][share] += line.counts
             colours[line.package, share] = colours.get((line.package, share)) or colour
             if statement.kind in BY_VERSION:

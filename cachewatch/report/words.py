@@ -92,16 +92,6 @@ def in_places(places: Iterable[Place], most: int = MOST_NAMES) -> str:
     return f"in {'; '.join(said)}"
 
 
-def heading_of(kind: StatementKind) -> str:
-    """Return the heading of the section for this kind; "" for kinds that are reported in one sentence."""
-    return words().text(kind, "heading")
-
-
-def share_of(kind: StatementKind) -> str:
-    """Return the word for specs of this kind in sums: "+96: 64 rebuilt, 15 in upgrades"."""
-    return words().text(kind, "share")
-
-
 def fact(line: Line, most: int = MOST_NAMES) -> str:
     """Return what happened to the package of a line, in up to `most` stacks: `1.14.5 -> 1.14.6`, `fewer in radiuss`."""
     story = line.story
@@ -428,7 +418,10 @@ def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) 
     for statement in statements:
         if not any(map(wants, statement.kinds)):
             continue
-        if not heading_of(statement.kind) and (statement.kind is not StatementKind.PRUNE or wants(Kind.PRUNE)):
+        # Kinds that are reported in one sentence have no heading.
+        if not words().text(statement.kind, "heading") and (
+            statement.kind is not StatementKind.PRUNE or wants(Kind.PRUNE)
+        ):
             of_tag.append(f"{words().text(entry_of(statement), 'title').lower()} {name_of(statement)}".strip())
         elif statement.kind in LOSSES and statement.name:
             concerned = sorted(line.package for line in statement.lines if any(map(wants, line.kinds)))

@@ -79,7 +79,7 @@ class Section(Struct, frozen=True, kw_only=True):
     rows: tuple[Row, ...] = ()
 
 
-def happened(digest: Digest, words: Words, rows: int, most: int = _MOST_SAID) -> list[str]:
+def happened(digest: Digest, words: Words, rows: int) -> list[str]:
     """Return a sentence for each of the most important events; `rows` is the number of rows in the table."""
     loud = [one for one in digest.assessment.facts if one.rank < Rank.HARMLESS]
     loud = [one for one in loud or _prunes(digest, is_news=True) if one.kind != "environment"]
@@ -114,7 +114,7 @@ def happened(digest: Digest, words: Words, rows: int, most: int = _MOST_SAID) ->
     if unread:
         sentences.append(words.say("other", "unread_note", unread))
     sentences = list(dict.fromkeys(filter(None, map(str.strip, sentences))))
-    return sentences[:most]
+    return sentences[:_MOST_SAID]
 
 
 def _snapshot(digest: Digest, clause: Clause, words: Words) -> str:

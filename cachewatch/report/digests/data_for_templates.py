@@ -472,10 +472,7 @@ def _best(examples: Iterable[Ranked]) -> list[Ranked]:
 
 
 def _example(change: PackageChange) -> Ranked | None:
-    """Return the newest version of a package as an example to install, with its rank; None if no new version was built.
-
-    New packages rank before new versions, then those with more new specs come first.
-    """
+    """Return the newest version of a package as an example to install, with its rank; None if no new version was built."""
     added = {signature: count for signature, count in change.added_hashes.counts.items() if signature.stacks}
     version = newest({version for signature in added for version in signature.versions} or {""})
     had = change.before["versions"]
@@ -489,4 +486,5 @@ def _example(change: PackageChange) -> Ranked | None:
         stacks=tuple(sorted({stack for signature in builds for stack in signature.stacks})),
         machines=tuple(sorted({Machine(each.platform, each.os, each.target) for each in builds})),
     )
+    # New packages come before new versions, then those with more new specs.
     return (0 if Kind.PACKAGE_ADDED in change.kinds else 1, -sum(builds.values()), change.package, example)

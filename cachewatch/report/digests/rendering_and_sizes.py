@@ -1,7 +1,4 @@
-"""Render a digest, or a notice to operators, in every form that a channel may need, and cut it to the size of each.
-
-Recipients of digests never get the notices.
-"""
+"""Render a digest, or a notice to operators, in every form that a channel may need, and cut it to the size of each."""
 
 import gzip
 import re

@@ -1,7 +1,4 @@
-"""Build the subject of a digest from clauses: as many as fit, the most serious first.
-
-A clause describes facts of one kind and class: it names what fits, and counts the rest.
-"""
+"""Build the subject of a digest from clauses, the most serious first; each names what fits, and counts the rest."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -137,10 +134,7 @@ class Clause:
         return list(dict.fromkeys(items))
 
     def _part(self, line: Line, most: int) -> str:
-        """Return for which part of a package a change is, ` for e4s`, ` in 3 of 6 stacks`; "" if it is for all of it.
-
-        A target is named if it is that of no usual machine, and all stacks that have the package for it changed.
-        """
+        """Return for which part of a package a change is, ` for e4s`, ` in 3 of 6 stacks`; "" if it is for all of it."""
         story = line.story
         stacks = sorted({place.stack for place in story.places})
         targets = sorted({place.target for place in story.places if place.target})
@@ -148,6 +142,7 @@ class Clause:
             return self._words.say("other", "of_stacks", len(stacks), of=f"{story.of_stacks:,}")
         if story.is_in_some:
             return self._words.say("todo", "for_machine", machine=" and ".join(map(stack_name, stacks)))
+        # A target is named if no usual machine has it, and all stacks that have the package for it changed.
         if story.targets or not 0 < len(targets) <= 2 or any(runs(USUAL_TARGET, one) for one in targets):
             return ""
         return self._words.say("todo", "for_machine", machine=safe(", ".join(targets)))

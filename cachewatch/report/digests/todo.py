@@ -1,7 +1,4 @@
-"""What readers should do, as sentences and as commands: the beginning of every digest.
-
-The words are in the table `[todo]` of templates/words.toml; the assessment (core/advice) decides what to do.
-"""
+"""Say in sentences what readers should do, which core/advice decides: the beginning of every digest."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -270,10 +267,7 @@ def still_open(digest: Digest, words: Words) -> list[str]:
 
 
 def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str = "", most: int = _MOST_ASKED) -> str:
-    """Return actions as one sentence; all actions about binaries of an environment share one.
-
-    Of packages to copy, `most` are named.
-    """
+    """Return one sentence for actions that one command does; of packages to copy, `most` are named."""
     if group[0].because not in ENVIRONMENT:
         return _action(group[0], digest, words, prefix, most)
     assessment, parts = digest.assessment, list[str]()
