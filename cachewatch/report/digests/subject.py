@@ -403,12 +403,10 @@ class Clause:
             "back": words.say("returned", form if one.name else "several", n, **own),
             "there": there,
             "in_stack": words.say("returned", "in_stack", name=own["name"]) if there else "",
-            "last": last,
             "missing": missing,
             "unchanged": words.say("returned", how, n, last=last, exceptions=and_more(one.exceptions, words)),
             "still": "" if n == of else words.say("returned", "still", of - n, there=there),
             "failed": words.text("returned", "failed") if self._digest and self._digest.assessment.is_wait_over else "",
-            "name": one.name,
         }
 
 
