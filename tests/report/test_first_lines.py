@@ -71,7 +71,10 @@ def test_what_differs_about_what_is_back_comes_after_it(tmp_path: Path) -> None:
     )
     made, body = mail(digest_of(replace(tag, statements=(*tag.statements, back))))
     assert made.title == "6 of 8 packages are back in stack e4s; gcc 11.1.0 -> 21.1.0"
-    assert "What happened 6 of 8 packages are back in stack e4s (missing there since 27 May), not as they were" in body
+    assert (
+        "What happened 6 of 8 packages are back in stack e4s: p0, p1, p2, 3 more (missing there since 27 May), not as they were"
+        in body
+    )
     assert "; 2 are still missing there. gcc 11.1.0 -> 21.1.0: 6 packages, all of which are back." in body
 
 

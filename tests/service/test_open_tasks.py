@@ -199,8 +199,25 @@ def test_what_is_open_keeps_its_whole_condition(made: Made) -> None:
     zlib, newer = {"zlib": records([900])}, {"zlib": records([901], versions=["1.1"])}
     states = [old | zlib, new | zlib, new | newer, new | newer | {"p001": records([902], compiler="gcc@12.3.0")}]
     text = weeks(made, CONFIG, *states, last | newer)[-1]
-    said = "re-concretize lock files made against develop before then, or later with zlib 1.0 from develop, or before"
-    assert f"{said} 5 June with p001." in text
+    said = (
+        "re-concretize lock files made against develop before then; by now also later ones with zlib 1.0 from develop"
+    )
+    assert f"{said}, and those from before 5 June with p001." in text
+
+
+def test_what_need_not_be_kept_any_longer_is_named_once(made: Made) -> None:
+    """A part of a removed stack is back: the list of what is to be kept becomes shorter."""
+    other = {f"s{n}": records([10 + n], target="aarch64") for n in range(4)}
+    hep = {name: records([n], stacks=["hep", "root"]) for n, name in enumerate(other, 30)}
+    states = [
+        many(20) | {name: found + hep[name] * (name in there) for name, found in other.items()}
+        for there in (hep, (), ("s0", "s1"), ("s0", "s1"))
+    ]
+    _, back, later = weeks(made, CONFIG, *states[:3], states[3] | {"new": in_ml(40)})
+    assert back.startswith("Nothing new to do, only what is still open.")
+    asked = "if you use s2, s3 for x86_64_v3: keep them where they are installed"
+    assert f"{asked} (s0, s1 are there again)." in back
+    assert f"{asked}." in later
 
 
 def test_what_is_required_is_what_a_snapshot_has(made: Made) -> None:
@@ -251,18 +268,25 @@ def test_who_pins_a_snapshot_need_not_wait_to_move(made: Made) -> None:
     config = WAITING.replace("channels: [files]}", "channels: [files], match: {pinned: develop-2025-05-01}}")
     first, second = catalogue(many(20), "develop-2025-05-01"), catalogue(many(20, salt=1), "develop-2025-05-08")
     rest, part = catalogue(many(20, salt=1)), catalogue(many(6, first=14, salt=1))
-    states = [catalogue(many(20)) | first, *(develop | first | second for develop in (rest, part, rest))]
+    last = catalogue({name: found for name, found in many(20, salt=1).items() if name != "p000"})
+    states = [catalogue(many(20)) | first, *(develop | first | second for develop in (rest, part, rest, last))]
     readers = made(*states, config=config)
     readers.go_on()
     wait(readers)
     suspicious = body(readers.site.told()[-1])
     assert "Install nothing new from it, and keep lock files made against it." in suspicious
     assert "asked for in develop; a mail will say when. What is still open below is about snapshots" in suspicious
-    assert "since 2 June: move to develop-2025-05-08, re-concretize and install; or stay" in suspicious
+    assert "since 2 June, your pin: move to develop-2025-05-08, re-concretize and install; or stay" in suspicious
     assert "if you use develop" not in suspicious
     readers.go_on()
     text = body(readers.site.told()[-1])
     for each in (suspicious, text):
         move = each.partition("# either move to develop-2025-05-08:")[2].partition("# or stay on")[0]
         assert "mirror remove develop-2025-05-01 spack -e . concretize --force spack -e . install )" in move
+    assert "since 2 June, develop: re-concretize lock files made" in text
+    assert "What happened develop: 14 of 14 packages that were missing" in text
     assert "# if you use develop: # if the lock file was made against develop before 2 June: spack -e . con" in text
+    readers.go_on()
+    text = body(readers.site.told()[-1])
+    assert text.startswith("To do develop: If you use p000: keep it where it is installed")
+    assert "Your pin develop-2025-05-01 has not changed." in text

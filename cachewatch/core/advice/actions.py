@@ -170,16 +170,26 @@ def not_asked_yet(looks: Iterable[Action], tasks: Iterable[Action]) -> Iterator[
             yield look.only(names) if len(names) < len(look.names) else look
 
 
-def joined(tasks: Iterable[Action]) -> Iterator[Action]:
-    """Yield open actions; those that differ only in their packages become one."""
+def joined(tasks: Iterable[Action], asked: Iterable[Action] = ()) -> Iterator[Action]:
+    """Yield open actions; those that differ only in their packages become one, which names those `asked` that are settled."""
+
+    def apart(one: Action) -> Action:
+        return replace(one.only(()), others=() if one.because in LASTING else one.others)
+
     groups: dict[Action, list[Action]] = {}
     for one in tasks:
-        groups.setdefault(one.only(()), []).append(one)
+        groups.setdefault(apart(one), []).append(one)
+    before: dict[Action, set[str]] = {}
+    for one in asked:
+        before.setdefault(apart(one), set()).update(one.names)
     for key, group in groups.items():
         names = tuple(sorted(name for one in group for name in one.names))
+        # What need not be required any longer is told by itself.
+        is_said = key.because in LASTING and not (key.is_copy or key.is_requirement)
+        others = tuple(sorted(before.get(key, set()).difference(names))) if is_said else key.others
         versions = tuple(sorted(version for one in group for version in one.versions))
         needs = tuple(need for one in group for need in one.needs)
-        yield replace(key, names=names, needs=needs, versions=versions, count=len(names))
+        yield replace(key, names=names, needs=needs, versions=versions, others=others, count=len(names))
 
 
 def waits_for(suspicious: Mapping[tuple[str, str], tuple[str, ...]], known: Known) -> Iterator[Action]:

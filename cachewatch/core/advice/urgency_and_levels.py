@@ -127,7 +127,8 @@ def assess(
     actions = [each for action in actions for each in dated(action, known)]
     actions += environment_actions(own, tags, is_new=True)  # not dated, because these became worse now
     asked = {each for one in actions for each in one.subjects}
-    actions += joined(one for one in tasks if asked.isdisjoint(one.subjects))
+    before = (one for one in known.tasks if asked.isdisjoint(one.subjects))
+    actions += joined((one for one in tasks if asked.isdisjoint(one.subjects)), before)
     actions, paused = while_waiting(actions, places, missing) if waits else (actions, [])
     actions = sorted([*waits, *actions], key=_order)
     is_notice = (

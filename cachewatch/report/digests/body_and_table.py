@@ -99,7 +99,8 @@ def happened(digest: Digest, words: Words, rows: int) -> list[str]:
         if clause.path == "turnover.snapshot" and tags in last_of:
             sentences[last_of[tags]] += f" {clause.said}"
             continue
-        is_named = tags and len(tags) < _standing(digest) and clause.kind not in _NAME_TAGS
+        is_pin_apart = digest.pinned and not all(is_snapshot(tag.tag) for tag in tags)
+        is_named = tags and (is_pin_apart or len(tags) < _standing(digest)) and clause.kind not in _NAME_TAGS
         prefix = f"{' and '.join(tag_name(digest, tag.source, tag.tag, words) for tag in tags)}: " if is_named else ""
         said = _snapshot(digest, clause, words) if clause.kind == "snapshot" else prefix + clause.said
         sentences.append(said)

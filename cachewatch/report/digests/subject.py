@@ -397,14 +397,21 @@ class Clause:
         there = words.text("returned", "there") if form in ("place", stack) and one.name else ""
         kept = set(one.packages).difference(one.exceptions)
         how = "unchanged" if not one.exceptions else "but" if kept else "changed"
+        lines = (line for tag in self.first.tags for each in tag.statements for line in each.lines)
+        own_lines = (line for line in lines if line.package == one.name and line.story.kind in BY_VERSION)
+        change = ", ".join(dict.fromkeys(map(replacement, own_lines)))
+        how = "replaced" if change and how == "changed" and form == "package" else how
         own = {"name": safe(one.name)[:_LONGEST_NAME], "names": and_more(one.packages, words), "of": f"{of:,}"}
         return {
             "of": f"{of:,}",
             "back": words.say("returned", form if one.name else "several", n, **own),
+            "which": words.say("returned", "which", names=own["names"]) if form == "stack_part" and one.name else "",
             "there": there,
             "in_stack": words.say("returned", "in_stack", name=own["name"]) if there else "",
             "missing": missing,
-            "unchanged": words.say("returned", how, n, last=last, exceptions=and_more(one.exceptions, words)),
+            "unchanged": words.say(
+                "returned", how, n, last=last, change=change, exceptions=and_more(one.exceptions, words)
+            ),
             "still": "" if n == of else words.say("returned", "still", of - n, there=there),
             "failed": words.text("returned", "failed") if self._digest and self._digest.assessment.is_wait_over else "",
         }

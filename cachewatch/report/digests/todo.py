@@ -7,7 +7,16 @@ from msgspec.structs import replace
 
 from cachewatch.core.advice.actions import ENVIRONMENT, replaced_versions
 from cachewatch.core.advice.environment_coverage import Nearest, Resolution
-from cachewatch.core.advice.verbs_and_reasons import LOCK_FILES, PINNED, Action, Because, ComparedTag, Verb, key_of
+from cachewatch.core.advice.verbs_and_reasons import (
+    LASTING,
+    LOCK_FILES,
+    PINNED,
+    Action,
+    Because,
+    ComparedTag,
+    Verb,
+    key_of,
+)
 from cachewatch.core.escaping_and_mentions import safe, safe_name
 from cachewatch.core.kinds_and_specs import LossClass
 from cachewatch.core.names_and_layouts import is_snapshot, series
@@ -35,7 +44,16 @@ CONCRETIZED = (Because.ENVIRONMENT_LAST_OTHER, Because.OTHER, *LOCK_FILES)
 def todo(digest: Digest, words: Words) -> list[str]:
     """Return the actions that this digest is the first to ask for, as sentences; or that there is nothing to do."""
     advice = digest.assessment
-    lines = list(dict.fromkeys(_sentence(group, digest, words) for group in _by_command(advice.due)))
+    due = (
+        # A sentence on lock files names its branch, unless it begins with what else is to be done.
+        (
+            _branch(one, digest, words) if one.because not in LOCK_FILES or advice.required else "",
+            _sentence(group, digest, words),
+        )
+        for group in _by_command(advice.due)
+        for one in group[:1]
+    )
+    lines = list(dict.fromkeys(words.say("todo", "about", tag=tag, said=said) if tag else said for tag, said in due))
     again = "again_required" if advice.required else "again"
     if is_rebuilt_again(digest):
         required = _specs_said(advice.required, words)
@@ -79,7 +97,8 @@ def todo(digest: Digest, words: Words) -> list[str]:
     if advice.lifted:
         lifted.append(words.say("todo", "lifted", len(advice.lifted), names=and_more(advice.lifted, words)))
     if not lines and not (is_alone and (moves or lifted)):
-        nothing = words.text("todo", "nothing_else" if lifted else "nothing_new" if advice.actions else "nothing")
+        new = "nothing_more" if unless else "nothing_new"
+        nothing = words.text("todo", "nothing_else" if lifted else new if advice.actions else "nothing")
         lines = [unless] * bool(unless) if over else [f"{nothing.rstrip('.')}{unless}."]
     is_asked = bool(advice.due or unless) and not any(one.verb in PINNED for one in advice.due)
     pins = [pin.tag for pin in digest.pinned if not pin.is_gone] if is_asked else []
@@ -260,10 +279,18 @@ def still_open(digest: Digest, words: Words) -> list[str]:
         _, since = order(group)
         is_later = any(one.since > since for one in group)
         day = words.say("todo", "later", day=day_of(since)) if is_later else day_of(since)
+        about = words.text("todo", "your_pin") if group[0].verb in PINNED else _branch(group[0], digest, words)
+        day = words.say("todo", "since_about", day=day, tag=about) if about else day
         what = _sentence(group, digest, words, "open-").rstrip(".")
         # What has several sentences stands alone.
         groups_said.setdefault((day, what if ". " in what else ""), []).append(what)
     return [words.say("todo", "since", day=day, what="; ".join(what) + ".") for (day, _), what in groups_said.items()]
+
+
+def _branch(action: Action, digest: Digest, words: Words) -> str:
+    """Return the branch that an action is about, if readers pin a snapshot, which it is not about; else ""."""
+    is_other = action.because in ENVIRONMENT or action.verb in (*PINNED, Verb.WAIT) or is_snapshot(action.tag)
+    return "" if is_other or not digest.pinned else tag_name(digest, action.source, action.tag, words)
 
 
 def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str = "", most: int = _MOST_ASKED) -> str:
@@ -400,7 +427,10 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
         nothing=words.text("todo", "nothing_as_new" if has_older else "no_build"),
         as_new=words.text("todo", "as_new") if has_older else "",
         lacked=lacked(next((pin.statements or () for pin in digest.pinned if pin.best), ()), words) or names,
-        or_with=or_with_old(action, digest, words),
+        or_with=or_with_old(action, digest, words, start="open" if prefix else "or"),
+        there_again=words.say("todo", "there_again", len(action.others), names=and_more(action.others, words))
+        if action.because in LASTING and action.others
+        else "",
         to=words.say("todo", "to", tag=safe_name(action.tag)) if action.tag else "",
         newest=and_more(action.others, words),
         newer=words.say("todo", "in_newer", len(newer)) if newer else "",
@@ -452,7 +482,7 @@ def _lacking(action: Action, digest: Digest) -> ComparedTag | None:
     return next((tag for tag in compared if (tag.tag, tag.source) == (action.tag, action.source)), None)
 
 
-def or_with_old(task: Action, digest: Digest, words: Words, most: int = _MOST_OPEN) -> str:
+def or_with_old(task: Action, digest: Digest, words: Words, most: int = _MOST_OPEN, start: str = "or") -> str:
     """Return what lock files may name that was replaced later, except what the first sentence names."""
     if task.because not in LOCK_FILES:
         return ""
@@ -460,10 +490,16 @@ def or_with_old(task: Action, digest: Digest, words: Words, most: int = _MOST_OP
     old = [one for one in task.others if one not in told]
     days = {name: day for name, day in task.outdated if name not in told and day > task.name}
     from_tag = words.say("todo", "from_tag", tag=safe_name(task.tag))
-    said = words.say("todo", "or_with", names=and_more(old, words, most), from_tag=from_tag) if old else ""
+    said = words.say("todo", f"{start}_with", names=and_more(old, words, most), from_tag=from_tag) if old else ""
     if days:
-        key = "or_before" if len(days) <= most else "or_before_all"
-        said += words.say("todo", key, day=day_of(max(days.values())), names=and_more(sorted(days), words, most))
+        key = f"{start}_before" if len(days) <= most else f"{start}_before_all"
+        said += words.say(
+            "todo",
+            key,
+            day=day_of(max(days.values())),
+            names=and_more(sorted(days), words, most),
+            also=words.text("todo", "or_else" if old else "by_now"),
+        )
     return said
 
 
