@@ -4,7 +4,7 @@ import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import click
@@ -27,7 +27,6 @@ from cachewatch.cli.terminal import (
     format_option,
     palette,
     warn_of,
-    warn_of_graph,
     width,
     with_options,
     write,
@@ -36,7 +35,6 @@ from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import Listing
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.filters_and_spec_patterns import Globs, SpecCondition, SpecPattern, is_plain, spec_texts
-from cachewatch.core.graphs_and_attribution import depends_on
 from cachewatch.core.kinds_and_specs import Diagnostic, Document, Signature, Specs
 from cachewatch.core.versions_spellings_targets import sorted_versions, variant_name
 from cachewatch.documents.front_matter_and_limits import BOM
@@ -90,9 +88,8 @@ def show(
 
     PACKAGE is a name or a glob ('py-*'), with what Spack writes behind a name: versions (hdf5@1.14:), a compiler
     (%gcc@12, %c,cxx=gcc), variants (+mpi api=v112), target= (also zen2:), os=, platform=, arch= and /HASH; and
-    stack=. Where a dependency graph is recorded, ^zlib@1.3 asks for specs that depend on such a zlib. Without a name
-    ('%gcc@12'), all packages are searched. It may also be the hash of a spec or what it begins with (/22xqlomm), or
-    the path of a document (a .md file).
+    stack=. Without a name ('%gcc@12'), all packages are searched. It may also be the hash of a spec or what it begins
+    with (/22xqlomm), or the path of a document (a .md file).
     """
     pieces: Iterable[bytes]
     colours = palette(output)
@@ -140,7 +137,7 @@ def _packages(name: str, catalogue: "_Catalogue") -> list[tables.ShownPackage]:
         raise UsageError(f"{name!r} names no package; `cachewatch packages` lists them")
     if is_plain(asked.package):
         shown = catalogue.package(asked)
-        kept = catalogue.dependents(_chosen_specs(shown, asked) if asked.conditions else shown, asked)
+        kept = _chosen_specs(shown, asked) if asked.conditions else shown
         if not kept.document.specs:
             where = f"{catalogue.until(asked)}{catalogue.elsewhere(asked)}"
             raise UsageError(f"{name}: {_nothing_so(shown.document, asked)}{where}")
@@ -150,11 +147,10 @@ def _packages(name: str, catalogue: "_Catalogue") -> list[tables.ShownPackage]:
         signatures |= each.document.specs.counts.keys()
         if (kept := _chosen_specs(each, asked)).document.specs:
             some.append(kept)
-    some = [kept for each in some if (kept := catalogue.dependents(each, asked)).document.specs]
     if not some:
         unknown = _no_such_variant(signatures, asked) if signatures else "no package matches"
         what = "such a version" if asked.says_only_versions else "such a spec"
-        raise UsageError(f"{name}: {unknown or f'no package that matches has {what}'}{_of_virtual(asked)}")
+        raise UsageError(f"{name}: {unknown or f'no package that matches has {what}'}")
     return some
 
 
@@ -169,8 +165,6 @@ def _nothing_so(document: Document, asked: SpecPattern) -> str:
     signatures = document.specs.counts
     if not signatures:
         return "its document has no specs"
-    if asked.dependencies and any(asked(*each) for each in document.specs.items()):
-        return f"no such spec depends on {asked.dependencies[0].text}{_of_virtual(asked)}"
     if unknown := _no_such_variant(signatures, asked):
         return unknown
     if asked.says_only_versions:
@@ -180,12 +174,6 @@ def _nothing_so(document: Document, asked: SpecPattern) -> str:
     listed = [next(one for one in asked.conditions if one.what == what) for what in shown if what != "hashes"]
     there = "; ".join(f"{one.what} {_values(one, signatures)}" for one in listed)
     return f"no such spec{'' if nowhere else ' with all of this'}{f'; there are {there}' if there else ''}"
-
-
-def _of_virtual(asked: SpecPattern) -> str:
-    """Return, as the end of a sentence, that the version of a virtual package was asked for, which no graph records."""
-    names = [each.package for each in asked.dependencies if each.is_of_virtual]
-    return f"; versions of virtual packages are not recorded, so write ^{names[0]}" if names else ""
 
 
 def _no_such_variant(signatures: Iterable[Signature], asked: SpecPattern) -> str:
@@ -213,7 +201,6 @@ class _Catalogue:
 
     def __init__(self, repo: str | None, revision: str, line: ProgressLine, stack: ExitStack) -> None:
         self._repo, self._revision, self._line, self._stack = repo, revision, line, stack
-        self._without: defaultdict[tuple[SpecPattern, str], set[str]] = defaultdict(set)
 
     def package(self, asked: SpecPattern) -> tables.ShownPackage:
         """Return one package, with the revision that last changed it."""
@@ -233,7 +220,7 @@ class _Catalogue:
         """Return the last day on which the tag had a matching spec, as the end of a sentence; "" without an index."""
         repository, revision = self._opened
         tag = revision.tag or tag_names.DEFAULT_TAG
-        past = None if asked.dependencies else extensions().hook.past(repository=repository, log=None)
+        past = extensions().hook.past(repository=repository, log=None)
         if past is None:
             return ""
         with closing(past):
@@ -246,8 +233,8 @@ class _Catalogue:
         own = revision.tag or tag_names.DEFAULT_TAG
         tags = tag_names.in_order(tags_of(repository, revision).ids)
         others = []
-        # Without the tag, the error lists the tags; graphs of other tags are not read.
-        for tag in tags[: _MOST_TAGS + 1] if own in tags and not asked.dependencies else ():
+        # Without the tag, the error lists the tags.
+        for tag in tags[: _MOST_TAGS + 1] if own in tags else ():
             if tag == own:
                 continue
             with suppress(CachewatchError):
@@ -279,36 +266,6 @@ class _Catalogue:
                     f"/{beginning}: no spec in {listing.side.tag} has a hash that begins so; `cachewatch history blame /{beginning}` looks in the past"
                 )
         return matching
-
-    def dependents(self, shown: tables.ShownPackage, asked: SpecPattern) -> tables.ShownPackage:
-        """Return the package with only the specs that have all dependencies that `asked` names."""
-        if not asked.dependencies:
-            return shown
-        graph = self._graph
-        if graph is None:
-            below = asked.dependencies[0].text
-            raise UsageError(f"{asked.text}: documents do not say what a spec depends on; leave out ^{below}")
-
-        def has_all(spec_hash: str, signature: Signature) -> bool:
-            spec = graph.find(shown.document.package, spec_hash)
-            return spec is not None and all(
-                depends_on(
-                    graph, spec, partial(each.is_met_by, dependent=signature), self._without[each, signature.platform]
-                )
-                for each in asked.dependencies
-            )
-
-        return _chosen_specs(shown, has_all)
-
-    @cached_property
-    def _graph(self) -> Any:
-        """The recorded dependency graph of the tag, or None; unreadable parts are reported at the end."""
-        repository, revision = self._opened
-        causes = extensions().hook.causes(repository=repository)
-        graph = causes and causes.graph(revision.commit, revision.tag or tag_names.DEFAULT_TAG)
-        if graph:
-            self._stack.callback(lambda: deque(map(warn_of_graph, graph.unreadable.values()), maxlen=0))
-        return graph
 
     @cached_property
     def _opened(self) -> tuple[Repository, Revision]:

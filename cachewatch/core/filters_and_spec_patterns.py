@@ -11,20 +11,11 @@ from functools import lru_cache
 
 import re2
 from msgspec import Struct, field
-from msgspec.structs import replace
 
-from cachewatch.core.graphs_and_attribution import LANGUAGES, Dependency, GraphNode
+from cachewatch.core.graphs_and_attribution import LANGUAGES
 from cachewatch.core.kinds_and_specs import VALUES, Kind, Signature
 from cachewatch.core.names_and_layouts import did_you_mean, similar
-from cachewatch.core.versions_spellings_targets import (
-    NO_COMPILER,
-    Patterns,
-    Versions,
-    compiler,
-    runs,
-    variant_name,
-    variants,
-)
+from cachewatch.core.versions_spellings_targets import Patterns, Versions, compiler, runs, variant_name, variants
 from cachewatch.errors import UsageError
 
 DEFAULT = frozenset(kind for kind in Kind if kind.is_default)
@@ -265,30 +256,24 @@ class SpecCondition(Struct, frozen=True):
 
 
 class SpecPattern:
-    """A filter for specs in Spack's syntax: NAME@VERSIONS%COMPILER+VARIANT KEY=VALUE target=T os=O arch=A /HASH ^SPEC.
+    """A filter for specs in Spack's syntax: NAME@VERSIONS%COMPILER+VARIANT KEY=VALUE target=T os=O arch=A /HASH.
 
-    Without a name, it matches all packages. Behind each ^ are the conditions of a dependency.
+    Without a name, it matches all packages.
     """
 
     def __init__(self, text: str) -> None:
         begin = _NAME.match(text)
         self.text, self.package, end = text, begin[1] if begin else "", begin.end() if begin else 0
         self.conditions: list[SpecCondition] = []
-        self.dependencies: tuple[SpecPattern, ...] = ()
-        self.is_of_virtual = False  # a dependency was refused because versions of virtual packages are not recorded
         compilers: list[tuple[int, SpecCondition]] = []
         while text[end:].strip():
             part = _SPEC_PART.match(text, end)
             if part is None and (rest := text[end:].lstrip()).startswith("^"):
-                first = SpecPattern(rest[1:].lstrip())
-                self.dependencies = (first, *first.dependencies)
-                if not first.package:
-                    raise UsageError(f"{text}: write the name of a package behind ^")
-                break
+                raise UsageError(f"{text}: documents do not say what a spec depends on; leave out {rest}")
             if part is None:
                 raise UsageError(
                     f"{text}: {text[end:]!r} cannot be understood; write NAME@1.2:%gcc@12+mpi api=v1 target=zen4: os=rhel9"
-                    " arch=linux-rhel9-zen4 /HASH ^NAME@1.2"
+                    " arch=linux-rhel9-zen4 /HASH"
                 )
             if part["compiler"]:
                 compilers.append(_compiler_condition(part, text))
@@ -297,28 +282,17 @@ class SpecPattern:
             end = part.end()
         chosen = min((language for language, _ in compilers), default=0)
         self.conditions += [condition for language, condition in compilers if language == chosen]
-        if (self.conditions or self.dependencies) and not self.package:
+        if self.conditions and not self.package:
             self.package = "*"
 
     def __call__(self, spec_hash: str, signature: Signature) -> bool:
-        """Tell whether a spec matches; the name of its package and its dependencies are not tested."""
+        """Tell whether a spec matches; the name of its package is not tested."""
         return all(condition.test(spec_hash, signature) for condition in self.conditions)
-
-    def is_met_by(self, use: Dependency, node: GraphNode, dependent: Signature) -> bool:
-        """Tell whether a dependency matches, also by the name of a virtual package, whose version is not recorded."""
-        if not matcher(self.package)(node.name):
-            if self.package not in use.virtuals:
-                return False
-            if any(one.what == "versions" for one in self.conditions):
-                self.is_of_virtual = True
-                return False
-        own = replace(dependent, versions=(node.version,), compiler=node.compiler or NO_COMPILER, stacks=())
-        return self(node.hash, replace(own, os=node.os, target=node.target, variants=node.variants))
 
     @property
     def says_only_versions(self) -> bool:
         """Whether all conditions are about versions."""
-        return not self.dependencies and all(condition.what == "versions" for condition in self.conditions)
+        return all(condition.what == "versions" for condition in self.conditions)
 
 
 def _compiler_condition(part: re.Match[str], text: str) -> tuple[int, SpecCondition]:

@@ -1,7 +1,7 @@
 """Dependency graphs, the causes of rebuilds as values, and the attribution of rebuilt specs to causes (docs/why.md)."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Protocol
@@ -117,23 +117,6 @@ def by_name(nodes: Mapping[str, GraphNode]) -> Mapping[str, GraphNode]:
     for name in shared_names(nodes) if len(named) < len(nodes) else ():
         del named[name]
     return {**named, **nodes}
-
-
-def depends_on(
-    graph: Graph, spec: GraphNode, matches: Callable[[Dependency, GraphNode], bool], without: set[str]
-) -> bool:
-    """Tell whether a spec has a dependency that matches, at any depth; `without` gets the hashes of specs without one."""
-    below, seen = [spec], {spec.hash}
-    while below:
-        for use in below.pop().dependencies:
-            node = graph.find(use.name, use.hash) or GraphNode(hash=use.hash, name=use.name)
-            if matches(use, node):
-                return True
-            if node.hash not in seen and node.hash not in without:
-                seen.add(node.hash)
-                below.append(node)
-    without |= seen
-    return False
 
 
 Value = str | tuple[str, ...]

@@ -53,11 +53,6 @@ class RepositoryCauses:
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
 
-    def graph(self, commit: str, tag: str) -> RecordedGraph | None:
-        """Return the dependency graph of a tag in a commit; None if none is recorded."""
-        graph = RecordedGraph(self._repository, commit, tag)
-        return graph if graph.is_recorded else None
-
     def of_changesets(
         self, changesets: Iterable[Changeset], selection: Selection, warn: Callable[[str], None]
     ) -> Iterator[Changeset]:
