@@ -6,7 +6,6 @@ Everything runs in the calling process and thread, except git, which runs in pro
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from html import escape
 from itertools import islice
 from pathlib import Path
 from typing import Self, TypeVar
@@ -19,7 +18,6 @@ from cachewatch.core import changesets as streams
 from cachewatch.core.advice.environment_coverage import Coverage, Environment, cover
 from cachewatch.core.changesets import Comparison, Listing
 from cachewatch.core.comparison import package_changes
-from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.filters_and_spec_patterns import Selection, select
 from cachewatch.core.kinds_and_specs import Diagnostic, Document, Kind, PackageChange, PackageCounts, Side, SpecCounts
 from cachewatch.core.names_and_layouts import ANYWHERE, DEFAULT_TAG, Layout, in_order, is_mutable
@@ -32,16 +30,13 @@ from cachewatch.git.local_repository import Repository
 from cachewatch.git.remote_urls_and_fetching import open_repository
 from cachewatch.git.revision_names_and_times import Revision, back_from, resolve
 from cachewatch.git.tags_and_documents import tags_of
-from cachewatch.report.dates_and_totals import signed
 from cachewatch.report.json_and_csv import COLUMNS, CsvCollector, package_json, write_json
-from cachewatch.report.words import number
 from cachewatch.sources import folders_and_unreadable_files as folders
 from cachewatch.sources.before_and_after import needs_git, open_comparison
 
 Address = str | os.PathLike[str]
 Patterns = str | Iterable[str]
 DocumentLike = Document | bytes | Address
-_MOST_SHOWN = 10
 # `before` and `after` are numbers in some rows of CSV, and text in others; each column of a data frame has one type.
 _NUMBERS = {"before": "specs_before", "after": "specs_after"}
 _EMPTY = {name: "" for name in COLUMNS if name != "tag"} | dict.fromkeys(("count", *_NUMBERS.values()), 0)
@@ -86,17 +81,6 @@ class Summary(Struct, frozen=True, kw_only=True):
     def is_partial(self) -> bool:
         """Whether a document could not be compared; `diagnostics` name it."""
         return any(diagnostic.is_loss for diagnostic in self.diagnostics)
-
-    def _repr_html_(self) -> str:
-        """Return the statements as an HTML table for notebooks."""
-        rows = [(one.kind.value, ", ".join(one.packages[:_MOST_SHOWN]), signed(one.counts)) for one in self.statements]
-        cells = ("".join(f"<td>{escape(safe(cell))}</td>" for cell in row) for row in rows)
-        body = "".join(f"<tr>{row}</tr>" for row in cells)
-        title = f"{self.after.tag or self.after.name}: {number(self.packages.after, 'package')}"
-        if lost := {one.path for one in self.diagnostics if one.is_loss}:
-            title += f"; {number(len(lost), 'document')} could not be compared (see diagnostics)"
-        heading = "<tr><th>what</th><th>packages</th><th>specs</th></tr>"
-        return f"<table><caption>{escape(safe(title))}</caption>{heading}{body}</table>"
 
 
 class CoverageReport(Struct, frozen=True, kw_only=True):
@@ -153,16 +137,6 @@ class TagChangeset:
         self._found = self._found.mapped(lambda changes: list(map(package_json, changes)))
         with _own_errors():
             return b"".join(write_json([self._found], wants=self._wants))
-
-    def _repr_html_(self) -> str:
-        """Return the summary as an HTML table for notebooks; packages that it compares are kept, and can still be read."""
-        if self._is_begun:
-            return self.summary()._repr_html_()
-        self._check_open()
-        with _own_errors():
-            shown, self._found = self._found.doubled()
-        self._packages = _guarded(_packages_of(self._found, self._check_open))
-        return TagChangeset(shown, self._check_open, self._wants).summary()._repr_html_()
 
     def _begin(self) -> None:
         if self._is_begun:

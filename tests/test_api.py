@@ -305,39 +305,6 @@ def test_a_column_has_one_type(folders: tuple[Path, Path]) -> None:
     assert types == {name: {int} if name in numbers else {str} for name in types}
 
 
-def test_a_notebook_shows_a_changeset(demo_repository: Path) -> None:
-    """As its summary; what is shown can still be read in any way."""
-    with cachewatch.open(demo_repository) as catalogue:
-        plain, shown, kept, ended = (next(catalogue.diff("HEAD~1", "HEAD:develop")) for _ in range(4))
-        text = shown._repr_html_()
-        assert "<td>package-added</td><td>py-keras</td><td>+130</td>" in text
-        assert shown._repr_html_() == kept._repr_html_() == text
-        assert list(kept) == list(next(catalogue.diff("HEAD~1", "HEAD:develop")))
-        assert shown.to_json() == plain.to_json()
-        assert shown.summary() == kept.summary() == plain.summary()
-    assert kept._repr_html_() == kept.summary()._repr_html_() == text
-    with pytest.raises(cachewatch.UsageError, match="this catalogue is closed"):
-        ended._repr_html_()
-
-
-def test_a_notebook_shows_a_hostile_name(tmp_path: Path) -> None:
-    """Escaped."""
-    name = "<img src=x onerror=alert(1)>"
-    for number, side in enumerate(("old", "new")):
-        (tmp_path / side).write_bytes(document([record(number, versions=[str(number)])], package=name))
-    with cachewatch.open(tmp_path / "new") as catalogue:
-        (changeset,) = catalogue.diff(tmp_path / "old")
-        text = changeset._repr_html_()
-        assert "<td>&lt;img src=x onerror=alert(1)&gt;</td>" in text
-        assert "<img" not in text
-        assert "could not be compared" not in text
-        (tmp_path / "old").write_text("bad")
-        assert (
-            "; 1 document could not be compared (see diagnostics)<"
-            in next(catalogue.diff(tmp_path / "old"))._repr_html_()
-        )
-
-
 def test_a_changeset_is_the_json_of_the_command(demo_repository: Path, run: Run) -> None:
     """With the same bytes; its summary follows, as after an iteration."""
     with cachewatch.open(demo_repository) as catalogue:

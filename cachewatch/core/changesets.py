@@ -354,12 +354,6 @@ class Changeset(Struct, dict=True, eq=False):
         convert = function if first is None else lambda collected: function(first(collected))
         return Changeset(self.before, self.after, self._batches, self._conclude, convert)
 
-    def doubled(self) -> "tuple[Changeset, Changeset]":
-        """Compare all packages now, and return two changesets with the results, each of which can be read once."""
-        batches = tuple(self._batches)
-        first, second = (Changeset(self.before, self.after, batches, self._conclude, self._convert) for _ in range(2))
-        return first, second
-
     @cached_property
     def report(self) -> Report:
         """The totals, statements and events; valid only after `collected` was consumed."""
