@@ -279,7 +279,7 @@ def _questions(of: Catalogue) -> Iterable[tuple[str, ...]]:
 
 def _history(of: Catalogue) -> Iterable[tuple[str, ...]]:
     yield from (
-        ("history", "status"), ("log", of.package), ("log", of.package, "--format", "json"), ("history", "when", of.package), ("history", "when", of.package, "--format", "csv"),
+        ("log", of.package), ("log", of.package, "--format", "json"), ("history", "when", of.package), ("history", "when", of.package, "--format", "csv"),
         ("history", "churn"), ("history", "churn", "--by", "stack"), ("log", "nothing-of-this-name"), ("history", "blame", "abcdefg"),
     )  # fmt: skip
 

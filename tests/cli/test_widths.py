@@ -24,7 +24,7 @@ COMMANDS = (
     *("show py-build", "show py-keras py-build@1.2.1", "show /2", "show -l py-build@1.2.1 target=x86_64_v3"),
     *("show -l py-keras", "coverage catalogue.git/spack.lock", "coverage spack.yaml", "help kinds", "log"),
     *("log py-build", "history best catalogue.git/spack.lock", "history when py-build", "history blame 2gs7so6"),
-    *("history churn", "history churn --by stack", "history status", "status", "state check", "deliveries list"),
+    *("history churn", "history churn --by stack", "status", "state check", "deliveries list"),
     *("deliveries show 1", "config check", "config explain py-build", "config template list"),
 )
 # Folded on a terminal alone; elsewhere these are what is sent, and a file to use.

@@ -22,7 +22,6 @@ from cachewatch.cli.chosen_repository_and_filters import (
 )
 from cachewatch.cli.help_and_exit_codes import SuggestingGroup, examples
 from cachewatch.core import names_and_layouts as tag_names
-from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.filters_and_spec_patterns import Globs, every_compiler
 from cachewatch.core.versions_spellings_targets import Versions
 from cachewatch.environments import open_environment
@@ -40,7 +39,7 @@ from cachewatch.extensions.history.build import (
 )
 from cachewatch.extensions.history.index_lookup import Index
 from cachewatch.extensions.history.schema_and_location import NAME, VARIABLE, check_is_index, index_path
-from cachewatch.extensions.history.write import discard, read_status
+from cachewatch.extensions.history.write import discard
 from cachewatch.git.layouts import catalogue_of, nothing_found
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import resolve
@@ -255,35 +254,6 @@ def build(*, repo: str | None, db: Path | None, jobs: int, cluster: str | None, 
             f"{number(done.unreadable, 'version')} of documents could not be read, which keep "
             "the state before them; `cachewatch log --tag TAG` names them"
         )
-
-
-@examples("cachewatch history status", "cachewatch history status --format json")
-@history.command
-@REPO_OPTION
-@DB_OPTION
-@terminal.FORMAT_OPTION
-def status(*, repo: str | None, db: Path | None, format_: str) -> int:
-    """Show how far the index goes, and its size.
-
-    Exits with 1 if it is not up to date.
-    """
-    with closing(_open_with_history(repo)) as repository:
-        index_status = read_status(repository, index_path(db, repository.shared_git_dir))
-    if format_ == "json":
-        terminal.write_json("history-status", index_status)
-    else:
-        state = "not up to date" if index_status.rewritten else "up to date"
-        if index_status.behind:
-            state = f"{number(index_status.behind, 'revision')} behind"
-        removed = f"a force-push removed {number(index_status.rewritten, 'indexed revision')}"
-        lines = (
-            f"index     {safe(index_status.path)}, {index_status.bytes / 2**20:,.1f} MiB",
-            f"state     {state}",
-            f"          {removed}; the next update indexes all revisions anew" if index_status.rewritten else "",
-            index_status.indexed.as_last if index_status.indexed else "not complete yet",
-        )
-        terminal.write_lines(filter(None, lines))
-    return 1 if index_status.behind or index_status.rewritten else 0
 
 
 @examples("cachewatch history drop", "cachewatch history drop --db /srv/history.db")

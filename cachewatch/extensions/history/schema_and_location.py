@@ -221,9 +221,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def open_for_reading(
-    path: Path, *, busy_milliseconds: int = BUSY_MILLISECONDS, must_be_complete: bool = True
-) -> sqlite3.Connection:
+def open_for_reading(path: Path, *, busy_milliseconds: int = BUSY_MILLISECONDS) -> sqlite3.Connection:
     """Open the existing index at `path` in one transaction, so that it does not change while it is read.
 
     Raises NoHistoryIndex if there is none that is complete, and StateError if it cannot be used.
@@ -240,7 +238,7 @@ def open_for_reading(
         if _version(connection, path) != VERSION:
             raise NoHistoryIndex(f"{path}: written by an older version; run `cachewatch history build` again")
         connection.execute("BEGIN")
-        if must_be_complete and connection.execute("SELECT indexed FROM progress").fetchone()[0] < 0:
+        if connection.execute("SELECT indexed FROM progress").fetchone()[0] < 0:
             raise NoHistoryIndex(
                 f"{path}: the history index is not complete; `cachewatch history build` continues, unless one is running"
             )

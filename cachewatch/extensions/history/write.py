@@ -1,29 +1,20 @@
-"""Write rows into the history index, in transactions of the caller; also tell how far it goes, and remove it."""
+"""Write rows into the history index, in transactions of the caller; also remove it."""
 
 import fcntl
 import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
-from msgspec import Struct
 from msgspec.structs import astuple
 
 from cachewatch.errors import AnotherInstance
 from cachewatch.extensions.causes.explaining_reports_and_locks import CountedCause, TagStep
-from cachewatch.extensions.history.document_versions import ChainRevision, first_parents
-from cachewatch.extensions.history.index_lookup import IndexPoint, as_text
-from cachewatch.extensions.history.schema_and_location import (
-    members,
-    open_for_reading,
-    prefixes,
-    translating_errors,
-    unwritable,
-)
+from cachewatch.extensions.history.document_versions import ChainRevision
+from cachewatch.extensions.history.schema_and_location import members, prefixes, unwritable
 from cachewatch.extensions.history.spec_intervals import IndexedDocument, Interval, Task
-from cachewatch.git.local_repository import Repository
 from cachewatch.runtime.files_and_locks import open_lock
 
 _TALLY = """INSERT INTO tally VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE
@@ -163,34 +154,6 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("BEGIN IMMEDIATE")
     with connection:
         yield
-
-
-class IndexStatus(Struct, frozen=True):
-    """How far an index goes, and how many revisions it lacks."""
-
-    path: str
-    bytes: int
-    indexed: IndexPoint | None  # None if no build was ever complete
-    newest: IndexPoint
-    behind: int  # number of revisions that are not indexed
-    rewritten: int  # number of indexed revisions that a force-push removed from the chain
-
-
-def read_status(repository: Repository, path: Path) -> IndexStatus:
-    """Return the status of the index at `path`. Raises NoHistoryIndex if there is none."""
-    chain = first_parents(repository)
-    with translating_errors(path), closing(open_for_reading(path, must_be_complete=False)) as connection:
-        indexed = connection.execute("SELECT indexed FROM progress").fetchone()[0]
-        common = common_length(connection, chain)
-        row = connection.execute('SELECT "commit", time FROM revision WHERE n = ?', (indexed,)).fetchone()
-    return IndexStatus(
-        path=str(path),
-        bytes=sum(file.stat().st_size for file in _files(path)),
-        indexed=None if row is None else IndexPoint(row[0], as_text(row[1])),
-        newest=IndexPoint(chain[-1].commit, as_text(chain[-1].time)),
-        behind=len(chain) - min(indexed + 1, common),
-        rewritten=max(indexed + 1 - common, 0),
-    )
 
 
 def discard(path: Path) -> None:

@@ -34,7 +34,6 @@ def commands(repository: Path, tmp_path: Path) -> list[tuple[str, ...]]:
         ("history", "churn"),
         ("history", "churn", "--by", "stack"),
         ("history", "best", str(lockfile)),
-        ("history", "status"),
         ("history", "build"),
     ]
     return [(*command, "--repo", str(repository)) for command in asked]

@@ -23,18 +23,13 @@ def repository(tmp_path: Path) -> Path:
     return history(tmp_path / "c.git", *(catalogue({"zlib": records(range(n, n + 4))}) for n in range(3)))
 
 
-def test_an_index_is_built_looked_at_and_removed(repository: Path, run: Run) -> None:
+def test_an_index_is_built_and_removed(repository: Path, run: Run) -> None:
     path = index_path(None, repository)
-    error = run("history", "status", "--repo", repository).error_of(2)
+    error = run("history", "when", "zlib", "--db", path).error_of(2)
     assert f"{path}: there is no history index; run `cachewatch history build`" in error
 
     built = run("history", "build", "--repo", repository)
     assert (built.exit_code, built.error) == (0, f"{path}: indexed 3 revisions, 3 versions of documents.\n")
-    shown = run("history", "status", "--repo", repository)
-    assert (shown.exit_code, shown.output.splitlines()[1:]) == (
-        0,
-        ["state     up to date", f"indexed up to {_head(repository)[:10]}, 2025-06-03 04:00 UTC"],
-    )
     assert run("history", "build", "--repo", repository).error == f"{path}: up to date.\n"
 
     assert run("history", "drop", "--repo", repository).error == f"{path}: removed.\n"
@@ -43,39 +38,17 @@ def test_an_index_is_built_looked_at_and_removed(repository: Path, run: Run) -> 
     assert run("history", "drop", "--repo", repository).error == f"{path}: there is no history index.\n"
 
 
-def test_the_status_tells_what_is_not_indexed(repository: Path, run: Run) -> None:
-    newest = _head(repository)
-    _go_to(repository, "main~1")
-    run("history", "build", "--repo", repository, "--quiet")
-    _go_to(repository, newest)
-
-    done = run("history", "status", "--repo", repository, "--format", "json")
-
-    assert done.exit_code == 1
-    found = json.loads(done.output)
-    assert (found["schema"], found["behind"], found["rewritten"]) == ("cachewatch.history-status/1", 1, 0)
-    assert found["newest"] == {"revision": newest, "time": "2025-06-03T04:00:00Z"}
-    assert "1 revision behind" in run("history", "status", "--repo", repository).output
-
-    _go_to(repository, f"{newest}~2")
-    assert "a force-push removed 1 indexed revision" in run("history", "status", "--repo", repository).output
-    assert "a force-push removed 1 indexed revision" in run("history", "build", "--repo", repository).error
-    assert run("history", "status", "--repo", repository).exit_code == 0
-
-
-def test_the_status_of_a_build_that_was_interrupted(
-    repository: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_build_that_was_interrupted_goes_on(repository: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
         patched.setattr("cachewatch.extensions.history.build.Writer.add_steps", interrupted)
         assert run("history", "build", "--repo", repository).exit_code == 130
-    shown = run("history", "status", "--repo", repository)
-    assert (shown.exit_code, "not complete yet" in shown.output) == (1, True)
+    question = ("history", "when", "zlib", "--db", index_path(None, repository))
+    assert "the history index is not complete; `cachewatch history build`" in run(*question).error_of(2)
     assert run("history", "build", "--repo", repository).exit_code == 0
-    assert run("history", "status", "--repo", repository).exit_code == 0
+    assert f"indexed up to {_head(repository)[:10]}, 2025-06-03 04:00 UTC" in run(*question).output
 
 
 def test_a_file_that_is_no_index_is_neither_changed_nor_removed(repository: Path, tmp_path: Path, run: Run) -> None:
@@ -83,7 +56,7 @@ def test_a_file_that_is_no_index_is_neither_changed_nor_removed(repository: Path
     folder.mkdir()
     notes = folder / "notes.txt"
     notes.write_text("mine" * 100)
-    for command in ("build", "status", "drop"):
+    for command in ("build", "drop"):
         assert "name another file with --db" in run("history", command, "--repo", repository, "--db", notes).error_of(5)
     assert (notes.read_text(), [file.name for file in folder.iterdir()]) == ("mine" * 100, ["notes.txt"])
 
@@ -126,14 +99,14 @@ def test_an_index_is_not_taken_over_for_another_repository(
 
 
 def test_who_may_not_write_is_told_where(repository: Path, tmp_path: Path, run: Run) -> None:
-    """A shared repository is somebody else's; questions and the status need no permission to write."""
+    """A shared repository is somebody else's; questions need no permission to write."""
     path = tmp_path / "shared" / "h.db"
     assert run("history", "build", "--repo", repository, "--db", path).exit_code == 0
     path.parent.chmod(0o555)
     path.chmod(0o444)
     path.with_name("h.db.lock").unlink()
     options = ("--repo", repository, "--db", path)
-    assert unprivileged("history", "status", *options).exit_code == 0
+    assert unprivileged("history", "when", "zlib", *options).exit_code == 0
     error = unprivileged("history", "build", *options).error_of(2)
     assert f"{path}.lock: Permission denied; name another file with --db" in error
     path.parent.chmod(0o755)
@@ -154,14 +127,7 @@ def test_what_cannot_be_read_is_said(tmp_path: Path, run: Run) -> None:
 
 def test_a_repository_without_commits_is_named(tmp_path: Path, run: Run) -> None:
     subprocess.run(["git", "init", "--quiet", "--bare", tmp_path / "e.git"], check=True)
-    for command in (
-        ("history", "build"),
-        ("history", "status"),
-        ("diff",),
-        ("tags",),
-        ("show", "zlib"),
-        ("why", "zlib"),
-    ):
+    for command in (("history", "build"), ("diff",), ("tags",), ("show", "zlib"), ("why", "zlib")):
         told = run(*command, "--repo", tmp_path / "e.git")
         assert told.exit_code in (2, 3)
         assert told.error.splitlines()[-1] == f"cachewatch: {tmp_path}/e.git: the repository has no commits yet"
