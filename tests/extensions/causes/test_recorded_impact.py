@@ -1,12 +1,15 @@
 """What depends on a package in caches that a real Spack wrote: `cachewatch impact`."""
 
 import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 from conftest import Run
-from truths import V3, History
+from truths import V3, History, read_index
 
 
 def test_what_a_new_zlib_rebuilt_is_its_impact(run: Run, histories: dict[str, History]) -> None:
@@ -82,3 +85,24 @@ def test_impact(run: Run, histories: dict[str, History], kind: str, asked: str, 
     found = check(run, "impact", asked, *place)
     assert (found["specs"], found["of_specs"]) == rebuilt
     assert sum(package["specs"] for package in found["packages"]) == found["specs"]
+
+
+@pytest.mark.parametrize("kind", ["v3", "v2"])
+def test_dependents_are_those_of_the_index(
+    run: Run, histories: dict[str, History], buildcaches: Path, kind: str
+) -> None:
+    """Of each version of each package that the index knows, at any depth."""
+    records = read_index(buildcaches / kind / V3[7])["database"]["installs"]
+    place = ("--rev", histories[kind].revisions[V3[7]], "--repo", histories[kind].folder)
+
+    def below(key: str) -> Iterator[tuple[str, str]]:
+        for each in records[key]["spec"].get("dependencies") or ():
+            found = each.get("hash") or each["parameters"]["hash"]
+            yield records[found]["spec"]["name"], records[found]["spec"]["version"]
+            yield from below(found)
+
+    binaries = {key: each["spec"]["name"] for key, each in records.items() if each["in_buildcache"]}
+    for name, version in {(each["spec"]["name"], each["spec"]["version"]) for each in records.values()}:
+        found = check(run, "impact", f"{name}@{version}", *place)["packages"]
+        wanted = Counter(dependent for key, dependent in binaries.items() if (name, version) in below(key))
+        assert {each["name"]: each["specs"] for each in found} == wanted, (name, version)
