@@ -107,18 +107,16 @@ def report_differences(pairs: Mapping[str, SpecSides]) -> Mapping[str, Reported]
 
     DeepDiff, which is used here and nowhere else, gets all packages in one call, because each call has a fixed cost:
 
-        {package: {"facts": {"versions": {version: 1}, "stacks": ..., ...}, "specs": {version: {key: count}}}}
+        {(package, "versions", ""): {version: 1}, ..., (package, "specs", version): {key: count}, ...}
 
-    Packages, facts and counts that are equal are left out before. A key is a number, which stands for a signature.
+    It is flat, because DeepDiff copies the path to each difference. What is equal is left out before. A key is a number,
+    which stands for a signature; the section "package" tells that a side has the package.
     """
     keys: dict[Signature, str] = {}
-    before: dict[str, _Plain] = {}
-    after: dict[str, _Plain] = {}
+    before: _Plain = {}
+    after: _Plain = {}
     for package, sides in pairs.items():
-        old, new = _plain(sides, keys)
-        if old != new:
-            before |= {} if old is None else {package: old}
-            after |= {} if new is None else {package: new}
+        _add_plain(package, sides, before, after, keys)
     reported: defaultdict[str, Reported] = defaultdict(Reported)
     if before or after:
         gc.freeze()  # so that only DeepDiff's results, which have cycles of references, are collected
@@ -130,68 +128,52 @@ def report_differences(pairs: Mapping[str, SpecSides]) -> Mapping[str, Reported]
     return reported
 
 
-_Plain = dict[str, dict[str, dict[str, int]]]
+_Plain = dict[tuple[str, str, str], dict[str, int]]  # by package, section and version
 
 
-def _plain(sides: SpecSides, keys: dict[Signature, str]) -> tuple[_Plain | None, _Plain | None]:
-    """Return both sides of a package as plain mappings without equal parts; `keys` gives each signature a number."""
+def _add_plain(package: str, sides: SpecSides, before: _Plain, after: _Plain, keys: dict[Signature, str]) -> None:
+    """Add what differs between the two sides of a package as plain mappings; `keys` gives each signature a number."""
     had, has = (NO_FACTS if side is None else side.facts for side in sides)
-    facts = [name for name in FACTS if had[name] != has[name]]
+    for name in FACTS:
+        if had[name] != has[name]:
+            before[package, name, ""] = dict.fromkeys(had[name], 1)
+            after[package, name, ""] = dict.fromkeys(has[name], 1)
     counts = [Counts() if side is None else side.specs for side in sides]
-    old: dict[str, dict[str, int]] = {}
-    new: dict[str, dict[str, int]] = {}
-    for by_version, own, others in zip((old, new), counts, reversed(counts), strict=True):
+    for plain, side, own, others in zip((before, after), sides, counts, reversed(counts), strict=True):
+        if side is not None and None in sides:
+            plain[package, "package", ""] = {}
         for signature, count in own.items():
             if others.get(signature) != count:
-                of_version = by_version.setdefault(", ".join(signature.versions), {})
+                of_version = plain.setdefault((package, "specs", ", ".join(signature.versions)), {})
                 of_version[keys.setdefault(signature, str(len(keys)))] = count
-    before, after = (
-        {"facts": {name: dict.fromkeys(values[name], 1) for name in facts}, "specs": specs}
-        for values, specs in ((had, old), (has, new))
-    )
-    for section in [section for section in before if before[section] == after[section]]:
-        del before[section], after[section]
-    return before if sides[0] else None, after if sides[1] else None
 
 
 def _read_report(
-    before: Mapping[str, _Plain],
-    after: Mapping[str, _Plain],
-    signatures: Mapping[str, Signature],
-    reported: Mapping[str, Reported],
+    before: _Plain, after: _Plain, signatures: Mapping[str, Signature], reported: Mapping[str, Reported]
 ) -> None:
     """Call DeepDiff, and add its report to `reported`, by package."""
     report = DeepDiff(before, after, view="tree", threshold_to_diff_deeper=0, ignore_private_variables=False)
     for level in chain.from_iterable(report.values()):
-        package, *path = _path(level)
+        (package, section, _), *key = _path(level)
         of_package = reported[package]
         for side, value in enumerate((level.t1, level.t2)):
             if value is notpresent:
                 continue
-            if not path:
+            if section == "package":
                 of_package.package[side] = True
-            for (section, name, key), count in _leaves(path, value):
-                if section == "facts":
-                    of_package.facts[side][name].append(key)
+            for own, count in [(key[0], value)] if key else value.items():
+                if section == "specs":
+                    of_package.specs[side][signatures[own]] = count
                 else:
-                    of_package.specs[side][signatures[key]] = count
+                    of_package.facts[side][section].append(own)
 
 
-def _path(level: Any) -> list[str]:
+def _path(level: Any) -> list[Any]:
     """Return the keys that lead to a level of the report; DeepDiff's own method takes three times as long."""
-    keys: list[str] = []
+    keys = []
     while (level := level.up) is not None:
         keys.append((level.t1_child_rel or level.t2_child_rel).param)
     return keys[::-1]
-
-
-def _leaves(path: list[str], value: Any) -> Iterator[tuple[list[str], int]]:
-    """Yield each number in a nested mapping, with the path of keys that leads to it."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from _leaves([*path, key], inner)
-    else:
-        yield path, value
 
 
 class Pair(Struct, frozen=True):
