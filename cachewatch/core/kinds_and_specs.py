@@ -394,7 +394,8 @@ class Loss(Struct, frozen=True, kw_only=True):
 
     loss_class: its class.  version: the lost version; empty if its records name none.
     there: another version that is present: a newer one (other), or the newest of the older ones (gone).
-    stacks: those that build what is present.  compiler: that of what is present, if it differs from that of what is lost.
+    stacks: those that build what is present.  target: that of what is present, if nothing as good is for the lost one.
+    compiler: that of what is present, if it differs from that of what is lost.
     variants: those that what is present has and what is lost did not have.
     older: losses of older versions that were lost with it, newest first; they do not count.
     builds: the binaries that no stack builds any more (going), or one without a hash for each kind of what is gone.
@@ -405,6 +406,7 @@ class Loss(Struct, frozen=True, kw_only=True):
     version: str
     there: str = ""
     stacks: tuple[str, ...] = ()
+    target: str = ""
     compiler: str = ""
     variants: tuple[str, ...] = ()
     older: tuple["Loss", ...] = ()

@@ -318,6 +318,7 @@ def reason_of(loss: Loss, own: Words | None = None) -> str:
         version=safe_name(loss.version) or "no version",
         there=safe_name(loss.there),
         stacks=stacks_named(loss.stacks),
+        for_target=f" for {safe_name(loss.target)}" if loss.target else "",
         compiler=safe_name(loss.compiler),
         variants=" ".join(map(safe_name, loss.variants)) or "fewer variants",
     )

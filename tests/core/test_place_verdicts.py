@@ -273,6 +273,18 @@ WORDS: dict[str, Any] = {
     ),
     "a spec without a target": ([{}], [{}, {"target": ""}], (), "PLACES 1 package, +1 zlib 1.0 +1 in e4s on no target"),
     "the target is not named any more": ([{}], [{"target": ""}], (), "zlib 1.0 -1 BUILT"),
+    "an older build is left for another target": (
+        [{"target": "zen4"}],
+        [{"versions": ["0.9"]}, {"versions": ["0.9"], "target": "x86_64", "stacks": ["ml"]}],
+        (),
+        "zlib 1.0; now 0.9 on x86_64_v3 -1 only 0.9 for x86_64_v3 is there",
+    ),
+    "a newer one is": (
+        [{"target": "zen4"}],
+        [{"versions": ["1.1"], "target": "x86_64_v3"}],
+        (),
+        "zlib 1.0; now 1.1 on x86_64_v3 -1 1.1 for x86_64_v3 is there, 1.0 is gone",
+    ),
     "a machine is lost": ([{}, {"os": "rhel8"}], [{}], (), "e4s (rhel8, x86_64_v3) zlib 1.0 -1"),
     "a machine is lost with an upgrade": (
         [{}, {"stacks": ["ml"]}],

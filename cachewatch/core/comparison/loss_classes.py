@@ -25,7 +25,15 @@ from cachewatch.core.kinds_and_specs import (
     StackChange,
     Verdict,
 )
-from cachewatch.core.versions_spellings_targets import NO_COMPILER, is_newer, newest, runs, sorted_versions, that_matter
+from cachewatch.core.versions_spellings_targets import (
+    NO_COMPILER,
+    is_newer,
+    newest,
+    runnable,
+    runs,
+    sorted_versions,
+    that_matter,
+)
 
 _System = tuple[str, str]  # platform and operating system
 
@@ -70,46 +78,68 @@ class _Remains:
                     _by_version(one for one in serving if not one.stacks),
                 )
             there = self._builds[system, target]
-            losses += [self._judge(versions[system], own, lost[own], *there) for own in sorted(lost, key=sorted)]
+            losses += [self._judge(versions[system], own, lost[own], target, there) for own in sorted(lost, key=sorted)]
         worst = max(losses, key=lambda one: (LOSS_ORDER.index(one.loss_class), not one.has_copies, one.version))
         same = (one.builds for one in losses if one.loss_class is worst.loss_class)
         return replace(worst, builds=tuple(chain.from_iterable(same)))
 
     def _judge(
-        self, version: str, variants: frozenset[str], lost: Sequence[Signature], there: _Builds, unbuilt: _Builds
+        self,
+        version: str,
+        variants: frozenset[str],
+        lost: Sequence[Signature],
+        target: str,
+        builds: tuple[_Builds, _Builds],
     ) -> Loss:
-        """Return the loss of specs with one version and set of variants."""
+        """Return the loss of specs with one version and set of variants; `builds` are of stacks, and of none."""
+        there, unbuilt = builds
         same = [kept for signature in lost for kept in self._kept.get(signature, ())]
         built = [kept.after for kept in same if kept.after.stacks]
         if built or (same and not self._is_pruned):
             return Loss(loss_class=LossClass.KEPT, version=version, stacks=_stacks(built))
         others = there.get(version, {})
-        if equal := others.get(variants):
+        if variants in others:
+            equal, other_target = _nearest(others[variants], target)
             compilers = {one.compiler for one in equal}
             is_unnamed = NO_COMPILER in compilers or any(one.compiler in {*compilers, NO_COMPILER} for one in lost)
             named = "" if is_unnamed else max(compilers)
-            return Loss(loss_class=LossClass.EQUAL, version=version, stacks=_stacks(equal), compiler=named)
+            return Loss(
+                loss_class=LossClass.EQUAL, version=version, stacks=_stacks(equal), target=other_target, compiler=named
+            )
         if same:
             builds = tuple(sorted((Spec(kept.hash, kept.after) for kept in same), key=lambda one: one.hash))
             return Loss(loss_class=LossClass.GOING, version=version, builds=builds)
         if others:
             nearest = min(others, key=lambda one: (len(one ^ variants), min(others[one])))
+            found, other_target = _nearest(others[nearest], target)
             return Loss(
                 loss_class=LossClass.OTHER,
                 version=version,
-                stacks=_stacks(others[nearest]),
+                stacks=_stacks(found),
+                target=other_target,
                 variants=tuple(sorted(nearest - variants)),
             )
         best = newest({"", *there})
         is_other = is_newer(best, version)
+        found, other_target = _nearest([*chain.from_iterable(there[best].values())] if best else (), target)
         return Loss(
             loss_class=LossClass.OTHER if is_other else LossClass.GONE,
             version=version,
             there=best,
-            stacks=_stacks(chain.from_iterable(there[best].values())) if best else (),
+            stacks=_stacks(found),
+            target=other_target,
             builds=() if is_other else (Spec("", min(lost)),),
             has_copies=not is_other and variants in unbuilt.get(version, ()),
         )
+
+
+def _nearest(found: Sequence[Signature], target: str) -> tuple[Sequence[Signature], str]:
+    """Return the builds for the best target among `found`, and its name, if none of them is for `target`."""
+    targets = {one.target for one in found}
+    if not targets or target in targets:
+        return found, ""
+    best = max(targets, key=lambda one: (len(runnable(one)), one))
+    return [one for one in found if one.target == best], best
 
 
 def _by_version(signatures: Iterable[Signature]) -> _Builds:

@@ -308,7 +308,6 @@ def _lost_where(
 ) -> str:
     """Return where a package was lost; `is_named` means that the heading already names the machines."""
     first = next((one for one in group if one.statement.kind is StatementKind.PACKAGE_REMOVED), group[0])
-    now: list[str] = []
     if first.statement.kind is StatementKind.PACKAGE_REMOVED:
         text = words.text("sections", "everywhere")
     else:
@@ -320,15 +319,11 @@ def _lost_where(
         if not has_targets:  # but a stack that lost the package and still builds it does so for another target
             builders = {stack for one in lost if one.loss for stack in one.loss.stacks}
             has_targets = any(one.place.stack in builders for one in lost)
-            own = [one for one in lost if {one.place.stack} == builders]
-            now = sorted({on for one in own for on, there in one.moved_to if {*one.versions[-1:]} <= {*there}})
         oses = {each.machine.os if each.machine else ", ".join(each.systems) for each in lost}
         machines = [] if is_named or "" in oses else sorted(oses)  # of some targets, all systems lost it
         machines += targets if has_targets and not is_named and len(targets) <= _FEW_MACHINES else []
         text += f" ({', '.join(map(safe, machines))})" if machines else ""
     reasons = list(dict.fromkeys(reason_of(one.lost.loss, words) for one in group if one.lost.loss))
-    if now and reasons:
-        reasons[-1] += f", now on {', '.join(map(safe, now))}"
     is_going = any(one.loss_class is LossClass.GOING for one in group)
     unbuilt = 0 if is_going else sum(line.here.without_stack for line in lines)
     old = words.say("stacks", "unbuilt", unbuilt) if unbuilt else ""
