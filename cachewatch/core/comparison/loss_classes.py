@@ -107,8 +107,8 @@ class _Remains:
                 loss_class=LossClass.EQUAL, version=version, stacks=_stacks(equal), target=other_target, compiler=named
             )
         if same:
-            builds = tuple(sorted((Spec(kept.hash, kept.after) for kept in same), key=lambda one: one.hash))
-            return Loss(loss_class=LossClass.GOING, version=version, builds=builds)
+            going = tuple(sorted((Spec(kept.hash, kept.after) for kept in same), key=lambda one: one.hash))
+            return Loss(loss_class=LossClass.GOING, version=version, builds=going)
         if others:
             nearest = min(others, key=lambda one: (len(one ^ variants), min(others[one])))
             found, other_target = _nearest(others[nearest], target)
