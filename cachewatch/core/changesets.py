@@ -26,7 +26,7 @@ from cachewatch.core.kinds_and_specs import (
     Unreadable,
 )
 from cachewatch.core.names_and_layouts import DOCUMENT
-from cachewatch.core.statement_kinds import OF_VALUES, Items, Statement, StatementKind
+from cachewatch.core.statement_kinds import Items, Statement, StatementKind
 
 # The assumed size of a document: asking git for all sizes takes as long as reading some documents.
 USUAL_BYTES = 20_000
@@ -213,10 +213,14 @@ def events_of(statements: Sequence[Statement], tag_event: Event | None) -> tuple
     events = [tag_event] if tag_event else []
     for one in statements:
         if one.kind.is_of_tag and one.kind not in _NO_EVENTS:
-            values = [kind for kind in _ATTRIBUTES if kind in one.kinds and one.kind in OF_VALUES]
+            values = [kind for kind in _ATTRIBUTES if kind in one.attributes]
             name = "surplus copies" if one.kind is StatementKind.PRUNE else one.name
             kind = values[0] if values else Kind(one.kind)
             events.append(Event(kind, name, len(one.packages), one.counts.specs))
+            for effect in one.effects:
+                if effect.attribute:
+                    name = " -> ".join(filter(None, (" ".join(effect.before), " ".join(effect.after))))
+                    events.append(Event(effect.attribute, name, len(effect.packages), effect.specs))
     return tuple(events)
 
 

@@ -311,10 +311,17 @@ class Line(_Changed, frozen=True, kw_only=True):
 
 
 class Effect(Struct, frozen=True, gc=False):
-    """A consequence of a statement; its packages are not counted again elsewhere."""
+    """A consequence of a statement; its packages are not counted again elsewhere.
+
+    A statement about changed values also has those of its specs that changed, too, as `before` and `after`.
+    """
 
     kind: StatementKind
     packages: tuple[str, ...]
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    specs: int = 0
+    attribute: Kind | None = None  # what these values are
 
 
 class CauseCount(Struct, frozen=True):
@@ -341,6 +348,7 @@ class Statement(Struct, frozen=True, kw_only=True):
     turnover: how many hashes are gone, or None.  severity: how much it matters to readers.
     is_harmless: whether it is about a lost place or machine whose lost specs the tag still has, or equal ones.
     is_everywhere: of changed values, whether its packages had the old ones in no other stack.
+    attributes: what changed values are: compilers, operating systems, targets or variants.
     """
 
     kind: StatementKind
@@ -362,6 +370,7 @@ class Statement(Struct, frozen=True, kw_only=True):
     losses: tuple[OwnedLoss, ...] = ()
     turnover: Turnover | None = None
     is_everywhere: bool = True
+    attributes: frozenset[Kind] = frozenset()
 
     @property
     def id(self) -> str:

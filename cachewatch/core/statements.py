@@ -264,6 +264,9 @@ def _statement(head: _Head, taken: _Taken, assignment: _Assignment, takes: Calla
         stacks=tuple(sorted(stacks)),
         counts=sum((line.counts for line in lines), start=Counts()),
         exceptions=tuple(dict.fromkeys(package for package, stack in exceptions if takes(package, stack))),
+        attributes=frozenset(value.kind for value in (*head.values.before, *head.values.after))
+        if head.values
+        else frozenset(),
         is_everywhere=not (head.values and any(takes(*other) for other in head.values.elsewhere)),
         effects=tuple(_effects(head, taken)),
         of_packages=assignment.judgement.packages if head.kind.is_of_tag else 0,
@@ -310,6 +313,40 @@ def _effects(head: _Head, taken: _Taken) -> Iterator[Effect]:
         packages[StatementKind.PLACE_GAINED] &= head.merge.gained
     for effect in sorted(filter(packages.get, packages), key=lambda kind: kind.rank):
         yield Effect(effect, tuple(sorted(packages[effect])))
+    if head.values is not None:
+        yield from _other_values(head.values, taken)
+
+
+def _other_values(change: ValueChange, taken: _Taken) -> Iterator[Effect]:
+    """Yield the other values that specs of changed values gained or lost, those of most specs first."""
+    texts: defaultdict[tuple[str, Kind, str], tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
+    counts: Counter[tuple[str, Kind, str, int]] = Counter()
+    for items, _ in taken.items:
+        sides = (items.gone_values.difference(change.before), items.new_values.difference(change.after))
+        for side, values in enumerate(sides):
+            for value in values:
+                texts[items.package, value.kind, value.name][side].add(value.text)
+            for kind, name in {(value.kind, value.name) for value in values}:
+                counts[items.package, kind, name, side] += (items.counts.vanished, items.counts.new)[side]
+    together: defaultdict[tuple[str, Kind, int], list[tuple[set[str], set[str]]]] = defaultdict(list)
+    for key, found in texts.items():
+        together[key[0], key[1], max(counts[*key, 0], counts[*key, 1])].append(found)
+    alike: defaultdict[tuple[Kind, tuple[str, ...], tuple[str, ...]], dict[str, int]] = defaultdict(dict)
+    for (package, kind, specs), pairs in together.items():
+        gone, new = (tuple(sorted(set[str]().union(*own))) for own in zip(*pairs, strict=True))
+        alike[kind, gone, new][package] = specs
+    effects = [
+        Effect(
+            StatementKind.MIGRATION if gone and new else StatementKind.BESIDE if new else StatementKind.NO_LONGER,
+            tuple(sorted(specs)),
+            gone,
+            new,
+            sum(specs.values()),
+            kind,
+        )
+        for (kind, gone, new), specs in alike.items()
+    ]
+    yield from sorted(effects, key=lambda one: (-one.specs, one.before, one.after))
 
 
 def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line]:

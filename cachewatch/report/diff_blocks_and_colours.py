@@ -275,6 +275,7 @@ def _notes(chosen: Chosen, report: Report, asked: Requested) -> Iterator[str]:
         parts = (wording().say("prune", kind, versions=versions) for kind in _OF_PRUNES if kind in kinds)
         yield "; ".join(filter(None, parts))
     yield from reason_lines(statement, asked.few_names) if is_wave else ()
+    yield words.other_values(statement, wording(), ("spec", "specs"), asked.few_names)
     yield words.fates(statement, wording()).removeprefix("; ")
     yield words.unbuilt(statement, wording())
     side = _UNKNOWN_WHERE_UNREAD.get(statement.kind)
@@ -293,7 +294,7 @@ def _notes(chosen: Chosen, report: Report, asked: Requested) -> Iterator[str]:
     packages = set(chosen.packages)
     for effect in statement.effects:
         affected = tuple(name for name in effect.packages if name in packages)
-        if affected and effect.kind not in goes_without_saying:
+        if affected and not effect.attribute and effect.kind not in goes_without_saying:
             yield f"{wording().text(effect.kind, 'effect')}: {names(affected, asked.few_names)}"
 
 
@@ -314,7 +315,7 @@ def blocks_of(report: Report, asked: Requested) -> Shown:
     ]
     if asked.names_kinds:
         wanted = frozenset(line.package for one in chosen for line in one.lines)
-        chosen = [replace(one, wanted=wanted) for one in chosen]
+        chosen = [replace(one, wanted=wanted, statement=_narrowed(one, asked)) for one in chosen]
     of_kinds = ([one for one in chosen if one.statement.kind is kind] for kind in StatementKind if kind is not _PLAIN)
     blocks = [
         *(_block_of_tag(one, report, asked) for one in chosen if one.statement.kind.is_of_tag),
@@ -324,6 +325,15 @@ def blocks_of(report: Report, asked: Requested) -> Shown:
     ]
     blocks.sort(key=lambda block: _SEVERITIES.index(block.severity))
     return Shown(blocks=tuple(blocks), total=total(report, asked.wants) if chosen else nothing(report))
+
+
+def _narrowed(chosen: Chosen, asked: Requested) -> Statement:
+    """Return a statement about changed values with only the losses and other values of what was asked for."""
+    one, packages = chosen.statement, set(chosen.packages)
+    if one.kind not in OF_VALUES:
+        return one
+    effects = tuple(each for each in one.effects if not each.attribute or asked.wants({each.attribute}))
+    return replace(one, losses=tuple(lost for lost in one.losses if lost.package in packages), effects=effects)
 
 
 def _section(own: Sequence[Chosen], asked: Requested) -> Block:
@@ -466,6 +476,9 @@ def _words_used(chosen: Sequence[Chosen], asked: Requested) -> Mapping[str, froz
     for block in chosen:
         if block.statement.kind.is_of_tag or block.statement.kind in LOSSES:
             own = [words.name_of(block.statement), *block.statement.before, *block.statement.after]
+            for effect in block.statement.effects:
+                for package in effect.packages:
+                    texts[package] += (*effect.before, *effect.after)
             if not block.statement.kind.is_of_tag:
                 own = [text for _, make in _entries(block, asked) for text in (make().name, make().fact)]
             for package in block.packages:

@@ -176,7 +176,11 @@ def statement_values(statement: Statement) -> dict[str, Any]:
         "losses": {one.value: losses[one] for one in LossClass if losses[one]},
         "of": statement.of,
         "exceptions": statement.exceptions,
-        "effects": [{"kind": effect.kind, "packages": effect.packages} for effect in statement.effects],
+        "effects": [
+            {"kind": effect.kind, "packages": effect.packages}
+            | ({"from": effect.before, "to": effect.after, "specs": effect.specs} if effect.attribute else {})
+            for effect in statement.effects
+        ],
         **({"turnover": {**asdict(statement.turnover), "gone": statement.turnover.gone}} if statement.turnover else {}),
         **({"causes": causes} if causes else {}),
     }

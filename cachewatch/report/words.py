@@ -8,7 +8,16 @@ from msgspec.structs import replace
 from cachewatch.core.changesets import Report
 from cachewatch.core.escaping_and_mentions import safe_name
 from cachewatch.core.kinds_and_specs import Kind, Loss, LossClass, Outside, Place
-from cachewatch.core.statement_kinds import LOSSES, OF_VALUES, Line, OwnedLoss, Statement, StatementKind, packages_of
+from cachewatch.core.statement_kinds import (
+    LOSSES,
+    OF_VALUES,
+    Effect,
+    Line,
+    OwnedLoss,
+    Statement,
+    StatementKind,
+    packages_of,
+)
 from cachewatch.core.statements import BY_VERSION, divided
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, sorted_versions
 from cachewatch.report.words_file import Words, words
@@ -259,7 +268,26 @@ def _compilers(values: Sequence[str]) -> str:
     return ", ".join("no compiler" if value == NO_COMPILER else safe_name(value) for value in values)
 
 
-def change_of_values(statement: Statement) -> str:
+def other_values(one: Statement, own: Words, noun: tuple[str, str], most: int = MOST_NAMES) -> str:
+    """Return what else changed with values, `gcc 13.2.0 -> 14.1.0 for 4 specs of zlib`, but not more than `most`."""
+    found = [effect for effect in one.effects if effect.attribute]
+    return first_of([other_value(effect, own, noun, most) for effect in found], most, by="; ")
+
+
+def other_value(effect: Effect, own: Words, noun: tuple[str, str] = ("spec", "specs"), most: int = MOST_NAMES) -> str:
+    """Return one of these changes."""
+    key = {StatementKind.BESIDE: "newly", StatementKind.NO_LONGER: "without"}.get(effect.kind, "")
+    values = safe_name(" ".join(map(_value, effect.before or effect.after)))
+    return own.say(
+        "migration",
+        "other",
+        change=own.say("migration", key, values=values) if key else change_of_values(effect),
+        specs=number(effect.specs, *noun),
+        names=names(effect.packages, most),
+    )
+
+
+def change_of_values(statement: Statement | Effect) -> str:
     """Return which values replaced or joined which: `gcc 11.4.0 -> 13.3.0`, `gcc 13.3.0 beside 11.4.0`, `+mpi`."""
     before, after = " ".join(map(_value, statement.before)), " ".join(map(_value, statement.after))
     if statement.kind is StatementKind.NO_LONGER:
@@ -423,7 +451,11 @@ def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) 
         if not words().text(statement.kind, "heading") and (
             statement.kind is not StatementKind.PRUNE or wants(Kind.PRUNE)
         ):
-            of_tag.append(f"{words().text(entry_of(statement), 'title').lower()} {name_of(statement)}".strip())
+            own_values = [one for one in statement.effects if one.attribute and wants(one.attribute)]
+            title = f"{words().text(entry_of(statement), 'title').lower()} {name_of(statement)}".strip()
+            if not own_values or any(map(wants, statement.kinds.difference(one.attribute for one in own_values))):
+                of_tag.append(title)
+            of_tag += (other_value(one, words()) for one in own_values)
         elif statement.kind in LOSSES and statement.name:
             concerned = sorted(line.package for line in statement.lines if any(map(wants, line.kinds)))
             losses = (lost for lost in statement.losses if lost.package in concerned)

@@ -1,6 +1,7 @@
 """What `diff` says of simple edits is what happened, in words that nobody has to interpret."""
 
 import copy
+import json
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -210,6 +211,43 @@ def test_what_replaced_what_a_filter_selects_is_named(run: Run, tmp_path: Path) 
         assert body.index(advice) < body.index(f"e4s; {says} (outside of the filter)")
     gone = said(run, tmp_path, before | {"hdf5": [record(3)]}, {"zlib": [], "hdf5": []}, "--versions", "1.0")
     assert "outside" not in gone
+
+
+def test_a_migration_names_what_else_changed_with_it(run: Run, tmp_path: Path) -> None:
+    """Other values of a part of its packages: in diff, for a gate and in digests, as in the JSON."""
+    new: dict[int, Record] = {
+        0: {"compiler": "gcc@13.3.0"},
+        1: {"compiler": "gcc@13.3.0"},
+        2: {"variants": ["~shared", "+gpu"]},
+    }
+    before = {f"p{n}": [record(n), record(n + 10)] for n in range(7)}
+    after = {f"p{n}": [record(n + m, os="ubuntu24.04", **new.get(n, {})) for m in (100, 110)] for n in range(7)}
+    told = said(run, tmp_path, before, after)
+    part = said(run, tmp_path, before, after, "--kind", "compiler", "--all")
+    sides = write(tmp_path / "before", flat(before)), write(tmp_path / "after", flat(after))
+    failed = run("diff", *sides, "--fail-on", "compiler", "--fail-on", "os")
+    found = json.loads(run("diff", *sides, "--format", "json").output)["changesets"][0]
+    _, body = mail(digest_of(read(history(tmp_path / "r.git", catalogue(before), catalogue(after)))))
+
+    compilers, variants = "gcc 11.4.0 -> 13.3.0 for 4 {} of p0, p1", "+shared -> +gpu ~shared for 2 {} of p2"
+    both, gone = f"{compilers}; {variants}", "packages are gone for ubuntu22.04, x86_64_v3"
+    title = "MIGRATED ubuntu22.04 -> ubuntu24.04"
+    assert f"{title} 7 packages, +14 -14, in e4s {both} 7 {gone} HASHES".replace("{}", "specs") in told
+    assert f"{title} 2 packages, +4 -4, in e4s {compilers} 2 {gone} p0, p1 2 of".replace("{}", "specs") in part
+    assert f"ubuntu24.04: 7 packages; {both}; 7 {gone}.".replace("{}", "binaries") in body
+    assert failed.error.splitlines() == [
+        f"cachewatch: --fail-on compiler: {compilers.format('specs')}",
+        "cachewatch: --fail-on os: migrated ubuntu22.04 -> ubuntu24.04",
+    ]
+    assert [(event["kind"], event["packages"], event["specs"]) for event in found["events"]] == [
+        ("os", 7, 14),
+        ("compiler", 2, 4),
+        ("variant", 1, 2),
+    ]
+    assert found["statements"][0]["effects"] == [
+        {"kind": "migration", "packages": ["p0", "p1"], "from": ["gcc@11.4.0"], "to": ["gcc@13.3.0"], "specs": 4},
+        {"kind": "migration", "packages": ["p2"], "from": ["+shared"], "to": ["+gpu", "~shared"], "specs": 2},
+    ]
 
 
 def test_totals_of_stacks_say_that_they_share_specs(run: Run, tmp_path: Path) -> None:
