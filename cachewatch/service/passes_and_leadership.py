@@ -217,26 +217,27 @@ def resume(context: Context) -> None:
 
 
 def clean_up(context: Context, *, may_be_open: bool = True) -> None:
-    """Remove unused pins of each source, and old rows; an error in one source becomes an alert and stops nothing."""
-    for source in context.config.sources.values():
-        with context.database.read() as connection:
-            used = cursors.revisions_in_use(connection, source.name)
-            used |= digests.revisions_held(connection, source.name)
-        with alerts.contained(context, source.name, "maintenance", may_be_open=may_be_open):
-            try:
-                context.watched(source).tidy(used)
-            except CachewatchError as error:
-                context.log.warning("source.untidy", source=source.name, error=str(error))
+    """Remove old rows, and unused pins of each source; an error in one source becomes an alert and stops nothing."""
     # Deletes what `retention:` allows, but no entries of feeds, which are written from all of them.
-    retention = context.config.retention
+    retention, sources = context.config.retention, context.config.sources
     feeds = {name for name, channel in context.config.channels.items() if isinstance(channel, FeedConfig)}
     with context.database.write() as connection:
         now = context.clock()
         digests_gone = digests.forget_digests(connection, now - retention.metadata)
         payloads_gone = deliveries.delete_payloads(connection, now - retention.payload, kept_channels=feeds)
         cursors.forget(connection, now - retention.metadata)
+        used = {
+            name: cursors.revisions_in_use(connection, name) | digests.revisions_held(connection, name)
+            for name in sources
+        }
     if digests_gone or payloads_gone:
         context.log.info("state.cleaned", digests=digests_gone or None, payloads=payloads_gone or None)
+    for name, source in sources.items():
+        with alerts.contained(context, name, "maintenance", may_be_open=may_be_open):
+            try:
+                context.watched(source).tidy(used[name])
+            except CachewatchError as error:
+                context.log.warning("source.untidy", source=name, error=str(error))
     context.database.tidy()
 
 
