@@ -304,6 +304,13 @@ def test_a_subject_names_the_target_that_a_stack_no_longer_has(tmp_path: Path) -
         zlib = ([record(number, target=target, stacks=stacks)] for number, target in ((1, "zen4"), (2, "zen5")))
         states = ({"zlib": one, "curl": curl[:n]} | many(20, 12) for one, n in zip(zlib, (n, 1), strict=True))
         assert said in mail(digest_of(week(tmp_path / f"{len(stacks)}{n}", *states)))[0].title
+    stays = many(20, 12)
+    for name, own, said in (("each", ["cray"], "1 stack each"), ("some", ["cray", "e4s"], "some stacks")):
+        lost = {"curl": [record(4, stacks=own)], "zlib": [record(5, stacks=["ml"])]}
+        left = {"curl": [record(6, stacks=["hep"], os="x")], "zlib": [record(7, stacks=["hep"], os="x")]}
+        assert mail(digest_of(week(tmp_path / name, stays | lost, stays | left)))[0].title.startswith(
+            f"curl, zlib gone from {said}"
+        )
 
 
 def test_a_fall_is_called_a_mistake_wherever_it_is_named(tmp_path: Path) -> None:

@@ -258,7 +258,12 @@ class Clause:
             places.setdefault(lost.package, set()).add((lost.place.stack, target))
         targets = sorted({target for own in places.values() for _, target in own})
         if len({*map(frozenset, places.values())}) > 1 or (any(targets) and not all(targets)):
-            return self._words.say("other", "some_machines" if any(targets) else "some_stacks", where=named)
+            if any(targets):
+                return self._words.say(
+                    "other", "some_machines_of" if len(stacks) == 1 else "some_machines", where=named
+                )
+            counts = {len(own) for own in places.values()}
+            return self._words.say("other", "stacks_each" if len(counts) == 1 else "some_stacks", counts.pop())
         on = safe(", ".join(targets)) if len(targets) <= 2 else number(len(targets), "target")
         return f"{named} on {on}" if any(targets) else named
 
