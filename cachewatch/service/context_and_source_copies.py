@@ -205,12 +205,8 @@ class Context(Struct, kw_only=True):
 
     def log_within(self, connection: Connection, delivery: Delivery | None = None) -> Log:
         """Return a log whose lines are written when the transaction is committed; about `delivery`, if given."""
-        log = self.log if delivery is None else self.log_of(delivery)
-        return log.deferred(partial(after_commit, connection))
-
-    def log_of(self, delivery: Delivery) -> Log:
-        """Return a log whose lines name the id, channel and target of a delivery."""
-        return self.log.bind(id=delivery.id, channel=delivery.channel, target=delivery.target)
+        of = {} if delivery is None else {"id": delivery.id, "channel": delivery.channel, "target": delivery.target}
+        return self.log.bind(**of).deferred(partial(after_commit, connection))
 
     def go_on(self) -> None:
         """Raise EndingError if cachewatch is ending; long work calls this from time to time."""

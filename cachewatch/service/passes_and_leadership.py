@@ -253,7 +253,7 @@ class Result(Struct, frozen=True, kw_only=True):
 
 def run_pass(context: Context) -> Result:
     """Do everything that is due; a source that fails or hangs delays only the digests that depend on it."""
-    begun, untold, dead, is_well = context.clock(), list(streams_of(context.config)), 0, False
+    begun, untold, is_well = context.clock(), list(streams_of(context.config)), False
     with Worker(go_on=context.go_on) as worker:
         worker.start()  # before there are threads
         with Polls(context) as polls:
@@ -262,12 +262,12 @@ def run_pass(context: Context) -> Result:
                 untold = [stream for stream in untold if stream.depends_on(pending)]
                 if ready or not pending:
                     is_well = _create_digests(context, ready, worker, is_last=not pending)
-                dead += deliver_all(context, is_last=not pending)
+                deliver_all(context, is_last=not pending)
     for source in context.config.sources.values():
         follow_poll(context, source, may_be_open=not is_well)
     clean_up(context, may_be_open=not is_well)
     with context.database.read() as connection:
-        suppressed = deliveries.count_suppressed(connection, begun)
+        dead, suppressed = deliveries.failed_since(connection, begun)
         kinds = [alert.key.kind for alert in health.all_open(connection)]
         _log_what_waits(connection, context, begun)
     return Result(

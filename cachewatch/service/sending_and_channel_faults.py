@@ -9,6 +9,7 @@ import socket
 import time
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 
@@ -44,8 +45,7 @@ _PATIENCE = (1.0, 2.0, 4.0, 8.0)
 _DAMAGED = "its stored bytes are damaged; `cachewatch state check` looks for more, and a backup has what was stored"
 
 _Answered = tuple[Delivery, DeliveryResult]
-_Claimed = tuple[Delivery, Message | None]  # without its message if that is damaged for good
-_Settled = tuple[DeliveryState | None, _Claimed | None]
+_Claimed = tuple[Delivery, Message]
 
 
 class _Outcome(Struct, frozen=True):
@@ -55,17 +55,16 @@ class _Outcome(Struct, frozen=True):
     shorter: Message | None = None  # a short form to send instead
 
 
-def deliver_all(context: Context, *, is_last: bool) -> int:
-    """Send what is due; return how many failed for good. Unless `is_last`, mere refusals are tried again later."""
-    dead = 0
+def deliver_all(context: Context, *, is_last: bool) -> None:
+    """Send what is due. Unless `is_last`, mere refusals are tried again later."""
     for _ in range(2):  # the second time for notices of failures, perhaps through a channel that was used before
         with context.database.read() as connection:
             due = deliveries.due_channels(connection, context.clock())
         notices = context.notices
-        dead += sum(deliver(context, name, is_last=is_last) for name in due)
+        for name in due:
+            deliver(context, name, is_last=is_last)
         if context.notices == notices:
             break
-    return dead
 
 
 def report_removed_channels(context: Context) -> None:
@@ -77,31 +76,34 @@ def report_removed_channels(context: Context) -> None:
             alerts.open_now(context, _channel_alert(name))
 
 
-def deliver(context: Context, name: str, *, is_last: bool = True) -> int:
-    """Send everything that is due through the channel `name`; return how many deliveries failed permanently."""
-    # First the results that could not be stored before.
-    kept = [found for found in list(context.unwritten.values()) if found[0].channel == name]
-    dead = sum(_settle(context, *found)[0] is DeliveryState.DEAD for found in kept)
+def deliver(context: Context, name: str, *, is_last: bool = True) -> None:
+    """Send everything that is due through the channel `name`."""
+    for answered in list(context.unwritten.values()):  # results that could not be stored before
+        if answered[0].channel == name:
+            _settle(context, *answered)
     context.database.check_place()
     config = context.config.channels.get(name)
     if config is None:
         alerts.open_now(context, _channel_alert(name))
-        return dead
+        return
     with context.database.read() as connection:
         is_blocked = health.channel(connection, name).is_blocked(context.clock())
         is_interrupted = bool(deliveries.find(connection, states=(DeliveryState.SENDING,), channel=name, limit=1))
     if is_interrupted:
         _release_claims(context, name, context.clock() + recipients.longest_attempt(config))
     if is_blocked:
-        return dead
+        return
     try:
         with open_channel(config).open(lambda target, most: _sent_before(context, name, target, most)) as transport:
-            return dead + _deliver_each(context, name, transport, is_last=is_last)
+            run, claimed = _Run(context, name, is_last=is_last), _next(context, name)
+            while claimed is not None:
+                delivery, message = claimed
+                claimed = run.take(delivery, _attempt(transport, message))
+            run.end()
     except StateError:
         raise  # the channel is not to blame
     except Exception as error:  # noqa: BLE001  whatever a channel raises stops only itself
         _block(context, name, error_message(error), traceback_of(error))
-        return dead
 
 
 def _release_claims(context: Context, name: str, later: datetime) -> None:
@@ -127,24 +129,6 @@ def _sent_before(context: Context, name: str, target: str, most: int) -> list[Me
     return messages[::-1]
 
 
-def _deliver_each(context: Context, name: str, transport: Transport, *, is_last: bool) -> int:
-    run, dead = _Run(context, name, is_last=is_last), 0
-    claimed = _next(context, name)
-    while claimed is not None:
-        delivery, message = claimed
-        if message is not None:
-            claimed = run.take(delivery, _attempt(transport, message))
-            continue
-        with context.database.write() as connection:
-            if deliveries.settle(connection, delivery, DeliveryState.DEAD, now=context.clock(), said=_DAMAGED):
-                damaged = DeliveryResult(DeliveryOutcome.DEAD, _DAMAGED)
-                _note_target(connection, context, delivery, _Outcome(DeliveryState.DEAD, _DAMAGED), damaged)
-            claimed = _claim(connection, context, name)
-        context.log_of(delivery).error("delivery.dead", said=_DAMAGED)
-        dead += 1
-    return dead + run.end()
-
-
 class _Run:
     """One run of deliveries through a channel, which decides whose fault a failure is when others show it.
 
@@ -156,14 +140,13 @@ class _Run:
         self._context, self._name, self._is_last = context, name, is_last
         self._undecided: list[_Answered] = []
         self._has_worked = False
-        self._dead = 0
 
     def take(self, delivery: Delivery, answer: DeliveryResult) -> _Claimed | None:
         """Store a delivery's result, now or when the run ends; return the next delivery, claimed in the same transaction."""
         is_blocked = answer.outcome is DeliveryOutcome.BLOCKED
         if is_blocked or answer.is_channel:
             self.end(is_away=True)
-            self._settle(delivery, answer)
+            _settle(self._context, delivery, answer)
             if is_blocked:
                 _block(self._context, self._name, answer.detail)
             return None
@@ -176,12 +159,12 @@ class _Run:
         if answer.outcome is not DeliveryOutcome.DEFERRED:
             self._has_worked = True
             for each in self._undecided:
-                self._settle(*each)
+                _settle(self._context, *each)
             self._undecided = []
-        return self._settle(delivery, answer, goes_on=True)
+        return _settle(self._context, delivery, answer, goes_on=True)
 
-    def end(self, *, is_away: bool = False) -> int:
-        """Decide what is undecided; return how many failed for good. If `is_away`, the server was not reached."""
+    def end(self, *, is_away: bool = False) -> None:
+        """Decide what is undecided. If `is_away`, the server was not reached."""
         alike = defaultdict[str, list[_Answered]](list)
         for delivery, answer in self._undecided:
             # Equal refusals have the step and the codes of the server in common, even if their words differ.
@@ -199,8 +182,7 @@ class _Run:
                         deliveries.settle(connection, delivery, queued, now=now, said=answer.detail, counts=False)
             else:
                 for each in group:  # the fault of its own message
-                    self._settle(*each)
-        return self._dead
+                    _settle(self._context, *each)
 
     def _pause_channel(self, group: Sequence[_Answered]) -> None:
         first = group[0][1]
@@ -209,12 +191,7 @@ class _Run:
             _block(self._context, self._name, first.detail if first.outcome is DeliveryOutcome.RAISED else said)
         outcome = DeliveryOutcome.DEFERRED if first.is_lost else DeliveryOutcome.BLOCKED
         for delivery, answer in group:
-            self._settle(delivery, replace(answer, outcome=outcome, is_channel=True, is_address=False))
-
-    def _settle(self, delivery: Delivery, answer: DeliveryResult, *, goes_on: bool = False) -> _Claimed | None:
-        state, following = _settle(self._context, delivery, answer, goes_on=goes_on)
-        self._dead += state is DeliveryState.DEAD
-        return following
+            _settle(self._context, delivery, replace(answer, outcome=outcome, is_channel=True, is_address=False))
 
 
 def _is_at_fault(group: Sequence[_Answered], *, is_away: bool) -> bool:
@@ -233,30 +210,26 @@ def _next(context: Context, name: str) -> _Claimed | None:
 
 
 def _claim(connection: Connection, context: Context, name: str) -> _Claimed | None:
-    """Claim the next message whose recipient is configured; earlier ones are dropped. None at the end of the run."""
+    """Claim the next message whose recipient is configured; drop those before it, and give up damaged ones."""
     if name not in context.config.channels or context.is_ending.is_set():
         return None
     while (delivery := deliveries.claim(connection, name, context.clock(), context.owner)) is not None:
-        try:
+        now, log, message = context.clock(), context.log_within(connection, delivery), None
+        with suppress(DamagedRow):
             message = deliveries.message(connection, delivery.id)
-        except DamagedRow:
-            message = None
-        message = message if message and message.payload else None
-        # The recipient of damaged bytes is uncertain, so it is not checked.
-        if message is None or not _is_dropped(connection, context, delivery):
+        if message is None or not message.payload:
+            deliveries.settle(connection, delivery, DeliveryState.DEAD, now=now, said=_DAMAGED)
+            damaged = DeliveryResult(DeliveryOutcome.DEAD, _DAMAGED)
+            _note_target(connection, context, delivery, _Outcome(DeliveryState.DEAD, _DAMAGED), damaged)
+            log.error("delivery.dead", said=_DAMAGED)
+            continue
+        # In a shared state, another host, whose configuration names the recipient, may have queued it.
+        why = "" if context.database.is_shared else recipients.why_not(connection, context.config, delivery)
+        if not why:
             return delivery, message
+        deliveries.settle(connection, delivery, DeliveryState.DROPPED, now=now, said=why, counts=False)
+        log.warning("delivery.dropped", said=why)
     return None
-
-
-def _is_dropped(connection: Connection, context: Context, delivery: Delivery) -> bool:
-    """Give up a delivery whose recipient was removed from the configuration; return whether it was."""
-    if context.database.is_shared:  # another host, whose configuration names the recipient, may have queued it
-        return False
-    reason = recipients.why_not(connection, context.config, delivery)
-    if reason:
-        deliveries.settle(connection, delivery, DeliveryState.DROPPED, now=context.clock(), said=reason, counts=False)
-        context.log_within(connection, delivery).warning("delivery.dropped", said=reason)
-    return bool(reason)
 
 
 def _attempt(transport: Transport, message: Message) -> DeliveryResult:
@@ -267,11 +240,11 @@ def _attempt(transport: Transport, message: Message) -> DeliveryResult:
         return DeliveryResult(DeliveryOutcome.RAISED, said, may_have_arrived=True, traceback=traceback_of(error))
 
 
-def _settle(context: Context, delivery: Delivery, answer: DeliveryResult, *, goes_on: bool = False) -> _Settled:
-    """Store a result; return the delivery's new state and, with `goes_on`, the next claimed delivery.
+def _settle(context: Context, delivery: Delivery, answer: DeliveryResult, *, goes_on: bool = False) -> _Claimed | None:
+    """Store a result; with `goes_on`, return the next claimed delivery.
 
-    The state is None if another process took the delivery over. Raises StateError if the state cannot be written for
-    long; the result is then kept for the next run, since otherwise the message would be sent again.
+    Raises StateError if the state cannot be written for long; the result is then kept for the next run, since
+    otherwise the message would be sent again.
     """
     is_known = context.unwritten.pop(delivery.id, None) is not None
     patience = iter(_PATIENCE)
@@ -288,7 +261,7 @@ def _settle(context: Context, delivery: Delivery, answer: DeliveryResult, *, goe
             time.sleep(seconds)
 
 
-def _write_down(context: Context, delivery: Delivery, answer: DeliveryResult, *, goes_on: bool) -> _Settled:
+def _write_down(context: Context, delivery: Delivery, answer: DeliveryResult, *, goes_on: bool) -> _Claimed | None:
     now, is_away = context.clock(), answer.outcome is DeliveryOutcome.BLOCKED or answer.is_channel
     with context.database.write() as connection:
         delivery = delivery if is_away or answer.is_lost else _note_channel_works(connection, context, delivery)
@@ -306,16 +279,14 @@ def _write_down(context: Context, delivery: Delivery, answer: DeliveryResult, *,
             event=deliveries.REFUSED if answer.is_refused else event,
         )
         _note_channel(connection, context, delivery, answer, outcome.said)
+        log = context.log_within(connection, delivery).bind(said=outcome.said, traceback=answer.traceback)
         if is_ours:
             _note_target(connection, context, delivery, outcome, answer)
-        following = _claim(connection, context, delivery.channel) if goes_on else None
-    log = context.log_of(delivery).bind(said=outcome.said, traceback=answer.traceback)
-    if not is_ours:
-        log.warning("answer.late")
-        return None, following
-    write = {DeliveryState.SENT: log.info, DeliveryState.DEAD: log.error}.get(outcome.state, log.warning)
-    write(f"delivery.{outcome.state}")
-    return outcome.state, following
+            write = {DeliveryState.SENT: log.info, DeliveryState.DEAD: log.error}.get(outcome.state, log.warning)
+            write(f"delivery.{outcome.state}")
+        else:
+            log.warning("answer.late")
+        return _claim(connection, context, delivery.channel) if goes_on else None
 
 
 def _note_channel_works(connection: Connection, context: Context, delivery: Delivery) -> Delivery:

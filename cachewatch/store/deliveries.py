@@ -364,10 +364,12 @@ def restore_address(connection: Connection, channel: str, target: str) -> bool:
     return connection.execute(delete(suppressed).filter_by(channel=channel, target=target)).rowcount > 0
 
 
-def count_suppressed(connection: Connection, since: datetime) -> int:
-    """Return how many deliveries created since `since` were not sent because their address was suppressed."""
-    query = select(func.count()).where(deliveries.c.state == "suppressed", deliveries.c.created >= since)
-    return int(connection.execute(query).scalar_one())
+def failed_since(connection: Connection, since: datetime) -> tuple[int, int]:
+    """Return how many deliveries failed for good since `since`, and how many made since then are suppressed."""
+    dead = func.count().filter(deliveries.c.state == DeliveryState.DEAD, deliveries.c.settled_at >= since)
+    kept = func.count().filter(deliveries.c.state == DeliveryState.SUPPRESSED, deliveries.c.created >= since)
+    row = connection.execute(select(dead, kept)).one()
+    return row[0], row[1]
 
 
 def refusals(connection: Connection, channel: str, target: str) -> list[datetime]:
