@@ -235,6 +235,24 @@ def test_a_migration_names_what_else_changed_with_it(run: Run, tmp_path: Path) -
     assert f"{title} 7 packages, +14 -14, in e4s {both} 7 {gone} HASHES".replace("{}", "specs") in told
     assert f"{title} 2 packages, +4 -4, in e4s {compilers} 2 {gone} p0, p1 2 of".replace("{}", "specs") in part
     assert f"ubuntu24.04: 7 packages; {both}; 7 {gone}.".replace("{}", "binaries") in body
+    assert body.startswith(
+        "To do If you use p0, p1, p2, 4 more for ubuntu22.04, x86_64_v3: keep them where they are installed. develop builds "
+        "them for ubuntu24.04 now, and the catalogue does not say why. Re-concretize only where you move to ubuntu24.04. What"
+    )
+    move, install = "# if you move to ubuntu24.04", "spack -e . concretize --force && spack -e . install GONE"
+    assert f"in this order: {move}: {install}" in body
+    # Builds of other machines went, too.
+    before, after = (
+        packages | {"zen": [record(n, target="zen4", stacks=["zen"])]} for n, packages in ((8, before), (9, after))
+    )
+    _, body = mail(digest_of(read(history(tmp_path / "s.git", catalogue(before), catalogue(after)))))
+    lock_files = "lock files made against develop before 2 June"
+    assert (
+        f"move to ubuntu24.04. On other machines, re-concretize {lock_files}: builds that they name are gone. What"
+        in body
+    )
+    day = "was made for another machine, against develop before 2 June"
+    assert f"{move}, or the lock file {day}: {install}" in body.replace("another # machine", "another machine")
     assert failed.error.splitlines() == [
         f"cachewatch: --fail-on compiler: {compilers.format('specs')}",
         "cachewatch: --fail-on os: migrated ubuntu22.04 -> ubuntu24.04",

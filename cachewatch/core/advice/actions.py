@@ -295,7 +295,8 @@ def things_to_look_after(facts: Sequence[Fact], *, has_environment: bool) -> Ite
         tag = fact.tags[0]
         if because is Because.DOWNGRADED and tag.base:
             because = Because.GONE  # who moves there has it in an older version only
-        name = statement.name if because in (Because.STACK_REMOVED, Because.TAG_REMOVED) else ""
+        moved = _moved_to(statement) if because is Because.GONE and not tag.base else ""
+        name = statement.name if because in (Because.STACK_REMOVED, Because.TAG_REMOVED) else moved
         name = tag.day if because in LOCK_FILES else name
         worst = fact.worst if because is Because.STACK_REMOVED else None
         # What one branch lost, another may have; new snapshots replace each other.
@@ -304,12 +305,12 @@ def things_to_look_after(facts: Sequence[Fact], *, has_environment: bool) -> Ite
         # A renamed stack or a migration also moved packages; readers keep only what it lost.
         packages = (because.value == fact.worst and packages_of(statement.losses, fact.worst)) or fact.packages
         older = Because.GONE if tag.base else Because.DOWNGRADED
-        for reason, own in (
-            (because, [one for one in packages if one not in fallen]),
-            (older, [one for one in packages if one in fallen]),
+        for reason, of, own in (
+            (because, name, [one for one in packages if one not in fallen]),
+            (older, "", [one for one in packages if one in fallen]),
         ):
             if own or reason is because:
-                groups.setdefault((reason, tag.source, name, branch, worst), []).append((fact, own))
+                groups.setdefault((reason, tag.source, of, branch, worst), []).append((fact, own))
     for (because, source, name, _, worst), group in groups.items():
         statements = [one.statement for one, _ in group if one.statement]
         names = tuple(dict.fromkeys(package for _, own in group for package in own))
@@ -332,6 +333,14 @@ def things_to_look_after(facts: Sequence[Fact], *, has_environment: bool) -> Ite
             machine=_machine(names, tag),
             is_everywhere=removed_packages(tag.statements) >= set(names),
         )
+
+
+def _moved_to(statement: Statement) -> str:
+    """Return the systems or targets that replaced those for which a migration left nothing: `ubuntu26.04`."""
+    is_migration = statement.kind is StatementKind.MIGRATION
+    gone = [lost for lost in statement.losses if lost.loss and lost.loss.loss_class is LossClass.GONE and is_migration]
+    now = {on for lost in gone for on, _ in lost.moved_to if on.partition(" (")[0] in statement.after}
+    return " or ".join(sorted(now))
 
 
 def needs_of(
@@ -474,7 +483,6 @@ _LAST_REASONS = {
     StatementKind.DOWNGRADED: Because.DOWNGRADED,
     StatementKind.NO_LONGER: Because.NO_LONGER,
     StatementKind.REBUILD_WAVE: Because.OLD_BUILDS,
-    StatementKind.TURNOVER: Because.TURNOVER,
 }
 
 
@@ -489,6 +497,9 @@ def _because(fact: Fact) -> Because | None:
     # Of a new snapshot, the earlier one still has the binaries that lock files name.
     if (is_wave and not one.counts.beside) or ((is_wave or one.turnover) and any(tag.base for tag in fact.tags)):
         return None
+    if one.turnover:  # who moves to another system re-concretizes anyway
+        moved = sum(each.counts.vanished for each in fact.tags[0].statements if _moved_to(each))
+        return Because.TURNOVER if moved < one.turnover.gone else None
     return _LAST_REASONS.get(one.kind)
 
 

@@ -159,7 +159,8 @@ class Action(Struct, frozen=True, kw_only=True):
     because: Because
     source: str = ""
     tag: str = ""  # that it is about; the one to stay with or to move to
-    name: str = ""  # of the stack or the other snapshot; or the day before which lock files are outdated
+    # Of the stack, the other snapshot or what replaced a system; or the day before which lock files are outdated.
+    name: str = ""
     names: tuple[str, ...] = ()  # packages
     needs: tuple[Need, ...] = ()  # builds of the packages that were lost, may be lost, or became older
     versions: tuple[str, ...] = ()  # that the packages had last, as openmpi@5.8.0
@@ -192,6 +193,11 @@ class Action(Struct, frozen=True, kw_only=True):
         return self.because is Because.GOING or (
             self.because is Because.STACK_REMOVED and self.worst is LossClass.GOING
         )
+
+    @property
+    def is_migration(self) -> bool:
+        """Whether the packages are gone because builds for another system or target replaced them."""
+        return self.because is Because.GONE and bool(self.name)
 
     @property
     def is_requirement(self) -> bool:

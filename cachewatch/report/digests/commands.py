@@ -46,7 +46,9 @@ def steps(digest: Digest, words: Words) -> tuple[str, list[str]]:
     is_held = assessment.is_waiting and digest.environment is not None
     moves = [one for one in actions if one.verb is Verb.MOVE and one.tag and not is_held]
     newer = newest_snapshots(digest)
-    settled = [one for one in actions if one.verb is Verb.RECONCRETIZE or one.because in CONCRETIZED]
+    settled = [
+        one for one in actions if one.verb is Verb.RECONCRETIZE or one.because in CONCRETIZED or one.is_migration
+    ]
     copies = [one for one in actions if one.verb is Verb.COPY or one.is_copy]
     is_due = assessment.is_wait_over or any(not one.since for one in settled)
     is_asked = is_due or bool(copies or newer or assessment.lifted) or digest.environment is not None or went(digest)
@@ -208,7 +210,8 @@ def _if_lock(settled: Sequence[Action], digest: Digest, words: Words) -> str:
     asked = [one for one in settled if one.because in LOCK_FILES]
     days = [widened(one, digest) for one in asked]
     is_for_some = bool(digest.assessment.required or digest.assessment.to_copy)
-    is_said = not is_for_some and (not days or any(not one.since for one in settled))
+    moved = list(dict.fromkeys(safe_name(one.name) for one in settled if one.is_migration))
+    is_said = not (is_for_some or moved) and (not days or any(not one.since for one in settled))
     if is_said or digest.environment is not None:
         return ""
     cases = [
@@ -217,6 +220,7 @@ def _if_lock(settled: Sequence[Action], digest: Digest, words: Words) -> str:
             "unless_lock-files",
             day=day_of(one.name),
             tag=safe(one.tag),
+            other=words.text("todo", "other_machine") if moved else "",
             or_with=or_with_old(one, digest, words, MOST_NAMES),
         )
         for one in days[:1]
@@ -225,10 +229,13 @@ def _if_lock(settled: Sequence[Action], digest: Digest, words: Words) -> str:
     cases += [words.say("todo", "unless_other", names=and_more(others, words))] if others else []
     cases += [] if digest.assessment.due or days != asked else cases_of(digest, words)
     if digest.assessment.required:
-        names = [spec.partition("@")[0] for spec in digest.assessment.required]
+        stays = {name for one in settled if one.is_migration for name in one.names}  # where they are installed
+        names = [name for spec in digest.assessment.required if (name := spec.partition("@")[0]) not in stays]
         more = [words.say("other", "more", len(names) - MOST_NAMES)] if len(names) > MOST_NAMES else []
-        cases.append(words.say("todo", "if_missing", names=" or ".join((*names[:MOST_NAMES], *more))))
-    return words.say("todo", "if_lock", cases=", or ".join(cases))
+        case = words.say("todo", "if_missing", names=" or ".join((*names[:MOST_NAMES], *more)))
+        cases += [case] if names else []
+    key = "if_lock" if not moved else "if_moved_or_lock" if cases else "if_moved"
+    return words.say("todo", key, cases=", or ".join(cases), names=" or ".join(moved))
 
 
 def _comment(text: str) -> list[str]:

@@ -370,6 +370,8 @@ def _others_there(because: Because, own: Sequence[Resolution], count: int, tag: 
 
 def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int) -> str:
     assessment, key = digest.assessment, action.because.value
+    of_tag = (one for one in assessment.actions if (one.source, one.tag) == (action.source, action.tag))
+    moved = [one for one in of_tag if one.is_migration]
     lacking = _lacking(action, digest)
     if lacking is not None and (action.because is Because.GONE or action.worst is LossClass.GONE):
         names = lacked(lacking.statements, words)
@@ -377,9 +379,11 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
         key = "snapshot-went" if lacking.base in _removed_snapshots(digest) else key
         return words.say("todo", key, base=safe(lacking.base), tag=safe(action.tag), names=names)
     if action.because is Because.GONE:
-        key = "gone-removed" if action.is_everywhere else "gone-outside" if action.outside and not prefix else key
-    elif action.because in LOCK_FILES and prefix:
-        key = "lock-files"
+        is_outside = action.outside and not prefix and not (action.name and action.outside.oses)
+        moved_or_not = "gone-migrated" if action.is_migration else key
+        key = "gone-removed" if action.is_everywhere else "gone-outside" if is_outside else moved_or_not
+    elif action.because in LOCK_FILES and (prefix or (moved and action.because is Because.TURNOVER)):
+        key = "lock-files" if prefix else "turnover-apart"
     newer = {line.package for line, tag in lines_of(digest, StatementKind.UPGRADED) if tag.report.tag == action.tag}
     is_best = any(pin.best == action.tag for pin in digest.pinned)
     if action.because is Because.PIN_GONE and action.names:
@@ -424,6 +428,8 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
         since=day_of(action.since),
         names=and_more(action.names, words, most),
         moved=words.say("todo", "moved", name=safe_name(action.name)),
+        moving=words.say("todo", "moving", name=safe_name(action.name)) if action in moved[-1:] else "",
+        apart=words.text("todo", "apart") if moved else "",
         nothing=words.text("todo", "nothing_as_new" if has_older else "no_build"),
         as_new=words.text("todo", "as_new") if has_older else "",
         lacked=lacked(next((pin.statements or () for pin in digest.pinned if pin.best), ()), words) or names,
