@@ -409,10 +409,13 @@ def fates(one: Statement, own: Words, *, is_of_environment: bool = False) -> str
             key = "in_lock_file" if is_of_environment else "selected"
             chosen = "" if one.of in (None, len(one.packages)) else own.text("fates", key)
             of = f" of its {number(len(one.packages), 'package')}{chosen}"
-        losses = [lost.loss for lost in told if lost.loss and lost.loss.loss_class is loss_class]
-        stacks = sorted({stack for loss in losses for stack in loss.stacks})
+        own_losses = [(lost.package, lost.loss) for lost in told if lost.loss and lost.loss.loss_class is loss_class]
+        stacks = sorted({stack for _, loss in own_losses for stack in loss.stacks})
         named = ", ".join(map(stack_name, stacks)) if 0 < len(stacks) <= 2 else "other stacks"
-        text = own.say("fates", loss_class, len(packages), of="" if parts else of, stacks=named)
+        changed = {package: loss.compiler for package, loss in own_losses if loss.compiler and package in packages}
+        key, compilers = "in_some" if len(changed) < len(packages) else "in_all", names(sorted({*changed.values()}))
+        other = own.say("fates", key, len(changed), compilers=compilers) if changed else ""
+        text = own.say("fates", loss_class, len(packages), of="" if parts else of, stacks=named, with_compiler=other)
         if loss_class is LossClass.GONE and one.kind not in OF_VALUES:
             whole = {lost.package for lost in one.losses if lost.is_of_removed}
             text += only_for(one.losses, {*packages} - whole, own, is_part=not whole.isdisjoint(packages))

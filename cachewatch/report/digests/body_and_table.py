@@ -353,7 +353,8 @@ def _changes(kind: StatementKind, digest: Digest, words: Words) -> Section:
     # The earlier one of two snapshots has the old versions.
     if kind is StatementKind.UPGRADED and not all(base_of(tag.report) for _, tag in lines):
         is_old_there = any(line.story.still_there for line, _ in lines)
-        remark = words.text("sections", "old_but" if is_old_there else "no_old")
+        yours = words.text("sections", "for_yours") if digest.environment is not None else ""
+        remark = words.say("sections", "old_but" if is_old_there else "no_old", for_yours=yours)
     return Section(
         name=kind.value,
         heading=words.text("sections", kind) if is_of_versions else words.text(kind, "heading"),
