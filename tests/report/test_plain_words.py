@@ -4,12 +4,14 @@ import copy
 import json
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Any
 
 from conftest import Run
-from digests import digest_of, mail, read
+from digests import NOW, digest_of, mail, many, read, week
 from helpers import Record, catalogue, demo_records, document, flat, history, record, write
 from msgspec.structs import replace
 
+from cachewatch.core.advice.waits_and_reminders import OpenAction, Remembered
 from cachewatch.core.filters_and_spec_patterns import select
 from cachewatch.core.kinds_and_specs import Kind
 from cachewatch.core.statement_kinds import Statement, StatementKind
@@ -245,7 +247,8 @@ def test_a_migration_names_what_else_changed_with_it(run: Run, tmp_path: Path) -
     before, after = (
         packages | {"zen": [record(n, target="zen4", stacks=["zen"])]} for n, packages in ((8, before), (9, after))
     )
-    _, body = mail(digest_of(read(history(tmp_path / "s.git", catalogue(before), catalogue(after)))))
+    digest = digest_of(read(history(tmp_path / "s.git", catalogue(before), catalogue(after))))
+    _, body = mail(digest)
     lock_files = "lock files made against develop before 2 June"
     assert (
         f"move to ubuntu24.04. On other machines, re-concretize {lock_files}: builds that they name are gone. What"
@@ -253,6 +256,12 @@ def test_a_migration_names_what_else_changed_with_it(run: Run, tmp_path: Path) -
     )
     day = "was made for another machine, against develop before 2 June"
     assert f"{move}, or the lock file {day}: {install}" in body.replace("another # machine", "another machine")
+    tasks = [replace(one, since="2025-06-01") for one in digest.assessment.due]
+    same: Any = {"stream": "ml", "verb": "look", "since": "2025-06-01", "last_repeated": NOW}
+    told_before = tuple(OpenAction(source="public", subject=one.subjects[0], task=one, **same) for one in tasks)
+    _, later = mail(digest_of(week(tmp_path / "later", many(50, 3), many(60, 3)), remembered=Remembered(told_before)))
+    assert "keep them where they are installed; re-concretize only where you move to ubuntu24.04" in later
+    assert "on other machines, re-concretize lock files made against develop before then" in later
     assert failed.error.splitlines() == [
         f"cachewatch: --fail-on compiler: {compilers.format('specs')}",
         "cachewatch: --fail-on os: migrated ubuntu22.04 -> ubuntu24.04",
