@@ -46,9 +46,10 @@ def main() -> None:
     from cachewatch.core.comparison.stacks_prunes_suspicion import Observation  # noqa: PLC0415
     from cachewatch.core.filters_and_spec_patterns import Selection  # noqa: PLC0415
     from cachewatch.documents import parsing_and_diagnostics as parsing  # noqa: PLC0415
+    from cachewatch.git.remote_urls_and_fetching import open_repository  # noqa: PLC0415
     from cachewatch.report.diff_blocks_and_colours import Palette, Requested  # noqa: PLC0415
     from cachewatch.report.diff_formats_and_alike_tags import write_text  # noqa: PLC0415
-    from cachewatch.sources.before_and_after import open_comparison  # noqa: PLC0415
+    from cachewatch.sources.before_and_after import compare_sides  # noqa: PLC0415
 
     gc.set_threshold(100_000, 20, 50)
     selection = Selection()
@@ -59,14 +60,14 @@ def main() -> None:
     diff.items_of = _timed("take apart", diff.items_of)  # type: ignore[attr-defined]
     diff.statements_of = _timed("find statements", diff.statements_of)  # type: ignore[attr-defined]
     Observation.add = _timed("count", Observation.add)  # type: ignore[method-assign]
-    opened = open_comparison(before, after, selection, repository=repository)
-    comparison = _timed("find what differs", opened.__enter__)()
+    opened = open_repository(repository)
+    comparison = _timed("find what differs", compare_sides)(before, after, selection, repository=opened)
     changesets = diff.changesets(comparison, selection, NoCollector)
     for _ in write_text(
         changesets, asked=Requested(most=20, wants=selection.wants), width=80, palette=Palette(is_on=False)
     ):
         pass
-    opened.__exit__(None, None, None)
+    opened.close()
     print(json.dumps(_PHASES))
 
 

@@ -32,7 +32,7 @@ from cachewatch.git.revision_names_and_times import Revision, back_from, resolve
 from cachewatch.git.tags_and_documents import tags_of
 from cachewatch.report.json_and_csv import COLUMNS, CsvCollector, package_json, write_json
 from cachewatch.sources import folders_and_unreadable_files as folders
-from cachewatch.sources.before_and_after import needs_git, open_comparison
+from cachewatch.sources.before_and_after import compare_sides, needs_git
 
 Address = str | os.PathLike[str]
 Patterns = str | Iterable[str]
@@ -234,10 +234,7 @@ class OpenCatalogue:
         if self._repository is None and needs_git(before, after):
             name = after if folders.is_documents(before) else before
             raise UsageError(f"{name}: no document or folder of documents, and {self.address} has no revisions")
-        # A repository stays open until the catalogue is closed, and files are opened one by one.
-        repository = self._repository or self.address
-        with open_comparison(before, after, selection, repository=repository, layout=self._layout) as comparison:
-            return comparison
+        return compare_sides(before, after, selection, repository=self._repository, layout=self._layout)
 
     def _holdings(self, environment: Environment, revision: str | None) -> CacheContents:
         self._check_open()

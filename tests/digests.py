@@ -1,5 +1,6 @@
 """Digests with defaults, and tags read as digests have them."""
 
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,10 +11,11 @@ from cachewatch.comparison_flow import changesets
 from cachewatch.core.advice.environment_coverage import Environment, Need
 from cachewatch.core.filters_and_spec_patterns import Globs, Selection
 from cachewatch.core.kinds_and_specs import Signature
+from cachewatch.git.local_repository import Repository
 from cachewatch.report.digest_and_message_values import Digest, Outage, RenderedDigest, Silenced, Span, TagDigest
 from cachewatch.report.digests.data_for_templates import DigestCollector, read_tag_digest
 from cachewatch.report.digests.rendering_and_sizes import render_digest
-from cachewatch.sources.before_and_after import open_comparison
+from cachewatch.sources.before_and_after import compare_sides
 
 Packages = dict[str, list[Record]]
 NOW = datetime(2025, 6, 2, 7, 30, tzinfo=UTC)
@@ -22,7 +24,8 @@ NOW = datetime(2025, 6, 2, 7, 30, tzinfo=UTC)
 def read(repository: Path, *, selection: Selection | None = None, jobs: int = 1) -> TagDigest:
     """Read the last revision of develop as a digest."""
     chosen = selection or Selection(tags=Globs(["develop"]))
-    with open_comparison("HEAD~1", "HEAD", chosen, repository=str(repository)) as comparison:
+    with closing(Repository(repository)) as opened:
+        comparison = compare_sides("HEAD~1", "HEAD", chosen, repository=opened)
         found = changesets(comparison, chosen, lambda: DigestCollector(chosen.wants), jobs=jobs)
         (tag,) = [read_tag_digest(one, source="public", wants=chosen.wants) for one in found]
     return tag

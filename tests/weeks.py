@@ -6,6 +6,7 @@ The first two are made of the bundled documents, the third is as large as upstre
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice
@@ -17,10 +18,11 @@ from helpers import NewRevision, Record, meta_of, record, write_repository
 from cachewatch.cli import demo
 from cachewatch.comparison_flow import changesets
 from cachewatch.core.filters_and_spec_patterns import Globs, Selection
+from cachewatch.git.local_repository import Repository
 from cachewatch.report.digest_and_message_values import Digest, Outage, Silenced, Span, TagDigest
 from cachewatch.report.digests.data_for_templates import DigestCollector, read_tag_digest
 from cachewatch.runtime.files_and_locks import demo_documents
-from cachewatch.sources.before_and_after import open_comparison
+from cachewatch.sources.before_and_after import compare_sides
 
 PRUNED = 200_000
 
@@ -184,7 +186,8 @@ def _repository(folder: Path, before: dict[str, bytes], after: dict[str, bytes],
 def read_last(repository: Path, *, jobs: int = 1, tag: str = "develop") -> TagDigest:
     """Read the last revision of develop as a digest."""
     chosen = Selection(tags=Globs([tag]))
-    with open_comparison("HEAD~1", "HEAD", chosen, repository=str(repository)) as comparison:
+    with closing(Repository(repository)) as opened:
+        comparison = compare_sides("HEAD~1", "HEAD", chosen, repository=opened)
         found = changesets(comparison, chosen, partial(DigestCollector, chosen.wants), jobs=jobs)
         (digest,) = [read_tag_digest(one, source="public", wants=chosen.wants) for one in found]
     return digest

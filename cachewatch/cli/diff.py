@@ -53,7 +53,7 @@ from cachewatch.report.diff_formats_and_alike_tags import StatCollector, write_s
 from cachewatch.report.json_and_csv import CsvCollector, JsonCollector, write_csv, write_json, write_jsonl
 from cachewatch.report.words import first_of, occurrences, tag_event
 from cachewatch.report.words_file import words
-from cachewatch.sources.before_and_after import NEWEST, needs_git, open_comparison, split_range, uncommitted
+from cachewatch.sources.before_and_after import NEWEST, compare_sides, needs_git, split_range, uncommitted
 from cachewatch.sources.folders_and_unreadable_files import check_path, is_documents
 
 
@@ -186,19 +186,16 @@ def diff(
     done: list[Changeset] = []
     named = _named(before, after)
     _check_effect(named, filters["tag"], has_repo=context.get_parameter_source("repo") is ParameterSource.COMMANDLINE)
-    opened: list[Repository] = []
-
-    def open_repository() -> Repository:
-        opened.append(open_catalogue(repo, line, asked=_asked(named, after)))
-        return opened[-1]
-
+    are_paths = named is not None and not needs_git(*named)
     with ExitStack() as stack:
-        comparison = stack.enter_context(_opened(named, open_repository, selection))
+        asked = _asked(named, after)
+        repository = None if are_paths else stack.enter_context(closing(open_catalogue(repo, line, asked=asked)))
+        comparison = _compared(named, repository, selection)
         stack.enter_context(closing(line))
         line.begin(sum(pair.difference.size for pair in comparison.pairs))
         found: Iterable[Changeset] = changesets(comparison, selection, make_collector, jobs=jobs, progress=line.advance)
         if why:
-            found = stack.enter_context(_explained(found, opened, selection))
+            found = stack.enter_context(_explained(found, repository, selection))
         written = write_format(_noting(found, done))
         pieces: Iterable[bytes] = _checked(written, filters, comparison, done, names_tags=format_ == "text")
         # Nothing was compared yet. Formats for programs are written as they come, before errors in filters are known.
@@ -207,8 +204,9 @@ def diff(
             line.close()  # before a pager has the screen
         if not quiet:
             write(pieces, output, is_for_people=stat or format_ == "text")
-            _note_not_compared(opened, named, after)
-            _note_returned(opened, (each.report for each in done))
+        if repository and not quiet:
+            _note_not_compared(repository, named, after)
+            _note_returned(repository, (each.report for each in done))
     reports = [each.report for each in done]
     faults = dict.fromkeys(fault for report in reports for fault in report.diagnostics)
     warn_of(faults, most=None if is_all else _MOST_WARNINGS, more=" (--all)")
@@ -218,14 +216,14 @@ def diff(
     return _status(reports, selection, failures, is_gate=exit_code or (quiet and failures.is_open))
 
 
-def _note_not_compared(opened: Sequence[Repository], named: tuple[str, str] | None, after: str | None) -> None:
+def _note_not_compared(repository: Repository, named: tuple[str, str] | None, after: str | None) -> None:
     """Tell users how to compare uncommitted files or a folder, if they may have meant these."""
-    if not opened or (named is not None and named[1] != NEWEST):
+    if named is not None and named[1] != NEWEST:
         return
     if named is not None and after is None and is_documents(named[0]):
         command = shlex.join(["cachewatch", "diff", NEWEST, named[0]])
         sentence = f"{named[0]} is BEFORE, {NEWEST} is AFTER; the other way round"
-    elif opened[0].path == Path() and (folder := uncommitted(opened[0])) is not None:
+    elif repository.path == Path() and (folder := uncommitted(repository)) is not None:
         command = shlex.join(["cachewatch", "diff", named[0] if named else NEWEST, str(folder)])
         sentence = "uncommitted changes are not compared"
     else:
@@ -233,7 +231,7 @@ def _note_not_compared(opened: Sequence[Repository], named: tuple[str, str] | No
     say(f"{sentence}: `{command}`")
 
 
-def _note_returned(opened: Sequence[Repository], reports: Iterable[Report]) -> None:
+def _note_returned(repository: Repository, reports: Iterable[Report]) -> None:
     """Say of new packages that their tag had them not long before, if the history is indexed."""
     new = [
         (report, package)
@@ -243,8 +241,8 @@ def _note_returned(opened: Sequence[Repository], reports: Iterable[Report]) -> N
         for package in one.packages
     ]
     old, end = (new[0][0].before.revision, new[0][0].after.revision) if new else (None, None)
-    is_later = opened and old and (end is None or contains(opened[0], end, old))  # AFTER comes after BEFORE
-    past = extensions().hook.past(repository=opened[0], log=None) if is_later else None
+    is_later = old and (end is None or contains(repository, end, old))  # AFTER comes after BEFORE
+    past = extensions().hook.past(repository=repository, log=None) if is_later else None
     if past is None:
         return
     with closing(past):
@@ -326,30 +324,24 @@ def _asked(named: tuple[str, str] | None, after: str | None) -> str:
     )
 
 
-@contextmanager
-def _opened(
-    named: tuple[str, str] | None, open_repository: Callable[[], Repository], selection: Selection
-) -> Iterator[Comparison]:
-    """Open the two sides for a comparison; if none was named, the newest revision and the one before it."""
-    with ExitStack() as stack:
-        repository: Repository | Callable[[], Repository] = open_repository
-        if named is None:
-            repository = stack.enter_context(closing(open_repository()))
-            named = newest_two(repository)
-            if named[1] != NEWEST:
-                say("the newest revision changed no document; what is compared is the one before it that did")
-        layout = layout_asked_for() or ANYWHERE
-        yield stack.enter_context(open_comparison(*named, selection, repository=repository, layout=layout))
+def _compared(named: tuple[str, str] | None, repository: Repository | None, selection: Selection) -> Comparison:
+    """Compare the two sides; if none was named, the newest revision and the one before it."""
+    if named is None:
+        assert repository is not None  # only paths need none
+        named = newest_two(repository)
+        if named[1] != NEWEST:
+            say("the newest revision changed no document; what is compared is the one before it that did")
+    return compare_sides(*named, selection, repository=repository, layout=layout_asked_for() or ANYWHERE)
 
 
 @contextmanager
 def _explained(
-    compared: Iterable[Changeset], opened: Sequence[Repository], selection: Selection
+    compared: Iterable[Changeset], opened: Repository | None, selection: Selection
 ) -> Iterator[Iterable[Changeset]]:
     """Add to changesets why specs were rebuilt; the graphs are read by another git process."""
-    if not opened:
+    if opened is None:
         raise UsageError("--why compares revisions: files and folders have no dependency graph")
-    with closing(opened[0].reopened()) as repository:
+    with closing(opened.reopened()) as repository:
         causes = extensions().hook.causes(repository=repository)
         if causes is None:
             raise UsageError(lacking("--why", "causes"))

@@ -1,9 +1,7 @@
-"""Open the two sides of `diff BEFORE AFTER`: revisions, a range `A..B` of git, tags, files or folders."""
+"""Compare the two sides of `diff BEFORE AFTER`: revisions, a range `A..B` of git, tags, files or folders."""
 
 import os
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -20,7 +18,6 @@ from cachewatch.documents.front_matter_and_limits import MAX_BYTES
 from cachewatch.documents.recognizing_documents import claim_of
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.local_repository import Repository
-from cachewatch.git.remote_urls_and_fetching import open_repository
 from cachewatch.git.revision_names_and_times import file_of, resolve
 from cachewatch.git.tags_and_documents import GitReader, compare_revisions, list_revision, no_tag_matches, tags_of
 from cachewatch.runtime.untrusted_files import read_beginning
@@ -34,50 +31,30 @@ def needs_git(before: str, after: str) -> bool:
     return not (folders.is_documents(before) and folders.is_documents(after))
 
 
-@contextmanager
-def open_comparison(
-    before: str,
-    after: str,
-    selection: Selection,
-    *,
-    repository: str | Repository | Callable[[], Repository],
-    layout: Layout = ANYWHERE,
-) -> Iterator[Comparison]:
-    """Find the selected documents that differ between `before` and `after`; what is opened is closed at the end.
-
-    `repository` is an open one, or a path, URL or function that is only used if a side is a revision.
-    """
+def compare_sides(
+    before: str, after: str, selection: Selection, *, repository: Repository | None, layout: Layout = ANYWHERE
+) -> Comparison:
+    """Find the selected documents that differ between `before` and `after`; two paths need no `repository`."""
     wanted_tag, wanted_package = selection.tags, selection.packages
     paths = {name: folders.list_path(name, layout) for name in (before, after) if folders.is_documents(name)}
-    if not needs_git(before, after):
+    if repository is None or not needs_git(before, after):
         stacks = (partial(folders.stacks_of, before), partial(folders.stacks_of, after))
-        yield _compare_listings(_match(paths[before], paths[after], wanted_tag), wanted_package, stacks=stacks)
-        return
-    if isinstance(repository, str):
-        opened = open_repository(repository)
-    else:
-        opened = repository() if callable(repository) else repository
-    try:
-        for name, listings in paths.items():
-            for ref in (f"refs/heads/{name}", f"refs/tags/{name}"):
-                if opened.objects().get(f"{ref}^{{commit}}"):
-                    note = f"taken as a path; write {ref} for what git calls so"
-                    listings[0] = folders.with_note(listings[0], name, note)
-        documents = paths | {
-            name: [found] for name in {before, after} - paths.keys() if (found := _file_of(opened, name))
-        }
-        if documents:
-            sides = [
-                documents.get(name) or _list_revision(opened, name, documents[other], wanted_tag)
-                for name, other in ((before, after), (after, before))
-            ]
-            yield _compare_listings(_match(sides[0], sides[1], wanted_tag), wanted_package)
-        else:
-            revisions = resolve(opened, before), resolve(opened, after)
-            yield compare_revisions(opened, *revisions, wanted_tag=wanted_tag, wanted_package=wanted_package)
-    finally:
-        if opened is not repository:
-            opened.close()
+        return _compare_listings(_match(paths[before], paths[after], wanted_tag), wanted_package, stacks=stacks)
+    for name, listings in paths.items():
+        for ref in (f"refs/heads/{name}", f"refs/tags/{name}"):
+            if repository.objects().get(f"{ref}^{{commit}}"):
+                note = f"taken as a path; write {ref} for what git calls so"
+                listings[0] = folders.with_note(listings[0], name, note)
+    files = {name: [found] for name in {before, after} - paths.keys() if (found := _file_of(repository, name))}
+    documents = paths | files
+    if not documents:
+        revisions = resolve(repository, before), resolve(repository, after)
+        return compare_revisions(repository, *revisions, wanted_tag=wanted_tag, wanted_package=wanted_package)
+    sides = [
+        documents.get(name) or _list_revision(repository, name, documents[other], wanted_tag)
+        for name, other in ((before, after), (after, before))
+    ]
+    return _compare_listings(_match(sides[0], sides[1], wanted_tag), wanted_package)
 
 
 def uncommitted(repository: Repository) -> Path | None:

@@ -2,6 +2,7 @@
 
 import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 import weeks
@@ -15,10 +16,11 @@ from cachewatch.comparison_flow import changesets
 from cachewatch.core.changesets import NoCollector
 from cachewatch.core.filters_and_spec_patterns import Globs, Selection
 from cachewatch.extensions.site.building_and_feeds import Folder, build
+from cachewatch.git.local_repository import Repository
 from cachewatch.report.diff_blocks_and_colours import Requested
 from cachewatch.report.digests.rendering_and_sizes import render_digest
 from cachewatch.report.template_rendering import MOST_ROWS, write_page
-from cachewatch.sources.before_and_after import open_comparison
+from cachewatch.sources.before_and_after import compare_sides
 
 _HIGHEST = 1600  # pixels of a picture; what is below is more of the same
 _VIEWS = {
@@ -58,7 +60,8 @@ def _site(repository: Path, folder: Path) -> None:
 
 def _page(repository: Path) -> list[bytes]:
     chosen = Selection(tags=Globs(["develop"]))
-    with open_comparison("HEAD~1", "HEAD", chosen, repository=str(repository)) as comparison:
+    with closing(Repository(repository)) as opened:
+        comparison = compare_sides("HEAD~1", "HEAD", chosen, repository=opened)
         asked = Requested(most=MOST_ROWS, wants=chosen.wants, names_packages=True)
         return list(write_page(changesets(comparison, chosen, NoCollector), asked=asked))
 

@@ -4,6 +4,7 @@ import json
 import random
 import re
 from collections.abc import Set
+from contextlib import closing
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,10 @@ from cachewatch.core.comparison.package_changes import Pair, compare, compare_al
 from cachewatch.core.filters_and_spec_patterns import Globs, Selection
 from cachewatch.core.kinds_and_specs import NEW_CLASSES, VANISHED_CLASSES, Kind, PackageChange
 from cachewatch.documents.parsing_and_diagnostics import parse
+from cachewatch.git.local_repository import Repository
 from cachewatch.report.digests.data_for_templates import DigestCollector, read_tag_digest
 from cachewatch.report.json_and_csv import package_json, places_json
-from cachewatch.sources.before_and_after import open_comparison
+from cachewatch.sources.before_and_after import compare_sides
 
 # All pairs of the real documents of one package, both ways, but those without hashes.
 WITHOUT_HASHES = ("cub", "aml")
@@ -134,8 +136,8 @@ def digest_names(repository: Path, kind: str) -> set[str]:
     def wants(kinds: Set[Kind], _: Set[Kind] = frozenset()) -> bool:
         return kind in kinds
 
-    opened = open_comparison("HEAD~1", "HEAD", Selection(), repository=str(repository))
-    with opened as comparison:
+    with closing(Repository(repository)) as opened:
+        comparison = compare_sides("HEAD~1", "HEAD", Selection(), repository=opened)
         (changeset,) = changesets(comparison, Selection(kinds=Globs([kind])), lambda: DigestCollector(wants))
         tag = read_tag_digest(changeset, wants=wants)
     return {line.package for one in tag.statements for line in one.lines if wants(line.kinds)}

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Set
+from contextlib import closing
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,9 @@ from cachewatch.core.comparison.package_items import items_of
 from cachewatch.core.filters_and_spec_patterns import DEFAULT, Selection
 from cachewatch.core.kinds_and_specs import Kind, PackageChange
 from cachewatch.core.statements import Wants
+from cachewatch.git.local_repository import Repository
 from cachewatch.service.streams_and_silences import Silencing
-from cachewatch.sources.before_and_after import open_comparison
+from cachewatch.sources.before_and_after import compare_sides
 
 TODAY = date(2026, 11, 21)
 
@@ -67,8 +69,8 @@ def told(repository: Path, *silences: Silence, kinds: Set[Kind] = DEFAULT) -> tu
 
     hidden = set[tuple[str, str]]()
     silencing = Silencing(silences, wants, source="public", tag="develop", day=TODAY)
-    opened = open_comparison("HEAD~1", "HEAD", Selection(), repository=str(repository))
-    with opened as comparison:
+    with closing(Repository(repository)) as opened:
+        comparison = compare_sides("HEAD~1", "HEAD", Selection(), repository=opened)
         (changeset,) = changesets(comparison, Selection(), lambda: silencing.body(Sections))
         lines = [line for body in silencing.reported(changeset, hidden).collected() for line in body]
     assert changeset.report.adds_up

@@ -41,7 +41,7 @@ from cachewatch.git.trees import folders
 from cachewatch.report.diff_blocks_and_colours import Requested
 from cachewatch.report.diff_formats_and_alike_tags import read_report
 from cachewatch.report.words import first_of
-from cachewatch.sources.before_and_after import open_comparison
+from cachewatch.sources.before_and_after import compare_sides
 
 _DAY = 86400
 
@@ -177,9 +177,9 @@ class ContentsReader:
             move = self._known.moves.get(tag)
             if move is None or not changed[tag] or (move.before, *move.changed) != (base, changed[base], changed[tag]):
                 sides = f"{commit}:{base}", f"{commit}:{tag}"
-                with open_comparison(*sides, selection, repository=self._repository) as comparison:
-                    (changeset,) = changesets(comparison, selection, NoCollector, jobs=jobs)
-                    story = story_of(read_report(changeset, Requested(most=0, wants=lambda *_: True)))
+                comparison = compare_sides(*sides, selection, repository=self._repository)
+                (changeset,) = changesets(comparison, selection, NoCollector, jobs=jobs)
+                story = story_of(read_report(changeset, Requested(most=0, wants=lambda *_: True)))
                 move = TagMove(base, (changed[base], changed[tag]), story)
             yield tag, move
 

@@ -2,7 +2,7 @@
 
 import re
 import subprocess
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -20,16 +20,18 @@ from cachewatch.core.filters_and_spec_patterns import Globs, Selection
 from cachewatch.errors import UsageError
 from cachewatch.extensions.history.schema_and_location import VARIABLE, index_path
 from cachewatch.extensions.site.package_histories import story_of
+from cachewatch.git.local_repository import Repository
 from cachewatch.report.diff_blocks_and_colours import ALL, Requested
 from cachewatch.report.diff_formats_and_alike_tags import read_report
-from cachewatch.sources.before_and_after import open_comparison
+from cachewatch.sources.before_and_after import compare_sides
 
 _EVERYTHING = Requested(most=ALL, wants=lambda *_: True)
 
 
 def _compared(repository: Path, before: str = "HEAD~1", after: str = "HEAD") -> list[Report]:
     chosen = Selection(tags=Globs(["develop"]))
-    with open_comparison(before, after, chosen, repository=str(repository)) as comparison:
+    with closing(Repository(repository)) as opened:
+        comparison = compare_sides(before, after, chosen, repository=opened)
         return [read_report(changeset, _EVERYTHING) for changeset in changesets(comparison, chosen, NoCollector)]
 
 
