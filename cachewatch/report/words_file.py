@@ -77,17 +77,12 @@ def words(folder: Path | None = None) -> Words:
         known[path[0], key] |= _fields(text)
     for path, key, text in _texts(own_entries):
         for field in _fields(text) - known[path[0], key]:
-            table, name = f"[{'.'.join(path)}]", f"{{{field}}}"
-            line = _line(_text(NAME, folder), path, re.escape(name))
-            others = ", ".join(f"{{{one}}}" for one in sorted(known[path[0], key]))
-            raise TemplateError(f"{folder}/{NAME}: line {line}: `{key}` of {table} has no {name}; it has {others}")
+            table, others = ".".join(path), ", ".join(f"{{{one}}}" for one in sorted(known[path[0], key]))
+            raise TemplateError(f"{folder}/{NAME}: `{key}` of [{table}] has no {{{field}}}; it has {others}")
     own = Words(own_entries)
     for kind in own_entries["sections"]:
         if own.find(kind, "heading") != _ours().find(kind, "heading"):
-            line = _line(_text(NAME, folder), (kind,), "^heading")
-            raise TemplateError(
-                f"{folder}/{NAME}: line {line}: [{kind}] heading: a digest has the heading `{kind}` of [sections]"
-            )
+            raise TemplateError(f"{folder}/{NAME}: [{kind}] heading: a digest has the heading `{kind}` of [sections]")
     return own
 
 
@@ -95,26 +90,13 @@ def entries(name: str, folder: Path | None = None) -> dict[str, Any]:
     """Return the entries of our file `name`, replaced by those of the file with that name in `folder`."""
     own = tomllib.loads(shipped_template(name) or "")
     try:
-        text = _text(name, folder) if folder else ""
-        theirs = tomllib.loads(text)
+        theirs = tomllib.loads(read_inside(folder, name, most=_LONGEST).decode() if folder else "")
     except FileNotFoundError:
         return own
     except (OSError, ValueError) as error:
         raise TemplateError(f"{folder}/{name}: {error}") from error
-    _replace(own, theirs, text, f"{folder}/{name}")
+    _replace(own, theirs, f"{folder}/{name}")
     return own
-
-
-def _text(name: str, folder: Path) -> str:
-    return read_inside(folder, name, most=_LONGEST).decode()
-
-
-def _line(text: str, table: tuple[str, ...], pattern: str) -> int:
-    """Return the number of the first line from the head of a table on in which the pattern is; else that of the head."""
-    lines = text.splitlines()
-    head = f"[{'.'.join(table)}]"
-    start = lines.index(head) if head in lines else 0
-    return next((place for place, one in enumerate(lines) if place >= start and re.search(pattern, one)), start) + 1
 
 
 @cache
@@ -141,14 +123,13 @@ def _fields(text: str) -> set[str]:
     return {match[1] for match in _FIELD.finditer(text) if match[2] is None}
 
 
-def _replace(own: dict[str, Any], theirs: Entry, text: str, where: str, table: tuple[str, ...] = ()) -> None:
+def _replace(own: dict[str, Any], theirs: Entry, where: str, table: tuple[str, ...] = ()) -> None:
     """Replace our entries by those of a user's file. Raises TemplateError for a name that we do not have."""
     for name, entry in theirs.items():
         if isinstance(entry, dict) and isinstance(own.get(name), dict):
-            _replace(own[name], entry, text, where, (*table, name))
+            _replace(own[name], entry, where, (*table, name))
         elif mistake := _mistake(own, name, entry, table):
-            line = _line(text, table, rf"""^\s*(\[(.*\.)?)?["']?{re.escape(name)}["']?\s*[]=.]""")
-            raise TemplateError(f"{where}: line {line}: {mistake}")
+            raise TemplateError(f"{where}: {mistake}")
         else:
             own[name] = entry
 
