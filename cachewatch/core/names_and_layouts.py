@@ -166,25 +166,7 @@ def not_compared(what: str) -> str:
 def why_contested(paths: Sequence[str], root: str = "") -> str:
     """Return the message that these files, which lie below `root`, are documents of the same package and tag."""
     more = f" and {len(paths) - 2} more" if len(paths) > 2 else ""
-    pattern = _tells_apart(paths[0], paths[1])
-    cure = f", or let folders name tags: --documents '{pattern}' (`documents:` of a source)" if pattern else ""
-    return (
-        f"{root}{paths[0]} and {root}{paths[1]}{more} are documents of the same package and tag; keep one of them{cure}"
-    )
-
-
-def _tells_apart(one: str, other: str) -> str:
-    """Return the pattern of two paths that differ in one folder, which is the tag; "" if they differ otherwise."""
-    (*folders, name), (*others, other_name) = one.split("/"), other.split("/")
-    differing = [place for place, pair in enumerate(zip(folders, others, strict=False)) if pair[0] != pair[1]]
-    if name != other_name or len(folders) != len(others) or len(differing) != 1:
-        return ""
-    folders[differing[0]] = "{tag}"
-    if name == DOCUMENT and differing[0] < len(folders) - 1:
-        folders[-1] = "{package}"
-    else:
-        name = f"{{package}}.{name.rpartition('.')[2]}"
-    return "/".join((*folders, name))
+    return f"{root}{paths[0]} and {root}{paths[1]}{more} are documents of the same package and tag; keep one of them"
 
 
 def _problem(pattern: str) -> str:

@@ -347,19 +347,6 @@ def test_a_folder_has_no_history(run: Run, command: list[str], said: str) -> Non
 
 
 @pytest.mark.usefixtures("nowhere")
-@pytest.mark.parametrize(
-    "place", ["docs/{tag}/{package}.md", "docs/{tag}/{package}/specs.md", "{tag}/all/{package}.txt"]
-)
-def test_documents_of_two_folders_are_told_apart_as_the_message_says(run: Run, place: str) -> None:
-    """It names the pattern in which the folders are the tags."""
-    write(Path("folder"), {place.format(tag=tag, package="zlib"): document(records([1])) for tag in ("old", "new")})
-    error = run("packages", "--repo", "folder").error
-    assert f"keep one of them, or let folders name tags: --documents '{place}' (`documents:` of a source)" in error
-
-    assert run("tags", "--repo", "folder", "--documents", place, "--format", "names").output.split() == ["new", "old"]
-
-
-@pytest.mark.usefixtures("nowhere")
 def test_documents_in_the_folder_here_are_read(run: Run) -> None:
     """Who stands in a folder of documents need not name it, but for what needs revisions."""
     Path("zlib.md").write_bytes(document(records([1])))
