@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -233,25 +234,10 @@ class RecordedHistory(RecordedSource):
         return News(revision=newest.commit, time=newest.time, warnings=warnings, problem=" ".join(remarks))
 
 
-def holdings(
-    address: str,
-    packages: Collection[str],
-    *,
-    tag: str | None = None,
-    view: str = "",
-    token_file: Path | None = None,
-    login_file: Path | None = None,
-) -> CacheContents:
+def holdings(address: str, packages: Collection[str], *, tag: str | None = None, **options: Any) -> CacheContents:
     """Return the current specs of `packages` in a live cache, or in the tag `tag` of a catalogue."""
     wanted = tag or "develop"
-    cache = Cache(
-        address=address,
-        tag=wanted,
-        wanted_tag=lambda name: name == wanted,
-        view=view,
-        token_file=token_file,
-        login_file=login_file,
-    )
+    cache = Cache(address=address, tag=wanted, wanted_tag=lambda name: name == wanted, **options)
     with CacheSource(cache) as source:
         for state in source.read({}):
             if isinstance(state, Failed):

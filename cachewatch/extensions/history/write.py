@@ -159,9 +159,5 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 def discard(path: Path) -> None:
     """Remove the index at `path` without reading it: it may be damaged."""
     with locked(path):
-        for file in _files(path):
-            file.unlink()
-
-
-def _files(path: Path) -> list[Path]:
-    return [file for end in ("", "-wal", "-shm", "-journal") if (file := path.with_name(path.name + end)).exists()]
+        for end in ("", "-wal", "-shm", "-journal"):
+            path.with_name(path.name + end).unlink(missing_ok=True)
