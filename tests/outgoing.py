@@ -30,6 +30,7 @@ def rendered(number: int = 0, **values: Any) -> RenderedDigest:
         "revisions": ("0123456789abcdef..fedcba9876543210",),
         "text": f"Three packages went, twelve came.\n\nFrom here on: digest {number}\n.\n",
         "html": f'<html lang="en"><head><title>x</title></head><body><p>Digest {number}: gcc@12 &#8594; ü</p></body></html>',
+        "feed": f"<p>Digest {number}: gcc@12 &#8594; ü</p>",
         "markdown": f"# Digest {number}\n\nThree packages went.\n",
         "json": b'{"digest": %d}' % number,
     }

@@ -211,7 +211,6 @@ def _entry(rendered: RenderedDigest, config: FeedConfig) -> _DigestEntry:
     )
     feed_id, updated = url or urn(f"cachewatch:{rendered.subscription}"), timestamp(rendered.created)
     sentences = [line if line.endswith((".", "!", "?")) else f"{line}." for line in rendered.bullets]
-    html = rendered.feed or _body(rendered.html)
     entry = FeedEntry(
         id=urn(f"{feed_id}#{rendered.key}"),
         title=one_line(rendered.title),
@@ -219,8 +218,8 @@ def _entry(rendered: RenderedDigest, config: FeedConfig) -> _DigestEntry:
         link=one_line(rendered.archive_url or "", 2000),
         tags=tuple(map(one_line, rendered.tags)),
         summary=one_line(" ".join(sentences), _LONGEST_SUMMARY),
-        content=markup(html or rendered.text),
-        is_html=bool(html),
+        content=markup(rendered.feed or rendered.text),
+        is_html=bool(rendered.feed),
     )
     title = f"cachewatch {one_line(rendered.subscription)}"
     return _DigestEntry(Feed(id=feed_id, title=title, updated=updated, url=url, page=page), entry)
@@ -247,14 +246,6 @@ def _feed(message: Message, older: Iterable[Message], most: int) -> bytes:
     data = render(TEMPLATE, feed=feed, entries=entries).encode()
     ET.fromstring(data)  # noqa: S314  nobody shall get what cannot be parsed; we wrote it
     return data
-
-
-def _body(html: str) -> str:
-    """Return the content of the body of an HTML document, since feed readers show an entry inside another page."""
-    start = html.lower().find("<body")
-    start = html.find(">", start) + 1 if start >= 0 else 0
-    end = html.lower().rfind("</body")
-    return html[start : end if end >= 0 else len(html)].strip()
 
 
 def urn(text: str) -> str:

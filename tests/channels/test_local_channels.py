@@ -263,7 +263,7 @@ def test_a_feed_stays_of_a_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """Readers fetch it again and again: large entries push out old ones, and the new one is always there."""
     monkeypatch.setattr("cachewatch.channels.files_and_feeds._MOST_BYTES", 40_000)
     config, sent_history = feed(tmp_path), Shelves()
-    deliver(config, sent_history, *(rendered(n, html=f"<p>{n}</p>" + "x" * 10_000) for n in range(6)))
+    deliver(config, sent_history, *(rendered(n, feed=f"<p>{n}</p>" + "x" * 10_000) for n in range(6)))
     parsed = feedparser.parse((tmp_path / "www/ml-team.atom").read_bytes())
 
     assert 1 <= len(parsed.entries) <= 4
