@@ -30,7 +30,6 @@ MAX_ENTRIES = 200_000
 _TREES_AT_ONCE = 1024
 
 _ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_MODES = {mode: mode for mode in (FOLDER, *FILES)}
 
 
 class MadeTree(str):
@@ -274,9 +273,8 @@ def too_many(repository: Repository) -> SourceError:
 
 
 def mode_of(text: bytes) -> bytes:
-    """Return the mode without the leading zeros of old tools; equal modes are one object, to save memory."""
-    mode = text.lstrip(b"0") or b"0"
-    return _MODES.get(mode, mode)
+    """Return the mode without the leading zeros of old tools."""
+    return text.lstrip(b"0") or b"0"
 
 
 def ignored_entries_note(label: str, names: Collection[bytes]) -> list[Diagnostic]:
