@@ -14,6 +14,7 @@ import click
 from click.core import ParameterSource
 from msgspec.structs import replace
 
+from cachewatch.cli import terminal
 from cachewatch.cli.chosen_repository_and_filters import (
     REPO_OPTION,
     SELECTED,
@@ -23,20 +24,6 @@ from cachewatch.cli.chosen_repository_and_filters import (
     open_catalogue,
 )
 from cachewatch.cli.help_and_exit_codes import examples
-from cachewatch.cli.terminal import (
-    JOBS_OPTION,
-    OUTPUT_OPTION,
-    ProgressLine,
-    format_option,
-    palette,
-    say,
-    tell,
-    warn_of,
-    warn_of_graph,
-    width,
-    with_options,
-    write,
-)
 from cachewatch.comparison_flow import changesets
 from cachewatch.core.changesets import Changeset, Collector, Comparison, FactCollector, NoCollector, Report
 from cachewatch.core.escaping_and_mentions import safe
@@ -83,7 +70,7 @@ _FILTERS = {
     "compiler": ("specs built with these compilers", ""),
     "kind": ("these kinds of change (`cachewatch help kinds`)", "kinds"),
 }
-_FILTER_OPTIONS = with_options(
+_FILTER_OPTIONS = terminal.with_options(
     *(
         click.option(
             f"--{name}",
@@ -126,7 +113,7 @@ Format = tuple[Callable[[], Collector], Callable[[Iterable[Changeset]], Iterator
 @click.argument("after", required=False, shell_complete=completing("revisions"))
 @REPO_OPTION
 @_FILTER_OPTIONS
-@format_option("text", "json", "jsonl", "csv", "markdown", "html")
+@terminal.format_option("text", "json", "jsonl", "csv", "markdown", "html")
 @click.option("--stat", is_flag=True, help="Print one line for each package.")
 @click.option("--all", "is_all", is_flag=True, help="Print every line of every section.")
 @click.option("--why", is_flag=True, help="Also say why specs were rebuilt, for catalogues that `record` wrote.")
@@ -138,11 +125,11 @@ Format = tuple[Callable[[], Collector], Callable[[Iterable[Changeset]], Iterator
     shell_complete=completing("kinds"),
     help="Exit with 1 if a change of this kind (or group, or glob) occurred, also if --kind leaves it out; repeatable.",
 )
-@OUTPUT_OPTION
+@terminal.OUTPUT_OPTION
 @click.option(
     "-q", "--quiet", is_flag=True, help="Print no report; exit with 1 if anything changed, or as --fail-on says."
 )
-@JOBS_OPTION
+@terminal.JOBS_OPTION
 @click.pass_context
 def diff(
     context: click.Context,
@@ -182,7 +169,7 @@ def diff(
     differs = _by_why(context, (before or "", after or ""), format=format_, output=os.devnull if quiet else output)
     if differs is not None:
         return int(differs and (exit_code or quiet))
-    line = ProgressLine(is_wanted=not quiet)
+    line = terminal.ProgressLine(is_wanted=not quiet)
     done: list[Changeset] = []
     named = _named(before, after)
     _check_effect(named, filters["tag"], has_repo=context.get_parameter_source("repo") is ParameterSource.COMMANDLINE)
@@ -203,15 +190,15 @@ def diff(
             pieces = list(pieces)
             line.close()  # before a pager has the screen
         if not quiet:
-            write(pieces, output, is_for_people=stat or format_ == "text")
+            terminal.write(pieces, output, is_for_people=stat or format_ == "text")
         if repository and not quiet:
             _note_not_compared(repository, named, after)
             _note_returned(repository, (each.report for each in done))
     reports = [each.report for each in done]
     faults = dict.fromkeys(fault for report in reports for fault in report.diagnostics)
-    warn_of(faults, most=None if is_all else _MOST_WARNINGS, more=" (--all)")
+    terminal.warn_of(faults, most=None if is_all else _MOST_WARNINGS, more=" (--all)")
     if not all(report.adds_up for report in reports):
-        say("the totals do not add up; this is a bug in cachewatch, please report it")
+        terminal.say("the totals do not add up; this is a bug in cachewatch, please report it")
     _say_what_failed(reports, fail_on, failures, selection)
     return _status(reports, selection, failures, is_gate=exit_code or (quiet and failures.is_open))
 
@@ -228,7 +215,7 @@ def _note_not_compared(repository: Repository, named: tuple[str, str] | None, af
         sentence = "uncommitted changes are not compared"
     else:
         return
-    say(f"{sentence}: `{command}`")
+    terminal.say(f"{sentence}: `{command}`")
 
 
 def _note_returned(repository: Repository, reports: Iterable[Report]) -> None:
@@ -248,7 +235,7 @@ def _note_returned(repository: Repository, reports: Iterable[Report]) -> None:
     with closing(past):
         for report, package in new[:_MOST_WARNINGS]:
             if day := past.removed_lately(package, report.before):
-                say(words().say("package-added", "back", package=safe(package), tag=safe(report.tag), day=day))
+                terminal.say(words().say("package-added", "back", package=safe(package), tag=safe(report.tag), day=day))
 
 
 def _named(before: str | None, after: str | None) -> tuple[str, str] | None:
@@ -330,7 +317,7 @@ def _compared(named: tuple[str, str] | None, repository: Repository | None, sele
         assert repository is not None  # only paths need none
         named = newest_two(repository)
         if named[1] != NEWEST:
-            say("the newest revision changed no document; what is compared is the one before it that did")
+            terminal.say("the newest revision changed no document; what is compared is the one before it that did")
     return compare_sides(*named, selection, repository=repository, layout=layout_asked_for() or ANYWHERE)
 
 
@@ -345,7 +332,7 @@ def _explained(
         causes = extensions().hook.causes(repository=repository)
         if causes is None:
             raise UsageError(lacking("--why", "causes"))
-        yield causes.of_changesets(compared, selection, warn_of_graph)
+        yield causes.of_changesets(compared, selection, terminal.warn_of_graph)
 
 
 def _kinds(option: str, patterns: Iterable[str]) -> list[str]:
@@ -362,7 +349,9 @@ def _format(name: str, selection: Selection, *, is_all: bool, output: str | None
     if name == "csv":
         return CsvCollector, write_csv
     if name == "stat":
-        return StatCollector, partial(write_stat, wants=selection.wants, width=width(), palette=palette(output))
+        return StatCollector, partial(
+            write_stat, wants=selection.wants, width=terminal.width(), palette=terminal.palette(output)
+        )
     kept = FactCollector if is_all or name == "html" or not selection.wants(frozenset()) else NoCollector
     asked = Requested(most=ALL if is_all else _MOST_LINES, wants=selection.wants)
     if name in ("html", "markdown"):
@@ -372,7 +361,7 @@ def _format(name: str, selection: Selection, *, is_all: bool, output: str | None
             return kept, partial(template_rendering.write_markdown, asked=asked)
         asked = replace(asked, most=ALL if is_all else template_rendering.MOST_ROWS, names_packages=True)
         return kept, partial(template_rendering.write_page, asked=asked)
-    return kept, partial(write_text, asked=asked, width=width() or 80, palette=palette(output))
+    return kept, partial(write_text, asked=asked, width=terminal.width() or 80, palette=terminal.palette(output))
 
 
 def _noting(found: Iterable[Changeset], done: list[Changeset]) -> Iterator[Changeset]:
@@ -394,7 +383,7 @@ def _checked(
     tags = [safe(pair.after.tag or pair.before.tag or "") for pair in comparison.pairs]
     if names_tags and not filters["tag"] and len(tags) > 1:
         text = f"{len(tags):,} tags compared: {first_of(tags, _MOST_TAGS)} (--tag {tags[0]} selects one)"
-        yield f"{fill(text, width() or 80, break_on_hyphens=False)}\n\n".encode()
+        yield f"{fill(text, terminal.width() or 80, break_on_hyphens=False)}\n\n".encode()
     yield from pieces
     check_names(filters, comparison, done)  # before an output file is replaced
 
@@ -418,7 +407,7 @@ def _say_what_failed(reports: Sequence[Report], words: Sequence[str], fail_on: G
             where = f"[{', '.join(tags)}]" if len(reports) > 1 or not what else ""
             # Versions outside of the filter may be there.
             part = "" if selection.versions.is_open else "(of the selected versions)"
-            tell(" ".join(filter(None, (f"cachewatch: --fail-on {safe(word)}:", what, where, part))))
+            terminal.tell(" ".join(filter(None, (f"cachewatch: --fail-on {safe(word)}:", what, where, part))))
 
 
 def _status(reports: Sequence[Report], selection: Selection, fail_on: Globs, *, is_gate: bool) -> int:

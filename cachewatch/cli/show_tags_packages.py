@@ -10,6 +10,7 @@ from typing import Any
 import click
 from msgspec.structs import replace
 
+from cachewatch.cli import terminal
 from cachewatch.cli.chosen_repository_and_filters import (
     REPO_OPTION,
     REV_OPTION,
@@ -20,17 +21,6 @@ from cachewatch.cli.chosen_repository_and_filters import (
     tag_option,
 )
 from cachewatch.cli.help_and_exit_codes import examples
-from cachewatch.cli.terminal import (
-    FORMAT_OPTION,
-    OUTPUT_OPTION,
-    ProgressLine,
-    format_option,
-    palette,
-    warn_of,
-    width,
-    with_options,
-    write,
-)
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import Listing
 from cachewatch.core.escaping_and_mentions import safe
@@ -72,8 +62,8 @@ _MOST_TAGS = 100  # in which a spec is searched that the chosen tag does not hav
 @tag_option("Tag to read.", show_default="develop")
 @click.option("-l", "--long", "is_long", is_flag=True, help="Print a line for each spec, with its hash.")
 @REPO_OPTION
-@FORMAT_OPTION
-@OUTPUT_OPTION
+@terminal.FORMAT_OPTION
+@terminal.OUTPUT_OPTION
 def show(
     *,
     packages: tuple[str, ...],
@@ -92,9 +82,9 @@ def show(
     with (/22xqlomm), or the path of a document (a .md file).
     """
     pieces: Iterable[bytes]
-    colours = palette(output)
+    colours = terminal.palette(output)
     with ExitStack() as stack:
-        line = stack.enter_context(closing(ProgressLine("reading")))
+        line = stack.enter_context(closing(terminal.ProgressLine("reading")))
         catalogue = _Catalogue(repo, f"{rev}:{tag}" if tag else rev, line, stack)
         words = " ".join(packages).split()
         names = words if all(map(_HASH.fullmatch, words)) else packages
@@ -104,20 +94,22 @@ def show(
             specs = catalogue.specs(hashes)
             left = len(specs) - _MOST_SPECS
             blocks: list[Iterable[str]] = [
-                fitted(tables.render_spec(each, colours), width()) for each in specs[:_MOST_SPECS]
+                fitted(tables.render_spec(each, colours), terminal.width()) for each in specs[:_MOST_SPECS]
             ]
             blocks += [[f"and {left:,} more specs; write more of the hash"]] if left > 0 else []
             pieces = [tables.specs_json(specs)] if format_ == "json" else _paragraphs(blocks)
         else:
             shown = [each for name in spec_texts(packages) for each in _packages(name, catalogue)]
-            warn_of(diagnostic for each in shown for diagnostic in each.document.diagnostics)
+            terminal.warn_of(diagnostic for each in shown for diagnostic in each.document.diagnostics)
             if format_ == "json":
                 pieces = [tables.packages_json(shown)]
             elif is_long:
-                pieces = tables.write_table(tables.specs_table(shown), "text", colours, width())
+                pieces = tables.write_table(tables.specs_table(shown), "text", colours, terminal.width())
             else:
-                pieces = _paragraphs(tables.render_inventory(each, palette=colours, width=width()) for each in shown)
-        write(pieces, output, is_for_people=format_ == "text")
+                pieces = _paragraphs(
+                    tables.render_inventory(each, palette=colours, width=terminal.width()) for each in shown
+                )
+        terminal.write(pieces, output, is_for_people=format_ == "text")
 
 
 def _paragraphs(blocks: Iterable[Iterable[str]]) -> Iterator[bytes]:
@@ -199,7 +191,7 @@ def _values(asked: SpecCondition, signatures: Iterable[Signature]) -> str:
 class _Catalogue:
     """The repository of the catalogue; it is opened when it is first needed."""
 
-    def __init__(self, repo: str | None, revision: str, line: ProgressLine, stack: ExitStack) -> None:
+    def __init__(self, repo: str | None, revision: str, line: terminal.ProgressLine, stack: ExitStack) -> None:
         self._repo, self._revision, self._line, self._stack = repo, revision, line, stack
 
     def package(self, asked: SpecPattern) -> tables.ShownPackage:
@@ -271,7 +263,7 @@ class _Catalogue:
     def _opened(self) -> tuple[Repository, Revision]:
         repository = self._stack.enter_context(closing(open_catalogue(self._repo, self._line)))
         revision = resolve(repository, self._revision)
-        warn_of(locate(repository, revision.commit).no_documents)
+        terminal.warn_of(locate(repository, revision.commit).no_documents)
         return repository, revision
 
 
@@ -296,12 +288,12 @@ def _parse(content: bytes | str, path: str, package: str = "") -> Document:
 
 def _listing(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that adds the patterns and options of a listing of `what` (tags, say) to a command."""
-    return with_options(
+    return terminal.with_options(
         click.argument("patterns", metavar="[GLOB]...", nargs=-1, shell_complete=completing(what)),
         REV_OPTION,
         REPO_OPTION,
-        format_option("text", "names", "json", "csv", "markdown"),
-        OUTPUT_OPTION,
+        terminal.format_option("text", "names", "json", "csv", "markdown"),
+        terminal.OUTPUT_OPTION,
     )
 
 
@@ -317,7 +309,7 @@ def tags(*, patterns: tuple[str, ...], rev: str, repo: str | None, **form: Any) 
     _cache/, a file that only has the name of a document is not counted, and a warning names it.
     """
     rows: list[tables.ListedTag] = []
-    with closing(ProgressLine("reading")) as line, closing(open_catalogue(repo, line)) as repository:
+    with closing(terminal.ProgressLine("reading")) as line, closing(open_catalogue(repo, line)) as repository:
         revision = resolve(repository, rev)
         trees = tags_of(repository, revision).ids
         if not trees:
@@ -351,7 +343,7 @@ def stacks(*, patterns: tuple[str, ...], rev: str, tag: str, repo: str | None, *
     """
     counts: dict[str, list[tuple[str, int, str]]] = defaultdict(list)
     faults: list[Diagnostic] = []
-    with closing(ProgressLine("reading")) as line, closing(open_catalogue(repo, line)) as repository:
+    with closing(terminal.ProgressLine("reading")) as line, closing(open_catalogue(repo, line)) as repository:
         for document in _documents(_list(repository, f"{rev}:{tag}", Globs(), faults), line, faults):
             faults += document.diagnostics
             for signature, count in document.specs.counts.items():
@@ -383,7 +375,7 @@ def packages(*, patterns: tuple[str, ...], rev: str, tag: str, repo: str | None,
     """
     rows: list[tables.ListedPackage] = []
     faults: list[Diagnostic] = []
-    with closing(ProgressLine("reading")) as line, closing(open_catalogue(repo, line)) as repository:
+    with closing(terminal.ProgressLine("reading")) as line, closing(open_catalogue(repo, line)) as repository:
         listing = _list(repository, f"{rev}:{tag}", Globs(patterns), faults)
         for document in _documents(listing, line, faults):
             faults += document.diagnostics
@@ -410,7 +402,7 @@ def _list(repository: Repository, name: str, wanted: Globs, faults: list[Diagnos
     listing = list_revision(repository, revision, wanted)
     faults += locate(repository, revision.commit).no_documents
     if not listing.blobs and not wanted.is_open:
-        warn_of(faults)
+        terminal.warn_of(faults)
         everything = list_revision(repository, revision, lambda _: True).blobs
         _chosen("package", sorted(everything), wanted.patterns)  # raises the error
     return listing
@@ -418,7 +410,7 @@ def _list(repository: Repository, name: str, wanted: Globs, faults: list[Diagnos
 
 def _documents(
     listing: Listing,
-    line: ProgressLine,
+    line: terminal.ProgressLine,
     faults: list[Diagnostic] | None = None,
     may_have: Callable[[bytes], bool] = lambda _: True,
 ) -> Iterator[Document]:
@@ -428,7 +420,7 @@ def _documents(
         if not isinstance(document, Diagnostic):
             yield document
         elif faults is None:
-            warn_of([document])
+            terminal.warn_of([document])
         else:
             faults.append(document)
 
@@ -446,7 +438,7 @@ def _end(
     listed: Sequence[tables.Listed], what: str, faults: Sequence[Diagnostic], *, format_: str, output: str | None
 ) -> int:
     """Write a listing, and warn of every unreadable document; return exit code 4 if a document was lost, else 0."""
-    pieces = tables.write_listing(listed, what, format_, palette(output), width())
-    write(pieces, output, is_for_people=format_ in ("text", "names"))
-    warn_of(faults)
+    pieces = tables.write_listing(listed, what, format_, terminal.palette(output), terminal.width())
+    terminal.write(pieces, output, is_for_people=format_ in ("text", "names"))
+    terminal.warn_of(faults)
     return 4 if any(each.is_loss for each in faults) or is_partial() else 0

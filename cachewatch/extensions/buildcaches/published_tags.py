@@ -19,22 +19,8 @@ from cachewatch.core.versions_spellings_targets import UNION_STACK
 from cachewatch.documents.spec_nodes_and_graphs import EncodedIngredients
 from cachewatch.documents.writing_documents import Binary, ListedSpec
 from cachewatch.errors import SourceError, UsageError
+from cachewatch.extensions.buildcaches import mirrors_and_registries as mirrors
 from cachewatch.extensions.buildcaches.index import CacheIndex, SpecStore, read_index
-from cachewatch.extensions.buildcaches.mirrors_and_registries import (
-    LARGEST_INDEX,
-    LIMITS,
-    CacheMirror,
-    IndexFile,
-    Registry,
-    Validator,
-    fetch_blob,
-    fetch_index,
-    fetch_v2_at,
-    open_mirror,
-    out_of_memory,
-    parse_address,
-    root_of,
-)
 from cachewatch.http.allowed_addresses import basic, bearer, check_secrecy
 from cachewatch.http.client import RequestLimits
 
@@ -81,14 +67,16 @@ class CatalogueEntry(Struct, frozen=True):
     path: str  # relative to the folder of the list
     digest: str  # "" for an index of layout 2, which can change at the same path
 
-    def fetch(self, mirror: CacheMirror, known: Validator) -> IndexFile | None:
+    def fetch(self, mirror: mirrors.CacheMirror, known: mirrors.Validator) -> mirrors.IndexFile | None:
         """Return the index, or None if it still has the validator `known`."""
         if not self.digest:
-            return fetch_v2_at(mirror, self.path, known)
+            return mirrors.fetch_v2_at(mirror, self.path, known)
         if known.digest == self.digest:
             return None
-        content = fetch_blob(mirror, self.path, self.digest)
-        return IndexFile(content, f"{mirror.where}/{self.path}", Validator(layout="v3", digest=self.digest))
+        content = mirrors.fetch_blob(mirror, self.path, self.digest)
+        return mirrors.IndexFile(
+            content, f"{mirror.where}/{self.path}", mirrors.Validator(layout="v3", digest=self.digest)
+        )
 
 
 class _ListedIndex(Struct):
@@ -97,10 +85,10 @@ class _ListedIndex(Struct):
 
 
 # The indexes of all stacks of each tag, the entries (tag/stack, or tag) that cannot be understood, and a validator.
-_Listing = tuple[Mapping[str, tuple[CatalogueEntry, ...]], Sequence[str], Validator]
+_Listing = tuple[Mapping[str, tuple[CatalogueEntry, ...]], Sequence[str], mirrors.Validator]
 
 
-def fetch_listing(mirror: CacheMirror, name: str, known: Validator) -> _Listing | None:
+def fetch_listing(mirror: mirrors.CacheMirror, name: str, known: mirrors.Validator) -> _Listing | None:
     """Fetch the list `name` of a catalogue; None if neither it nor any index in it differs from `known`."""
     etag = known.etag if known.layout == "catalogue" else ""
     file = mirror.get(name, etag=etag, size=8 * 2**20)  # of 30,000 stacks
@@ -124,7 +112,7 @@ def fetch_listing(mirror: CacheMirror, name: str, known: Validator) -> _Listing 
             tags[tag] = usable
     # An index that can change at the same address must be fetched every time.
     is_fixed = all(entry.digest for entries in tags.values() for entry in entries)
-    return tags, ignored, Validator(layout="catalogue", etag=file.etag if is_fixed else "")
+    return tags, ignored, mirrors.Validator(layout="catalogue", etag=file.etag if is_fixed else "")
 
 
 def _entry(entry: _ListedIndex, where: str) -> CatalogueEntry | None:
@@ -156,8 +144,8 @@ class Cache(Struct, frozen=True, kw_only=True):
     wanted_tag: Callable[[str], bool] = lambda _: True  # of a catalogue
     token_file: Path | None = None
     login_file: Path | None = None
-    limits: RequestLimits = LIMITS
-    max_index: int = LARGEST_INDEX  # bytes, unpacked
+    limits: RequestLimits = mirrors.LIMITS
+    max_index: int = mirrors.LARGEST_INDEX  # bytes, unpacked
 
 
 class Published(Struct, frozen=True):
@@ -166,7 +154,7 @@ class Published(Struct, frozen=True):
     tag: str
     stacks: tuple[str, ...]
     specs: PublishedSpecs
-    fresh: Mapping[str, Validator]  # validators of the tag's indexes, to be remembered
+    fresh: Mapping[str, mirrors.Validator]  # validators of the tag's indexes, to be remembered
     diagnostics: tuple[Diagnostic, ...] = ()
     other_nodes: Mapping[str, bytes] = {}  # records without a binary, encoded, by hash
 
@@ -180,7 +168,7 @@ class Failed(Struct, frozen=True):
 
 def is_catalogue(address: str) -> bool:
     """Tell whether `address` is a catalogue of several caches: a JSON file that is no index."""
-    return root_of(address).endswith(".json")
+    return mirrors.root_of(address).endswith(".json")
 
 
 class CacheSource:
@@ -199,16 +187,16 @@ class CacheSource:
             raise UsageError("a cache takes a token or a login, not both")
         login = basic(cache.login_file) if cache.login_file else {}
         headers = bearer(cache.token_file) if cache.token_file else login
-        place = parse_address(root_of(cache.address))
+        place = mirrors.parse_address(mirrors.root_of(cache.address))
         if headers and not isinstance(place, Path):
-            check_secrecy(place.base if isinstance(place, Registry) else place)
+            check_secrecy(place.base if isinstance(place, mirrors.Registry) else place)
         # In a folder, the list has the name of that of Spack's public caches.
         self._list_name = "cache_spack_io_index.json" if cache.is_catalogue or is_catalogue(cache.address) else ""
         if self._list_name and isinstance(place, Path) and not place.is_dir():
             place, self._list_name = place.parent, place.name
         elif self._list_name and isinstance(place, str) and place.endswith(".json"):
             place, _, self._list_name = place.rpartition("/")
-        self._mirror = open_mirror(place, headers, cache.limits, max_index=cache.max_index)
+        self._mirror = mirrors.open_mirror(place, headers, cache.limits, max_index=cache.max_index)
 
     def __enter__(self) -> "CacheSource":
         return self
@@ -216,7 +204,7 @@ class CacheSource:
     def __exit__(self, *_: object) -> None:
         self._mirror.close()
 
-    def read(self, remembered: Mapping[str, Validator]) -> Iterator[Published | Failed]:
+    def read(self, remembered: Mapping[str, mirrors.Validator]) -> Iterator[Published | Failed]:
         """Yield each tag that may have changed since the validators in `remembered`, or why it is unreadable.
 
         If all of a catalogue could be read, the last item has an empty tag: the list's own validator and diagnostics.
@@ -225,13 +213,13 @@ class CacheSource:
             yield from self._read_list(remembered)
             return
         key = f"{self._cache.tag}/{self._cache.stack}/{self._cache.view}"
-        file = fetch_index(self._mirror, remembered.get(key, Validator()), view=self._cache.view)
+        file = mirrors.fetch_index(self._mirror, remembered.get(key, mirrors.Validator()), view=self._cache.view)
         if file is not None:
             yield _publish(self._cache.tag, {self._cache.stack: self._read_file(file)}, {key: file.fresh})
 
-    def _read_list(self, remembered: Mapping[str, Validator]) -> Iterator[Published | Failed]:
+    def _read_list(self, remembered: Mapping[str, mirrors.Validator]) -> Iterator[Published | Failed]:
         key, mirror = "catalogue", self._mirror
-        listing = fetch_listing(mirror, self._list_name, remembered.get(key, Validator()))
+        listing = fetch_listing(mirror, self._list_name, remembered.get(key, mirrors.Validator()))
         if listing is None:
             return
         tags, ignored, fresh = listing
@@ -250,37 +238,37 @@ class CacheSource:
             yield Published("", (), PublishedSpecs(()), {key: fresh}, diagnostics)
 
     def _read_tag(
-        self, tag: str, entries: Sequence[CatalogueEntry], remembered: Mapping[str, Validator]
+        self, tag: str, entries: Sequence[CatalogueEntry], remembered: Mapping[str, mirrors.Validator]
     ) -> Published | None:
         """Read the indexes of all stacks of a tag if any of them changed; return None otherwise."""
         keys = {entry.label: f"{tag}/{entry.label}" for entry in entries}
         listed_before = {key for key in remembered if key.startswith(f"{tag}/")}
         read: dict[str, _Read] = {}
         for entry in entries:
-            file = entry.fetch(self._mirror, remembered.get(keys[entry.label], Validator()))
+            file = entry.fetch(self._mirror, remembered.get(keys[entry.label], mirrors.Validator()))
             if file is not None:
                 read[entry.label] = self._read_file(file)
         if not read and listed_before == set(keys.values()):
             return None
         for entry in entries:
             if entry.label not in read:
-                file = entry.fetch(self._mirror, Validator())
+                file = entry.fetch(self._mirror, mirrors.Validator())
                 assert file is not None  # None is only returned for a known validator
                 read[entry.label] = self._read_file(file)
         return _publish(tag, read, {keys[label]: fresh for label, (_, fresh) in read.items()})
 
-    def _read_file(self, file: IndexFile) -> "_Read":
+    def _read_file(self, file: mirrors.IndexFile) -> "_Read":
         """Parse an index at once, so that its bytes, perhaps hundreds of megabytes, need not be kept."""
         try:
             return read_index(file.content, file.where, wants_graph=self._wants_graph), file.fresh
         except MemoryError as error:
-            raise out_of_memory(file.where) from error
+            raise mirrors.out_of_memory(file.where) from error
 
 
-_Read = tuple[CacheIndex, Validator]
+_Read = tuple[CacheIndex, mirrors.Validator]
 
 
-def _publish(tag: str, read: Mapping[str, _Read], fresh: Mapping[str, Validator]) -> Published:
+def _publish(tag: str, read: Mapping[str, _Read], fresh: Mapping[str, mirrors.Validator]) -> Published:
     """Combine the indexes of a tag's stacks: a spec is in the tag if it is in any of them."""
     diagnostics = tuple(found for index, _ in read.values() for found in index.diagnostics)
     other_nodes = {spec_hash: node for index, _ in read.values() for spec_hash, node in index.other_nodes.items()}
