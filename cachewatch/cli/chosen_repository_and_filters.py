@@ -147,9 +147,12 @@ REPO_OPTION = with_options(
         help="Where documents are, if not found by what they are: 'docs/{tag}/{package}.md'.",
     ),
 )
-REV_OPTION = click.option(
-    "--rev", default="HEAD", metavar="REVISION", shell_complete=completing("revisions"), help="Revision or date."
-)
+
+
+def rev_option(about: str = "Revision or date.") -> Callable[[Any], Any]:
+    """Return the option --rev, which names a revision, HEAD by default."""
+    completion = completing("revisions")
+    return click.option("--rev", default="HEAD", metavar="REVISION", shell_complete=completion, help=about)
 
 
 def _one_tag(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:

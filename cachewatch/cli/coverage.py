@@ -8,7 +8,7 @@ import click
 from click.core import ParameterSource
 
 from cachewatch.cli import terminal
-from cachewatch.cli.chosen_repository_and_filters import REPO_OPTION, REV_OPTION, open_catalogue, tag_option
+from cachewatch.cli.chosen_repository_and_filters import REPO_OPTION, open_catalogue, rev_option, tag_option
 from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.core.advice.environment_coverage import cover
 from cachewatch.core.kinds_and_specs import MISSED, LossClass
@@ -28,7 +28,7 @@ _FAILURES = {one.value: (one,) for one in LossClass if one is not LossClass.KEPT
 @click.command
 @click.argument("lockfile", type=Path)
 @REPO_OPTION
-@REV_OPTION
+@rev_option()
 @click.option("--source", metavar="ADDRESS", help="Query this live build cache or catalogue instead of a repository.")
 @tag_option("Tag to compare with.", show_default="develop")
 @click.option("--view", default="", show_default=False, metavar="NAME", help="With --source: read this view's index.")

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from cachewatch.cli import terminal
 from cachewatch.cli.chosen_repository_and_filters import (
     REPO_OPTION,
-    REV_OPTION,
     TAG_OPTION,
     completing,
     is_partial,
     open_catalogue,
+    rev_option,
     tag_option,
 )
 from cachewatch.cli.help_and_exit_codes import examples
@@ -58,7 +58,7 @@ _MOST_TAGS = 100  # in which a spec is searched that the chosen tag does not hav
 @click.argument(
     "packages", metavar="PACKAGE...", nargs=-1, required=True, shell_complete=completing("package_versions")
 )
-@REV_OPTION
+@rev_option()
 @tag_option("Tag to read.", show_default="develop")
 @click.option("-l", "--long", "is_long", is_flag=True, help="Print a line for each spec, with its hash.")
 @REPO_OPTION
@@ -290,7 +290,7 @@ def _listing(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that adds the patterns and options of a listing of `what` (tags, say) to a command."""
     return terminal.with_options(
         click.argument("patterns", metavar="[GLOB]...", nargs=-1, shell_complete=completing(what)),
-        REV_OPTION,
+        rev_option(),
         REPO_OPTION,
         terminal.format_option("text", "names", "json", "csv", "markdown"),
         terminal.OUTPUT_OPTION,

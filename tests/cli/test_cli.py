@@ -179,7 +179,7 @@ def test_ctrl_c_is_130(run: Run, sides: tuple[Path, Path], monkeypatch: pytest.M
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("cachewatch.cli.diff.write", interrupt)
+    monkeypatch.setattr("cachewatch.cli.terminal.write", interrupt)
     result = run("diff", *sides)
 
     assert result.exit_code == 130

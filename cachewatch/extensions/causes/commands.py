@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.cli import terminal
-from cachewatch.cli.chosen_repository_and_filters import REPO_OPTION, REV_OPTION, TAG_OPTION, completing, open_catalogue
+from cachewatch.cli.chosen_repository_and_filters import REPO_OPTION, TAG_OPTION, completing, open_catalogue, rev_option
 from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.graphs_and_attribution import NOT_RECORDED, Cause, Explanation, LockChange, What
@@ -227,13 +227,7 @@ def impact_tables(asked: str, where: str, impact: Impact) -> list[Table]:
     help="Compare two lock files of an environment instead of revisions.",
 )
 @click.option("--against", metavar="HASH", help="Compare the spec HASH with this one of the same tag.")
-@click.option(
-    "--rev",
-    default="HEAD",
-    metavar="REVISION",
-    shell_complete=completing("revisions"),
-    help="Look for the spec in this revision or date; without a spec, count the causes of this revision.",
-)
+@rev_option("Look for the spec in this revision or date; without a spec, count the causes of this revision.")
 @TAG_OPTION
 @REPO_OPTION
 @terminal.format_option("text", "json", "markdown")
@@ -371,7 +365,7 @@ def _of_all(repository: Repository, names: tuple[str, str], tag: str) -> _Answer
 )
 @click.command
 @click.argument("package", metavar="PACKAGE[@VERSION]", shell_complete=completing("package_versions"))
-@REV_OPTION
+@rev_option()
 @TAG_OPTION
 @REPO_OPTION
 @terminal.format_option("text", "json", "markdown")

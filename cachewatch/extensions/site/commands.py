@@ -9,7 +9,7 @@ from urllib.parse import quote
 import click
 from msgspec.structs import replace
 
-from cachewatch.cli.chosen_repository_and_filters import REPO_OPTION, completing, open_catalogue
+from cachewatch.cli.chosen_repository_and_filters import REPO_OPTION, completing, open_catalogue, rev_option
 from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.terminal import JOBS_OPTION, ProgressLine, tell, warn_of
 from cachewatch.config.reading import read_config
@@ -36,13 +36,7 @@ def _only(noun: str) -> Callable[[Any], Any]:
 @click.command
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @REPO_OPTION
-@click.option(
-    "--rev",
-    default="HEAD",
-    metavar="REVISION",
-    shell_complete=completing("revisions"),
-    help="Newest revision, or a date.",
-)
+@rev_option("Newest revision, or a date.")
 @click.option("--since", metavar="REVISION", show_default="first revision", help="Oldest revision, or a date.")
 @_only("tag")
 @_only("package")
