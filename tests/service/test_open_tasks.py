@@ -49,6 +49,8 @@ def test_what_no_stack_built_is_pruned_for_those_who_select_a_stack(made: Made) 
     assert "one@1.0 for x86_64_v3 was pruned, as announced on 2 June" in pruned
     assert "Of the 2 packages named on 2 June, 1 is still there." in pruned
     assert "Still open since 2 June: copy two if you need it" in pruned
+    assert back.startswith("To do If you required two, as an earlier mail asked: builds of it are there again")
+    assert "config remove packages:two:require" in back
     assert "copy" not in back
 
 
@@ -157,6 +159,17 @@ def test_what_was_to_be_copied_long_ago_is_told_when_it_is_pruned(made: Made) ->
         said.append(body(readers.site.told()[-1]))
     assert [("copy one" in text.lower()) for text in said] == [True, True, False, False]
     assert "one@1.0 for x86_64_v3 was pruned, as announced on 2 June" in said[3]
+
+
+@pytest.mark.parametrize("config", [CONFIG, CONFIG.replace("changes: [all]", "changes: [gone]")])
+def test_what_was_to_be_required_long_ago_is_taken_back(made: Made, config: str) -> None:
+    """It stays open until then; and it is said where nothing else is reported."""
+    one, two, rest = {"one": in_ml(1)}, {"two": in_ml(2)}, many(20)
+    readers = made(*map(catalogue, [rest | one | two, rest | two, rest, rest | one]), config=config)
+    for later, said in ((20, ""), (30, "since 2 June: if you use one: keep it"), (1, "If you required one, as an")):
+        readers.go_on(later * DAY)
+        assert said in body(readers.site.told()[-1])
+    assert "config remove packages:one:require" in body(readers.site.told()[-1])
 
 
 def test_nothing_is_told_as_pruned_while_readers_wait(made: Made) -> None:

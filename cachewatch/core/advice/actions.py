@@ -80,7 +80,7 @@ def still_to_do(task: Action, known: Known, tags: Iterable[ComparedTag] = ()) ->
 
 def lifted(actions: Iterable[Action], known: Known) -> tuple[str, ...]:
     """Return the packages that earlier digests asked readers to require, and that none of `actions` requires or copies."""
-    asked = {name for one in known.tasks if one.is_requirement for name in one.names}
+    asked = {name for one in (*known.tasks, *known.quiet) if one.is_requirement or one.is_copy for name in one.names}
     asked |= {name for _, verb, name in known.since if verb is Verb.BUILD}
     still = (one for one in actions if one.is_requirement or one.is_copy or one.verb in (Verb.BUILD, Verb.COPY))
     return tuple(sorted(asked.difference(*(one.names for one in still))))

@@ -115,7 +115,7 @@ def assess(
     known = replace(known, left={key: found for key, found in known.left.items() if key not in absent})
     missing = {*waiting, *(need.package for *_, need in absent)}
     tasks = [one for task in known.tasks if (one := still_to_do(task, known, tags)).names or not task.names]
-    quiet = (still_to_do(one, known) for one in known.quiet)
+    quiet = [one for task in known.quiet if (one := still_to_do(task, known)).names]
     pruned = list(pruned_as_announced((*known.tasks, *known.quiet), known))
     actions = [*environment_actions(own, tags, is_new=False), *pin_actions(pins), *pruned]
     pinned = {(pin.source, pin.tag) for pin in pins}
@@ -140,7 +140,7 @@ def assess(
     return Assessment(
         actions=tuple(actions),
         paused=tuple(paused),
-        quiet=tuple(one for one in quiet if one.names),
+        quiet=tuple(quiet),
         level=Level.ALARM if waits else _level(facts, own, is_notice=is_notice),
         facts=tuple(facts),
         losses=tuple(
@@ -156,7 +156,7 @@ def assess(
         required=_with_homes(_required(actions, own), known.kept),
         to_copy=_with_homes(_to_copy(actions, own), known.kept),
         gone=_with_homes(_gone(actions if own is None else ()), known.kept),
-        lifted=() if waits else lifted(actions, known),
+        lifted=lifted((*actions, *paused, *quiet), known),
     )
 
 

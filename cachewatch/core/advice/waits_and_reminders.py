@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core import names_and_layouts as tag_names
-from cachewatch.core.advice.verbs_and_reasons import LOCK_FILES, OF_LOCK_FILE, Action, Because, Verb
+from cachewatch.core.advice.verbs_and_reasons import LOCK_FILES, OF_LOCK_FILE, Action, Verb
 
 
 class DepartureKind(StrEnum):
@@ -111,7 +111,7 @@ class OpenAction(Struct, frozen=True, kw_only=True, tag="action"):
 
     def is_repeated(self, now: datetime) -> bool:
         """Tell whether digests still repeat the action: for a month, or until its cause ends for some."""
-        is_lasting = self.task is not None and self.task.because in (Because.DOWNGRADED, *LOCK_FILES)
+        is_lasting = self.task is not None and (self.task.is_requirement or self.task.because in LOCK_FILES)
         return is_lasting or self.last_repeated >= now - A_MONTH
 
 

@@ -74,17 +74,20 @@ def todo(digest: Digest, words: Words) -> list[str]:
     lines[1:1] = [] if keeping else _kept_too(digest, words)
     built = [spec.removesuffix(":") for spec, tag in advice.required.items() if not tag] if keeping else []
     lines += [words.say("todo", "built", len(built), names=and_more(built, words))] if built else []
+    lifted = []
+    if advice.lifted:
+        lifted.append(words.say("todo", "lifted", len(advice.lifted), names=and_more(advice.lifted, words)))
     if advice.is_waiting:
         first = advice.actions[0]
         if first.since:
-            return [_sentence([first], digest, words, "still-"), *lines]
+            return [_sentence([first], digest, words, "still-"), *lines, *lifted]
         waited = {one.tag for one in advice.actions if one.verb is Verb.WAIT}
         in_tag = words.say("todo", "in_tag", tag=safe(min(waited))) if len(waited) == 1 else ""
         is_open = any(one.verb is not Verb.MOVE for one in advice.still_open)
         paused = words.say("todo", "paused_open" if is_open else "paused", in_tag=in_tag)
         lines[0] += f" {paused}" if any(one.since for one in advice.paused) else ""
         lines[0] += words.text("todo", "paused_apart") if advice.still_open and not is_open else ""
-        return lines
+        return [*lines, *lifted]
     over = words.text("todo", "over_open" if advice.still_open else "over") if advice.is_wait_over else ""
     if not (lines or over) and any(one.verb is Verb.MOVE for one in advice.still_open):
         over = words.text("todo", "now_due")
@@ -93,9 +96,6 @@ def todo(digest: Digest, words: Words) -> list[str]:
     moves, removed = _moves(digest, words)
     if is_alone and removed:
         unless, moves = removed, []
-    lifted = []
-    if advice.lifted:
-        lifted.append(words.say("todo", "lifted", len(advice.lifted), names=and_more(advice.lifted, words)))
     if not lines and not (is_alone and (moves or lifted)):
         new = "nothing_more" if unless else "nothing_new"
         nothing = words.text("todo", "nothing_else" if lifted else new if advice.actions else "nothing")
