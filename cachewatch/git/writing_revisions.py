@@ -9,7 +9,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from cachewatch.core.names_and_layouts import CATALOGUE, is_name
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.clone_locks_and_disk_space import RECORDING_LOCK, try_lock
 from cachewatch.git.git_processes import Git, handing_on, init_repository
@@ -96,15 +95,6 @@ class Recording:
             raise UsageError(
                 f"{folder}: its newest revision was not recorded by cachewatch; name a repository of its own"
             )
-
-    def package_files(self, tag: str) -> Mapping[str, Mapping[str, str]]:
-        """Return the ids of the package files of `tag`, by file name and then by package."""
-        files: dict[str, dict[str, str]] = {}
-        for path, object_id in self.files(f"{CATALOGUE}/{tag}").items():
-            package, _, name = path.partition("/")
-            if is_name(os.fsencode(package)) and is_name(os.fsencode(name)):
-                files.setdefault(name, {})[package] = object_id
-        return files
 
     def files(self, folder: str = "") -> Mapping[str, str]:
         """Return the ids of all files below `folder` in the newest revision, by path relative to it."""

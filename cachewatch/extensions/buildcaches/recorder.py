@@ -6,7 +6,7 @@ beside it only saves the next call some work. `RecordedHistory` is a source that
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -132,14 +132,12 @@ class _Work(Struct):
             return
         self.done.diagnostics += published.diagnostics
         if published.tag:
-            before = self.recording.package_files(published.tag)
-            documents, counts = before.get(DOCUMENT, {}), published.specs.count()
-            if not self.is_confirmed and (reason := self._suspicion(published, counts, documents)):
+            before, specs = self.recording.files(f"{CATALOGUE}/{published.tag}"), published.specs.count()
+            if not self.is_confirmed and (reason := self._suspicion(published, specs, before)):
                 self.done.held += (HeldTag(published.tag, reason),)
                 return
-            new, changed, removed = self._write(published, documents, before.get(PACKAGE_GRAPH, {}))
-            packages = len(published.specs.packages)
-            self.done.tags += (TagCounts(published.tag, counts[UNION_STACK], packages, new, changed, removed),)
+            changes, packages = self._write(published, before), len(published.specs.packages)
+            self.done.tags += (TagCounts(published.tag, specs[UNION_STACK], packages, **changes),)
             self.stacks[published.tag] = frozenset(published.stacks)
         if published.tag or not (self.done.held or self.done.failed):
             self.fresh |= published.fresh
@@ -157,31 +155,18 @@ class _Work(Struct):
         details = [f"{c.tag}: {c.new} new, {c.changed} changed, {c.removed} removed documents" for c in different]
         return self.recording.commit("\n".join((subject, "", *details, "", f"CacheSource: {address}", "")), now)
 
-    def _write(self, state: Published, documents: Mapping[str, str], graphs: Mapping[str, str]) -> tuple[int, int, int]:
-        """Write the files that differ from these object ids; return how many documents are new, changed and removed."""
-        new = changed = 0
-        for package in state.specs.packages:
-            listed, graph = state.specs.read(package)
-            content = write_document(package, state.tag, listed)
-            if self._put(state.tag, package, DOCUMENT, content, documents):
-                changed += package in documents
-                new += package not in documents
-            self._put(state.tag, package, PACKAGE_GRAPH, write_package_graph(graph), graphs)
-        vanished = documents.keys() - {*state.specs.packages}
-        for name, gone in ((DOCUMENT, vanished), (PACKAGE_GRAPH, graphs.keys() - {*state.specs.packages})):
-            for package in gone:
-                self.recording.remove(f"{CATALOGUE}/{state.tag}/{package}/{name}")
-        path, content = f"{CATALOGUE}/{state.tag}/{TAG_GRAPH}", write_tag_graph(state.other_nodes)
-        if content != self.recording.file(path):
-            self.recording.write(path, content)
-        return new, changed, len(vanished)
-
-    def _put(self, tag: str, package: str, name: str, content: bytes, before: Mapping[str, str]) -> bool:
-        """Write a file of a package if its content differs from the object id in `before`; return whether it does."""
-        if before.get(package) == self.recording.id_of(content):
-            return False
-        self.recording.write(f"{CATALOGUE}/{tag}/{package}/{name}", content)
-        return True
+    def _write(self, state: Published, before: Mapping[str, str]) -> Mapping[str, int]:
+        """Write the files that differ from those in `before` (ids by path); count new, changed and removed documents."""
+        folder, counts, left = f"{CATALOGUE}/{state.tag}", Counter[str](), {*before}
+        for path, content in _files(state):
+            left.discard(path)
+            if before.get(path) != self.recording.id_of(content):
+                self.recording.write(f"{folder}/{path}", content)
+                counts["changed" if path in before else "new"] += path.endswith(DOCUMENT)
+        for path in left:
+            self.recording.remove(f"{folder}/{path}")
+            counts["removed"] += path.endswith(DOCUMENT)
+        return counts
 
     def _suspicion(self, published: Published, has: Mapping[str, int], before: Mapping[str, str]) -> str:
         """Return why the published contents of a tag, with `has` specs by stack, are suspicious, or ""."""
@@ -190,7 +175,7 @@ class _Work(Struct):
             unread = "none of its records can be read, maybe because its form is newer"
             return unread if is_unread else "the index is empty"
         had: Counter[str] = Counter()
-        for content in self.recording.read(list(before.values())):
+        for content in self.recording.read([key for path, key in before.items() if path.endswith(DOCUMENT)]):
             if match := _COUNTS.search(content[: 2**16]):
                 had.update(msgspec.json.decode(match[1], type=dict[str, int]))
         lost = [
@@ -199,6 +184,15 @@ class _Work(Struct):
             if has.get(stack, 0) <= count * 0.1
         ]
         return first_of(lost, 5, ", and {:,} more stacks")
+
+
+def _files(state: Published) -> Iterator[tuple[str, bytes]]:
+    """Yield path and content of each file of a tag, relative to its folder."""
+    for package in state.specs.packages:
+        listed, graph = state.specs.read(package)
+        yield f"{package}/{DOCUMENT}", write_document(package, state.tag, listed)
+        yield f"{package}/{PACKAGE_GRAPH}", write_package_graph(graph)
+    yield TAG_GRAPH, write_tag_graph(state.other_nodes)
 
 
 class RecordedHistory(RecordedSource):
