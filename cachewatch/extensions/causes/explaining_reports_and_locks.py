@@ -332,10 +332,8 @@ def count_all(repository: Repository, steps: Sequence[TagStep]) -> Iterator[tupl
 
 def count_causes(step: GraphStep) -> tuple[CountedCause, ...]:
     """Return the causes of a step, counted as in `why --between`; unreadable packages are left out."""
-    explained: dict[str, tuple[Cause, ...]] = {}
-    for package in step.packages:
-        with suppress(DocumentError):
-            explained |= {one.spec.hash: one.causes for one in step.explain_all(package) if one.is_match and one.causes}
+    found = step.explain_packages(lambda _: True)
+    explained = {one.spec.hash: one.causes for one in found if one.is_match and one.causes}
     alike: defaultdict[tuple[str, str, str, str], list[Attributed]] = defaultdict(list)
     for one in attribute(explained):
         sides = (value if isinstance(value, str) else " ".join(value) for value in (one.cause.before, one.cause.after))
