@@ -40,7 +40,7 @@ from cachewatch.report.diff_formats_and_alike_tags import StatCollector, write_s
 from cachewatch.report.json_and_csv import CsvCollector, JsonCollector, write_csv, write_json, write_jsonl
 from cachewatch.report.words import first_of, occurrences, tag_event
 from cachewatch.report.words_file import words
-from cachewatch.sources.before_and_after import NEWEST, compare_sides, needs_git, split_range, uncommitted
+from cachewatch.sources.before_and_after import NEWEST, compare_sides, needs_git, split_range
 from cachewatch.sources.folders_and_unreadable_files import check_path, is_documents
 
 
@@ -205,13 +205,12 @@ def diff(
 
 def _note_not_compared(repository: Repository, named: tuple[str, str] | None, after: str | None) -> None:
     """Tell users how to compare uncommitted files or a folder, if they may have meant these."""
-    if named is not None and named[1] != NEWEST:
-        return
+    root = next((folder for folder in (Path.cwd(), *Path.cwd().parents) if (folder / ".git").exists()), None)
     if named is not None and after is None and is_documents(named[0]):
         command = shlex.join(["cachewatch", "diff", NEWEST, named[0]])
         sentence = f"{named[0]} is BEFORE, {NEWEST} is AFTER; the other way round"
-    elif repository.path == Path() and (folder := uncommitted(repository)) is not None:
-        command = shlex.join(["cachewatch", "diff", named[0] if named else NEWEST, str(folder)])
+    elif named == (NEWEST, NEWEST) and repository.path == Path() and root is not None:
+        command = shlex.join(["cachewatch", "diff", NEWEST, os.path.relpath(root)])
         sentence = "uncommitted changes are not compared"
     else:
         return

@@ -3,7 +3,6 @@
 import os
 import re
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +13,11 @@ from cachewatch.core.changesets import Blob, Comparison, Difference, DocumentPai
 from cachewatch.core.filters_and_spec_patterns import Selection
 from cachewatch.core.kinds_and_specs import Diagnostic, Side
 from cachewatch.core.names_and_layouts import ANYWHERE, DEFAULT_TAG, DOCUMENT, ENDINGS, Layout, Wanted
-from cachewatch.documents.front_matter_and_limits import MAX_BYTES
-from cachewatch.documents.recognizing_documents import claim_of
-from cachewatch.errors import SourceError, UsageError
+from cachewatch.errors import UsageError
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import file_of, resolve
 from cachewatch.git.tags_and_documents import GitReader, compare_revisions, list_revision, no_tag_matches, tags_of
-from cachewatch.runtime.untrusted_files import read_beginning
 from cachewatch.sources import folders_and_unreadable_files as folders
-
-_MOST_EDITED = 200  # how many possibly edited files are read: in a copy of a work tree, many only seem to be edited
 
 
 def needs_git(before: str, after: str) -> bool:
@@ -55,36 +49,6 @@ def compare_sides(
         for name, other in ((before, after), (after, before))
     ]
     return _compare_listings(_match(sides[0], sides[1], wanted_tag), wanted_package)
-
-
-def uncommitted(repository: Repository) -> Path | None:
-    """Return the relative path of the current work tree if its documents differ from HEAD, else None."""
-    # Git only lists the files that may differ: to compare them, it would run commands that a repository configures.
-    here = Path.cwd()
-    root = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), None)
-    if root is None:
-        return None
-    asked = ["diff-index", "-z", "--no-renames", "HEAD", "--", *repository.layout.pathspecs]
-    try:
-        words = os.fsdecode(repository.run(["-C", str(root), f"--work-tree={root}", *asked])).split("\0")[:-1]
-        changed = zip(words[::2], words[1::2], strict=True)
-        files = ((about.split()[2], root / path) for about, path in changed)
-        is_changed = any(_is_edited(repository, *each) for each in islice(files, _MOST_EDITED))
-    except (SourceError, OSError):
-        return None  # it is only a hint: the comparison itself succeeded
-    return Path(os.path.relpath(root)) if is_changed else None
-
-
-def _is_edited(repository: Repository, committed: str, file: Path) -> bool:
-    """Tell whether a file differs from its committed content and is or was a document; line ends are ignored."""
-    found = repository.objects().get(committed)
-    before = found.content if found else b""
-    try:
-        after = read_beginning(str(file), MAX_BYTES)
-    except OSError:
-        after = b""
-    is_same = before == after or before == after.replace(b"\r\n", b"\n")
-    return not is_same and any(claim_of(content) is not None for content in (before, after))
 
 
 def _file_of(repository: Repository, name: str) -> Listing | None:
