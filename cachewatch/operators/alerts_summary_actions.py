@@ -44,7 +44,7 @@ def review(context: Context) -> bool:
     """Open and resolve alerts so that they agree with the state; return True if nothing is wrong."""
     now, config = context.clock(), context.config
     with context.database.read() as connection:
-        causes = (health.has_any, digests.all_held, deliveries.all_suppressed)
+        causes = (health.all_alerts, digests.all_held, deliveries.all_suppressed)
         unread, newest = cursors.unreadable(connection), health.newest_revisions(connection)
         is_well = not unread and not any(each(connection) for each in causes)
     # If nothing ran, late work opens no alert.
@@ -67,8 +67,9 @@ def review(context: Context) -> bool:
         for alert in alerts:
             if _may_last(connection, config, alert.key):
                 notices.open_within(connection, context, alert)
-        for over in health.all_resolved(connection):
-            notices.resolve_within(connection, context, over.key, _end(config, over))
+        for each in health.all_alerts(connection):
+            if each.resolved_at is not None:
+                notices.resolve_within(connection, context, each.key, _end(config, each))
     return False
 
 

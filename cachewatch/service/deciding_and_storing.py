@@ -38,7 +38,7 @@ from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.cursors_and_remembered import Advance, CursorUpdate, Unread
 from cachewatch.store.deliveries import DeliveryState
-from cachewatch.store.digests_and_holds import DigestRecord, DigestState, Slot, first_held
+from cachewatch.store.digests_and_holds import DigestRecord, DigestState, Slot
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind, Counter
 from cachewatch.store.transactions_and_upgrades import Connection
 
@@ -246,11 +246,12 @@ def _decide_digest(
     if draft.hold and not has_waited and state.held_advances == frozenset(draft.advances):
         # Operators were asked about this very step, and have not answered yet.
         return replace(decision, finished=slot)
-    holds = [replace(hold, counted_from=first_held(state.holds, hold.event)) for hold in draft.holds]
-    due = over(context.config, stream, holds, now)
+    since = {hold.event: hold.counted_from for hold in state.holds}
+    draft = replace(draft, holds=tuple(replace(hold, counted_from=since.get(hold.event)) for hold in draft.holds))
+    due = over(context.config, stream, draft.holds, now)
     made: tuple[PendingDigest, ...] = (assembly.unconfirmed(draft) if due else draft,)
-    if 0 < len(due) < len(holds):  # one to send, and one to hold
-        made = assembly.split(composed, state, holds, due)
+    if 0 < len(due) < len(draft.holds):  # one to send, and one to hold
+        made = assembly.split(composed, state, draft.holds, due)
     drafts = []
     for each in made:
         packed = () if is_left_out(stream, state, each, now) else _packed(context, stream, each, comparisons)

@@ -232,19 +232,12 @@ class HeldDigest(DigestSummary, frozen=True, kw_only=True):
 
 
 def store_holds(connection: Connection, subscription: str, stream: str, new: Iterable[Hold], now: datetime) -> None:
-    """Store the events for which the digest of a stream is held, and no others; stored events keep their times."""
-    known, where = holds_of(connection, subscription, stream), {"subscription": subscription, "stream": stream}
+    """Store the events for which the digest of a stream is held, and no others; holds without a beginning begin now."""
+    where = {"subscription": subscription, "stream": stream}
     connection.execute(delete(holds).filter_by(**where))
     for hold in new:
-        since = first_held(known, hold.event) or hold.counted_from or now
-        values = {"said": hold.said, "content": "\n".join(hold.content), "counted_from": since}
+        values = {"said": hold.said, "content": "\n".join(hold.content), "counted_from": hold.counted_from or now}
         insert_new(connection, holds, {**where, **asdict(hold.event), **values})
-
-
-def first_held(known: Iterable[Hold], event: HoldEvent) -> datetime | None:
-    """Return the earliest time from which `event` has been held; None if it is not in `known`."""
-    times = [each.counted_from for each in known if each.event == event]
-    return min((time for time in times if time is not None), default=None)
 
 
 def holds_of(connection: Connection, subscription: str, stream: str) -> tuple[Hold, ...]:

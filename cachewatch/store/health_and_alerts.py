@@ -8,7 +8,7 @@ from typing import Any, Self
 import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
-from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from cachewatch.store import schema
 from cachewatch.store.deliveries import LONGEST_WAIT
@@ -169,19 +169,15 @@ def get(connection: Connection, key: AlertKey) -> OpenAlert | None:
     return None if row is None else _alert(row)
 
 
-def has_any(connection: Connection) -> bool:
-    """Tell whether any alert is open or still to be reported as resolved."""
-    return connection.execute(select(alerts).limit(1)).first() is not None
+def all_alerts(connection: Connection) -> list[OpenAlert]:
+    """Return all alerts that are open or still to be reported as resolved, oldest first."""
+    query = select(alerts).order_by(alerts.c.opened_at, *alerts.primary_key)
+    return [_alert(row) for row in connection.execute(query)]
 
 
 def all_open(connection: Connection) -> list[OpenAlert]:
     """Return all open alerts, oldest first."""
-    return _find(connection, alerts.c.resolved_at.is_(None))
-
-
-def all_resolved(connection: Connection) -> list[OpenAlert]:
-    """Return all resolved alerts of whose end operators are not notified yet."""
-    return _find(connection, alerts.c.resolved_at.is_not(None))
+    return [alert for alert in all_alerts(connection) if alert.resolved_at is None]
 
 
 def remove(connection: Connection, key: AlertKey) -> OpenAlert | None:
@@ -196,11 +192,6 @@ def unread_by(connection: Connection, source: str, tag: str) -> set[tuple[str, s
     """Return the streams, as (subscription, stream), that cannot read some document of a tag."""
     query = select(unread.c.subscription, unread.c.stream).filter_by(source=source, tag=tag, readable_at=None)
     return {(row.subscription, row.stream) for row in connection.execute(query)}
-
-
-def _find(connection: Connection, condition: ColumnElement[bool]) -> list[OpenAlert]:
-    query = select(alerts).where(condition).order_by(alerts.c.opened_at, *alerts.primary_key)
-    return [_alert(row) for row in connection.execute(query)]
 
 
 def _alert(row: Row[Any]) -> OpenAlert:
