@@ -200,7 +200,6 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return replace(news, tag=without_suspicion(news.tag))
 
     def _news(self, comparison: Comparison, selection: Selection, room: int | None, based_on: Hashable) -> TagNews:
-        hidden = set[tuple[str, str]]()
         (pair,) = comparison.pairs
         name = pair.after.tag or pair.before.tag or ""
         silencing = self.silencing(name)
@@ -208,16 +207,16 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         make_collector = partial(silencing.body, partial(DigestCollector, has_table=room is not None))
         tags = self.comparisons.compared(self.source.name)
         changeset = tags.changeset(comparison, selection, make_collector, based_on)
-        reported = silencing.reported(changeset, hidden)
+        reported = silencing.reported(changeset)
         tag = read_tag_digest(
             reported, source=self.source.name, wants=silencing.wants, wants_line=silencing.wants_line, room=room
         )
-        tag = replace(self._with_causes(tag, pair, selection), silenced=silencing.packages)
+        tag = replace(self._with_causes(tag, pair, selection), silenced=frozenset(silencing.hidden))
         if pair.is_new_tag and not any(one.kind is StatementKind.TAG_ADDED for one in all_statements(tag)):
             tag = with_statements(tag, [tag_added(name)], silencing.wants)
         is_hidden = not self.silencing(name, lambda *_: True).wants({Kind.SUSPICIOUS})
         is_touched = any(reported.report.own_kinds)  # whether it is reported or not
-        return TagNews(tag, name, reported.report.suspicion if is_touched and not is_hidden else "", hidden)
+        return TagNews(tag, name, reported.report.suspicion if is_touched and not is_hidden else "", silencing.silenced)
 
     def _with_causes(self, tag: TagDigest, pair: TagPair, selection: Selection) -> TagDigest:
         """Return `tag` with the causes of rebuilt specs, if the source records dependency graphs."""

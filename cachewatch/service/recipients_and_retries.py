@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 from datetime import timedelta
 
 from cachewatch.config import sources_and_channels as kinds
-from cachewatch.config.settings_and_subscriptions import Config
+from cachewatch.config.settings_and_subscriptions import Config, Subscription
 from cachewatch.config.value_types_and_secrets import address_of
 from cachewatch.service import alerts_and_silent_sources as alerts
 from cachewatch.service.alerts_and_silent_sources import OPERATORS, Alert
@@ -37,9 +37,7 @@ def why_not(connection: Connection, config: Config, delivery: Delivery) -> str:
 
 def is_recipient(config: Config, channel: str, target: str, names: Iterable[str] | None = None) -> bool:
     """Tell whether `target` gets anything through `channel`, of the subscriptions `names`, or of any and of operators."""
-    ways = _ways_through(config, channel, names)
-    addresses = {address_of(to).lower() for recipients in ways for to in recipients}
-    return bool(ways) and (not _has_addresses(config, channel) or target.lower() in addresses)
+    return any(through == channel and (not to or target.lower() in to) for _, through, to in _ways(config, names))
 
 
 def is_operator(config: Config, channel: str, target: str) -> bool:
@@ -51,41 +49,30 @@ def last_addresses(config: Config, suppressed: Collection[tuple[str, str]]) -> d
     """Return the `suppressed` addresses of operators, and all that a subscription has in a channel, with its name."""
     by_name = {(channel, target.lower()): (channel, target) for channel, target in suppressed}
     last = {}
-    ways = [(name, *way) for name in (*config.subscriptions, OPERATORS) for way in _ways_of(config, name)]
-    for name, channels, recipients in ways:
-        for channel in (each for each in channels if _has_addresses(config, each)):
-            named = [(channel, address_of(to).lower()) for to in recipients]
-            if name == OPERATORS or by_name.keys() >= {*named}:
-                last.update({by_name[each]: name for each in named if each in by_name})
+    for name, channel, to in _ways(config):
+        named = [(channel, address) for address in to]
+        if name == OPERATORS or by_name.keys() >= {*named}:
+            last.update({by_name[each]: name for each in named if each in by_name})
     return last
 
 
 def is_used(config: Config, channel: str, names: Iterable[str] | None = None) -> bool:
     """Tell whether anything is sent through `channel`, of the subscriptions `names`, or of any and of operators."""
-    return bool(_ways_through(config, channel, names))
+    return any(through == channel for _, through, _ in _ways(config, names))
 
 
-def _ways_through(config: Config, channel: str, names: Iterable[str] | None) -> list[tuple[str, ...]]:
-    """Return the addresses of each way through a channel; none if the channel is not configured."""
-    names = (*config.subscriptions, OPERATORS) if names is None else names
-    ways = (way for name in names if channel in config.channels for way in _ways_of(config, name))
-    return [recipients for channels, recipients in ways if channel in channels]
-
-
-def _ways_of(config: Config, name: str) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Yield the channels of a subscription or of operators, each time with the addresses for those that send mail."""
-    if name == OPERATORS:
-        yield config.operators.channels, config.operators.to
-        return
-    own = config.subscriptions[name]
-    yield own.channels, own.to
-    if own.urgent is not None:
-        yield own.urgent.channels, own.urgent.to or own.to
-
-
-def _has_addresses(config: Config, channel: str) -> bool:
-    kind = config.channels.get(channel)
-    return isinstance(kind, kinds.MailConfig) and not isinstance(kind, kinds.MaildirConfig)
+def _ways(config: Config, names: Iterable[str] | None = None) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield the ways of the subscriptions `names`, or of all and of operators: name, channel, and addresses of mail."""
+    for name in (*config.subscriptions, OPERATORS) if names is None else names:
+        own = config.operators if name == OPERATORS else config.subscriptions[name]
+        ways = [(own.channels, own.to)]
+        if isinstance(own, Subscription) and own.urgent is not None:
+            ways.append((own.urgent.channels, own.urgent.to or own.to))
+        for channels, to in ways:
+            for channel in channels:
+                kind = config.channels[channel]
+                is_mail = isinstance(kind, kinds.MailConfig) and not isinstance(kind, kinds.MaildirConfig)
+                yield name, channel, [address_of(each).lower() for each in to] if is_mail else []
 
 
 # Minutes between attempts; the last one repeats.

@@ -19,11 +19,10 @@ from cachewatch.config.sources_and_channels import Source
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.advice.waits_and_reminders import Remembered
 from cachewatch.core.changesets import Changeset, Collector
-from cachewatch.core.filters_and_spec_patterns import GROUPS, Globs, Selection, every_compiler, every_kind
+from cachewatch.core.filters_and_spec_patterns import GROUPS, Globs, Selection, select
 from cachewatch.core.kinds_and_specs import Kind, PackageChange
 from cachewatch.core.statement_kinds import Line
 from cachewatch.core.statements import Wants, is_wanted
-from cachewatch.core.versions_spellings_targets import Versions
 from cachewatch.errors import DamagedRow, UnknownRevision
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, is_there, resolve
@@ -344,13 +343,7 @@ def in_a_row(failures: int) -> str:
 
 def selection_of(match: Match, kinds: frozenset[Kind] | None = None) -> Selection:
     """Return the selection of a subscription or a silence; `kinds=None` selects every kind."""
-    names = ("tags", "packages", "stacks", "targets", "oses")
-    return Selection(
-        **{name: Globs(getattr(match, name)) for name in names},
-        compilers=Globs(every_compiler(match.compilers)),
-        versions=Versions(match.versions),
-        kinds=Globs() if kinds is None else Globs(every_kind(_kind_patterns(kinds))),
-    )
+    return select(**dict(_patterns(match)), kinds=() if kinds is None else _kind_patterns(kinds))
 
 
 class _CompiledSilence(Struct, frozen=True):
@@ -385,7 +378,9 @@ class Silencing:
             for silence in silences
             if silence.is_active(day) and Globs(silence.match.sources)(source) and Globs(silence.match.tags)(tag or "")
         ]
-        self._hidden: dict[str, frozenset[Kind]] = {}  # by package
+        # Complete when all results were read: silences with packages, and the hidden kinds by package.
+        self.silenced: set[tuple[str, str]] = set()
+        self.hidden: dict[str, frozenset[Kind]] = {}
         # A silence that covers whole tags also covers the events of tags.
         whole = [one for one in self._silences if one.selection.packages.is_open and one.selection.takes_all_specs]
         self._everywhere = frozenset(kind for silence in whole for kind in silence.kinds)
@@ -398,24 +393,20 @@ class Silencing:
         """Return a collector that gets no silenced changes; read its results through `reported`."""
         return _SilencedCollector(self._silences, self._wants, make_collector)
 
-    def reported(self, changeset: Changeset, hidden: set[tuple[str, str]]) -> Changeset:
-        """Return `changeset` with the results of collectors made by `body`; `hidden` gets silences with packages."""
+    def reported(self, changeset: Changeset) -> Changeset:
+        """Return `changeset` with the results of collectors made by `body`."""
 
         def open_body(taken: tuple[object, set[tuple[str, str]], Mapping[str, frozenset[Kind]]]) -> object:
-            hidden.update(taken[1])
-            self._hidden.update(taken[2])
-            return taken[0]
+            body, silenced, kinds = taken
+            self.silenced |= silenced
+            self.hidden.update(kinds)
+            return body
 
         return changeset.mapped(open_body)
 
-    @property
-    def packages(self) -> frozenset[str]:
-        """The packages with hidden changes; complete only when all results were read."""
-        return frozenset(self._hidden)
-
     def wants_line(self, line: Line) -> bool:
         """Tell whether a line of a statement is reported; valid only when all results were read."""
-        hidden = self._hidden.get(line.package, frozenset())
+        hidden = self.hidden.get(line.package, frozenset())
         return is_wanted(line, self._wants) and _is_wanted(self._wants, line.kinds, hidden)
 
 

@@ -67,14 +67,13 @@ def told(repository: Path, *silences: Silence, kinds: Set[Kind] = DEFAULT) -> tu
     def wants(found: Set[Kind], _: Set[Kind] = frozenset()) -> bool:
         return bool(found & kinds)
 
-    hidden = set[tuple[str, str]]()
     silencing = Silencing(silences, wants, source="public", tag="develop", day=TODAY)
     with closing(Repository(repository)) as opened:
         comparison = compare_sides("HEAD~1", "HEAD", Selection(), repository=opened)
         (changeset,) = changesets(comparison, Selection(), lambda: silencing.body(Sections))
-        lines = [line for body in silencing.reported(changeset, hidden).collected() for line in body]
+        lines = [line for body in silencing.reported(changeset).collected() for line in body]
     assert changeset.report.adds_up
-    return sorted(lines), Counter(name for name, _ in hidden)
+    return sorted(lines), Counter(name for name, _ in silencing.silenced)
 
 
 VERSIONS = [Kind.UPGRADED, Kind.VERSION_ADDED, Kind.VERSION_REMOVED]
