@@ -1,7 +1,7 @@
 """Compare two states of a tag once in a pass; every stream then selects its part of the result.
 
 Functions in a worker process write the results to a file, since it may end at any time, and remember those used last.
-Subscriptions also share selected parts, since most select the same of the few packages that changed.
+Subscriptions that select the same share the news of a tag (`remembered`), too.
 """
 
 import pickle
@@ -111,23 +111,15 @@ def select_kept(
 
 
 def _chosen(file: Path, packages: Sequence[KeptPackage], selection: Selection) -> Iterator[Found]:
-    """Yield the selected part of each package; it is cached for subscriptions that select the same specs."""
+    """Yield the selected part of each package."""
     if not packages:
         return  # perhaps there is no file
     with file.open("rb") as content:
         for kept in packages:
-            recall = partial(_MEMORY.recall, (file, kept.position), partial(_read, content, kept), kept.length)
-            if selection.takes_all_specs:
-                yield recall()
-                continue
-            name = file, kept.position, selection.of_specs
-            chosen = _MEMORY.recall(name, partial(_choose, recall, selection), kept.length)
+            found: Found = _MEMORY.recall((file, kept.position), partial(_read, content, kept), kept.length)
+            chosen = choose_specs(*found, selection)
             if chosen is not None:
                 yield chosen
-
-
-def _choose(recall: Callable[[], Found], selection: Selection) -> Found | None:
-    return choose_specs(*recall(), selection)
 
 
 def _read(content: BinaryIO, kept: KeptPackage) -> Found:

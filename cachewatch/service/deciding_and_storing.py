@@ -45,16 +45,12 @@ from cachewatch.store.transactions_and_upgrades import Connection
 
 def take_over_renamed(context: Context) -> None:
     """Move the state of each subscription named by `renamed_from:` to its new name, unless that was done before."""
-    renamed = {each.name: each.renamed_from for each in context.config.subscriptions.values() if each.renamed_from}
-    if not renamed:
-        return
-    with context.database.read() as connection:
-        known = cursors.subscriptions(connection)
-    for new, old in renamed.items():
-        if old in known:
+    for new, old in ((each.name, each.renamed_from) for each in context.config.subscriptions.values()):
+        if old:
             with context.database.write() as connection:
-                cursors.rename(connection, old, new)
-            context.log.info("subscription.renamed", subscription=new, renamed_from=old)
+                if cursors.rename(connection, old, new):
+                    log = context.log_within(connection)
+                    log.info("subscription.renamed", subscription=new, renamed_from=old)
 
 
 def ask_about(connection: Connection, context: Context, new: str) -> None:

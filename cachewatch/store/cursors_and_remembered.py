@@ -178,11 +178,12 @@ def subscriptions(connection: Connection) -> frozenset[str]:
     return frozenset(row.subscription for row in connection.execute(select(streams.c.subscription).distinct()))
 
 
-def rename(connection: Connection, old: str, new: str) -> None:
-    """Move everything stored for the subscription `old` to `new`; do nothing if `old` has no stream."""
+def rename(connection: Connection, old: str, new: str) -> bool:
+    """Move everything stored for the subscription `old` to `new`; return False, without that, if `old` has no stream."""
     if old not in subscriptions(connection):
-        return
+        return False
     for table in (streams, cursors, unread, slots, holds, remembered):
         connection.execute(delete(table).filter_by(subscription=new))
         connection.execute(update(table).filter_by(subscription=old).values(subscription=new))
     connection.execute(update(digests).filter_by(subscription=old).values(subscription=new))
+    return True
