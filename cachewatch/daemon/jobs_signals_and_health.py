@@ -28,8 +28,7 @@ from msgspec.structs import replace
 from cachewatch.config.settings_and_subscriptions import Config
 from cachewatch.config.sources_and_channels import Source
 from cachewatch.core.escaping_and_mentions import safe
-from cachewatch.daemon import monitor_server
-from cachewatch.daemon.monitor_server import DaemonStatus, MonitorPage, MonitorServer
+from cachewatch.daemon.monitor_server import DaemonStatus, MonitorPage, MonitorServer, figures, readyz
 from cachewatch.errors import CachewatchError, StateError
 from cachewatch.runtime.log import error_message, traceback_of
 from cachewatch.service import passes_and_leadership as passes
@@ -324,7 +323,7 @@ class Daemon:
     def _readyz(self) -> MonitorPage:
         health_page = self._healthz()
         if self._leadership.is_ours:
-            return monitor_server.readyz(self._snapshot(), health_page)
+            return readyz(self._snapshot(), health_page)
         standby = MonitorPage(200, f"standby: {self._leadership.other} works on the state\n")
         return standby if health_page.status == 200 else health_page
 
@@ -335,7 +334,7 @@ class Daemon:
             failing_jobs=len(self._failing()),
             is_leader=self._leadership.is_ours,
         )
-        return monitor_server.figures(self._snapshot(), daemon)
+        return figures(self._snapshot(), daemon)
 
     def _stop(self, number: int, _: Any) -> None:
         if self._context.is_ending.is_set():

@@ -21,6 +21,7 @@ from cachewatch.store import health_and_alerts as health
 from cachewatch.store.deliveries import DeliveryState, Suppressed
 from cachewatch.store.digests_and_holds import Slot
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind, ChannelHealth, SourceHealth
+from cachewatch.store.schema import filled
 from cachewatch.store.transactions_and_upgrades import Connection
 
 
@@ -113,14 +114,11 @@ def read_status(context: Context) -> ServiceStatus:
             quiet_until=is_over if is_over > now else None,
             channels=tuple(_channels(connection, config, now)),
             held=tuple(
-                HeldDigestStatus(
-                    key=stored.key,
-                    subscription=stored.subscription,
-                    stream=stored.stream,
+                filled(
+                    HeldDigestStatus,
+                    stored,
                     is_configured=stored.subscription in config.subscriptions,
                     since=min([stored.created, *(hold.counted_from for hold in stored.holds if hold.counted_from)]),
-                    title=stored.title,
-                    reason=stored.reason,
                     goes_out_at=goes_out_at(config, stored),
                 )
                 for stored in digests.all_held(connection)

@@ -11,8 +11,7 @@ from datetime import timedelta
 from cachewatch.config import sources_and_channels as kinds
 from cachewatch.config.settings_and_subscriptions import Config, Subscription
 from cachewatch.config.value_types_and_secrets import address_of
-from cachewatch.service import alerts_and_silent_sources as alerts
-from cachewatch.service.alerts_and_silent_sources import OPERATORS, Alert
+from cachewatch.service.alerts_and_silent_sources import OPERATORS, Alert, open_within, resolve_within
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.store import deliveries
 from cachewatch.store.deliveries import Delivery, DeliveryState
@@ -120,8 +119,8 @@ def note_refusal(connection: Connection, context: Context, delivery: Delivery, r
     # Waiting deliveries are kept with later ones, so that all are sent in order.
     for each in deliveries.find(connection, states=deliveries.WAITING, channel=name, target=target):
         deliveries.settle(connection, each, DeliveryState.SUPPRESSED, now=now, said=reply)
-    alerts.resolve_within(connection, context, AlertKey(AlertKind.DELIVERY_FAILED, name, target), "")
-    alerts.open_within(connection, context, alert(name, target, reply))
+    resolve_within(connection, context, AlertKey(AlertKind.DELIVERY_FAILED, name, target), "")
+    open_within(connection, context, alert(name, target, reply))
     return True
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 from sqlalchemy import Connection, delete, insert, select, union, update
 
 from cachewatch.core.advice.waits_and_reminders import Fact, Remembered, merged
-from cachewatch.store.schema import cursors, digests, holds, put, read_row, remembered, slots, streams, unread
+from cachewatch.store.schema import cursors, digests, filled, holds, put, remembered, slots, streams, unread
 
 
 def remembered_by(connection: Connection, subscription: str) -> Remembered:
@@ -86,7 +86,7 @@ def position_of(connection: Connection, subscription: str, stream: str, source: 
     rows = connection.execute(select(cursors).filter_by(**where))
     documents: dict[str, tuple[Unread, ...]] = {}
     for row in connection.execute(select(unread).filter_by(**where).order_by(unread.c.tag, unread.c.package)):
-        documents[row.tag] = (*documents.get(row.tag, ()), read_row(Unread, row))
+        documents[row.tag] = (*documents.get(row.tag, ()), filled(Unread, row))
     known = {row.tag: Cursor(row.revision, row.vanished_at) for row in rows}
     return Position(revision=begun.revision, cursors=known, unread=documents)
 
@@ -106,17 +106,15 @@ def advance(connection: Connection, advances: Iterable[Advance], now: datetime) 
         moved = {**where, "moved_at": now, "vanished_at": None}
         there = (step for step in move.tags if step.revision is not None)
         put(connection, cursors, (*where, "tag"), *({**moved, "tag": of.tag, "revision": of.revision} for of in there))
-        for step in move.tags:
-            if step.revision is None:  # it is kept: if the tag returns, it is compared with what was reported last
-                connection.execute(update(cursors).filter_by(**where, tag=step.tag).values(vanished_at=now))
         had_unread = {row.tag for row in connection.execute(select(unread).filter_by(**where))}
         for step in move.tags:
-            if step.revision is not None and (step.unread or step.tag in had_unread):
-                _note_unread(connection, {**where, "tag": step.tag}, step.unread, now)
-            elif step.tag in had_unread:
-                # The rows are kept in case the tag returns; until then nobody has to repair its documents.
-                gone = update(unread).filter_by(**where, tag=step.tag, readable_at=None)
-                connection.execute(gone.values(readable_at=now))
+            of_tag = {**where, "tag": step.tag}
+            if step.revision is None:
+                # If the tag returns, it is compared with what was reported last; until then nobody repairs documents.
+                connection.execute(update(cursors).filter_by(**of_tag).values(vanished_at=now))
+                connection.execute(update(unread).filter_by(**of_tag, readable_at=None).values(readable_at=now))
+            elif step.unread or step.tag in had_unread:
+                _note_unread(connection, of_tag, step.unread, now)
         known = {one.key: one for one in remembered_by(connection, move.subscription).facts} if move.learned else {}
         facts = []
         for fact in move.learned:
@@ -124,8 +122,8 @@ def advance(connection: Connection, advances: Iterable[Advance], now: datetime) 
             content = {"revision": whole.revision, "content": msgspec.msgpack.encode(whole), "noted_at": now}
             facts.append({"subscription": move.subscription, "key": fact.key, "source": move.source, **content})
         put(connection, remembered, ("subscription", "key"), *facts)
-        for key in move.forgotten:
-            connection.execute(delete(remembered).filter_by(subscription=move.subscription, key=key))
+        forgotten = delete(remembered).filter_by(subscription=move.subscription)
+        connection.execute(forgotten.where(remembered.c.key.in_(move.forgotten)))
 
 
 def _note_unread(connection: Connection, where: Mapping[str, str], found: tuple[Unread, ...], now: datetime) -> None:
@@ -135,12 +133,9 @@ def _note_unread(connection: Connection, where: Mapping[str, str], found: tuple[
     for each in found:
         values = {**where, **asdict(each), "noted_at": known.get(each.package, now)}
         connection.execute(insert(unread).values(**values))
-    for package in known.keys() - {each.package for each in found}:
-        connection.execute(
-            update(unread)
-            .filter_by(source=where["source"], tag=where["tag"], package=package, readable_at=None)
-            .values(readable_at=now)
-        )
+    readable = known.keys() - {each.package for each in found}
+    elsewhere = update(unread).filter_by(source=where["source"], tag=where["tag"], readable_at=None)
+    connection.execute(elsewhere.where(unread.c.package.in_(readable)).values(readable_at=now))
 
 
 def unreadable(connection: Connection) -> Mapping[tuple[str, str], Mapping[str, str]]:

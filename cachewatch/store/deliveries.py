@@ -17,7 +17,7 @@ from sqlalchemy import ColumnElement, Connection, Row, bindparam, delete, exists
 
 from cachewatch.errors import DamagedRow
 from cachewatch.report.digest_and_message_values import Message
-from cachewatch.store.schema import attempts, bodies, checksum_of, deliveries, insert_new, put, read_row, suppressed
+from cachewatch.store.schema import attempts, bodies, checksum_of, deliveries, filled, insert_new, put, suppressed
 
 
 def _checksum(message: Message) -> bytes:
@@ -57,14 +57,7 @@ def _message_of(row: Row[Any]) -> Message:
             payload += zlib.decompress(row.content or b"")
     except (zlib.error, TypeError) as error:
         raise DamagedRow(f"delivery {row.id}: its stored bytes are damaged ({error})") from error
-    message = Message(
-        key=row.digest,
-        target=row.target,
-        payload=payload,
-        content_type=row.content_type,
-        message_id=row.message_id,
-        created=row.created,
-    )
+    message = filled(Message, row, key=row.digest, payload=payload)
     if row.payload and row.checksum != _checksum(message):
         raise DamagedRow(f"delivery {row.id}: its stored bytes are damaged (they have another checksum)")
     return message
@@ -331,7 +324,7 @@ def _is_due(now: datetime) -> ColumnElement[bool]:
 
 
 def _delivery(row: Row[Any]) -> Delivery:
-    return read_row(Delivery, row, state=DeliveryState(row.state))
+    return filled(Delivery, row, state=DeliveryState(row.state))
 
 
 class Suppressed(Struct, frozen=True):
@@ -351,7 +344,7 @@ def is_suppressed(connection: Connection, channel: str, target: str) -> bool:
 def all_suppressed(connection: Connection) -> list[Suppressed]:
     """Return all suppressed addresses."""
     rows = connection.execute(select(suppressed).order_by(suppressed.c.channel, suppressed.c.target))
-    return [read_row(Suppressed, row) for row in rows]
+    return [filled(Suppressed, row) for row in rows]
 
 
 def suppress_address(connection: Connection, channel: str, target: str, said: str, now: datetime) -> None:

@@ -17,7 +17,7 @@ from cachewatch.errors import DamagedRow, StateError
 from cachewatch.report.digest_and_message_values import RenderedDigest
 from cachewatch.store.cursors_and_remembered import Advance
 from cachewatch.store.deliveries import IS_LEFT_OUT, OPEN, DeliveryState, message
-from cachewatch.store.schema import checksum_of, deliveries, digests, holds, insert_new, put, read_row, slots
+from cachewatch.store.schema import checksum_of, deliveries, digests, filled, holds, insert_new, put, slots
 
 _Value = TypeVar("_Value")
 
@@ -64,9 +64,8 @@ class DigestRecord(DigestSummary, frozen=True, kw_only=True):
     @classmethod
     def ready(cls, rendered: RenderedDigest, short: RenderedDigest, *, subscription: str, stream: str) -> Self:
         """Return the record of a digest that is to be sent."""
-        about: dict[str, Any] = {name: getattr(rendered, name) for name in ("key", "title", "period", "created")}
-        of: dict[str, Any] = {"subscription": subscription, "stream": stream, "state": DigestState.READY, "reason": ""}
-        return cls(**about, **of, advances=(), rendered=rendered, short=short)
+        of = {"subscription": subscription, "stream": stream, "state": DigestState.READY, "reason": ""}
+        return filled(cls, rendered, **of, advances=(), rendered=rendered, short=short)
 
 
 _BYTES = len(checksum_of([]))
@@ -169,13 +168,13 @@ def forget_digests(connection: Connection, before: datetime) -> int:
 
 
 def _summary(row: Row[Any]) -> DigestSummary:
-    return read_row(DigestSummary, row, state=DigestState(row.state))
+    return filled(DigestSummary, row, state=DigestState(row.state))
 
 
 def _stored(row: Row[Any]) -> DigestRecord:
     rendered, short = _decoded(row, "content has", row.rendered, slice(_BYTES, None), _unpacked)
-    read = {"state": DigestState(row.state), "advances": _advances(row), "rendered": rendered, "short": short}
-    return read_row(DigestRecord, row, **read)
+    state, moves = DigestState(row.state), _advances(row)
+    return filled(DigestRecord, row, state=state, advances=moves, rendered=rendered, short=short)
 
 
 def _advances(row: Row[Any]) -> tuple[Advance, ...]:
@@ -244,11 +243,8 @@ def holds_of(connection: Connection, subscription: str, stream: str) -> tuple[Ho
     """Return the events for which the digest of a stream is held."""
     query = select(holds).filter_by(subscription=subscription, stream=stream)
     return tuple(
-        Hold(
-            event=HoldEvent(row.source, row.tag, HoldKind(row.kind)),
-            said=row.said,
-            content=tuple(row.content.splitlines()),
-            counted_from=row.counted_from,
+        filled(
+            Hold, row, event=HoldEvent(row.source, row.tag, HoldKind(row.kind)), content=tuple(row.content.splitlines())
         )
         for row in connection.execute(query.order_by(holds.c.source, holds.c.tag, holds.c.kind))
     )
@@ -266,7 +262,7 @@ def all_held(connection: Connection) -> list[HeldDigest]:
     query = select(*_ABOUT).where(IS_HELD).order_by(digests.c.created, digests.c.subscription, digests.c.stream)
     rows = connection.execute(query).all()
     return [
-        read_row(HeldDigest, row, state=DigestState.HELD, holds=holds_of(connection, row.subscription, row.stream))
+        filled(HeldDigest, row, state=DigestState.HELD, holds=holds_of(connection, row.subscription, row.stream))
         for row in rows
     ]
 
@@ -285,13 +281,13 @@ def pending(connection: Connection, subscription: str, stream: str) -> Slot | No
     """Return the next unfinished slot of a stream; None if there is none."""
     query = select(slots).filter_by(subscription=subscription, stream=stream, done_at=None).order_by(slots.c.due)
     row = connection.execute(query.limit(1)).one_or_none()
-    return None if row is None else read_row(Slot, row)
+    return None if row is None else filled(Slot, row)
 
 
 def all_pending(connection: Connection) -> dict[tuple[str, str], Slot]:
     """Return the next unfinished slot of each stream, by subscription and stream."""
     rows = connection.execute(select(slots).where(slots.c.done_at.is_(None)).order_by(slots.c.due.desc()))
-    return {(row.subscription, row.stream): read_row(Slot, row) for row in rows}
+    return {(row.subscription, row.stream): filled(Slot, row) for row in rows}
 
 
 def plan(connection: Connection, subscription: str, stream: str, schedule: str, due: datetime | None) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from cachewatch.store import schema
 from cachewatch.store.deliveries import LONGEST_WAIT
-from cachewatch.store.schema import alerts, channels, insert_into, put, read_row, sources, unread
+from cachewatch.store.schema import alerts, channels, filled, insert_into, put, sources, unread
 
 
 class SourceHealth(Struct, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ class Counter(Struct, frozen=True, array_like=True):
 def source(connection: Connection, name: str) -> SourceHealth:
     """Return the health of a source; an unknown source has that of a new one."""
     row = connection.execute(select(sources).filter_by(name=name)).one_or_none()
-    return SourceHealth(name=name) if row is None else read_row(SourceHealth, row)
+    return SourceHealth(name=name) if row is None else filled(SourceHealth, row)
 
 
 def newest_revisions(connection: Connection) -> Mapping[str, str]:
@@ -70,7 +70,7 @@ def newest_revisions(connection: Connection) -> Mapping[str, str]:
 def channel(connection: Connection, name: str) -> ChannelHealth:
     """Return the health of a channel; an unknown channel has that of a new one."""
     row = connection.execute(select(channels).filter_by(name=name)).one_or_none()
-    return ChannelHealth(name=name) if row is None else read_row(ChannelHealth, row)
+    return ChannelHealth(name=name) if row is None else filled(ChannelHealth, row)
 
 
 def put_health(connection: Connection, health: SourceHealth | ChannelHealth) -> None:
@@ -195,4 +195,4 @@ def unread_by(connection: Connection, source: str, tag: str) -> set[tuple[str, s
 
 
 def _alert(row: Row[Any]) -> OpenAlert:
-    return read_row(OpenAlert, row, key=AlertKey(AlertKind(row.kind), row.name, row.part))
+    return filled(OpenAlert, row, key=AlertKey(AlertKind(row.kind), row.name, row.part))

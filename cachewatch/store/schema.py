@@ -25,7 +25,6 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
-    Row,
     String,
     Table,
     TypeDecorator,
@@ -35,7 +34,7 @@ from sqlalchemy import (
 from sqlalchemy import Text as AnyText
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-RowType = TypeVar("RowType", bound=Struct)
+Kind = TypeVar("Kind", bound=Struct)
 Clock = Callable[[], datetime]
 
 # The form of stored times, UTC text that sorts like the time; `fromisoformat` accepts other forms as well.
@@ -287,9 +286,9 @@ def make_tables(connection: Connection) -> None:
             connection.execute(CreateIndex(index))
 
 
-def read_row(kind: type[RowType], row: Row[Any], **others: Any) -> RowType:
-    """Make a `kind` from a row: each field gets the column of the same name, or its value in `others`."""
-    return kind(**{name: getattr(row, name) for name in kind.__struct_fields__ if name not in others}, **others)
+def filled(kind: type[Kind], source: object, **others: Any) -> Kind:
+    """Make a `kind` from a row or value: each field gets the one of the same name, or its value in `others`."""
+    return kind(**{name: getattr(source, name) for name in kind.__struct_fields__ if name not in others}, **others)
 
 
 def insert_new(connection: Connection, table: Table, values: Mapping[str, Any]) -> bool:

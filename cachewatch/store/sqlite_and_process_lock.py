@@ -86,7 +86,7 @@ class SqliteDatabase(Database):
             with self._explained():
                 self.is_new = create_or_upgrade(self._engine, self.place)
             if is_checked:
-                self._check("quick_check")
+                self.check("quick_check")
         except BaseException:
             self.close()
             raise
@@ -97,9 +97,12 @@ class SqliteDatabase(Database):
         if _identity(self.path) != self._file:
             raise StateError(f"{self.path}: was moved, replaced or deleted while this process used it; start it again")
 
-    def check(self) -> None:
-        """Check the whole file. Raises StateError if it is damaged."""
-        self._check("integrity_check")
+    def check(self, how: str = "integrity_check") -> None:
+        """Check the whole file, or with `quick_check` without its indexes. Raises StateError if it is damaged."""
+        with self._explained(), self._engine.connect() as connection:
+            found = connection.exec_driver_sql(f"PRAGMA {how}(1)").scalar()
+        if found != "ok":
+            raise StateError(f"{self.path}: damaged ({found}); move it away and restore a backup: nothing was changed")
 
     def back_up(self, target: Path) -> None:
         """Copy the whole database to `target`, which must not exist; a failure leaves no file there."""
@@ -137,12 +140,6 @@ class SqliteDatabase(Database):
             if form is None and connection.exec_driver_sql("SELECT 1 FROM sqlite_master").first() is not None:
                 raise StateError(f"{self.path}: is not a state of cachewatch; name another folder in `state:`")
         return form
-
-    def _check(self, how: str) -> None:
-        with self._explained(), self._engine.connect() as connection:
-            found = connection.exec_driver_sql(f"PRAGMA {how}(1)").scalar()
-        if found != "ok":
-            raise StateError(f"{self.path}: damaged ({found}); move it away and restore a backup: nothing was changed")
 
     def _advise(self, error: DatabaseError) -> str:
         message = str(error.orig or error)
