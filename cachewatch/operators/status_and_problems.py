@@ -107,7 +107,7 @@ def read_status(context: Context) -> ServiceStatus:
     config, now, day = context.config, context.clock(), context.today()
     is_over, leader = quiet_until(config.quiet, now), context.database.leader()
     with context.database.read() as connection:
-        slots = digests.all_pending(connection)
+        slots = digests.pending(connection)
         return ServiceStatus(
             sources=tuple(health.source(connection, name) for name in config.sources),
             streams=tuple(_stream(slots, stream) for stream in streams_of(config)),

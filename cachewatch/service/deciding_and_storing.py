@@ -135,13 +135,16 @@ def _report_reused_hashes(connection: Connection, context: Context, draft: Pendi
             notify_within(connection, context, OperatorNotice(topic=topic, title=title, lines=(*lines, why)))
 
 
+Drafts = tuple[tuple[PendingDigest, Packed], ...]  # digests with their messages; one without messages is not sent
+
+
 class StreamDecision(Struct, frozen=True, kw_only=True):
     """Everything that a pass writes for a stream, in one transaction."""
 
     begun: tuple[Advance, ...] = ()  # where the stream begins, in sources that are new to it
     plans_slot: bool = False  # its next slot is not stored yet, or is one of another schedule
     finished: Slot | None = None  # the slot for which the digest was due
-    drafts: tuple[tuple[PendingDigest, Packed], ...] = ()  # without messages, it is not sent
+    drafts: Drafts = ()
     failure: Exception | None = None  # why there is no digest
 
 
@@ -181,7 +184,9 @@ def decide(context: Context, stream: Stream, state: StreamState, comparisons: Co
     try:
         begun = tuple(_begin(context, stream, state, comparisons))
         decision = replace(decision, begun=begun)
-        return _decide_digest(context, stream, state.begun_with(begun), decision, comparisons=comparisons, now=now)
+        slot = state.slot if is_planned and state.slot is not None and state.slot.due <= now else None
+        drafts = _drafts(context, stream, state.begun_with(begun), slot, comparisons)
+        return decision if drafts is None else replace(decision, finished=slot, drafts=drafts)
     except (EndingError, StateError):
         raise
     except Exception as error:  # noqa: BLE001  whatever it is, it stops only this stream
@@ -221,27 +226,20 @@ def _begin(context: Context, stream: Stream, state: StreamState, comparisons: Co
         )
 
 
-def _decide_digest(
-    context: Context,
-    stream: Stream,
-    state: StreamState,
-    decision: StreamDecision,
-    *,
-    comparisons: Comparisons,
-    now: datetime,
-) -> StreamDecision:
+def _drafts(
+    context: Context, stream: Stream, state: StreamState, slot: Slot | None, comparisons: Comparisons
+) -> Drafts | None:
+    """Return the digests to store, each with its messages; None if none is due. `slot` is the one that is due."""
+    now = context.clock()
     if quiet_until(context.config.quiet, now) > now:
-        return decision  # held, and merged into the first digest afterwards
-    is_due = not decision.plans_slot and state.slot is not None and state.slot.due <= now
-    slot = state.slot if is_due else None
+        return None  # held, and merged into the first digest afterwards
     has_waited = bool(state.held and over(context.config, stream, state.holds, now))
     if slot is None and not has_waited and not (stream.is_each_revision and state.has_news):
-        return decision
+        return None
     composed = partial(compose, context, stream, state, comparisons=comparisons)
     draft = composed(occasion=slot.due.isoformat() if slot else "")
     if draft.hold and not has_waited and state.held_advances == frozenset(draft.advances):
-        # Operators were asked about this very step, and have not answered yet.
-        return replace(decision, finished=slot)
+        return ()  # operators were asked about this very step, and have not answered yet
     since = {hold.event: hold.counted_from for hold in state.holds}
     draft = replace(draft, holds=tuple(replace(hold, counted_from=since.get(hold.event)) for hold in draft.holds))
     due = over(context.config, stream, draft.holds, now)
@@ -252,7 +250,7 @@ def _decide_digest(
     for each in made:
         packed = () if is_left_out(stream, state, each, now) else _packed(context, stream, each, comparisons)
         drafts.append((assembly.with_actions(each, stream, state, is_sent=bool(packed)), packed))
-    return replace(decision, finished=slot, drafts=tuple(drafts))
+    return tuple(drafts)
 
 
 def _packed(context: Context, stream: Stream, draft: PendingDigest, comparisons: Comparisons) -> Packed:

@@ -145,7 +145,7 @@ def read_stream(connection: Connection, stream: Stream) -> StreamState:
         sources={each.name: health.source(connection, each.name) for each in stream.sources},
         positions={name: position for name, position in positions.items() if position is not None},
         remembered=cursors.remembered_by(connection, of[0]),
-        slot=digests.pending(connection, *of),
+        slot=digests.pending(connection, subscription=of[0], stream=of[1]).get(of),
         holds=digests.holds_of(connection, *of),
         held=held,
         held_advances=held_advances,
@@ -163,7 +163,7 @@ def is_current(stream: Stream, slot: Slot | None, now: datetime) -> bool:
 def streams_to_look_at(connection: Connection, streams: Iterable[Stream], now: datetime) -> list[Stream]:
     """Return the streams that may have work: to begin, plan or create a digest, or with a held one or an open alert."""
     newest, compared = health.newest_revisions(connection), cursors.compared_revisions(connection)
-    slots = digests.all_pending(connection)
+    slots = digests.pending(connection)
     open_matters = {(each.key.name, each.key.part) for each in health.all_open(connection)}
     open_matters |= digests.streams_held(connection)
 

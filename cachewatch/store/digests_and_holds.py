@@ -277,16 +277,9 @@ class Slot(Struct, frozen=True, kw_only=True):
     due: datetime
 
 
-def pending(connection: Connection, subscription: str, stream: str) -> Slot | None:
-    """Return the next unfinished slot of a stream; None if there is none."""
-    query = select(slots).filter_by(subscription=subscription, stream=stream, done_at=None).order_by(slots.c.due)
-    row = connection.execute(query.limit(1)).one_or_none()
-    return None if row is None else filled(Slot, row)
-
-
-def all_pending(connection: Connection) -> dict[tuple[str, str], Slot]:
-    """Return the next unfinished slot of each stream, by subscription and stream."""
-    rows = connection.execute(select(slots).where(slots.c.done_at.is_(None)).order_by(slots.c.due.desc()))
+def pending(connection: Connection, **of: str) -> dict[tuple[str, str], Slot]:
+    """Return the next unfinished slot of each stream, by subscription and stream; or only of those given by `of`."""
+    rows = connection.execute(select(slots).filter_by(done_at=None, **of).order_by(slots.c.due.desc()))
     return {(row.subscription, row.stream): filled(Slot, row) for row in rows}
 
 

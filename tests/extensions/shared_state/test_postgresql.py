@@ -129,11 +129,10 @@ def test_times_are_moments_in_utc(database: PostgresDatabase) -> None:
     moment = datetime(2026, 3, 29, 1, 30, 0, 123456, tzinfo=UTC)
     with database.write() as connection:
         digests_and_holds.plan(connection, "ml", "regular", "mon", moment.astimezone())
-        slot = digests_and_holds.pending(connection, "ml", "regular")
+        slot = digests_and_holds.pending(connection)["ml", "regular"]
         types = connection.exec_driver_sql(
             "SELECT DISTINCT data_type FROM information_schema.columns WHERE column_name IN ('due', 'created', 'at')"
         ).all()
-    assert slot is not None
     assert (slot.due, slot.due.utcoffset()) == (moment, timedelta(0))
     assert types == [("timestamp with time zone",)]
 
