@@ -127,10 +127,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 class FromText:
-    """The type of a value that `parse` makes from text, and from the ConfigContext if it takes that, too.
-
-    The keyword arguments are its JSON Schema.
-    """
+    """The type of a value that `parse` makes from text, and the ConfigContext if it takes that; `schema` is for JSON."""
 
     def __init__(self, parse: Callable[..., Any], **schema: Any) -> None:
         self.parse = parse

@@ -361,10 +361,7 @@ def compare_source(
     comparisons: Comparisons,
     takes: Callable[[str, str], bool],
 ) -> SourceDiff:
-    """Compare a source from the last report of `stream`, from `since`, or from where it begins to the newest revision.
-
-    Only tags that `takes` accepts, by source and tag, are compared.
-    """
+    """Compare the tags of a source that `takes` accepts, from the stream's last report, `since`, or where it begins."""
     fetched, position = state.sources[source.name].revision, state.positions.get(source.name)
     if fetched is None:
         return SourceDiff()

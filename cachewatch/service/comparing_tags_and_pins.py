@@ -345,10 +345,9 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return not any(tag in tags_of(self.repository, side).ids for side in sides)
 
     def pinned(self, learned: list[Fact]) -> Pinned | None:
-        """Return the state of the pinned snapshot, and the effect of a move to the newest one.
+        """Return the state of the pinned snapshot, with the effect of a move to the newest one, and at its end to `best`.
 
-        If the snapshot is gone, or among the oldest, and that move loses something, `best` is the newest other one without a loss. That the
-        snapshot is gone is returned only once; after that, and without a pin, the result is None.
+        The result is None without a pin, and when it was already reported that the snapshot is gone.
         """
         tag = self.stream.subscription.match.pinned
         if tag is None or self.stream.is_urgent:

@@ -257,10 +257,7 @@ class Comparisons:
     """The comparisons of one pass, and the open repositories that they read."""
 
     def __init__(self, isolate: Callable[[str], Isolation], folder: Path | None, go_on: Callable[[], None]) -> None:
-        """Prepare the comparisons; `isolate` returns the isolation in which a source's documents are read.
-
-        Results are written to files in `folder`, by default that for temporary files, until `close`.
-        """
+        """Prepare: `isolate` returns the isolation for a source; results are in `folder`, or a temporary one, till `close`."""
         for left_over in folder.glob(f"{_PREFIX}*") if folder else ():
             rmtree(left_over, ignore_errors=True)
         self.isolation = isolate

@@ -145,9 +145,6 @@ class WatchedClone(Watched):
 class RecordedFolder(RecordedSource):
     """The recorded history of a folder of documents."""
 
-    def __init__(self, source: Source, folder: Path) -> None:
-        super().__init__(folder, source.address, source.layout)
-
     def update(self) -> News:
         """Record the documents of the folder as a new revision, unless nothing changed since the last one."""
         if not Path(self._address).exists():
@@ -242,7 +239,7 @@ def watched_copy(source: Source, folder: Path) -> Watched:
         path = Path(source.address)
         # A folder that vanished is still known by its recorded history.
         is_folder = is_plain(path) or (not path.exists() and (folder / RECORDING_LOCK).exists())
-        return RecordedFolder(source, folder) if is_folder else WatchedClone(source, folder)
+        return RecordedFolder(folder, source.address, source.layout) if is_folder else WatchedClone(source, folder)
     kinds = {kind.type: kind for kind in extensions().source_kinds}
     watched: Watched = load(kinds[source.type].watched)(source, folder)
     return watched

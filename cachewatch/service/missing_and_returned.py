@@ -249,10 +249,7 @@ class Returns(Struct, frozen=True):
     def restored(
         self, back: Mapping[str, Sequence[Departure]], before: Side, isolation: Isolation
     ) -> Mapping[str, RestoredDocument]:
-        """Return the documents in `before` of packages whose places are back, with these places as last reported.
-
-        A package is left out if its documents cannot be combined.
-        """
+        """Return the documents in `before` of packages whose places are back, if possible with these as last reported."""
         lost: list[tuple[str, list[Blob], list[str]]] = []
         for package, departures in back.items():
             known = self._known_to_readers(departures)
