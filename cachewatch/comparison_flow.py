@@ -179,30 +179,16 @@ def _collector_off() -> Iterator[None]:
 def select_package(
     change: PackageChange, items: tuple[Items, ...], selection: Selection, tally: Tally, collector: Collector
 ) -> None:
-    """Count the selected part of a package's change, and pass it to the collector of the output format."""
-    chosen = choose_specs(change, items, selection)
-    if chosen is not None:
-        count_chosen(*chosen, selection, tally, collector)
-
-
-def choose_specs(
-    change: PackageChange, items: tuple[Items, ...], selection: Selection
-) -> tuple[PackageChange, tuple[Items, ...]] | None:
-    """Return the part of a package's change that concerns selected specs, or None if there is none."""
-    if selection.takes_all_specs:
-        return change, items
-    part = part_of(change, selection)
-    return None if part is None else (part, items_of(part, selection))
-
-
-def count_chosen(
-    part: PackageChange, items: tuple[Items, ...], selection: Selection, tally: Tally, collector: Collector
-) -> None:
-    """Count the selected part of a package's change; pass it to the collector if its kind is selected, too."""
-    tally.note(part, items)
-    if selection.wants(part.kinds):
-        tally.add(part)
-        collector.add(part)
+    """Count the part of a package's change about selected specs; the collector gets it if its kind is selected, too."""
+    if not selection.takes_all_specs:
+        part = part_of(change, selection)
+        if part is None:
+            return
+        change, items = part, items_of(part, selection)
+    tally.note(change, items)
+    if selection.wants(change.kinds):
+        tally.add(change)
+        collector.add(change)
 
 
 class ComparedPair(NamedTuple):

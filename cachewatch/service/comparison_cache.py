@@ -1,7 +1,7 @@
 """Compare two states of a tag once in a pass; every stream then selects its part of the result.
 
-Functions in a worker process write the results to a file, since it may end at any time, and remember those used last.
-Subscriptions that select the same share the news of a tag (`remembered`), too.
+A worker process writes the results to a file, since it may end at any time. Subscriptions that select the same share
+the news of a tag (`remembered`), too.
 """
 
 import pickle
@@ -13,12 +13,12 @@ from functools import partial
 from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.comparison_flow import ComparedPair, choose_specs, compare_contents, conclude, count_chosen, judge_tag
+from cachewatch.comparison_flow import ComparedPair, compare_contents, conclude, judge_tag, select_package
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import (
     Batch,
@@ -45,8 +45,6 @@ from cachewatch.git.trees import TreeDifference
 from cachewatch.runtime.worker import Isolation, Piece
 from cachewatch.service.missing_and_returned import trees_of_packages
 
-# Bytes of the file that are also kept decoded in memory, where they take about eight times as much.
-_MOST_IN_MEMORY = 4 * 2**20
 # For as many packages, the results of comparing trees are kept, a hundred bytes each.
 _MOST_PACKAGES = 150_000
 
@@ -89,7 +87,6 @@ def compare_and_keep(file: Path, is_pruned: bool, contents: Sequence[Read]) -> K
                 content = zlib.compress(pickle.dumps(found, pickle.HIGHEST_PROTOCOL), 1)
                 kept = KeptPackage(pairs[found[0].package], end.tell(), len(content))
                 end.write(content)
-                _MEMORY.keep((file, kept.position), kept.length, found)
                 packages.append(kept)
     except OSError as error:
         why = "what is compared is written there until the pass ends"
@@ -103,59 +100,42 @@ def select_kept(
     """Return what `selection` selects of the results in `file`; if that `is_part`, it is counted separately."""
     collector = make_collector()
     tally = Tally(selected=[] if is_part else None)
-    for change, items in _chosen(file, packages, selection):
+    for change, items in _kept(file, packages):
         if not is_part:
             tally.seen.items += items
-        count_chosen(change, items, selection, tally, collector)
+        select_package(change, items, selection, tally, collector)
     return tally, collector.take()
 
 
-def _chosen(file: Path, packages: Sequence[KeptPackage], selection: Selection) -> Iterator[Found]:
-    """Yield the selected part of each package."""
+def _kept(file: Path, packages: Sequence[KeptPackage]) -> Iterator[Found]:
     if not packages:
         return  # perhaps there is no file
     with file.open("rb") as content:
         for kept in packages:
-            found: Found = _MEMORY.recall((file, kept.position), partial(_read, content, kept), kept.length)
-            chosen = choose_specs(*found, selection)
-            if chosen is not None:
-                yield chosen
-
-
-def _read(content: BinaryIO, kept: KeptPackage) -> Found:
-    content.seek(kept.position)
-    found: Found = pickle.loads(zlib.decompress(content.read(kept.length)))  # noqa: S301  we wrote it, nobody else can
-    return found
+            content.seek(kept.position)
+            yield pickle.loads(zlib.decompress(content.read(kept.length)))  # noqa: S301  we wrote it, nobody else can
 
 
 class Memory:
-    """A cache that drops the least recently used values when all together are larger than `most`."""
+    """A cache that drops the least recently used values when their sizes together exceed `most`."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._size = 0
-        self._found: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._found: OrderedDict[Hashable, Any] = OrderedDict()
 
-    def keep(self, name: Hashable, size: int, value: object) -> None:
-        """Keep `value` under `name`, unless it is too large."""
-        if size <= self._most:
-            self._found[name] = value, size
-            self._size += size
-            while self._size > self._most:
-                _, (_, dropped) = self._found.popitem(last=False)
-                self._size -= dropped
-
-    def recall(self, name: Hashable, find: Callable[[], Any], size: int | None = None) -> Any:
-        """Return the value kept under `name`, or that of `find`, which is then kept; its own `size` is the default."""
+    def recall(self, name: Hashable, find: Callable[[], Any]) -> Any:
+        """Return the value kept under `name`, or that of `find`, which is then kept unless its `size` is too large."""
         if name in self._found:
             self._found.move_to_end(name)
-            return self._found[name][0]
+            return self._found[name]
         found = find()
-        self.keep(name, found.size if size is None else size, found)
+        if found.size <= self._most:
+            self._found[name] = found
+            self._size += found.size
+            while self._size > self._most:
+                self._size -= self._found.popitem(last=False)[1].size
         return found
-
-
-_MEMORY = Memory(_MOST_IN_MEMORY)
 
 
 class ComparedTags:
