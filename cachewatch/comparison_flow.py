@@ -7,7 +7,7 @@ the collector of the output format needs (report). Nothing here prints.
 """
 
 import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
@@ -33,6 +33,7 @@ from cachewatch.core.comparison.compiler_and_target_migrations import values_of
 from cachewatch.core.comparison.kept_and_reused_hashes import describe_not_written, describe_reused
 from cachewatch.core.comparison.package_changes import compare_all, part_of
 from cachewatch.core.comparison.package_items import items_of
+from cachewatch.core.comparison.renamed_stacks import NewNames, Renamed, compare_renamed
 from cachewatch.core.comparison.stacks_prunes_suspicion import Judgement, judge, with_turnover
 from cachewatch.core.filters_and_spec_patterns import Selection
 from cachewatch.core.kinds_and_specs import (
@@ -51,6 +52,7 @@ from cachewatch.documents.parsing_and_diagnostics import (
     Problems,
     Read,
     about_content,
+    about_pair,
     parse_pair,
     parse_side,
     read,
@@ -246,10 +248,14 @@ def statements_on(
     takes: Callable[[str], bool],
 ) -> tuple[Statement, ...]:
     """Return all statements on the selected part of a tag; `takes` tells whether a package is selected."""
-    selected, part = tally.seen.items, None
+    selected: Sequence[Items] = tally.seen.items
+    part = None
     if tally.selected is not None:
         selected = tally.selected
         part = packages.before or packages.after, lambda package, stack: takes(package) and selection.stacks(stack)
+    if judgement.renamed:
+        selected = judgement.under_new_names(selected, selection)
+        tally.kinds = set[Kind]().union(*(one.kinds for one in selected))
     statements = statements_of(selected, judgement, tag, part)
     return with_turnover(statements, selected, tally.before, packages, judgement, selection)
 
@@ -270,8 +276,26 @@ def judge_tag(compared: ComparedPair, tally: Tally, *, is_counted: bool) -> Judg
         survey=lambda: _survey(comparison.readers, pair.difference, isolation),
         is_neighbour=comparison.revisions_between in (None, 1),
         is_pruned=tag_names.is_mutable(pair.after.tag),
+        compare_renamed=partial(_compare_renamed, compared),
     )
     return counted(tally.seen.items, judgement, pair.after.tag or pair.before.tag or "") if is_counted else judgement
+
+
+def _compare_renamed(
+    compared: ComparedPair, names: NewNames, packages: Set[str], selection: Selection
+) -> Iterator[Renamed]:
+    """Read some packages again, and compare them under the new names of renamed stacks."""
+    comparison, pair, isolation, *_ = compared
+    documents = [one for one in pair.difference.all_documents if one.package in packages]
+    work = partial(_renamed, names, selection, tag_names.is_mutable(pair.after.tag))
+    for _, part in isolation.each(work, read(documents, comparison.readers), about_pair):
+        if not isinstance(part, WorkFailed):
+            yield from part
+
+
+def _renamed(names: NewNames, selection: Selection, is_pruned: bool, contents: Sequence[Read]) -> list[Renamed]:
+    pairs = [pair for each in contents if (pair := parse_pair(*each, Problems()))]
+    return compare_renamed(pairs, names, selection, is_pruned=is_pruned)
 
 
 def _survey(readers: Readers, difference: Difference, isolation: Isolation) -> Mapping[str, Mapping[Signature, int]]:

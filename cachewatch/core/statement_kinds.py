@@ -220,6 +220,7 @@ class Items(_Changed, frozen=True, kw_only=True, gc=False):
     new_values: frozenset[Attribute] = frozenset()  # of new specs, that their stacks did not have before
     is_again: bool = False  # the same build was added again, in place of the old one or beside it
     is_prunable: bool = False  # only copies, older versions, or specs that no stack built are removed
+    is_renamed: bool = False  # compared under the new names of renamed stacks
     # Only with the first items of a package: the losses of its places, and its up- and downgrades in others.
     losses: tuple["OwnedLoss", ...] = ()
     regraded: tuple[Story, ...] = ()
@@ -256,6 +257,8 @@ class OwnedLoss(Struct, frozen=True, kw_only=True):
     # The operating systems of a lost place; of Linux only if others have builds that its target runs.
     systems: tuple[str, ...] = ()
     is_of_removed: bool = False  # the tag has no builds of the package any more
+    was: tuple[Place, ...] = ()  # the place in stacks that were renamed
+    told_as: StatementKind | None = None  # a renamed stack has an up- or downgrade instead
 
     @property
     def name(self) -> str:

@@ -74,6 +74,7 @@ class _Assignment:
         self.judgement = judgement
         self._tag = tag
         self._lost, self._gained = frozenset(judgement.lost), frozenset(judgement.gained)
+        self._renamed = frozenset(judgement.new_names.values())
         self._ranks = {stack: rank for rank, stack in enumerate(dict.fromkeys((*judgement.lost, *judgement.gained)))}
         self._values: defaultdict[str, list[ValueChange]] = defaultdict(list)  # by package
         for one in judgement.values:
@@ -85,7 +86,7 @@ class _Assignment:
         first, judgement = items.stories[0], self.judgement
         if judgement.whole is not None:
             return _Head(judgement.whole, self._tag), first
-        if head := self._of_stacks(items.left, items.joined):
+        if head := self._of_stacks(items.left, items.joined - self._renamed if items.is_renamed else items.joined):
             return head, first
         story = self._story(items)
         if head := self._of_tag(items, story):
@@ -154,7 +155,8 @@ class _Assignment:
 
     def _story(self, items: Items) -> Story:
         """Return the first story that no removed or new stack of the tag explains."""
-        told = {StatementKind.PLACE_LOST: self._lost, StatementKind.PLACE_GAINED: self._gained}
+        gained = self._gained - self._renamed if items.is_renamed else self._gained
+        told = {StatementKind.PLACE_LOST: self._lost, StatementKind.PLACE_GAINED: gained}
         for story in items.stories:
             if story.kind not in told or {place.stack for place in story.places} - told[story.kind]:
                 return story
@@ -181,6 +183,7 @@ def statements_of(
     packages, takes = part or (0, lambda _package, _stack: True)
     assignment = _Assignment(judgement, tag)
     taken_by: defaultdict[_Head, _Taken] = defaultdict(_Taken)
+    regraded: list[OwnedLoss] = []
     for member in items:
         head, story = assignment.of_items(member)
         home = head  # where its specs are counted
@@ -192,9 +195,14 @@ def statements_of(
             taken_by[other].elsewhere[member.package] += member.counts.total
         for lost in member.losses:
             own = lost if judgement.whole is None else replace(lost, loss=None, kinds=frozenset())
-            taken_by[assignment.of_loss(lost)].losses.append(own)
+            (regraded if lost.told_as else taken_by[assignment.of_loss(lost)].losses).append(own)
         for row in member.regraded if judgement.whole is None else ():
             taken_by[_Head(row.kind, member.package)].rows[member.package] = row
+    with_others = frozenset(taken_by)
+    for lost in regraded:  # that its stack was renamed is told in any case
+        stack = assignment.of_loss(lost)
+        head = _Head(lost.told_as, lost.package) if lost.told_as and stack in with_others else stack
+        taken_by[head].losses.append(lost)
     _count_also_elsewhere(items, taken_by)
     made = [_statement(head, taken, assignment, takes) for head, taken in taken_by.items()]
     if part is not None:
@@ -221,12 +229,12 @@ def _count_also_elsewhere(items: Iterable[Items], taken_by: Mapping[_Head, _Take
                 taken_by[head].kinds[member.package] |= member.kinds.difference(_OF_PLACES)
 
 
-def counted(items: Iterable[Items], judgement: Judgement, tag: str) -> Judgement:
+def counted(items: Sequence[Items], judgement: Judgement, tag: str) -> Judgement:
     """Return `judgement` with the number of items in each statement about the whole tag, and of pruned specs."""
     counts: defaultdict[tuple[StatementKind, str], int] = defaultdict(int)
     pruned = Counter[str]()
     assignment = _Assignment(judgement, tag)
-    for member in items:
+    for member in judgement.under_new_names(items):
         head, _ = assignment.of_items(member)
         if head.kind.is_of_tag:
             counts[head.kind, head.name] += member.counts.total
@@ -249,6 +257,8 @@ def _statement(head: _Head, taken: _Taken, assignment: _Assignment, takes: Calla
     if head.values:  # its specs may be those of other stacks, too, where the change is another one
         places = {place for place in places if place.stack in head.values.stacks}
         stacks &= head.values.stacks
+    # What else changed in a renamed stack has another statement.
+    losses = [one for one in taken.losses if one.loss or not head.merge or not lines]
     before, after = _sides(head, lines)
     exceptions = head.values.exceptions if head.values else ()
     return Statement(
@@ -256,9 +266,7 @@ def _statement(head: _Head, taken: _Taken, assignment: _Assignment, takes: Calla
         name=head.name,
         before=before,
         after=after,
-        packages=tuple(
-            sorted({*taken.elsewhere, *(one.package for one in lines), *(one.package for one in taken.losses)})
-        ),
+        packages=tuple(sorted({*taken.elsewhere, *(one.package for one in lines), *(one.package for one in losses)})),
         elsewhere=taken.elsewhere.total(),
         places=tuple(sorted(places)),
         stacks=tuple(sorted(stacks)),

@@ -472,7 +472,10 @@ def _other_values(report: Report, chosen: Sequence[Chosen], asked: Requested) ->
 
 def _words_used(chosen: Sequence[Chosen], asked: Requested) -> Mapping[str, frozenset[str]]:
     """Return the words that the lines use about each package."""
-    texts: defaultdict[str, list[str]] = defaultdict(list)
+    # Whatever else changed in a renamed stack.
+    renamed = (block.statement for block in chosen if block.statement.kind is StatementKind.STACK_MERGED)
+    stacks = [name for one in renamed for name in (*one.before, *one.after)]
+    texts: defaultdict[str, list[str]] = defaultdict(stacks.copy)
     for block in chosen:
         if block.statement.kind.is_of_tag or block.statement.kind in LOSSES:
             own = [words.name_of(block.statement), *block.statement.before, *block.statement.after]

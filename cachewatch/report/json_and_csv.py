@@ -74,7 +74,8 @@ class PackageJson(NamedTuple):
 
     package: str
     head: bytes
-    places: list[tuple[bytes, bytes, Place | None]]  # without its end; its loss; the place if a statement explains it
+    # Without its end; its loss; the place, and whether a statement must explain it.
+    places: list[tuple[bytes, bytes, Place, bool]]
     specs: bytes
 
 
@@ -116,30 +117,38 @@ def package_json(change: PackageChange) -> PackageJson:
     for place in change.places:
         values = {name: getattr(place, name) for name in ("stack", "target", "before", "after", "verdict")}
         loss = b"" if place.loss is None else b',"loss":' + encode(loss_values(place.loss))
-        places.append((encode(values)[:-1], loss, place.place if place.verdict in _OWNED else None))
+        places.append((encode(values)[:-1], loss, place.place, place.verdict in _OWNED))
     return PackageJson(change.package, ascii_only(b"{" + _members(head)), places, ascii_only(rest))
 
 
 _OWNED = (Verdict.LOST, Verdict.UPGRADED, Verdict.DOWNGRADED)
-Owners = Mapping[tuple[str, Place], str]  # ids of statements, by package and place
+# The id of a statement, and whether that has the class of the loss, by package and place.
+Owners = Mapping[tuple[str, Place], tuple[str | None, bool]]
 
 
 def owners_of(statements: Iterable[Statement]) -> Owners:
-    """Return the id of the statement that explains each lost, upgraded and downgraded place."""
-    owners: dict[tuple[str, Place], str] = {}
+    """Return the statement that explains each lost, upgraded and downgraded place; the latter may be of a renamed stack."""
+    owners: dict[tuple[str, Place], tuple[str | None, bool]] = {}
     for statement in statements:
-        owners |= {(lost.package, lost.place): statement.id for lost in statement.losses if not lost.machine}
+        for lost in statement.losses:
+            if not lost.machine:
+                owners |= dict.fromkeys(
+                    ((lost.package, place) for place in lost.was or (lost.place,)),
+                    (statement.id, lost.loss is not None),
+                )
         for line in statement.lines if statement.kind in BY_VERSION else ():
-            owners |= {(line.package, place): statement.id for place in line.story.places}
+            owners |= {(line.package, place): (statement.id, False) for place in line.story.places}
     return owners
 
 
 def places_json(one: PackageJson, owners: Owners, whole: str | None) -> bytes:
     """Return places as JSON with the ids of their statements; losses of one on a `whole` tag have no class."""
     places = []
-    for members, loss, owned in one.places:
-        statement = b"" if owned is None else b',"statement":' + encode(owners.get((one.package, owned), whole))
-        places.append(members + (b"" if whole else loss) + statement + b"}")
+    for members, loss, place, is_owned in one.places:
+        known = owners.get((one.package, place))
+        owner, has_class = known or (whole, not whole)
+        statement = b',"statement":' + encode(owner) if known or is_owned else b""
+        places.append(members + (loss if has_class else b"") + statement + b"}")
     return b',"places":[' + b",".join(places) + b"]"
 
 

@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ ORDER = ["kept", "equal", "going", "other", "gone"]
 _OF_BOTH = {"stack-merged", "stack-removed", "suspicious", "migration", "no-longer", "package-removed"}
 OWNERS = {
     "lost": {*_OF_BOTH, "tag-removed", "place-lost"},
+    "renamed": {"stack-merged", "upgraded", "downgraded"},
     "upgraded": {"upgraded"},
     "downgraded": {"downgraded"},
     "machine": {*_OF_BOTH, "machine-lost"},
@@ -37,8 +38,8 @@ VALUES: dict[str, list[Any]] = {
 MANY = (pytest.mark.slow, pytest.mark.nightly)
 
 
-def some_states(chance: random.Random) -> tuple[Packages, Packages]:
-    """Return two states in which specs are shared by stacks, copied, kept, moved, replaced or gone."""
+def some_states(chance: random.Random, names: dict[str, str]) -> tuple[Packages, Packages]:
+    """Return two states in which specs are shared by stacks, copied, kept, moved, replaced or gone; stacks get new names."""
     before: Packages = {}
     after: Packages = {}
     number = 0
@@ -61,8 +62,17 @@ def some_states(chance: random.Random) -> tuple[Packages, Packages]:
             before[name] = [record(n, **values) for n, values in specs]
         if chance.random() < 0.9 and kept:
             after[name] = [record(n, **values) for n, values in kept]
-    same = {f"same{n}": [record(9000 + n, stacks=["e4s", "hep", "ml"])] for n in range(chance.choice((1, 12)))}
-    return before | same, after | same
+    many = 150 if names else chance.choice((1, 12))  # nine tenths of a renamed stack only moved
+    same = {f"same{n}": [record(9000 + n, stacks=["e4s", "hep", "ml"])] for n in range(many)}
+    return before | same, renamed(after | same, names)
+
+
+def renamed(packages: Packages, names: dict[str, str]) -> Packages:
+    """Return the packages with the new names of stacks."""
+    return {
+        package: [one | {"stacks": sorted(names.get(stack, stack) for stack in one["stacks"])} for one in found]
+        for package, found in packages.items()
+    }
 
 
 def places(records: list[Record], chosen: Any) -> dict[tuple[str, str], list[Record]]:
@@ -134,20 +144,56 @@ def expected(before: Packages, after: Packages, chosen: Any) -> tuple[dict[Any, 
     return verdicts, machines
 
 
-@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(n, marks=MANY) for n in range(8, 40))])
+def of_renamed(
+    before: Packages, after: Packages, chosen: Any, seen: Any, names: dict[str, str]
+) -> list[dict[Any, Any]]:
+    """Return what is expected, and the new places of renamed stacks that rose or fell, package by package.
+
+    If more than names and hashes differ in what is `seen`, only what is lost under the new name is a loss.
+    """
+    found: list[dict[Any, Any]] = [{}, {}, {}]
+    for package in {*before, *after}:
+        old, new = ({package: state.get(package, [])} for state in (before, after))
+        named = renamed(old, names)
+        verdicts, machines = expected(old, new, chosen)
+        built = [Counter(str(one | {"hash": ""}) for one in side[package] if seen(one)) for side in (named, new)]
+        if built[0] != built[1]:
+            own, machines = expected(named, new, chosen)
+            for _, stack, target in verdicts:
+                if stack in names:
+                    verdict, loss = own.get((package, names[stack], target), ("", None))
+                    verdicts[package, stack, target] = ("lost", loss)
+                    if verdict in {"upgraded", "downgraded"}:
+                        found[2][package, names[stack], target] = verdict
+        found[0] |= verdicts
+        found[1] |= machines
+    return found
+
+
+@pytest.mark.parametrize("seed", [*range(12), *(pytest.param(n, marks=MANY) for n in range(12, 60))])
 @pytest.mark.parametrize(
     "options", [(), ("--compiler", "gcc@11.4.0"), ("--os", "rhel8"), ("--stack", "hep"), ("--target", "x86_64_v3")]
 )
 def test_losses_follow_from_the_documents(run: Run, tmp_path: Path, seed: int, options: tuple[str, ...]) -> None:
     """Each lost, upgraded and downgraded place and each lost machine has its class, and one statement of a fitting kind."""
-    before, after = some_states(random.Random(seed))
+    names = {"hep": "hep7"} if seed % 3 == 2 else {}
+    before, after = some_states(random.Random(seed), names)
     output = run("diff", *two_folders(tmp_path, before, after), "--format", "json", *options).output
     (found,) = json.loads(output)["changesets"]
     name, value = options or ("", "")
     narrows = {"--compiler": "compiler", "--os": "os"}.get(name)
-    verdicts, machines = expected(before, after, lambda one: narrows is None or one[narrows] == value)
+
+    def chosen(one: Record) -> bool:
+        return narrows is None or bool(one[narrows] == value)
+
+    # Whoever chose the old name alone does not see the new one.
+    seen_names = {} if name == "--stack" else names
+    verdicts, machines, regraded = of_renamed(
+        before, after, chosen, lambda one: chosen(one) and (name != "--target" or one["target"] == value), seen_names
+    )
     shown = {"--stack": 1, "--target": 2}.get(name)
     verdicts = {key: said for key, said in verdicts.items() if shown is None or key[shown] == value}
+    regraded = {key: said for key, said in regraded.items() if shown is None or key[shown] == value}
     machines = {
         key: said for key, said in machines.items() if shown is None or key[shown if shown == 1 else 4] == value
     }
@@ -155,18 +201,26 @@ def test_losses_follow_from_the_documents(run: Run, tmp_path: Path, seed: int, o
     kinds = {one["id"]: one["kind"] for one in found["statements"]}
     assert len(kinds) == len(found["statements"])
     told = {}
+    risen = {}
     for package in found["packages"]:
         for place in package["places"]:
             if place["verdict"] in {"lost", "upgraded", "downgraded"}:
                 loss = place.get("loss", {}).get("class")
+                told_as_new = place["verdict"] == "lost" and loss is None
                 told[package["name"], place["stack"], place["target"]] = (place["verdict"], loss)
-                assert kinds[place["statement"]] in OWNERS[place["verdict"]]
-                assert place["verdict"] != "lost" or place["loss"]["reason"]
+                assert kinds[place["statement"]] in OWNERS["renamed" if told_as_new else place["verdict"]]
+                assert "loss" not in place or place["loss"]["reason"]
+            elif "statement" in place:
+                risen[package["name"], place["stack"], place["target"]] = kinds[place["statement"]]
     assert told == verdicts
+    assert risen == regraded
     lost = {(m["package"], m["stack"], m["platform"], m["os"], m["target"]): m for m in found["machines_lost"]}
     assert {key: one["loss"]["class"] for key, one in lost.items()} == machines
     assert all(kinds[one["statement"]] in OWNERS["machine"] for one in lost.values())
+    specs, items = found["summary"]["specs"], [one["items"] for one in found["statements"]]
+    for side, count in (("vanished", specs["removed"]), ("new", specs["added"])):
+        assert options or sum(one[side] for one in items) == count
     counts = [one["losses"] for one in found["statements"]]
-    assert sum(sum(one.values()) for one in counts) == sum(said[0] == "lost" for said in verdicts.values()) + len(
+    assert sum(sum(one.values()) for one in counts) == sum(said[1] is not None for said in verdicts.values()) + len(
         machines
     )

@@ -26,6 +26,7 @@ def both(*states: Packages) -> Packages:
 REST = several(30, 800, "rest", stacks=["others"])
 OTHERS = several(20, compiler="none") | several(4, compiler="gcc@12.3.0") | several(2)
 SHARED: dict[str, Any] = {"stacks": ["e4s", "radiuss"]}
+RADIUSS: dict[str, Any] = {"stacks": ["radiuss"]}
 WEEKS = {
     "a spec that two stacks share is replaced by one of them": (
         several(6, **SHARED) | {"hdf5": [record(90, versions=["1.14.5"], **SHARED)]},
@@ -56,6 +57,45 @@ WEEKS = {
         several(10, stacks=["radiuss"]) | REST,
         several(10, 100, stacks=["radiuss-new"]) | REST,
         [("stack-merged", "radiuss -> radiuss-new", 10, {"equal": 10})],
+    ),
+    "a stack is renamed, and two of its packages have other versions": (
+        several(10, **RADIUSS)
+        | {"hdf5": [record(90, versions=["2"], **RADIUSS)], "xz": [record(91, **RADIUSS)]}
+        | REST,
+        several(10, stacks=["new"])
+        | {name: [record(n, versions=["1.1"], stacks=["new"])] for n, name in ((92, "hdf5"), (93, "xz"))}
+        | REST,
+        [
+            ("stack-merged", "radiuss -> new", 10, {"kept": 10}),
+            ("downgraded", "hdf5", 1, {}),
+            ("upgraded", "xz", 1, {}),
+        ],
+    ),
+    "a stack is renamed while all of its packages are upgraded": (
+        several(5, **RADIUSS) | REST,
+        several(5, 50, versions=["1.1"], stacks=["new"]) | REST,
+        [("stack-merged", "radiuss -> new", 5, {}), *(("upgraded", f"p{n:02}", 1, {}) for n in range(5))],
+    ),
+    "a stack is renamed while its compiler is replaced": (
+        several(10, **RADIUSS) | REST,
+        several(10, 50, compiler="gcc@13.3.0", stacks=["new"]) | REST,
+        [("stack-merged", "radiuss -> new", 10, {}), ("migration", "gcc@11.4.0 -> gcc@13.3.0", 10, {})],
+    ),
+    "a stack is renamed, and lacks a package": (
+        several(10, **RADIUSS) | {"hdf5": [record(90, **RADIUSS), record(91)]} | REST,
+        several(10, stacks=["new"]) | {"hdf5": [record(91)]} | REST,
+        [("stack-merged", "radiuss -> new", 10, {"kept": 10}), ("place-lost", "new (x86_64_v3)", 1, {"equal": 1})],
+    ),
+    "two stacks are merged, and had other versions": (
+        several(6, stacks=["a"])
+        | several(6, 20, "q", stacks=["b"])
+        | REST
+        | {"hdf5": [record(90, versions=["2"], stacks=["a"]), record(91, versions=["1"], stacks=["b"])]},
+        several(6, stacks=["ab"])
+        | several(6, 20, "q", stacks=["ab"])
+        | REST
+        | {"hdf5": [record(91, versions=["1"], stacks=["ab"])]},
+        [("stack-merged", "a, b -> ab", 13, {"kept": 12}), ("downgraded", "hdf5", 1, {})],
     ),
     "two stacks are merged": (
         several(6, stacks=["a"]) | several(6, 20, "q", stacks=["b"]) | REST,

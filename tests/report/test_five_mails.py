@@ -55,7 +55,8 @@ def test_advice_on_a_renamed_stack_names_only_what_it_lost(tmp_path: Path) -> No
         for n, version, stack in ((1, "1.0", "mps"), (2, "0.9", "m4"))
     )
     body = mail(digest_of(week(tmp_path, *states)))[1]
-    assert "Stack mps is now called m4" in body
+    assert "Stack mps is now called m4 (2 packages)" in body
+    assert "DOWNGRADED raja 1.0 -> 0.9 m4" in body
     todo = body.partition("What happened")[0]
     assert "raja" in todo
     assert "xz" not in todo

@@ -64,7 +64,7 @@ def test_what_a_renamed_stack_lost_is_named(run: Run, tmp_path: Path) -> None:
     old["p30"], new["p07"] = ([record(number, stacks=["e4s", "root"])] for number in (30, 7))
     told = said(run, tmp_path, old, new)
 
-    assert "lost there: p07" in told
+    assert "LOST PLACES 1 package, 1 spec kept new (x86_64_v3) p07 1.0 1 spec kept the same binary stays" in told
     assert "new there: p30" in told
 
 

@@ -170,12 +170,14 @@ class TagValues(Struct):
     )
     had: defaultdict[str, _Packages] = field(default_factory=lambda: defaultdict(_no_packages))  # by stack, before
 
-    def add(self, package: str, values: PackageValues) -> None:
-        """Add the values of one package that changed."""
+    def add(self, package: str, values: PackageValues, stacks: Set[str] | None = None) -> None:
+        """Add the values of one package that changed, those of `stacks` alone if given."""
         for stack, gone in values.gone.items():
-            for step in _steps(gone, values.new[stack]):
-                self.steps[step][stack].append(package)
-        self._add_before(package, values.had or _by_stack(values.kept))
+            if stacks is None or stack in stacks:
+                for step in _steps(gone, values.new[stack]):
+                    self.steps[step][stack].append(package)
+        had = values.had or _by_stack(values.kept)
+        self._add_before(package, had if stacks is None else {stack: had[stack] for stack in stacks & had.keys()})
 
     def _add_before(self, package: str, by_stack: Mapping[str, _Held]) -> None:
         for stack, held in by_stack.items():

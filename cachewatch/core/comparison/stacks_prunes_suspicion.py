@@ -7,8 +7,10 @@ they matter (does one of them still have that stack?), and once.
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import cache
+from itertools import chain
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from cachewatch.core.comparison.compiler_and_target_migrations import (
     FEW_PACKAGES,
@@ -16,6 +18,7 @@ from cachewatch.core.comparison.compiler_and_target_migrations import (
     TagValues,
     ValueChange,
 )
+from cachewatch.core.comparison.renamed_stacks import CompareRenamed, NewNames
 from cachewatch.core.filters_and_spec_patterns import Selection
 from cachewatch.core.kinds_and_specs import (
     Document,
@@ -143,6 +146,11 @@ class Merge(Struct, frozen=True):
         """A name that is unique among the changes of one tag."""
         return f"{', '.join(self.removed)} -> {', '.join(self.joined)}"
 
+    @property
+    def new_names(self) -> NewNames:
+        """The new name of each stack, if that is one."""
+        return dict.fromkeys(self.removed, self.joined[0]) if len(self.joined) == 1 else {}
+
 
 class Judgement(Struct, frozen=True, kw_only=True):
     """The events that concern the whole tag."""
@@ -159,6 +167,26 @@ class Judgement(Struct, frozen=True, kw_only=True):
     counts: Mapping[tuple[StatementKind, str], int] = field(default_factory=dict)  # items of each statement by name
     pruned: Mapping[str, int] = field(default_factory=dict)  # binaries that the prune took, by package
     survey: Survey = dict
+    # Items under the new names of renamed stacks, by package, if more than names and hashes changed.
+    renamed: Mapping[str, tuple[Items, ...]] = field(default_factory=dict)
+    compare_renamed: CompareRenamed = lambda _names, _packages, _selection: ()
+
+    @property
+    def new_names(self) -> NewNames:
+        """The new names of renamed stacks."""
+        return {old: new for one in self.merges for old, new in one.new_names.items()}
+
+    def under_new_names(self, items: Sequence[Items], selection: Selection | None = None) -> Sequence[Items]:
+        """Return the items of a `selection`, or of the whole tag, with those of renamed stacks under their new names."""
+        renamed: Mapping[str, tuple[Items, ...] | None] = self.renamed
+        if renamed and selection and not selection.takes_all_specs:
+            sees = selection.stacks
+            names = {old: new for old, new in self.new_names.items() if sees(old) and sees(new)}
+            own = {one.package for one in items}.intersection(renamed) if names else set[str]()
+            renamed = {one.package: one.items for one in self.compare_renamed(names, own, selection)}
+        of_package = {one.package: found for one in items if (found := renamed.get(one.package))}
+        others = [one for one in items if one.package not in of_package]
+        return [*others, *chain.from_iterable(of_package.values())] if of_package else items
 
     def merge_of(self, stack: str) -> Merge | None:
         """Return the merge that removed or added the stack, or None."""
@@ -174,12 +202,14 @@ def judge(
     survey: Survey,
     is_neighbour: bool = True,
     is_pruned: bool = True,
+    compare_renamed: CompareRenamed = lambda _names, _packages, _selection: (),
 ) -> Judgement:
     """Judge the whole tag.
 
     `declared` are the stacks that the tag itself lists before and after, or None; `survey` reads the documents that did
     not change, and is called at most once. A loss can be suspicious only if one revision lies between the two states
     (`is_neighbour`). `is_pruned` tells whether specs that no stack builds will be removed, as happens in branches.
+    `compare_renamed` compares packages of renamed stacks again.
     """
     unchanged = cache(lambda: {**survey(), **seen.unchanged})
     if not (packages.before and packages.after):
@@ -187,12 +217,20 @@ def judge(
     lost, gained = _stacks(seen, packages, declared, unchanged)
     merges = _merges(seen, lost, gained)
     suspicion = _suspicion(seen, packages, unchanged, merges) if is_neighbour else ""
-    return Judgement(
+    judgement = Judgement(merges=merges, compare_renamed=compare_renamed)
+    if names := judgement.new_names:
+        moved = {package for package, one in seen.packages.items() if not names.keys().isdisjoint(one.left)}
+        again = list(compare_renamed(names, moved, Selection()))
+        for one in again:
+            seen.values.add(one.package, one.values, frozenset(names.values()))
+        judgement = replace(judgement, renamed={one.package: one.items for one in again if one.items})
+    items = judgement.under_new_names(seen.items)
+    return replace(
+        judgement,
         lost=_most_first(lost, ((one.left, one.counts.total) for one in seen.items)),
         gained=_most_first(gained, ((one.joined, one.counts.total) for one in seen.items)),
-        merges=merges,
         values=() if suspicion else seen.values.widespread(unchanged),
-        is_prune=is_pruned and not suspicion and _is_prune(seen, unchanged),
+        is_prune=is_pruned and not suspicion and _is_prune(items, seen, unchanged),
         is_wave=sum(one.is_again for one in seen.packages.values()) >= max(FEW_PACKAGES, WAVE_SHARE * packages.before),
         suspicion=suspicion,
         packages=packages.before,
@@ -282,8 +320,8 @@ def _merges(seen: Observation, lost: Iterable[str], gained: Iterable[str]) -> tu
     )
 
 
-def _is_prune(seen: Observation, unchanged: Survey) -> bool:
-    prunable = [one for one in seen.items if one.is_prunable]
+def _is_prune(items: Iterable[Items], seen: Observation, unchanged: Survey) -> bool:
+    prunable = [one for one in items if one.is_prunable]
     specs = sum(one.counts.vanished for one in prunable)
     before = sum(one.specs for one in seen.packages.values())
     if len({one.package for one in prunable}) < FEW_PACKAGES or specs < _PRUNED_SHARE * before:

@@ -11,6 +11,7 @@ from cachewatch.core.changesets import NoCollector, Report, Tally
 from cachewatch.core.comparison.compiler_and_target_migrations import values_of
 from cachewatch.core.comparison.package_changes import Pair, compare_all
 from cachewatch.core.comparison.package_items import items_of
+from cachewatch.core.comparison.renamed_stacks import compare_renamed
 from cachewatch.core.comparison.stacks_prunes_suspicion import judge
 from cachewatch.core.filters_and_spec_patterns import Selection
 from cachewatch.core.kinds_and_specs import CompilerForm, Document, PackageChange, PackageCounts, Side, Signature
@@ -165,6 +166,12 @@ class TagStates:
             declared=(declared[0], declared[1]),
             survey=partial(self._survey, {document.package for document, _ in changes}),
             is_pruned=is_mutable(self._tag),
+            compare_renamed=lambda names, those, chosen: compare_renamed(
+                [Pair(*one[:3]) for one, _ in changes if one.package in those and not one.is_baseline],
+                names,
+                chosen,
+                is_pruned=is_mutable(self._tag),
+            ),
         )
         if tally.selected is not None:
             judgement = counted(tally.seen.items, judgement, self._tag)

@@ -153,6 +153,22 @@ def test_log(run: Run) -> None:
     assert {tuple(row[:2]) for row in rows[1:]} == {("2025-06-01", "f9449d145a")}
 
 
+def test_log_on_a_renamed_stack(run: Run, tmp_path: Path) -> None:
+    """What else changed in it is told as `cachewatch diff` does."""
+    states = [
+        {name: [record(n, stacks=[stack])] for n, name in enumerate("abcdef")}
+        | {"zlib": [record(number, stacks=[stack], versions=[version], compiler=f"gcc@1{number}")]}
+        for number, stack, version in ((8, "old", "1.1"), (9, "new", "1.0"))
+    ]
+    folder = history(tmp_path / "r.git", *map(catalogue, states))
+    run("history", "build", "--repo", folder)
+    for package in ((), ("zlib",)):
+        (found,) = json.loads(run("log", *package, "--repo", folder, "--format", "json").output)["revisions"]
+        compared = run("diff", "--repo", folder, "--format", "json", *(["--package", *package] if package else []))
+        assert found["statements"] == json.loads(compared.output)["changesets"][0]["statements"]
+        assert "downgraded" in [one["kind"] for one in found["statements"]]
+
+
 def test_a_spec_dies_in_the_words_of_a_report(run: Run, tmp_path: Path) -> None:
     """What happened in its stacks, and where its version stays."""
     kept = [record(9, stacks=["e4s"]), record(8, stacks=["hep"])]

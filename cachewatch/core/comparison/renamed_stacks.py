@@ -1,0 +1,135 @@
+"""Compare the packages of renamed stacks again, with the new names in both states.
+
+Stacks are compared by name; that one was renamed is known only when the whole tag is compared. What else changed in it
+(a version, a compiler) then shows as the loss of one place and the gain of another. Compared under one name, it is what
+it is anywhere.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+
+from msgspec import Struct
+from msgspec.structs import astuple, replace
+
+from cachewatch.core.comparison.compiler_and_target_migrations import PackageValues, values_of
+from cachewatch.core.comparison.package_changes import Pair, compare, part_of
+from cachewatch.core.comparison.package_items import items_of
+from cachewatch.core.filters_and_spec_patterns import Selection
+from cachewatch.core.kinds_and_specs import (
+    REGRADED,
+    Document,
+    Kind,
+    PackageChange,
+    Place,
+    Specs,
+    Verdict,
+    facts_of,
+    place_in,
+)
+from cachewatch.core.statement_kinds import STATEMENT_OF, Counts, Items, OwnedLoss, StatementKind, Story
+
+NewNames = Mapping[str, str]  # of stacks, by their old ones
+
+
+class Renamed(Struct, frozen=True):
+    """A package whose stacks have their new names in both states.
+
+    items: what changed, the specs that only moved with their stacks included; None if nothing but names and hashes did.
+    values: its changed values.
+    """
+
+    package: str
+    items: tuple[Items, ...] | None
+    values: PackageValues
+
+
+# Reads packages again, compares them under the new names, and selects a part of them.
+CompareRenamed = Callable[[NewNames, Set[str], Selection], Iterable[Renamed]]
+
+
+def compare_renamed(pairs: Iterable[Pair], names: NewNames, selection: Selection, *, is_pruned: bool) -> list[Renamed]:
+    """Compare packages under the `names` that their stacks have now."""
+    found = []
+    for pair in pairs:
+        if pair.before is None:
+            continue
+        named = _with_names(pair.before, names)
+        change = compare(pair.package, named, pair.after, is_pruned=is_pruned)
+        if change is None:
+            found.append(Renamed(pair.package, None, PackageValues(kept=tuple(named.specs.counts))))
+            continue
+        had, has = (
+            {one: count for one, count in side.counts.items() if selection.chooses(one)}
+            for side in (change.specs_before, change.specs_after)
+        )
+        by_old_names = None if had == has else compare(*astuple(pair), is_pruned=is_pruned)
+        items = None if by_old_names is None else _items(change, by_old_names, names, selection)
+        found.append(Renamed(pair.package, items, values_of(change)))
+    return found
+
+
+def _with_names(document: Document, names: NewNames) -> Document:
+    signatures = {
+        one: replace(one, stacks=tuple(sorted({names.get(stack, stack) for stack in one.stacks})))
+        for one in document.specs.counts
+    }
+    specs = Specs.of({key: signatures[one] for key, one in document.specs.items()})
+    return replace(document, specs=specs, facts=facts_of(specs.counts))
+
+
+def _items(
+    change: PackageChange, by_old_names: PackageChange, names: NewNames, selection: Selection
+) -> tuple[Items, ...] | None:
+    """Return the items of `change`, and those that the comparison by the old names has beside: what only moved."""
+    if not selection.takes_all_specs:
+        part, other = part_of(change, selection), part_of(by_old_names, selection)
+        if part is None or other is None:
+            return None
+        change, by_old_names = part, other
+    own = [replace(one, is_renamed=True) for one in items_of(change, selection)]
+    others = items_of(by_old_names, selection)
+    # What was built again while its stack was renamed only moved, too.
+    moved = sum(one.counts.new for one in own if _is_rebuilt(one))
+    moved -= sum(one.counts.new for one in others if _is_rebuilt(one))
+    for number, one in enumerate(own):
+        if _is_rebuilt(one) and (count := min(moved, one.counts.new)) > 0:
+            moved -= count
+            counts = replace(one.counts, vanished=one.counts.vanished - count, new=one.counts.new - count)
+            own[number] = replace(one, counts=counts)
+    by_name, here = (sum((one.counts for one in each), start=Counts()) for each in (others, own))
+    fields = ("vanished", "new", "kept", "entered", "left")
+    counts = Counts(**{name: getattr(by_name, name) - getattr(here, name) for name in fields})
+    old = {one.place: place_in(names[one.stack], one.target) for one in by_old_names.places if one.stack in names}
+    left, joined = (frozenset(place.stack for place in side) for side in (old, old.values()))
+    own = [one for one in own if one.counts.total or not _is_rebuilt(one)]
+    if not own:
+        return None
+    own[0] = replace(own[0], losses=tuple(_losses(own[0].losses, change, old)))
+    moves = Items(
+        package=change.package,
+        stories=(Story(kind=StatementKind.MOVED),),
+        left=left,
+        joined=joined,
+        stacks=left | joined,
+        counts=counts,
+        kinds=by_old_names.kinds & _OF_NAMES,
+    )
+    return (*own, moves) if counts.total else tuple(own)
+
+
+_OF_NAMES = frozenset({Kind.STACK_ADDED, Kind.STACK_REMOVED, Kind.PLACE_LOST, Kind.PLACE_GAINED})
+
+
+def _is_rebuilt(one: Items) -> bool:
+    return one.stories[0].kind is StatementKind.REBUILT
+
+
+def _losses(losses: Iterable[OwnedLoss], change: PackageChange, old: Mapping[Place, Place]) -> Iterator[OwnedLoss]:
+    """Yield the `losses`, with the `old` places, and other old places, which need a statement though nothing is lost."""
+    for one in losses:
+        yield replace(one, was=tuple(place for place, new in old.items() if new == one.place))
+    verdicts = {one.place: one.verdict for one in change.places}
+    for place, new in old.items():
+        verdict = verdicts.get(new)
+        if verdict is not Verdict.LOST:
+            told_as = STATEMENT_OF[verdict] if verdict in REGRADED else None
+            yield OwnedLoss(package=change.package, place=place, loss=None, told_as=told_as)
