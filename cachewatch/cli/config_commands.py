@@ -24,8 +24,8 @@ from cachewatch.cli.help_and_exit_codes import SuggestingGroup, examples
 from cachewatch.cli.sample_digests import sample_digest
 from cachewatch.cli.terminal import FORMAT_OPTION, say, warn, write_json, write_lines, write_text
 from cachewatch.config.reading import read_config
-from cachewatch.config.schedules_and_dates import Schedule, duration_in_words, minute, parse_when, quiet_until, second
-from cachewatch.config.settings_and_subscriptions import Config, Match
+from cachewatch.config.schedules_and_dates import Schedule, duration_in_words, minute, parse_when, second
+from cachewatch.config.settings_and_subscriptions import Config, Match, quiet_until
 from cachewatch.config.showing_and_warnings import advise, channels_of, json_schema, show_config, shown_values
 from cachewatch.config.sources_and_channels import Source
 from cachewatch.config.value_types_and_secrets import parse_mail
@@ -316,7 +316,7 @@ def _report(config: Config, now: datetime) -> list[str]:
     def due(schedule: Schedule) -> list[str]:
         dates, slot = list[str](), schedule.next_after(now)
         while slot is not None and len(dates) < 3:
-            times = (slot, quiet_until(config.quiet, slot))
+            times = (slot, quiet_until(config.quiet, slot, config.timezone))
             planned, sent = (f"{each.astimezone(ZoneInfo(config.timezone)):%a %Y-%m-%d %H:%M}" for each in times)
             dates.append(planned if planned == sent else f"{planned} (quiet, sent {sent})")
             slot = schedule.next_after(slot)

@@ -22,8 +22,8 @@ from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.template_commands import TEMPLATES_OPTION
 from cachewatch.cli.terminal import format_option, is_on_terminal, palette, say, tell, warn, write_lines, write_text
 from cachewatch.config.reading import read_config
-from cachewatch.config.schedules_and_dates import minute, quiet_until
-from cachewatch.config.settings_and_subscriptions import Config
+from cachewatch.config.schedules_and_dates import minute
+from cachewatch.config.settings_and_subscriptions import Config, quiet_until
 from cachewatch.config.sources_and_channels import FileConfig, MailConfig, Source, WebhookConfig
 from cachewatch.core.escaping_and_mentions import markup, plain_lines, safe
 from cachewatch.errors import AnotherInstance, SourceError, TemplateError, UsageError
@@ -367,7 +367,8 @@ class _Preview:
         now, stream = self._service.clock(), self._stream
         own = stream.subscription.name, stream.name
         planned = next(e.due for e in read_status(self._service).streams if (e.subscription, e.stream) == own)
-        due = quiet_until(self._config.quiet, max(planned or stream.schedule.next_after(now) or now, now))
+        next_one = max(planned or stream.schedule.next_after(now) or now, now)
+        due = quiet_until(self._config.quiet, next_one, self._config.timezone)
         return f"on {due.astimezone(ZoneInfo(self._config.timezone)):%A %Y-%m-%d at %H:%M %Z}" if due > now else ""
 
 

@@ -1,4 +1,4 @@
-"""Times as people write and read them: schedules, quiet times, durations, sizes and dates.
+"""Times as people write and read them: schedules, durations, sizes and dates.
 
 A schedule is a set of crontab lines, which cronsim evaluates, so that all schedules share one arithmetic of days,
 months and daylight saving. A time that the clock skips in spring is due at the end of the gap; one that occurs twice
@@ -7,8 +7,7 @@ in autumn is due once.
 
 import re
 from calendar import monthrange
-from collections.abc import Iterable
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 from itertools import islice
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -41,15 +40,6 @@ class Schedule(Struct, frozen=True, kw_only=True):
     def in_words(self) -> str:
         """Return the schedule in words, with its time zone."""
         return f"{self.words} ({self.zone})" if self.lines else self.words
-
-
-class Quiet(Struct, frozen=True, kw_only=True):
-    """A time in which nothing is sent: days of the week, a span of time, or those days within the span."""
-
-    days: frozenset[int] = frozenset()  # 0 is Monday; empty means all days
-    start: datetime | None = None
-    end: datetime | None = None  # the first moment after it
-    zone: str = "UTC"
 
 
 def check_zone(name: str) -> str:
@@ -109,15 +99,6 @@ def parse_days(text: str) -> frozenset[int]:
     return frozenset(days)
 
 
-def quiet_until(quiets: Iterable[Quiet], moment: datetime) -> datetime:
-    """Return the first moment, at or after `moment`, that is not quiet."""
-    quiets = tuple(quiets)
-    limit = moment + timedelta(days=3650)  # so that nothing waits for ever if quiet times never end
-    while moment < limit and (ends := [end for quiet in quiets if (end := _end(quiet, moment))]):
-        moment = max(ends)
-    return moment
-
-
 def _monthly(day: str) -> tuple[list[str], str]:
     """Return crontab fields for a day of each month, and words; shorter months use their last day."""
     if day != "last" and not (day.isascii() and day.isdigit() and 1 <= int(day) <= 31):
@@ -134,20 +115,6 @@ def _day(name: str) -> int:
     if not days:
         raise ConfigError(f"{name!r} is not a day of the week; write mon, tue, wed, thu, fri, sat or sun")
     return days[0]
-
-
-def _end(quiet: Quiet, moment: datetime) -> datetime | None:
-    """Return when the quiet time, or its current day, ends; None if `moment` is not quiet."""
-    if (quiet.start and moment < quiet.start) or (quiet.end and moment >= quiet.end):
-        return None
-    if not quiet.days:
-        return quiet.end
-    zone = ZoneInfo(quiet.zone)
-    today = moment.astimezone(zone).date()
-    if today.weekday() not in quiet.days:
-        return None
-    midnight = datetime.combine(today + timedelta(days=1), time(), tzinfo=zone).astimezone(UTC)
-    return min(midnight, quiet.end) if quiet.end else midnight
 
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400, "y": 365 * 86400}

@@ -3,14 +3,14 @@
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BeforeValidator, ValidationInfo, create_model, model_validator
 
-from cachewatch.config.schedules_and_dates import Quiet, check_zone, parse_days, parse_when, quiet_until
+from cachewatch.config.schedules_and_dates import check_zone, parse_days, parse_when
 from cachewatch.config.sections import ConfigContext, ConfigSection, checked, key, mistake, not_in_file, unknown
 from cachewatch.config.sources_and_channels import MAIL_TYPES, Channels, Sources
 from cachewatch.config.value_types_and_secrets import (
@@ -314,10 +314,32 @@ class QuietTime(ConfigSection):
             raise mistake("ends before it begins; write the earlier date at `from:`")
         return self
 
+    def end_after(self, moment: datetime, zone: str) -> datetime | None:
+        """Return when the quiet time, or its current day, ends; None if `moment` is not quiet."""
+        if (self.start and moment < self.start) or (self.end and moment >= self.end):
+            return None
+        if not self.days:
+            return self.end
+        today = moment.astimezone(ZoneInfo(zone)).date()
+        if today.weekday() not in self.days:
+            return None
+        midnight = datetime.combine(today + timedelta(days=1), time(), tzinfo=ZoneInfo(zone)).astimezone(UTC)
+        return min(midnight, self.end) if self.end else midnight
 
-def _check_quiets(quiets: tuple[Quiet, ...], info: ValidationInfo) -> tuple[Quiet, ...]:
-    start = datetime(2026, 1, 1, tzinfo=ZoneInfo(info.context.zone if info.context else "UTC"))
-    if quiet_until([quiet for quiet in quiets if not quiet.end], start) - start > timedelta(days=30):
+
+def quiet_until(quiets: Iterable[QuietTime], moment: datetime, zone: str) -> datetime:
+    """Return the first moment, at or after `moment`, that is not quiet; quiet days are those in the time zone `zone`."""
+    quiets = tuple(quiets)
+    limit = moment + timedelta(days=3650)  # so that nothing waits for ever if quiet times never end
+    while moment < limit and (ends := [end for quiet in quiets if (end := quiet.end_after(moment, zone))]):
+        moment = max(ends)
+    return moment
+
+
+def _check_quiets(quiets: tuple[QuietTime, ...], info: ValidationInfo) -> tuple[QuietTime, ...]:
+    zone = info.context.zone if info.context else "UTC"
+    start = datetime(2026, 1, 1, tzinfo=ZoneInfo(zone))
+    if quiet_until([quiet for quiet in quiets if not quiet.end], start, zone) - start > timedelta(days=30):
         raise mistake("covers every day of the week, so nothing would ever be sent")
     return quiets
 
@@ -406,11 +428,9 @@ class Config(WithSecrets):
     silences: Annotated[
         tuple[Silence, ...], ConvertedFrom(ByName[Silence], lambda entries, _: tuple(entries.values()))
     ] = key("changes that are hidden for a time, by name", (), if_left_out="none")
-    quiet: Annotated[
-        tuple[Annotated[Quiet, ConvertedFrom(QuietTime, lambda time, file: Quiet(zone=file.zone, **dict(time)))], ...],
-        OneOrMore(dict),
-        AfterValidator(_check_quiets),
-    ] = key("times in which no digest is made", (), if_left_out="none")
+    quiet: Annotated[tuple[QuietTime, ...], OneOrMore(dict), AfterValidator(_check_quiets)] = key(
+        "times in which no digest is made", (), if_left_out="none"
+    )
     monitor: Monitor = key(
         "where health and metrics can be read, and which URL is pinged", Monitor(), if_left_out="neither"
     )

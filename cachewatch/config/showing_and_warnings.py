@@ -12,9 +12,9 @@ import msgspec
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from cachewatch.config.schedules_and_dates import WEEKDAYS, Quiet, duration_in_words
+from cachewatch.config.schedules_and_dates import WEEKDAYS, duration_in_words
 from cachewatch.config.sections import ConfigKey, ConfigSection, keys_of
-from cachewatch.config.settings_and_subscriptions import Config, QuietTime, Subscription, WholeConfig
+from cachewatch.config.settings_and_subscriptions import Config, Subscription, WholeConfig
 from cachewatch.config.sources_and_channels import Credentials, MailConfig
 from cachewatch.config.value_types_and_secrets import PostgresAddress, Secret
 from cachewatch.core.filters_and_spec_patterns import Globs
@@ -52,8 +52,6 @@ def written(value: Any, name: str) -> Any:  # noqa: C901, PLR0911, PLR0912  one 
     match value:
         case ConfigSection():
             return _section(value)
-        case Quiet():
-            return _section(QuietTime(days=value.days, start=value.start, end=value.end))
         case tuple():
             return [written(item, name) for item in value]
         case dict() if name == "credentials":

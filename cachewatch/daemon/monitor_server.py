@@ -18,7 +18,7 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from cachewatch import __version__
-from cachewatch.config.schedules_and_dates import quiet_until
+from cachewatch.config.settings_and_subscriptions import quiet_until
 from cachewatch.errors import CachewatchError
 from cachewatch.operators.status_and_problems import ChannelStatus, find_problems, read_status
 from cachewatch.report.words import number
@@ -189,7 +189,7 @@ def _samples(context: Context, daemon: DaemonStatus) -> Iterator[Sample]:
         yield "cachewatch_source_failures", labels, source.failures
     for stream in status.streams:
         if stream.due is not None:
-            late = max(0.0, (now - quiet_until(config.quiet, stream.due)).total_seconds())
+            late = max(0.0, (now - quiet_until(config.quiet, stream.due, config.timezone)).total_seconds())
             yield "cachewatch_stream_late_seconds", {"subscription": stream.subscription, "stream": stream.stream}, late
     for channel in status.channels:
         yield from _of_channel(channel, now)

@@ -7,8 +7,7 @@ from datetime import date, datetime, timedelta
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.config.schedules_and_dates import quiet_until
-from cachewatch.config.settings_and_subscriptions import Config
+from cachewatch.config.settings_and_subscriptions import Config, quiet_until
 from cachewatch.report.words import number
 from cachewatch.service.alerts_and_silent_sources import OPERATORS
 from cachewatch.service.context_and_source_copies import Context
@@ -105,7 +104,7 @@ class ServiceStatus(Struct, frozen=True, kw_only=True):
 def read_status(context: Context) -> ServiceStatus:
     """Read the whole status in one transaction."""
     config, now, day = context.config, context.clock(), context.today()
-    is_over, leader = quiet_until(config.quiet, now), context.database.leader()
+    is_over, leader = quiet_until(config.quiet, now, config.timezone), context.database.leader()
     with context.database.read() as connection:
         slots = digests.pending(connection)
         return ServiceStatus(
@@ -235,7 +234,7 @@ def _shown_by_state(status: ServiceStatus, config: Config, now: datetime) -> Ite
             yield Problem(AlertKind.SOURCE_LATE, name, what, since=source.polled_at)
     for stream in status.streams:
         # A digest that is due in quiet hours is due at their end.
-        if stream.due is not None and (due := quiet_until(config.quiet, stream.due)) < limit:
+        if stream.due is not None and (due := quiet_until(config.quiet, stream.due, config.timezone)) < limit:
             name, what = stream.subscription, f"the digest of {stream.subscription} was due {_ago(due, now)}"
             yield Problem(AlertKind.DIGEST_LATE, name, what, stream.stream, since=stream.due)
     for channel in status.channels:

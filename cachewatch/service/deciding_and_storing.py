@@ -14,7 +14,7 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.config.schedules_and_dates import quiet_until
+from cachewatch.config.settings_and_subscriptions import quiet_until
 from cachewatch.core.advice.waits_and_reminders import A_MONTH, series_or_tag
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.filters_and_spec_patterns import Globs
@@ -231,7 +231,7 @@ def _drafts(
 ) -> Drafts | None:
     """Return the digests to store, each with its messages; None if none is due. `slot` is the one that is due."""
     now = context.clock()
-    if quiet_until(context.config.quiet, now) > now:
+    if quiet_until(context.config.quiet, now, context.config.timezone) > now:
         return None  # held, and merged into the first digest afterwards
     has_waited = bool(state.held and over(context.config, stream, state.holds, now))
     if slot is None and not has_waited and not (stream.is_each_revision and state.has_news):

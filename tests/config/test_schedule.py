@@ -9,7 +9,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from cachewatch.config.schedules_and_dates import Quiet, Schedule, check_zone, parse_days, parse_when, quiet_until
+from cachewatch.config.schedules_and_dates import Schedule, check_zone, parse_days, parse_when
+from cachewatch.config.settings_and_subscriptions import QuietTime, quiet_until
 from cachewatch.errors import ConfigError
 
 # A gap at 02:00 in the north, one of half an hour in the south, gaps and folds at midnight, none at all.
@@ -171,8 +172,8 @@ def test_zones() -> None:
             check_zone(name)
 
 
-WEEKEND = Quiet(days=parse_days("sat-sun"), zone="Europe/Berlin")
-HOLIDAYS = Quiet(start=datetime(2026, 12, 23, 23, tzinfo=UTC), end=datetime(2027, 1, 1, 23, tzinfo=UTC))
+WEEKEND = QuietTime(days=parse_days("sat-sun"))
+HOLIDAYS = QuietTime(start=datetime(2026, 12, 23, 23, tzinfo=UTC), end=datetime(2027, 1, 1, 23, tzinfo=UTC))
 
 
 @pytest.mark.parametrize(
@@ -190,21 +191,21 @@ def test_quiet(moment: str, until: str) -> None:
     """Windows that touch or overlap are one, and end where all have ended."""
     start, end = (datetime.fromisoformat(text).replace(tzinfo=UTC) for text in (moment, until))
 
-    assert quiet_until([WEEKEND, HOLIDAYS], start) == end
+    assert quiet_until([WEEKEND, HOLIDAYS], start, "Europe/Berlin") == end
 
 
 def test_quiet_days_within_a_span() -> None:
     """With both, only those days within the span are quiet."""
-    mondays = Quiet(days=parse_days("mon"), start=START, end=datetime(2026, 1, 12, 6, tzinfo=UTC))
+    mondays = QuietTime(days=parse_days("mon"), start=START, end=datetime(2026, 1, 12, 6, tzinfo=UTC))
 
-    assert quiet_until([mondays], datetime(2026, 1, 5, 3, tzinfo=UTC)) == datetime(2026, 1, 6, tzinfo=UTC)
-    assert quiet_until([mondays], datetime(2026, 1, 12, 3, tzinfo=UTC)) == datetime(2026, 1, 12, 6, tzinfo=UTC)
-    assert quiet_until([mondays], datetime(2026, 1, 19, 3, tzinfo=UTC)) == datetime(2026, 1, 19, 3, tzinfo=UTC)
-    assert quiet_until([], START) == START
+    assert quiet_until([mondays], datetime(2026, 1, 5, 3, tzinfo=UTC), "UTC") == datetime(2026, 1, 6, tzinfo=UTC)
+    assert quiet_until([mondays], datetime(2026, 1, 12, 3, tzinfo=UTC), "UTC") == datetime(2026, 1, 12, 6, tzinfo=UTC)
+    assert quiet_until([mondays], datetime(2026, 1, 19, 3, tzinfo=UTC), "UTC") == datetime(2026, 1, 19, 3, tzinfo=UTC)
+    assert quiet_until([], START, "UTC") == START
 
 
 def test_quiet_for_ever_ends() -> None:
     """Nothing waits for ever, whatever the windows say."""
-    always = Quiet(days=frozenset(range(7)))
+    always = QuietTime(days=frozenset(range(7)))
 
-    assert timedelta(days=3650) <= quiet_until([always], START) - START <= timedelta(days=3652)
+    assert timedelta(days=3650) <= quiet_until([always], START, "UTC") - START <= timedelta(days=3652)

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from cachewatch.config.reading import read_config
-from cachewatch.config.schedules_and_dates import Quiet, as_datetime, parse_days, parse_when, quiet_until
+from cachewatch.config.schedules_and_dates import as_datetime, parse_days, parse_when
+from cachewatch.config.settings_and_subscriptions import QuietTime, quiet_until
 from cachewatch.core.comparison.package_changes import compare
 from cachewatch.documents.front_matter_and_limits import read_tags_file
 from cachewatch.documents.parsing_and_diagnostics import parse
@@ -59,7 +60,7 @@ def schedule(data: bytes) -> None:
         assert slot is None or slot > NOW
     with suppress(CachewatchError, ValueError):
         days = parse_days(text)
-        quiet_until([Quiet(days=days, zone="UTC")], NOW)
+        quiet_until([QuietTime(days=days)], NOW, "UTC")
 
 
 def configuration(data: bytes) -> None:
