@@ -158,9 +158,7 @@ def test_disks_fail(make: Callable[[Path], ChannelConfig], call: str, code: int,
 
 
 @pytest.mark.parametrize("make", [files, feed, lambda path: maildir_config(path / "www/inbox")])
-def test_a_power_cut_finds_all_or_nothing(
-    make: Callable[[Path], ChannelConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_power_cut(make: Callable[[Path], ChannelConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The content is on the disk before the name is, and the name before anybody says that it was sent."""
     (tmp_path / "www").mkdir()
     assert send(make(tmp_path), rendered(subscription="ml-team")) == [SENT]  # makes the folders

@@ -364,9 +364,7 @@ def test_tls_with_a_trusted_certificate(security: str, server_tls: ssl.SSLContex
     assert server.is_tls
 
 
-def test_certificates_are_checked(
-    security: str, authority: trustme.CA, server_tls: ssl.SSLContext, ca_file: Path
-) -> None:
+def test_bad_certificates(security: str, authority: trustme.CA, server_tls: ssl.SSLContext, ca_file: Path) -> None:
     """Of an unknown authority, or for another host: refused, nothing sent, and what to do is said."""
     with post(tls=server_tls, is_implicit=security == "tls") as server:
         unknown = answer_of(server.port, security=security)
@@ -457,9 +455,7 @@ def test_logging_in(guarded: Post, ca_file: Path) -> None:
         ("", {"user": "u", "password": Secret("s3cr3tß")}, ("blocked", "")),  # smtplib knows ASCII only
     ],
 )
-def test_a_login_that_fails(
-    guarded: Post, ca_file: Path, reply: str, login: dict[str, Any], expected: tuple[str, str]
-) -> None:
+def test_bad_login(guarded: Post, ca_file: Path, reply: str, login: dict[str, Any], expected: tuple[str, str]) -> None:
     """No attempt is used up, and nobody sees the password."""
     guarded.replies["AUTH"] = [reply] * bool(reply)
     answer = answer_of(guarded.port, security="starttls", ca_file=ca_file, **login)

@@ -132,9 +132,7 @@ def test_a_gate_says_in_which_tags_it_was_stopped(run: Run, demo_repository: Pat
         (("--package", "zzz*"), "\n\nNo differences in your selection of 0 packages", ""),
     ],
 )
-def test_a_gate_and_the_report_agree_that_a_tag_is_new(
-    run: Run, demo_repository: Path, options: tuple[str, ...], said: str, error: str
-) -> None:
+def test_a_gate_on_a_new_tag(run: Run, demo_repository: Path, options: tuple[str, ...], said: str, error: str) -> None:
     """A tag that has nothing of the selection does not count; the same holds for all tags at once."""
     given = ("diff", "HEAD~1", "HEAD", "--repo", demo_repository, *options)
     report = run(*given, "--tag", "develop-2025-06-01", "--exit-code")
@@ -246,9 +244,7 @@ def test_demo(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", [("my demo.git",), pytest.param((), marks=pytest.mark.nightly)])
-def test_the_next_commands_of_the_demo_run(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: tuple[str, ...]
-) -> None:
+def test_demo_commands_run(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: tuple[str, ...]) -> None:
     """Each is typed as the demo prints it, one after the other, in a shell in the folder of the demo."""
     monkeypatch.chdir(tmp_path)
     _, _, printed = run("demo", *folder).output.partition("Where to go next:\n")
@@ -344,9 +340,7 @@ def test_progress_of_git_is_shown_safely(monkeypatch: pytest.MonkeyPatch, capsys
     assert "comparing [###############               ]  50%" in capsys.readouterr().err
 
 
-def test_a_progress_bar_estimates_what_is_left(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_progress_bar_estimates_the_rest(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Once enough is done; what was done before this run says nothing about its pace."""
     monkeypatch.setattr("cachewatch.cli.terminal.is_drawing", lambda: True)
     seconds = iter([100.0, 101.0, 110.0, 1900.0, *[100.0 + 100 * 3600] * 4])

@@ -22,9 +22,7 @@ def test_commands_of_the_service(run: Run, tmp_path: Path, demo_repository: Path
         assert found["schema"].startswith("cachewatch."), words
 
 
-def test_lists_are_objects_that_name_their_schema(
-    run: Run, demo_repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lists_are_objects_with_their_schema(run: Run, demo_repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CACHEWATCH_REPO", str(demo_repository))
     for words in ("show py-build", "show /2gs7so6", "packages", "stacks", "tags", "help kinds"):
         found = json.loads(run(*words.split(), "--format", "json").output)
@@ -63,9 +61,7 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     return screen
 
 
-def test_the_site_counts_its_pages(
-    demo_repository: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_site_counts_pages(demo_repository: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading and writing both have a line, and `--no-progress` has none."""
     terminal = on_terminal(monkeypatch)
     run("site", tmp_path / "one", "--repo", demo_repository, "--jobs", "1")

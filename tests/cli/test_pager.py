@@ -108,9 +108,7 @@ def test_output_goes_through_the_pager(terminal: Terminal, sides: tuple[Path, Pa
         ("diff", "{a}", "{b}", "--output", "-"),
     ],
 )
-def test_what_is_not_paged(
-    terminal: Terminal, sides: tuple[Path, Path], make: Make, arguments: tuple[str, ...]
-) -> None:
+def test_not_paged(terminal: Terminal, sides: tuple[Path, Path], make: Make, arguments: tuple[str, ...]) -> None:
     """Data for programs, what has a place to go, and whatever the user wants without."""
     words = [word.format(a=sides[0], b=sides[1]) for word in arguments]
     seen = terminal(*words, PAGER=make("mine"))

@@ -124,9 +124,7 @@ def test_specs_as_spack_writes_them(cuda: Path, run: Run, words: list[str], vers
 
 
 @pytest.mark.parametrize("columns", ["60", "80", "100"])
-def test_a_table_of_specs_keeps_its_columns(
-    demo_repository: Path, run: Run, monkeypatch: pytest.MonkeyPatch, columns: str
-) -> None:
+def test_the_columns_of_specs(demo_repository: Path, run: Run, monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
     """No word is broken: the last columns go on below the row, under their names, and nothing is lost."""
     monkeypatch.setenv("COLUMNS", "500")
     heads, *wide = run("show", "-l", "py-safetensors", "--repo", demo_repository).output.splitlines()

@@ -67,9 +67,7 @@ def is_last(day: date) -> bool:
         ("cron: 0 0 13 * fri", lambda day: day.day == 13 or day.weekday() == 4, 0, 0),
     ],
 )
-def test_slots_against_brute_force(
-    zone: str, when: str, is_day: Callable[[date], bool], hour: int, minute: int
-) -> None:
+def test_slots_by_brute_force(zone: str, when: str, is_day: Callable[[date], bool], hour: int, minute: int) -> None:
     """A year of slots is what looking at the clock every minute gives: none missing, none twice."""
     expected = list(by_brute_force(zone, is_day, hour, minute))
     found = slots(parse_when(when, zone), expected[0] - timedelta(minutes=1), expected[-1] + timedelta(minutes=1))

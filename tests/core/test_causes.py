@@ -192,9 +192,7 @@ def test_the_nearest_predecessor_shares_most_dependencies() -> None:
         ({"target": "zen4"}, True, (True, False, False)),
     ],
 )
-def test_where_no_older_spec_vanished_for_it(
-    old: dict[str, str], is_kept: bool, expected: tuple[bool, bool, bool]
-) -> None:
+def test_where_no_older_spec_vanished(old: dict[str, str], is_kept: bool, expected: tuple[bool, bool, bool]) -> None:
     """The nearest is named with what it is: beside, for the same machines, alike."""
     before, new = spec("x", "x1", **old), spec("x", "x2")
     after = {"x2": new} | ({"x1": before} if is_kept else {})

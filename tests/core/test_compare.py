@@ -141,9 +141,7 @@ def test_format_is_no_change(before: list[Record], after: list[Record]) -> None:
         ({"versions": ["2.0"], "stacks": ["ml", "root"]}, {"new": 1, "gone": 1}, "version 1.0, now 2.0"),
     ],
 )
-def test_a_hash_whose_record_says_something_else_names_another_spec(
-    other: Record, expected: dict[str, int], message: str
-) -> None:
+def test_a_hash_with_another_record_names_another_spec(other: Record, expected: dict[str, int], message: str) -> None:
     """The old spec went and the new one came, whatever else the document has, and the change is named."""
     change = changed([record(1), record(2)], [record(1, **other), record(2)])
 
@@ -214,9 +212,7 @@ STACKS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(("before", "after", "kind"), STACKS.values(), ids=STACKS.keys())
-def test_a_package_or_one_spec_of_it_comes_into_a_stack_or_leaves_it(
-    before: list[Record], after: list[Record], kind: Kind
-) -> None:
+def test_a_package_or_spec_comes_into_a_stack_or_leaves(before: list[Record], after: list[Record], kind: Kind) -> None:
     """The kinds of stacks hold if the package comes into a stack or leaves one, and also if one of its specs does."""
     assert changed(before, after).kinds & {Kind.STACK_ADDED, Kind.STACK_REMOVED} == {kind}
 
@@ -329,9 +325,7 @@ JUDGED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(("before", "after", "verdict", "classes"), JUDGED.values(), ids=JUDGED.keys())
-def test_verdicts_and_classes(
-    before: list[Record], after: list[Record], verdict: str | None, classes: dict[str, int]
-) -> None:
+def test_verdicts(before: list[Record], after: list[Record], verdict: str | None, classes: dict[str, int]) -> None:
     """A place has the first verdict that holds, and a spec that was not paired is of the first class that does."""
     change = changed(
         [record(n, **values) for n, values in enumerate(before)],

@@ -111,9 +111,7 @@ def many_kinds(run: Run, tmp_path: Path) -> tuple[Path, dict[str, set[str]]]:
 
 @pytest.mark.slow_cases
 @pytest.mark.parametrize("form", ["text", "markdown", "csv", "html", "stat"])
-def test_every_format_finds_a_package_by_any_of_its_kinds(
-    run: Run, many_kinds: tuple[Path, dict[str, set[str]]], form: str
-) -> None:
+def test_every_format_finds_packages_by_kind(run: Run, many_kinds: tuple[Path, dict[str, set[str]]], form: str) -> None:
     """Kinds have one source: JSON, text, Markdown, page and table name the same packages for each kind."""
     repository, packages = many_kinds
     how = ("--stat",) if form == "stat" else ("--format", form)

@@ -83,9 +83,7 @@ def test_what_is_selected_is_covered_too(run: Run, tmp_path: Path, options: tupl
 
 @pytest.mark.parametrize("stacks", [["e4s", "root"], ["e4s", "ml", "root"]])
 @pytest.mark.parametrize(("old", "new"), [("1.0", "1.1"), ("1.1", "1.0")])
-def test_versions_that_were_and_stay_are_no_upgrade(
-    run: Run, tmp_path: Path, stacks: list[str], old: str, new: str
-) -> None:
+def test_versions_that_stay_are_no_upgrade(run: Run, tmp_path: Path, stacks: list[str], old: str, new: str) -> None:
     """Of specs of two versions in the same stacks, one changes its version: in diff and log, nothing rose or fell."""
     one, other, moved = (record(n, versions=[version], stacks=stacks) for n, version in ((1, old), (2, new), (3, old)))
     before, after = ({"zlib": [one, other, each]} for each in (moved, record(4, versions=[new], stacks=stacks)))
@@ -134,9 +132,7 @@ def test_a_stack_that_an_unchanged_document_has_did_not_leave(run: Run, tmp_path
 
 
 @pytest.mark.parametrize("is_written_before", [True, False])
-def test_compilers_that_documents_do_not_give_replaced_nothing(
-    run: Run, tmp_path: Path, is_written_before: bool
-) -> None:
+def test_compilers_that_are_not_given_replaced_nothing(run: Run, tmp_path: Path, is_written_before: bool) -> None:
     """Packages whose documents no longer write compilers, or write them now, were rebuilt; the report says which."""
     written, missing = numbered(8, 100 * is_written_before), numbered(8, 100 * (not is_written_before), compiler=...)
     before, after = (written, missing) if is_written_before else (missing, written)
@@ -152,9 +148,7 @@ def test_compilers_that_documents_do_not_give_replaced_nothing(
 
 @pytest.mark.parametrize("name", ["os", "target"])
 @pytest.mark.parametrize("is_given_before", [True, False])
-def test_systems_and_targets_that_documents_do_not_give_replaced_nothing(
-    run: Run, tmp_path: Path, name: str, is_given_before: bool
-) -> None:
+def test_systems_or_targets_not_given_replace_none(run: Run, tmp_path: Path, name: str, is_given_before: bool) -> None:
     """There is nothing that one could name behind the arrow, or before it."""
     given, missing = numbered(8, 100 * is_given_before), numbered(8, 100 * (not is_given_before), **{name: ...})
     found = compared(run, tmp_path, *((given, missing) if is_given_before else (missing, given)))
@@ -236,9 +230,7 @@ SUSPICIOUS = "18 of 24 builds of a package for a stack and target are missing"
         ),
     ],
 )
-def test_events_of_the_whole_tag(
-    run: Run, tmp_path: Path, before: Packages, after: Packages, events: list[dict[str, Any]]
-) -> None:
+def test_tag_events(run: Run, tmp_path: Path, before: Packages, after: Packages, events: list[dict[str, Any]]) -> None:
     """They come first, and are complete in the JSON."""
     assert compared(run, tmp_path, before, after)["events"] == events
 

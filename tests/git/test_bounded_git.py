@@ -77,9 +77,7 @@ def test_thousands_of_messages_about_a_repository_stop_nobody(tmp_path: Path) ->
     assert (done.returncode, b"zlib" in done.stdout) == (0, True)
 
 
-def test_a_git_that_does_not_answer_is_given_up(
-    fake: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_git_without_an_answer(fake: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where what it reads from hangs."""
     monkeypatch.setattr(local_repository, "_ANSWER_SECONDS", 0.1)
     fake("sleep 1000")

@@ -66,9 +66,7 @@ LOCKS = [
 ]
 
 
-def test_locks_that_a_killed_git_left_are_removed_at_once(
-    upstream: Upstream, folder: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_locks_of_a_killed_git_are_removed(upstream: Upstream, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     """However young they are, and however far in the future: no git of ours runs, so nobody holds them. It is logged."""
     clone = ServiceClone(folder, upstream.url)
     clone.pin(clone.update().after)
@@ -99,9 +97,7 @@ ServiceClone(Path(sys.argv[1]), sys.argv[2], timeout=60).update()
 """
 
 
-def test_a_lock_is_left_to_a_git_that_a_killed_service_left_running(
-    upstream: Upstream, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_locks_of_a_git_that_still_runs_stay(upstream: Upstream, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nothing ends git with us, its locks may be its own until they are old, or until it has ended."""
     monkeypatch.setattr(clone_maintenance, "PATIENCE_SECONDS", 0.5)
     diagnostics = Faults()
@@ -143,9 +139,7 @@ def fetches(folder: Path) -> list[int]:
     return found
 
 
-def test_a_fetch_that_stalls_holds_up_neither_a_pin_nor_the_end_of_the_service(
-    upstream: Upstream, folder: Path
-) -> None:
+def test_a_stalled_fetch_holds_up_neither_a_pin_nor_the_end_of_the_service(upstream: Upstream, folder: Path) -> None:
     """Digests are made meanwhile; a fetch that is interrupted ends at once, and is an error like any other."""
     diagnostics = Faults()
     with smart_http(upstream.path.parent, diagnostics) as address:
@@ -177,9 +171,7 @@ def test_a_fetch_that_stalls_holds_up_neither_a_pin_nor_the_end_of_the_service(
     assert error.is_transient
 
 
-def test_what_is_pinned_while_a_clone_is_made_anew_is_kept(
-    upstream: Upstream, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pins_made_during_a_clone_are_kept(upstream: Upstream, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Though that clone had all its pins already."""
     clone = ServiceClone(folder, upstream.url)
     first = clone.update().after
@@ -199,9 +191,7 @@ def test_what_is_pinned_while_a_clone_is_made_anew_is_kept(
 
 @pytest.mark.slow
 @pytest.mark.nightly
-def test_hundreds_of_polls_leave_nothing_behind(
-    upstream: Upstream, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hundreds_of_polls(upstream: Upstream, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No descriptor, no child, no memory, no temporary file, and few packs; pins stay where they were put."""
     (tmp_path / "scratch").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))
@@ -364,9 +354,7 @@ def test_pins_survive_a_new_clone(upstream: Upstream, folder: Path, partial: boo
     assert "?" not in git(folder, "rev-list", "--objects", "--missing=print", "--no-walk", rewritten)
 
 
-def test_a_pin_that_is_nowhere_any_more_is_said_to_be_lost(
-    upstream: Upstream, folder: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_pin_that_is_nowhere_any_more(upstream: Upstream, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Whoever compares from there must know; the others are kept."""
     clone = ServiceClone(folder, upstream.url)
     root = clone.update().after

@@ -141,9 +141,7 @@ def test_two_files_that_are_one_document_are_both_named(run: Run, tmp_path: Path
 
 
 @pytest.mark.parametrize("layout", LAYOUTS[:2])
-def test_a_document_that_was_overwritten_cannot_be_read(
-    run: Run, tmp_path: Path, layout: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_overwritten_document(run: Run, tmp_path: Path, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its package was not removed, and it was not new when it is a document again; the rest is compared."""
     before, after = (_state(layout, state) for state in TWO_STATES)
     contents = {"zlib": b"hello\n", "hdf5": b"---\ntitle: hdf5\n---\n"}
@@ -191,9 +189,7 @@ def test_a_document_that_was_moved_and_emptied_cannot_be_read(run: Run, tmp_path
         ("{tag}/{package}/{package}.txt", "*/{package}/{package}.txt"),
     ],
 )
-def test_a_document_of_one_tag_that_was_overwritten_cannot_be_read(
-    run: Run, tmp_path: Path, layout: str, pattern: str
-) -> None:
+def test_an_overwritten_document_of_one_tag_cannot_be_read(run: Run, tmp_path: Path, layout: str, pattern: str) -> None:
     """Another tag of the revision has the package, so it is neither new nor removed; lists name it, too."""
     state = _state(layout, TWO_STATES[0]) | _state(layout, TWO_STATES[0], "v1")
     damaged = {layout.format(tag="v1", package="zlib"): b"", layout.format(tag="v1", package="gmp"): b"see v2\n"}
@@ -247,9 +243,7 @@ def _with_link(folder: Path, place: Path, files: Mapping[str, bytes]) -> Path:
 
 @pytest.mark.parametrize("layout", ["packages/{package}.md", "_cache/{tag}/{package}/specs.md"])
 @pytest.mark.parametrize("is_folder", [False, True])
-def test_a_link_that_took_the_place_of_a_document_cannot_be_read(
-    run: Run, tmp_path: Path, layout: str, is_folder: bool
-) -> None:
+def test_a_link_in_place_of_a_document_cannot_be_read(run: Run, tmp_path: Path, layout: str, is_folder: bool) -> None:
     """Its package was not removed, wherever the link leads; also if the folder of the document is the link."""
     path = Path(layout.format(tag="develop", package="zlib"))
     place = path.parent if is_folder else path
@@ -309,9 +303,7 @@ def test_documents_that_cannot_be_told_apart_are_named_in_revisions_without_chan
 
 
 @pytest.mark.parametrize("layout", ["_cache/{tag}/{package}/specs.md", "cat/{tag}/{package}/specs.md"])
-def test_a_document_with_another_title_than_its_folder_counts_as_its_folder(
-    run: Run, tmp_path: Path, layout: str
-) -> None:
+def test_a_document_with_another_title_counts_as_its_folder(run: Run, tmp_path: Path, layout: str) -> None:
     """Where the layout has a place for the package, its name is that of the place, in all commands, with a warning."""
     state = _state(layout, TWO_STATES[0])
     moved = {path.replace("/zlib/", "/zlib2/"): content for path, content in state.items()}

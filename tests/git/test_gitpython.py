@@ -83,9 +83,7 @@ def test_ctrl_c_ends_a_clone_and_leaves_nothing(tmp_path: Path) -> None:
     assert [path.suffix for path in (tmp_path / "cache/cachewatch/clones").iterdir()] == [".lock"]
 
 
-def test_what_a_server_says_to_a_clone_is_kept_in_part(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_server_says_to_a_clone_is_cut(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """GitPython would keep a line of any length."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     longest = 0

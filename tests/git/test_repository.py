@@ -203,9 +203,7 @@ def test_work_tree_bare_shallow_and_subfolder(run: Run, two: Path, tmp_path: Pat
     assert run("diff", "HEAD~1", "--repo", tmp_path / "shallow").exit_code == 2
 
 
-def test_a_folder_beside_a_repository_is_not_in_it(
-    run: Run, two: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_beside_a_repository(run: Run, two: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever stands in a repository and names a folder beside it is not given what is not asked for."""
     git(tmp_path, "clone", "--quiet", str(two), "catalogue")
     (tmp_path / "notes").mkdir()
@@ -252,9 +250,7 @@ def test_nothing_is_written_to_a_repository(run: Run, two: Path) -> None:
     assert snapshot() == before
 
 
-def test_what_a_shell_says_of_git_is_not_heard(
-    run: Run, two: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_shell_is_not_heard_on_git(run: Run, two: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """GIT_DIR, GIT_CONFIG_* and a user's configuration change nothing."""
     config = tmp_path / "config"
     config.write_text("[core]\n\tfsmonitor = touch stolen\n[diff]\n\texternal = touch stolen\n[broken\n")

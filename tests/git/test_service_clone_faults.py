@@ -82,9 +82,7 @@ def test_every_protocol(upstream: Upstream, tmp_path: Path) -> None:
 
 @pytest.mark.slow_cases
 @pytest.mark.parametrize("cut", [(n, reset) for n in (20, 0, 1000, 150_000) for reset in (False, True)])
-def test_a_connection_that_is_cut(
-    upstream: Upstream, folder: Path, url: str, faults: Faults, cut: tuple[int, bool]
-) -> None:
+def test_a_cut_connection(upstream: Upstream, folder: Path, url: str, faults: Faults, cut: tuple[int, bool]) -> None:
     """Wherever: nothing moves, nothing is damaged or cloned anew, and the next poll gets it all."""
     clone = ServiceClone(folder, url, timeout=120)
     first = clone.update().after
@@ -156,9 +154,7 @@ def test_a_server_that_is_away(folder: Path) -> None:
         assert caught.value.is_transient, address
 
 
-def test_a_service_that_is_killed_leaves_no_git_behind(
-    upstream: Upstream, folder: Path, url: str, faults: Faults
-) -> None:
+def test_a_killed_service_leaves_no_git_behind(upstream: Upstream, folder: Path, url: str, faults: Faults) -> None:
     """Not even in the middle of a fetch; and the next one works at once."""
     tools.program("setpriv")  # of util-linux: it ends git with its parent
     ServiceClone(folder, url, timeout=60).update()
@@ -230,9 +226,7 @@ def test_terminal_codes_from_a_server_are_shown_as_text(folder: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("means", ["store", "helper"])
-def test_credentials_by_gits_own_means(
-    folder: Path, url: str, faults: Faults, means: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_git_credentials(folder: Path, url: str, faults: Faults, means: str, caplog: pytest.LogCaptureFixture) -> None:
     """The file that the administrator names opens the door; the password is in no message, file or argument."""
     secret = "canary-7a9"
     faults.user = f"reader:{secret}"
@@ -341,9 +335,7 @@ CORRUPTIONS: dict[str, Callable[[Path], Any]] = {
 UNSEEN = ("bit flipped", "pack truncated", "pack empty")
 
 
-def test_a_clone_that_fails_again_and_again_is_looked_at_in_full(
-    upstream: Upstream, folder: Path, url: str, faults: Faults
-) -> None:
+def test_a_clone_that_fails_thrice_is_read_in_full(upstream: Upstream, folder: Path, url: str, faults: Faults) -> None:
     """A line that is cut says nothing of the clone, unless it is for the third time: then each object is read."""
     clone = ServiceClone(folder, url, timeout=120)
     clone.pin(clone.update().after)
@@ -360,9 +352,7 @@ def test_a_clone_that_fails_again_and_again_is_looked_at_in_full(
     assert is_whole(folder)
 
 
-def test_a_clone_that_is_damaged_while_nothing_runs_is_replaced_though_nothing_is_new(
-    upstream: Upstream, folder: Path
-) -> None:
+def test_a_clone_damaged_while_nothing_runs_is_replaced_though_nothing_is_new(upstream: Upstream, folder: Path) -> None:
     """The first poll after a start looks for damage: nothing else would before the next news."""
     newest = ServiceClone(folder, str(upstream.path)).update().after
     pack = only(folder, "objects/pack/*.pack").rename(folder / "pack")
@@ -380,9 +370,7 @@ def test_a_clone_that_is_damaged_while_nothing_runs_is_replaced_though_nothing_i
 @pytest.mark.parametrize("is_restarted", [True, False])
 @pytest.mark.parametrize("partial", [True, False])
 @pytest.mark.parametrize("name", [name for name in CORRUPTIONS if name not in UNSEEN])
-def test_a_damaged_clone_is_replaced(
-    upstream: Upstream, folder: Path, name: str, partial: bool, is_restarted: bool
-) -> None:
+def test_damage_is_made_good(upstream: Upstream, folder: Path, name: str, partial: bool, is_restarted: bool) -> None:
     """Whatever was damaged: after two polls the clone is whole and new, pins and all, and no revision was missed."""
     clone = ServiceClone(folder, upstream.url, "main", partial=partial)
     first = clone.update().after

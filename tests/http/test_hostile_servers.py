@@ -36,9 +36,7 @@ def login(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_challenge_counts_only_from_the_server_that_was_asked(
-    login: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_server_asked_may_challenge(login: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Our registry redirects to another server, which names a realm of its own: it gets no password, and no question."""
 
     def thief(asked: Asked) -> Says:
@@ -258,9 +256,7 @@ def test_metadata_services_of_clouds_are_not_public() -> None:
         assert not allowed_addresses.is_public(ip_address(address)), address
 
 
-def test_the_address_that_is_connected_to_counts(
-    internet: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_connected_address_counts(internet: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
     """A name may stand for one of the internet while it is looked up, and for one of this machine a moment later."""
     with (
         serving({"/b": Says(body=b"inside")}) as inside,

@@ -382,9 +382,7 @@ def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_a_stack_lost_may_still_be_in_the_cache(
-    tmp_path: Path, after: list[Record], section: str, todo: str
-) -> None:
+def test_what_a_stack_lost_may_be_in_the_cache(tmp_path: Path, after: list[Record], section: str, todo: str) -> None:
     """Each class has its section, with the reason, and its own advice; what nobody misses asks for nothing."""
     other = {"curl": [record(7, stacks=BOTH)]}
     two = [record(9, stacks=E4S, versions=["0.5"])]

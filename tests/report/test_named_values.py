@@ -210,9 +210,7 @@ A, B, AB = (["a", "root"], ["b", "root"], ["a", "b", "root"])
         ([A, B], [B, B], "LOST PLACES 1 package, {} a (x86_64_v3) zlib 1.0, more in b {}"),
     ],
 )
-def test_stacks_of_a_moved_spec_are_all_named(
-    run: Run, tmp_path: Path, before: list[list[str]], after: list[list[str]], says: str
-) -> None:
+def test_stacks_of_a_move(run: Run, tmp_path: Path, before: list[list[str]], after: list[list[str]], says: str) -> None:
     """Those that it left and joined, in one line; a stack with other specs of the version has fewer or more."""
     old = [record(position, stacks=stacks) for position, stacks in enumerate(before)]
     for number, count in ((0, "1 spec kept"), (5, "+1 -1")):

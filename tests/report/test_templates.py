@@ -189,9 +189,7 @@ def test_the_commands(run: Run, tmp_path: Path) -> None:
     assert "digest.html.j2: ok\n" in checked.output
 
 
-def test_the_templates_of_the_configuration_are_checked(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_templates_of_the_configuration_are_checked(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without --templates-dir, the folder that `templates_dir:` names is meant; without a configuration, none is."""
     monkeypatch.chdir(tmp_path)
     assert run("config", "template", "diff").exit_code == 2
@@ -267,9 +265,7 @@ def test_json_keeps_to_its_schema() -> None:
 
 
 @pytest.mark.slow
-def test_the_example_of_the_page(
-    tmp_path: Path, demo_repository: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_example_of_docs(tmp_path: Path, demo_repository: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """docs/templates.md shows a theme, words and a header that do what it says."""
     monkeypatch.chdir(tmp_path)
     run("init", "--to", "you@example.org", "--source", demo_repository, "--when", "each revision")

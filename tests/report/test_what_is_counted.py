@@ -116,9 +116,7 @@ def test_a_range_takes_no_second_name(run: Run, tmp_path: Path) -> None:
         ("read", "read", "NEW STACK gpu 3 packages, +3 p0, p1, p2"),
     ],
 )
-def test_a_document_that_cannot_be_read_may_have_a_stack(
-    run: Run, tmp_path: Path, before: str, after: str, said: str
-) -> None:
+def test_an_unreadable_document_may_have_a_stack(run: Run, tmp_path: Path, before: str, after: str, said: str) -> None:
     """It counts on the side on which no other document has the stack, and on no other."""
     path = "_cache/develop/x/specs.md"
     plain = catalogue({"x": [record(90)]})[path]
@@ -132,9 +130,7 @@ def test_a_document_that_cannot_be_read_may_have_a_stack(
 
 
 @pytest.mark.parametrize("layout", ["broken", "twice"])
-def test_a_stack_that_the_document_of_one_side_has_is_not_judged_by_packages_that_went(
-    run: Run, tmp_path: Path, layout: str
-) -> None:
+def test_a_stack_of_the_document_of_one_side_is_not_judged_by_what_went(run: Run, tmp_path: Path, layout: str) -> None:
     """Packages that stay show that a stack was removed or is new, packages of one side show nothing of it."""
     stacks = ["e4s", "gpu"]
     files = {f"p{n}.md": document(records(range(9 * n, 9 * n + 5), stacks=stacks), package=f"p{n}") for n in range(5)}
@@ -255,9 +251,7 @@ def test_a_table_has_one_row_for_a_spec_that_left_the_selected_stack(run: Run, t
     ("key", "own", "other"),
     [("target", "x86_64_v3", "aarch64"), ("os", "u22", "u24"), ("compiler", "gcc@12.1.0", "gcc@13.1.0")],
 )
-def test_stacks_of_an_upgrade_are_counted_among_those_of_the_selection(
-    run: Run, tmp_path: Path, key: str, own: str, other: str
-) -> None:
+def test_stacks_of_an_upgrade_within_a_selection(run: Run, tmp_path: Path, key: str, own: str, other: str) -> None:
     """A stack without such builds is no part of the sum, and is not behind; a digest says the same."""
     others = [record(8, versions=["1.0"], stacks=["cray"], **{key: other})]
     before, after = (

@@ -55,9 +55,7 @@ def on_nfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("/gpfs/state", "gpfs"),
     ],
 )
-def test_the_kernels_table_says_what_is_shared(
-    table: Path, folder: str, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_table_says_what_is_shared(table: Path, folder: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files_and_locks, "MOUNTS", table)
     assert shared_kind(Path(folder)) == kind
 

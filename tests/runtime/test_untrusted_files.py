@@ -136,9 +136,7 @@ def test_an_environment_is_a_file(run: Run, put: Put, folder: Path, demo_reposit
         assert "and no file" in result.error or "out of its folder" in result.error
 
 
-def test_an_environment_of_others_comes_out_of_none_of_their_folders(
-    run: Run, config: Path, secret: Path, tmp_path: Path
-) -> None:
+def test_an_environment_comes_out_of_no_folder_of_others(run: Run, config: Path, secret: Path, tmp_path: Path) -> None:
     """Who may write in a folder that the operator offers has no other environment read, by no link on the way."""
     (tmp_path / "envs").mkdir()
     secret.with_name("spack.lock").write_text("geheim")

@@ -110,9 +110,7 @@ def test_what_a_process_that_ended_had_in_hand_goes_out_again_first(site: Site, 
 
 
 @pytest.mark.parametrize("_state", ["postgresql"], indirect=True)
-def test_what_another_host_had_in_hand_is_sent_after_the_longest_attempt(
-    site: Site, server: Post, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_another_host_had_is_sent_later(site: Site, server: Post, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the clock of that host said; the others get theirs at once, and nothing is late without a word."""
     context = site.open()
     monkeypatch.setattr(socket, "gethostname", lambda: "there")

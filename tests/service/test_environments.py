@@ -58,7 +58,7 @@ def real(buildcaches: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return into
 
 
-def test_an_environment_that_ends_the_process_concerns_its_subscription_only(
+def test_an_environment_that_ends_the_process_concerns_one_reader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Everybody else has the digest; it is not read again until it changes."""
@@ -88,9 +88,7 @@ def test_an_environment_that_ends_the_process_concerns_its_subscription_only(
 
 
 @pytest.mark.parametrize("states", [(4, 5), (4, 6), (5, 7), (6, 7), (4, 8)])
-def test_a_real_environment_adds_up(
-    real: Path, buildcaches: Path, tmp_path: Path, run: Run, states: tuple[int, int]
-) -> None:
+def test_real_needs_add_up(real: Path, buildcaches: Path, tmp_path: Path, run: Run, states: tuple[int, int]) -> None:
     """What a digest says is what `coverage` says of both states, and the difference between them."""
     before, after = states
     path = buildcaches / "v3/env/4/spack.lock"

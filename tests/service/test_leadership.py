@@ -84,9 +84,7 @@ def test_who_was_overtaken_waits_and_begins_anew(context: Context, other: Postgr
     assert (found.is_ours, began) == (True, ["begun"] * 2)
 
 
-def test_a_job_stores_nothing_of_what_it_did_before_another_one_worked(
-    context: Context, other: PostgresDatabase, postgres: Server
-) -> None:
+def test_a_job_stores_nothing_from_before_another(context: Context, other: PostgresDatabase, postgres: Server) -> None:
     """A poll, for example, that took long: its revision is older than what the other one told of."""
     found = Leadership(context, lambda: None)
 

@@ -132,9 +132,7 @@ def test_readers_whose_lock_file_changes_wait_all_the_same(made: Made, tmp_path:
 @pytest.mark.parametrize(
     ("number", "own"), [(1, " (with your copy as a mirror, Spack installs it from there)"), (2, "")]
 )
-def test_readers_have_no_copy_of_what_their_lock_file_does_not_name(
-    made: Made, tmp_path: Path, number: int, own: str
-) -> None:
+def test_readers_have_no_copy_of_what_their_lock_file_lacks(made: Made, tmp_path: Path, number: int, own: str) -> None:
     """They were to re-concretize before they copied the last build, and the lock file is the same."""
     file = lock(tmp_path / "spack.lock", ("one", "1.0", spec_hash(number)))
     config = CONFIG.replace("changes: [all],", f"match: {{environment: {file}}},")

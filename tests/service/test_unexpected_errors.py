@@ -126,9 +126,7 @@ def test_a_channel_that_raises_stops_only_itself(site: Site, monkeypatch: pytest
     assert "Traceback" in logged(site, "channel.blocked")["traceback"]
 
 
-def test_a_channel_that_cannot_pack_a_notice_keeps_it_from_no_other(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_channel_that_cannot_pack_a_notice_keeps_it_from_none(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site.configure(CONFIG.replace("operators: {channels: [desk]", "operators: {channels: [files, desk]"))
     whole = FileChannel.build_messages
 

@@ -35,9 +35,7 @@ def database(state: StatePlace) -> Iterator[Database]:
         yield opened
 
 
-def test_an_older_form_is_upgraded_as_a_whole_or_not_at_all(
-    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_older_forms_are_upgraded_whole(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is there stays, and of several that upgrade at once, one does."""
     with database.write() as connection:
         health.count(connection, Counter("seen"))

@@ -33,9 +33,7 @@ def check(place: str | Path, truth: Truth) -> int:
 
 
 @pytest.mark.parametrize(("kind", "state"), STATES)
-def test_every_state_in_a_folder(
-    buildcaches: Path, truths: dict[tuple[str, str], Truth], kind: str, state: str
-) -> None:
+def test_each_state_in_a_folder(buildcaches: Path, truths: dict[tuple[str, str], Truth], kind: str, state: str) -> None:
     """Each spec of each state, and nothing that is not in the cache; the second look finds nothing new."""
     assert check(buildcaches / kind / state, truths[kind, state]) == len(truths[kind, state].specs)
 

@@ -202,9 +202,7 @@ def with_token(answer: Callable[[Asked], Says], realm: Callable[[], str]) -> Cal
 
 
 @pytest.mark.parametrize("wants_token", [False, True])
-def test_the_raw_answers_of_a_registry(
-    buildcaches: Path, truths: dict[tuple[str, str], Truth], wants_token: bool
-) -> None:
+def test_raw_answers_of_a_registry(buildcaches: Path, truths: dict[tuple[str, str], Truth], wants_token: bool) -> None:
     """State 4, as Spack pushed it; with the anonymous token that public registries want, or without."""
     answers = replay(buildcaches / "v3" / "oci")
     base: list[str] = []

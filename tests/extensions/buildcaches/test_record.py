@@ -7,9 +7,7 @@ import pytest
 from conftest import Run
 
 
-def test_the_next_command_is_named_and_runs(
-    run: Run, buildcaches: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_next_command_runs(run: Run, buildcaches: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After the first recording there is nothing to compare yet; after the second one there is."""
     into = tmp_path / "my catalogue.git"
     first = run("record", buildcaches / "v2" / "1-initial", "--into", into).output.splitlines()[-1]

@@ -345,9 +345,7 @@ def test_bad_requests(run: Run, histories: dict[str, History], arguments: list[s
     assert message in result.error
 
 
-def test_of_a_night_only_the_damaged_package_is_left_out(
-    run: Run, histories: dict[str, History], tmp_path: Path
-) -> None:
+def test_only_the_damaged_package_is_left_out(run: Run, histories: dict[str, History], tmp_path: Path) -> None:
     """It is named, and so is the reason that it is for what depends on it; others are explained."""
     damaged, (before, after) = tmp_path / "catalogue.git", (histories["v3"].revisions[V3[number]] for number in (5, 6))
     subprocess.run(["git", "clone", "-q", "--bare", histories["v3"].folder, damaged], check=True)

@@ -88,9 +88,7 @@ def test_impact(run: Run, histories: dict[str, History], kind: str, asked: str, 
 
 
 @pytest.mark.parametrize("kind", ["v3", "v2"])
-def test_dependents_are_those_of_the_index(
-    run: Run, histories: dict[str, History], buildcaches: Path, kind: str
-) -> None:
+def test_dependents_are_as_in_the_index(run: Run, histories: dict[str, History], buildcaches: Path, kind: str) -> None:
     """Of each version of each package that the index knows, at any depth."""
     records = read_index(buildcaches / kind / V3[7])["database"]["installs"]
     place = ("--rev", histories[kind].revisions[V3[7]], "--repo", histories[kind].folder)

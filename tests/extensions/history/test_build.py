@@ -95,9 +95,7 @@ def test_several_processes_make_the_same_index(catalogue: Path, tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("small_units")
-def test_a_worker_that_is_killed_costs_only_what_it_read(
-    catalogue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_worker_costs_what_it_read(catalogue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error names the documents, and the next build goes on from there."""
     answer, killed = engines._answer, tmp_path / "killed"
 
@@ -117,9 +115,7 @@ def test_a_worker_that_is_killed_costs_only_what_it_read(
 @pytest.mark.slow
 @pytest.mark.nightly
 @pytest.mark.usefixtures("small_units", "loopback")
-def test_a_cluster_makes_the_same_index_though_a_worker_is_killed(
-    catalogue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cluster_with_a_killed_worker(catalogue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     distributed = pytest.importorskip("distributed")
     serial = build(catalogue, tmp_path / "serial.db")
     monkeypatch.setattr(engines, "_AT_ONCE", 4)

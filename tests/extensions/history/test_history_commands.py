@@ -82,9 +82,7 @@ def test_only_an_index_is_dropped(repository: Path, tmp_path: Path, run: Run, co
     assert f"{path}: is no history index; name another file with --db" in told.error
 
 
-def test_an_index_is_not_taken_over_for_another_repository(
-    repository: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_repositorys_index(repository: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """One variable may name it for several; that a force-push removed everything is another matter."""
     monkeypatch.setenv("CACHEWATCH_HISTORY", str(tmp_path / "h.db"))
     assert run("history", "build", "--repo", repository).exit_code == 0

@@ -75,9 +75,7 @@ def _offer_encryption(server: socket.socket) -> None:
         connection.recv(1)
 
 
-def test_without_the_driver_it_is_said_what_to_install(
-    address: PostgresAddress, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_driver_it_says_what_to_install(address: PostgresAddress, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(StateError, match=r"requires psycopg; install cachewatch\[postgresql\]"):
         open_database(address)
@@ -169,9 +167,7 @@ def test_a_writer_sees_what_the_one_before_it_stored(address: PostgresAddress) -
             assert health.counters(connection) == {Counter("seen"): 40}
 
 
-def test_a_host_that_stops_in_a_transaction_holds_up_the_others_for_a_while_only(
-    address: PostgresAddress, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stopped_host_holds_up_others_for_a_while(address: PostgresAddress, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgresql, "_WRITERS_PAUSE", "300ms")
     with closing(PostgresDatabase(address)) as paused, closing(PostgresDatabase(address)) as other:
 

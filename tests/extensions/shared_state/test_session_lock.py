@@ -67,9 +67,7 @@ def test_who_asked_in_vain_writes_nothing(here: PostgresDatabase, there: Postgre
     assert written(here) == 0
 
 
-def test_whatever_ends_the_session_lets_another_lead_at_once(
-    here: PostgresDatabase, there: PostgresDatabase, postgres: Server
-) -> None:
+def test_a_lost_session_lets_another_lead(here: PostgresDatabase, there: PostgresDatabase, postgres: Server) -> None:
     """Who was cut off writes nothing more, neither while the other one leads nor after that has ended."""
     here.lead(OWNER)
     write(here)
@@ -84,9 +82,7 @@ def test_whatever_ends_the_session_lets_another_lead_at_once(
     assert written(here) == 2
 
 
-def test_a_host_that_says_nothing_leads_no_more(
-    here: PostgresDatabase, there: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_host(here: PostgresDatabase, there: PostgresDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the clocks of the hosts say; while it does say something, it goes on."""
     assert timedelta(seconds=int(postgresql._LEADERS_PAUSE.removesuffix("s"))) > HEARTBEAT * 3
     monkeypatch.setattr(postgresql, "_LEADERS_PAUSE", "300ms")

@@ -116,9 +116,7 @@ def test_a_site_that_begins_later_says_what_the_whole_one_says(run: Run, zlib: P
     assert _arrivals(run, zlib, tmp_path / "later", "--since", "HEAD~1") == whole
 
 
-def test_an_index_that_cannot_be_used_is_said(
-    run: Run, zlib: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unusable_index_is_said(run: Run, zlib: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With what to do about it; the file is left as it is."""
     index = tmp_path / "other.db"
     build(history(tmp_path / "other.git", catalogue({"zlib": [record(9)]})), index)

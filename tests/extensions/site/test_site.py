@@ -202,9 +202,7 @@ def test_what_nothing_makes_any_more_is_removed(tmp_path: Path) -> None:
     assert (path / "CNAME").exists()
 
 
-def test_a_build_that_was_killed_is_made_good(
-    demo_repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_build_is_made_good(demo_repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half a site is known for what it is, and no page of it is trusted."""
     path, whole = tmp_path / "site", tmp_path / "whole"
     put, count = Folder.put, iter(range(9))
@@ -225,9 +223,7 @@ def _interrupt() -> None:
     raise KeyboardInterrupt
 
 
-def test_several_processes_write_the_same(
-    demo_repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_processes_write_the_same(demo_repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many processes render."""
     monkeypatch.setattr("cachewatch.extensions.site.building_and_feeds._PAGES_AT_ONCE", 2)
     for jobs in (1, 2):
