@@ -57,9 +57,8 @@ def _container(element: ET.Element, kind: str) -> Iterator[str]:
     yield from (f"section 4.1: {kind} with {counted[name]} {name}" for name in _ONCE[kind] if counted[name] > 1)
     yield from (f"section 6.3: {kind} with an unknown {name}" for name in counted if name not in _KNOWN[kind])
     for name in ("updated", "published"):
-        yield from (
-            f"section 3.3: {time.text} is no time" for time in element.findall(f"{ATOM}{name}") if not _is_time(time)
-        )
+        times = element.findall(f"{ATOM}{name}")
+        yield from (f"section 3.3: {time.text} is no time" for time in times if not _is_time(time))
     for name in ("title", "summary", "subtitle", "rights"):
         for text in element.findall(f"{ATOM}{name}"):
             if text.get("type", "text") not in ("text", "html", "xhtml"):
@@ -74,9 +73,8 @@ def _people(element: ET.Element) -> Iterator[str]:
     for author in element.findall(f"{ATOM}author"):
         if len(author.findall(f"{ATOM}name")) != 1 or not (author.findtext(f"{ATOM}name") or "").strip():
             yield "section 3.2.1: an author without one name"
-    yield from (
-        "section 4.2.2.1: category without term" for each in element.findall(f"{ATOM}category") if not each.get("term")
-    )
+    categories = (each for each in element.findall(f"{ATOM}category") if not each.get("term"))
+    yield from ("section 4.2.2.1: category without term" for each in categories)
 
 
 def _is_time(element: ET.Element) -> bool:

@@ -106,9 +106,8 @@ def violations(shown: Shown, axe: str) -> list[str]:
     """Return what axe-core finds wrong with the page, rule by rule with the places."""
     # Without preload: it would ask for style sheets, which a page on disk may not.
     shown.page.evaluate(f"() => {{ {axe}\n }}")
-    found: dict[str, Any] = shown.page.evaluate(
-        "() => window.axe.run(document, {resultTypes: ['violations'], preload: false})"
-    )
+    script = "() => window.axe.run(document, {resultTypes: ['violations'], preload: false})"
+    found: dict[str, Any] = shown.page.evaluate(script)
     return [
         f"{rule['id']}: {rule['help']}: {[node['html'][:160] for node in rule['nodes'][:4]]}"
         for rule in found["violations"]

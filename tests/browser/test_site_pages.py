@@ -262,9 +262,8 @@ def test_focus_is_seen(site: Path, show: Show, page: str) -> None:
 
 def test_everything_is_read_without_a_script(site: Path, show: Show) -> None:
     """Without a script there are no controls that do nothing, and all rows are there."""
-    index, packages = (
-        show(site / page, View(800, "light", javascript=False)) for page in ("index.html", "packages.html")
-    )
+    view = View(800, "light", javascript=False)
+    index, packages = (show(site / page, view) for page in ("index.html", "packages.html"))
     for shown in (index, packages):
         assert shown.page.locator("input:visible").count() == 0
         assert shown.page.locator("th button").count() == 0

@@ -221,9 +221,8 @@ def test_a_feed_for_readers(tmp_path: Path) -> None:
     """Feedparser and xmllint read it; entries keep their ids, newest first, and there are so many at most."""
     config, sent_history = feed(tmp_path, entries=3, url="https://hpc.example.org/{subscription}.atom"), Shelves()
     for number in range(5):
-        assert deliver(config, sent_history, rendered(number, archive_url=f"https://hpc.example.org/{number}")) == [
-            SENT
-        ]
+        one = rendered(number, archive_url=f"https://hpc.example.org/{number}")
+        assert deliver(config, sent_history, one) == [SENT]
     path = tmp_path / "www/ml-team.atom"
     before = path.read_bytes()
     deliver(config, sent_history, rendered(4, archive_url="https://hpc.example.org/4"))

@@ -87,9 +87,8 @@ def test_one_click_only_with_https() -> None:
 
 def test_a_token_proves_for_whom_a_link_was_made() -> None:
     """In the header and in the text, of recipient and subscription: whoever has no key makes no link for others."""
-    config = email_config(
-        25, unsubscribe="https://example.org/{subscription}?who={recipient}&token={token}", unsubscribe_key=Secret("k")
-    )
+    link = "https://example.org/{subscription}?who={recipient}&token={token}"
+    config = email_config(25, unsubscribe=link, unsubscribe_key=Secret("k"))
     token = hmac.new(b"k", b"kim@example.org\0ml-team", "sha256").hexdigest()
     link = f"https://example.org/ml-team?who=kim%40example.org&token={token}"
     payload = pack(rendered(text=f"Stop: {config.unsubscribe}"), config).payload
@@ -217,9 +216,8 @@ def test_hostile_text_is_harmless() -> None:
         labels: dict[str, Any] = dict.fromkeys(("subscription", "title", "text", "period", "key"), text)
         lists: dict[str, Any] = dict.fromkeys(("tags", "kinds", "revisions"), (text,))
         added = Attachment(name=text, content_type="text/csv", content=b"x")
-        digest = rendered(
-            **labels, **lists, html=f"<p>{text}</p>", archive_url=f"https://example.org/{text}", attachments=(added,)
-        )
+        url = f"https://example.org/{text}"
+        digest = rendered(**labels, **lists, html=f"<p>{text}</p>", archive_url=url, attachments=(added,))
         payload = pack(digest, email_config(25, unsubscribe="mailto:u@example.org")).payload
         message = read(payload)
 

@@ -30,9 +30,8 @@ def test_every_channel_keeps_the_contract(tmp_path: Path, kind: str) -> None:
     assert list(channel.build_messages(digest)) == list(messages)
     assert len({message.target for message in messages}) == len(messages)
     assert {message.key for message in messages} == {digest.key}
-    assert [channel.rebuild_message(digest, message).target for message in messages] == [
-        message.target for message in messages
-    ]
+    targets = [channel.rebuild_message(digest, message).target for message in messages]
+    assert targets == [message.target for message in messages]
     with channel.open(no_shelf) as transport:
         assert [transport.deliver(message) for message in messages] == [SENT] * len(messages)
     with channel.open(no_shelf) as transport:

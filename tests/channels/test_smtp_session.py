@@ -382,9 +382,8 @@ def test_bad_certificates(security: str, authority: trustme.CA, server_tls: ssl.
 def test_starttls_taken_out_of_the_way(ca_file: Path) -> None:
     """Somebody on the way strips it: neither the mail nor the password goes over in clear."""
     with post() as server:
-        answer = answer_of(
-            server.port, security="starttls", ca_file=ca_file, user="cachewatch", password=Secret("s3cr3t")
-        )
+        login: dict[str, Any] = {"user": "cachewatch", "password": Secret("s3cr3t")}
+        answer = answer_of(server.port, security="starttls", ca_file=ca_file, **login)
 
     assert (answer.outcome, answer.is_channel) == (DeliveryOutcome.BLOCKED, True)
     assert "STARTTLS" in answer.detail

@@ -126,7 +126,6 @@ def _ids(site: Site) -> set[str]:
 
 def _seen(path: Path) -> float:
     with opened(path) as connection:
-        (found,) = connection.execute(
-            "SELECT coalesce(sum(value), 0) FROM counters WHERE name LIKE '%seen%'"
-        ).fetchone()
+        query = "SELECT coalesce(sum(value), 0) FROM counters WHERE name LIKE '%seen%'"
+        (found,) = connection.execute(query).fetchone()
     return float(found)

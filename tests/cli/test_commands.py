@@ -93,9 +93,8 @@ def test_a_state_that_was_lost_is_told(site: Site, run: Run) -> None:
 def test_a_preview_is_what_is_sent_and_changes_nothing(site: Site, run: Run) -> None:
     """The same bytes through each channel, but for the moment at which they were made; the state is as it was."""
     path = site.folder / "cachewatch.yaml"
-    everything = (
-        path.read_text().replace("[txt]", "[txt, html, md, json]").replace("[mail, files]", "[mail, files, hook]")
-    )
+    formats = path.read_text().replace("[txt]", "[txt, html, md, json]")
+    everything = formats.replace("[mail, files]", "[mail, files, hook]")
     path.write_text(everything + "quiet: {from: 2020-01-01, to: 2090-01-01}\n")
     site.now = datetime.now(UTC)  # the clock that commands go by
     site.run()  # fetches, and tells nobody

@@ -147,9 +147,8 @@ def test_explain_knows_which_packages_there_are(run: Run) -> None:
     run("once")
 
     assert run("config", "explain", "zlib").error == ""
-    assert run("config", "explain", "zlibb").error == (
-        "cachewatch: warning: no source has a package zlibb now; did you mean zlib?\n"
-    )
+    warning = "cachewatch: warning: no source has a package zlibb now; did you mean zlib?\n"
+    assert run("config", "explain", "zlibb").error == warning
     (found,) = json.loads(run("config", "explain", "zlib", "--format", "json").output)["explain"]
     assert (found["subscription"], found["is_notified"]) == ("all", True)
 
@@ -377,9 +376,8 @@ def test_a_preview_says_when_the_digest_is_due(run: Run) -> None:
     run("once")
 
     shown = run("preview", "all")
-    assert re.fullmatch(
-        r"cachewatch: this digest is sent on \w+ 20\d\d-02-29 at 07:30 UTC, with what is new until then\n", shown.error
-    )
+    said = r"cachewatch: this digest is sent on \w+ 20\d\d-02-29 at 07:30 UTC, with what is new until then\n"
+    assert re.fullmatch(said, shown.error)
     assert "NEW         new  1.0" in shown.output
     assert sent("all") == []
 

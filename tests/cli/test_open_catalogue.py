@@ -199,9 +199,8 @@ def test_the_newest_two_are_those_that_changed_the_catalogue(nowhere: Path, run:
 
     result = run("diff", "--repo", repository)
     assert "  new  1.0  +1" in result.output
-    assert result.error == (
-        "cachewatch: the newest revision changed no document; what is compared is the one before it that did\n"
-    )
+    said = "the newest revision changed no document; what is compared is the one before it that did"
+    assert result.error == f"cachewatch: {said}\n"
     assert run("diff", "HEAD~1", "--repo", repository).error == ""
 
 

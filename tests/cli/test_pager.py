@@ -136,9 +136,8 @@ def test_the_progress_line_is_gone_first(terminal: Terminal, tmp_path: Path, mak
     for name, version in (("a", "1.0"), ("b", "2.0")):
         (tmp_path / name).mkdir()
         for package in range(5):
-            (tmp_path / name / f"p{package}.md").write_bytes(
-                document([record(package, versions=[version])], package=f"p{package}")
-            )
+            content = document([record(package, versions=[version])], package=f"p{package}")
+            (tmp_path / name / f"p{package}.md").write_bytes(content)
     master, slave = pty.openpty()
     sides = str(tmp_path / "a"), str(tmp_path / "b")
     command = [sys.executable, "-c", program, "diff", *sides, "--jobs", "1", "--package", "p[0-3]"]

@@ -170,13 +170,11 @@ def lacking(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_spec_that_is_not_there(tmp_path: Path, run: Run) -> None:
     """The message names what there is, and the tags that have it."""
-    states = catalogue({"cuda": [record(1, versions=["2"])]}) | catalogue(
-        {"cuda": [record(2, versions=["1"])]}, tag="v1"
-    )
+    older, newer = ({"cuda": [record(n, versions=[str(n)])]} for n in (1, 2))
+    states = catalogue(newer) | catalogue(older, tag="v1")
     made = history(tmp_path / "s.git", states)
-    assert run("show", "cuda@1", "--repo", made).error == (
-        "cachewatch: cuda@1: no such version; there are 2; v1 has it (--tag)\n"
-    )
+    error = "cachewatch: cuda@1: no such version; there are 2; v1 has it (--tag)\n"
+    assert run("show", "cuda@1", "--repo", made).error == error
 
 
 @pytest.mark.parametrize(

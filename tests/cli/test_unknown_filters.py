@@ -200,9 +200,8 @@ def test_a_name_that_one_of_two_sources_has(site: Site, run: Run) -> None:
     site.run()
     error = run("config", "check", "--config", site.folder / "cachewatch.yaml", "--source").error
 
-    assert (
-        "subscriptions.ml.match.packages: neither: no package matches in the newest revision of public, second" in error
-    )
+    said = "subscriptions.ml.match.packages: neither: no package matches in the newest revision of public, second"
+    assert said in error
     assert "subscriptions.one.match.packages: other: no package matches in the newest revision of public" in error
     assert error.count("warning") == 2
 

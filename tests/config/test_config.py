@@ -341,9 +341,8 @@ subscriptions:
         "subscriptions.d/team.yaml:1: subscriptions.a: stands in cachewatch.yaml:10 already",
         "subscriptions.d/team.yaml:2: channels: is not allowed here",
     ]
-    said = mistakes(
-        f"{MINIMAL.partition('  all')[0][:-1]} all of it\n", team="subscriptions: {b: {channels: [archive]}}"
-    )
+    all_of_it = f"{MINIMAL.partition('  all')[0][:-1]} all of it\n"
+    said = mistakes(all_of_it, team="subscriptions: {b: {channels: [archive]}}")
     assert "cachewatch.yaml:6: subscriptions: holds text" in said
 
 
@@ -398,9 +397,8 @@ def test_inline_secrets(mistakes: Read, tmp_path: Path) -> None:
     text = MINIMAL.replace("archive: {", 'hook: {type: webhook, url: "https://h/geheim"}\n  archive: {')
 
     said = mistakes(text)
-    assert (
-        "channels.hook.url: is a secret in a file that others can read; put it into `url_file:`, or `chmod 600" in said
-    )
+    advice = "is a secret in a file that others can read; put it into `url_file:`, or `chmod 600"
+    assert f"channels.hook.url: {advice}" in said
     assert "geheim" not in said
     (tmp_path / "cachewatch.yaml").chmod(0o600)
     hook = read_config(tmp_path / "cachewatch.yaml").channels["hook"]
@@ -524,15 +522,13 @@ def test_keys_that_no_file_can_have(mistakes: Read) -> None:
     """What fills a name or a path from outside is no key, however it is written; nor is the name of a field."""
     for name in ("name", "address", "\\0", "path"):
         assert "sources.public" in mistakes(MINIMAL.replace("{git: ", f'{{"{name}": x, git: '))
-    assert "channels.archive.lasting: there is no such key" in mistakes(
-        MINIMAL.replace("{type: ", "{lasting: 1d, type: ")
-    )
+    text = MINIMAL.replace("{type: ", "{lasting: 1d, type: ")
+    assert "channels.archive.lasting: there is no such key" in mistakes(text)
 
 
 def test_aliases_that_multiply(mistakes: Read) -> None:
     """Lists of lists of lists are not written out."""
     lines = [f"a{number}: &a{number} [{', '.join([f'*a{number - 1}'] * 9)}]" for number in range(1, 30)]
 
-    assert "a29: there is no such key" in mistakes(
-        "\n".join(["a0: &a0 [x]", *lines, MINIMAL.replace("[archive]", "*a29")])
-    )
+    text = "\n".join(["a0: &a0 [x]", *lines, MINIMAL.replace("[archive]", "*a29")])
+    assert "a29: there is no such key" in mistakes(text)

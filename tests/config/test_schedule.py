@@ -102,9 +102,8 @@ def test_from_within_a_change_of_the_clock(zone: str, when: str, hour: int, minu
 
 def test_leap_years() -> None:
     """The 29th is the last of February only where there is one, and never comes twice."""
-    found = list(
-        slots(parse_when("monthly 29 00:00"), datetime(2027, 1, 1, tzinfo=UTC), datetime(2028, 4, 1, tzinfo=UTC))
-    )
+    ends = (datetime(year, month, 1, tzinfo=UTC) for year, month in ((2027, 1), (2028, 4)))
+    found = list(slots(parse_when("monthly 29 00:00"), *ends))
 
     assert [slot.date() for slot in found if slot.month == 2] == [date(2027, 2, 28), date(2028, 2, 29)]
     assert all(one < other for one, other in pairwise(found))

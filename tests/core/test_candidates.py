@@ -28,9 +28,8 @@ def drawn(choose: random.Random, side: str) -> Nodes:
             if choose.random() < 0.1 and edges:
                 edges.append(Dependency(edges[0].name, f"{side}{edges[0].name}{choose.randrange(4)}", ("run",)))
             spec_hash = f"{choose.choice(('x', side))}{package}{number}"
-            nodes[spec_hash] = graph_spec(
-                package, spec_hash, edges, version=choose.choice("112"), recipe=choose.choice("aab")
-            )
+            values = {"version": choose.choice("112"), "recipe": choose.choice("aab")}
+            nodes[spec_hash] = graph_spec(package, spec_hash, edges, **values)
     return Nodes(nodes)
 
 

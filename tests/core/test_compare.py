@@ -249,9 +249,8 @@ def test_the_form_of_a_kept_hash_never_shows() -> None:
     )
 
     assert match_kinds(change) == {"rebuilt": 1}
-    assert change.specs_before.counts.keys() - change.specs_after.counts.keys() == {
-        signature(compiler="gcc@9", variants=("+zz",))
-    }
+    gone = change.specs_before.counts.keys() - change.specs_after.counts.keys()
+    assert gone == {signature(compiler="gcc@9", variants=("+zz",))}
     assert change.facts["targets"] == change.facts["compilers"] == change.facts["variants"] == Delta()
     assert change.facts["stacks"] == Delta(("ml",), ())
     assert not change.kinds & {Kind.TARGET, Kind.COMPILER, Kind.VARIANT}
@@ -339,9 +338,8 @@ def test_verdicts(before: list[Record], after: list[Record], verdict: str | None
 
 def test_what_a_place_that_narrowed_lost() -> None:
     """A combination that left names what of it the place has no more."""
-    change = changed(
-        [record(1), record(2, os="x"), record(3, compiler="gcc@9")], [record(1), record(3, compiler="gcc@9")]
-    )
+    kept = [record(1), record(3, compiler="gcc@9")]
+    change = changed([*kept, record(2, os="x")], kept)
 
     assert {Kind.NARROWED, Kind.OS} <= change.kinds
     assert Kind.COMPILER not in change.kinds

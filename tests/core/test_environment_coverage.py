@@ -115,9 +115,8 @@ def check_change(change: CoverageChange, before: dict[str, str], after: dict[str
     assert hashes(change.restored) == {h for h in others if before[h] == "none" != after[h]}
     assert change.before.met - len(change.removed) + len(change.added) == change.after.met
     assert bool(change) == any(before[h] != after[h] and {"same", "none"} & {before[h], after[h]} for h in before)
-    assert [c.nearest for c in change.removed] == sorted(
-        (c.nearest for c in change.removed), key=["none", "similar", "equal"].index
-    )
+    found = [c.nearest for c in change.removed]
+    assert found == sorted(found, key=["none", "similar", "equal"].index)
     assert bool(headline_of(change)) == bool(change)
 
 
@@ -177,9 +176,8 @@ def check_package(first: Specs, second: Specs, there: Mapping[str, Signature]) -
             assert set(covered.versions) == {v for s in built for v in s["versions"]}
             assert covered.suggestion == (newest(covered.versions) if built else "")
         elif covered.nearest is Nearest.SIMILAR:
-            assert set(covered.others) == {
-                h for h in second if second[h] in runnable and second[h]["versions"] == spec["versions"]
-            }
+            same = {h for h in second if second[h]["versions"] == spec["versions"]}
+            assert set(covered.others) == {h for h in same if second[h] in runnable}
             check_differences(covered, spec, second[covered.others[0]])
     pruned = cover(found.environment, {"p": {h: s for h, s in there.items() if s.stacks}})
     change = compare_coverage(found, pruned)
@@ -312,9 +310,8 @@ def test_the_most_alike_is_named() -> None:
     (found,) = cover(Environment(name="x", needs=(wanted,)), {"zlib": {spec_hash(5): there[spec_hash(5)]}}).needs
     assert found.differs == ("variants +mpi no cuda_arch",)
     assert remark(found) == f"there is /{spec_hash(5)[:7]}, with variants +mpi no cuda_arch"
-    (found,) = cover(
-        Environment(name="x", needs=(wanted,)), {"zlib": {spec_hash(7): signature(target="zen4", variants=())}}
-    ).needs
+    bare = {spec_hash(7): signature(target="zen4", variants=())}
+    (found,) = cover(Environment(name="x", needs=(wanted,)), {"zlib": bare}).needs
     assert found.differs == ("variants no cuda_arch no mpi ~shared",)
 
 
@@ -330,9 +327,8 @@ def test_what_would_restore_a_loss() -> None:
     assert (found.versions, found.suggestion) == (("1.9", "1.10"), "1.10")
     assert remark(found) == "the newest there is 1.10; this version only for linux-ubuntu22.04-zen5"
     there[spec_hash(2)] = signature(versions=("1.10",), variants=("+mpi", "api=v1"))
-    (found,) = cover(
-        Environment(name="x", needs=(need(target="x86_64_v3", variants=("~mpi", "api=v1", "+old")),)), {"zlib": there}
-    ).needs
+    wanted = need(target="x86_64_v3", variants=("~mpi", "api=v1", "+old"))
+    (found,) = cover(Environment(name="x", needs=(wanted,)), {"zlib": there}).needs
     assert remark(found).startswith("the newest there is 1.10 without ~mpi; ")
 
 
@@ -361,11 +357,10 @@ def headline_of(change: CoverageChange) -> str:
     return next(iter(headlines_of(assess([], environment=change), words())), "")
 
 
-def change_of(before: Sequence[str], after: Sequence[str], **values: Any) -> CoverageChange:
+def change_of(before: Sequence[str], after: Sequence[str], *, has_hashes: bool = True) -> CoverageChange:
     """Return the change of an environment whose needs stand like this; `same>none` may be pruned at any time."""
-    needs = tuple(
-        need(hash=spec_hash(n) if values.get("has_hashes", True) else "", version=f"1.{n}") for n in range(len(after))
-    )
+    hashes = [spec_hash(n) if has_hashes else "" for n in range(len(after))]
+    needs = tuple(need(hash=one, version=f"1.{n}") for n, one in enumerate(hashes))
     environment = Environment(name="x", needs=needs)
 
     def side(words: Sequence[str]) -> Coverage:
@@ -503,9 +498,8 @@ spack:
 def test_a_manifest_without_a_lock_file(tmp_path: Path, run: Run) -> None:
     """Only versions and targets can be looked up then, and the report says so."""
     put(tmp_path / "env/spack.yaml", MANIFEST)
-    write_v3(
-        tmp_path / "mirror", database(installs(node("hdf5", "1.14.6"), node("cmake", "3.28"), node("zlib", "1.2")))
-    )
+    found = installs(node("hdf5", "1.14.6"), node("cmake", "3.28"), node("zlib", "1.2"))
+    write_v3(tmp_path / "mirror", database(found))
     result = run("coverage", tmp_path / "env", "--source", tmp_path / "mirror", "--fail-on", "lost")
 
     assert [(n.package, n.version, n.target) for n in read_manifest(MANIFEST, "x").needs] == [
@@ -575,8 +569,7 @@ def test_a_source_that_lacks_the_tag(tmp_path: Path, run: Run) -> None:
 
 def test_a_document_that_cannot_be_read(tmp_path: Path, run: Run) -> None:
     """Is named, and the exit code says that the answer is not whole."""
-    repository = history(
-        tmp_path / "r.git", catalogue({"cmake": [record(4)]}) | {"_cache/develop/zlib/specs.md": b"<html>"}
-    )
+    broken = {"_cache/develop/zlib/specs.md": b"<html>"}
+    repository = history(tmp_path / "r.git", catalogue({"cmake": [record(4)]}) | broken)
     put(tmp_path / "spack.lock", json.dumps(lock_of(6, [0])).encode())
     assert "_cache/develop/zlib/specs.md" in run("coverage", tmp_path / "spack.lock", "--repo", repository).error_of(4)

@@ -111,9 +111,7 @@ def class_of(lost: list[Record], after: list[Record], target: str) -> str:
                 found = "equal"
             elif same:
                 found = "going"
-            elif any(
-                version in one["versions"] or any(is_newer(v, version) for v in one["versions"]) for one in serving
-            ):
+            elif any(v == version or is_newer(v, version) for one in serving for v in one["versions"]):
                 found = "other"
             else:
                 found = "gone"
@@ -194,9 +192,8 @@ def test_losses_follow_from_the_documents(run: Run, tmp_path: Path, seed: int, o
     shown = {"--stack": 1, "--target": 2}.get(name)
     verdicts = {key: said for key, said in verdicts.items() if shown is None or key[shown] == value}
     regraded = {key: said for key, said in regraded.items() if shown is None or key[shown] == value}
-    machines = {
-        key: said for key, said in machines.items() if shown is None or key[shown if shown == 1 else 4] == value
-    }
+    place = 1 if shown == 1 else 4
+    machines = {key: said for key, said in machines.items() if shown is None or key[place] == value}
 
     kinds = {one["id"]: one["kind"] for one in found["statements"]}
     assert len(kinds) == len(found["statements"])
@@ -221,6 +218,5 @@ def test_losses_follow_from_the_documents(run: Run, tmp_path: Path, seed: int, o
     for side, count in (("vanished", specs["removed"]), ("new", specs["added"])):
         assert options or sum(one[side] for one in items) == count
     counts = [one["losses"] for one in found["statements"]]
-    assert sum(sum(one.values()) for one in counts) == sum(said[1] is not None for said in verdicts.values()) + len(
-        machines
-    )
+    lost_places = sum(said[1] is not None for said in verdicts.values())
+    assert sum(sum(one.values()) for one in counts) == lost_places + len(machines)

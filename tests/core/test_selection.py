@@ -44,9 +44,8 @@ def test_globs(patterns: tuple[str, ...], chosen: str) -> None:
 
 def test_keys_must_all_agree() -> None:
     """What is of another target is not chosen by its stack."""
-    selection = Selection(
-        stacks=Globs(["e4s"]), targets=Globs(["x86*"]), oses=Globs(["!rhel*"]), compilers=Globs(["gcc@*"])
-    )
+    oses, compilers = Globs(["!rhel*"]), Globs(["gcc@*"])
+    selection = Selection(stacks=Globs(["e4s"]), targets=Globs(["x86*"]), oses=oses, compilers=compilers)
 
     assert selection.chooses(signature(stacks=("e4s", "ml")))
     assert not selection.chooses(signature(target="aarch64"))

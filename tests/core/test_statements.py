@@ -111,9 +111,8 @@ def test_versions_that_stay_in_the_selected_stack_are_no_upgrade(run: Run, tmp_p
 def test_a_kept_build_of_the_old_version_belongs_to_the_upgrade(run: Run, tmp_path: Path) -> None:
     """Where no stack builds the old version any more but its binary is kept, the upgrade is the cause."""
     before = {"hdf5": [record(1, versions=["1.0"], stacks=["e4s", "root"])]}
-    after = {
-        "hdf5": [record(1, versions=["1.0"], stacks=["root"]), record(2, versions=["2.0"], stacks=["e4s", "root"])]
-    }
+    kept, newer = record(1, versions=["1.0"], stacks=["root"]), record(2, versions=["2.0"], stacks=["e4s", "root"])
+    after = {"hdf5": [kept, newer]}
     found = compared(run, tmp_path, before, after)
 
     assert named(found) == [("upgraded", "hdf5")]

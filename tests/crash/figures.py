@@ -34,9 +34,8 @@ def report(what: str, world: World, done: list[tuple[Case, int]]) -> Found:
     copies = [world.post.taken[reader] for case, _ in done for reader in case.readers]
     duplicates = sum(len(taken) - len(set(taken)) for taken in copies)
     ended = sum(count for _, count in done)
-    print(
-        f"\n{what}: {len(done)} cases, {ended} passes ended by it, {duplicates} second copies, {len(problems)} problems"
-    )
+    counts = f"{len(done)} cases, {ended} passes ended by it, {duplicates} second copies, {len(problems)} problems"
+    print(f"\n{what}: {counts}")
     logs = {case.number: log(case)[-2000:] for case, _ in done if case.number in problems}
     for case, _ in done:
         case.remove()

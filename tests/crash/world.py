@@ -154,9 +154,8 @@ class Case:
         for kind in ("json", "txt"):
             texts[f"files {kind}"] = [path.read_bytes() for path in sorted((out / "ml-team").glob(f"*.{kind}"))]
         feed = out / "ml-team.atom"
-        texts["feed"] = [
-            b"<entry>" + entry for entry in (feed.read_bytes().split(b"<entry>")[1:] if feed.exists() else [])
-        ]
+        entries = feed.read_bytes().split(b"<entry>")[1:] if feed.exists() else []
+        texts["feed"] = [b"<entry>" + entry for entry in entries]
         return texts
 
     def _strays(self) -> Iterator[Path]:

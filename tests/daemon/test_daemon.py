@@ -189,9 +189,8 @@ def test_a_reload_begins_what_is_new(site: Site) -> None:
     """The monitor moves; a source, a channel and a subscription begin, though it began with fewer."""
     old = read_config(site.folder / "cachewatch.yaml").monitor.listen or ""
     text = CONFIG.replace("{port}", str(free_port()))
-    text = text.replace(
-        "sources: {public:", "sources: {second: {git: {folder}/upstream.git, poll: {every: 1s, jitter: 0s}}, public:"
-    )
+    second = "second: {git: {folder}/upstream.git, poll: {every: 1s, jitter: 0s}}"
+    text = text.replace("sources: {public:", f"sources: {{{second}, public:")
     text = text.replace("channels:\n", "channels:\n  late: {type: feed, path: '{folder}/{subscription}.atom'}\n", 1)
 
     def reload() -> None:

@@ -131,9 +131,8 @@ def test_prometheus_does_what_the_rules_say(tmp_path: Path) -> None:
     for file in (RULES, TESTS):
         shutil.copy(file, tmp_path)
     for command in (("check", "rules", RULES.name), ("test", "rules", TESTS.name)):
-        done = subprocess.run(
-            [program("promtool"), *command], cwd=tmp_path, capture_output=True, check=False, text=True
-        )
+        line = [program("promtool"), *command]
+        done = subprocess.run(line, cwd=tmp_path, capture_output=True, check=False, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -380,9 +380,8 @@ SPECS = {
 
 
 def written(specs: dict[str, MadeOf]) -> bytes:
-    return write_package_graph(
-        {spec_hash: encode_ingredients(each, frozenset({"z" * 12})) for spec_hash, each in specs.items()}
-    )
+    encoded = {each: encode_ingredients(one, frozenset({"z" * 12})) for each, one in specs.items()}
+    return write_package_graph(encoded)
 
 
 def test_what_was_written_is_read() -> None:

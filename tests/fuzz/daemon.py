@@ -151,9 +151,8 @@ def _repository(folder: Path) -> str:
 
 def _repositories(folder: Path) -> dict[str, str]:
     """Make repositories on which git would hang, say too much or run deep, and one with the index of a stranger."""
-    made = {
-        name: Path(_repository(folder / f"{name}.git")) for name in ("alternates", "includes", "pipe", "deep", "index")
-    }
+    names = ("alternates", "includes", "pipe", "deep", "index")
+    made = {name: Path(_repository(folder / f"{name}.git")) for name in names}
     (made["alternates"] / "objects/info").mkdir(exist_ok=True)
     lines = "".join(f"/nowhere/{'a' * 100}/{number}\n" for number in range(3_000))
     (made["alternates"] / "objects/info/alternates").write_text(lines)
@@ -277,9 +276,8 @@ def _version(number: int) -> str:
 
 def _commit(upstream: Path, number: int, more: Mapping[str, bytes]) -> None:
     files = {**catalogue({"good": [record(1 + number, versions=[_version(number)])]}), **more}
-    stream = b"commit refs/heads/main\ncommitter x <x@x> %d +0000\ndata 1\n.\nfrom refs/heads/main^0\n" % int(
-        time.time()
-    )
+    commit = b"commit refs/heads/main\ncommitter x <x@x> %d +0000\ndata 1\n.\nfrom refs/heads/main^0\n"
+    stream = commit % int(time.time())
     for path, content in files.items():
         stream += b"M 100644 inline %s\ndata %d\n%s\n" % (path.encode(), len(content), content)
     subprocess.run(["git", f"--git-dir={upstream}", "fast-import", "--quiet"], input=stream, check=True)

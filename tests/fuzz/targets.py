@@ -72,9 +72,8 @@ def configuration(data: bytes) -> None:
         read_config(path, with_secrets=False)
 
 
-TARGETS: Mapping[str, Target] = {
-    each.__name__: each for each in (document, index, lock, tags, revision, schedule, configuration)
-}
+_ALL: tuple[Target, ...] = (document, index, lock, tags, revision, schedule, configuration)
+TARGETS: Mapping[str, Target] = {each.__name__: each for each in _ALL}
 
 
 def attempt(target: Target, data: bytes) -> str:

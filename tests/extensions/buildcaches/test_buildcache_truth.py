@@ -56,9 +56,8 @@ def test_every_transition(
     before, after = V3[number - 1], V3[number]
     history, truth = histories[kind], truths[kind, after]
 
-    result = run(
-        "diff", history.revisions[before], history.revisions[after], "--repo", history.folder, "--format", "json"
-    )
+    ends = history.revisions[before], history.revisions[after]
+    result = run("diff", *ends, "--repo", history.folder, "--format", "json")
 
     packages = json.loads(result.output)["changesets"][0]["packages"]
     added = sorted(spec["hash"][:7] for package in packages for spec in package["specs"]["added"])
@@ -71,9 +70,8 @@ def test_what_was_recorded_is_a_sound_repository(histories: dict[str, History]) 
     """One commit for each state that differs, nothing loose, nothing missing, stacks in the list of tags."""
 
     def git(*arguments: str) -> str:
-        done = subprocess.run(
-            ["git", "-C", histories["v3"].folder, *arguments], capture_output=True, check=True, text=True
-        )
+        command = ["git", "-C", str(histories["v3"].folder), *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, check=True, text=True)
         return done.stdout + done.stderr
 
     assert len(git("log", "--format=%h").split()) == len(set(histories["v3"].revisions.values()))

@@ -64,9 +64,8 @@ def test_every_form_of_a_spec(version: str) -> None:
     found["o" * 32] = {"spec": node("gcc", "8.5.0", dependencies=[]), "in_buildcache": False}
     index = read_index(database(found, version), "index")
 
-    assert [(b.package, b.version, b.compiler, b.target) for b in binaries(index)] == [
-        ("zlib", "1.0", "gcc@8.5.0", "x86_64_v3")
-    ]
+    (one,) = binaries(index)
+    assert (one.package, one.version, one.compiler, one.target) == ("zlib", "1.0", "gcc@8.5.0", "x86_64_v3")
     assert [diagnostic.is_loss for diagnostic in index.diagnostics] == ([False] if version == "9" else [])
 
 
@@ -307,9 +306,8 @@ def as_node(package: str, spec: dict[str, Any], found: Installs) -> dict[str, An
         found[compiler] = {"spec": node(name, version, dependencies=[]), "in_buildcache": False}
         dependencies = [edge(name, compiler, "c", "cxx")]
     arch = {"platform": spec["platform"], "platform_os": spec["os"], "target": spec["target"]}
-    return node(
-        package, spec["versions"][0], arch=arch, parameters=as_parameters(spec["variants"]), dependencies=dependencies
-    )
+    parameters = as_parameters(spec["variants"])
+    return node(package, spec["versions"][0], arch=arch, parameters=parameters, dependencies=dependencies)
 
 
 def as_parameters(variants: Iterable[str]) -> dict[str, Any]:

@@ -159,17 +159,15 @@ def test_the_ten_minutes(buildcaches: Path, tmp_path: Path) -> None:
     environment = os.environ | {"PATH": path, "COLUMNS": "80"}
     shutil.copy(buildcaches / "v3/env/2/spack.lock", tmp_path)
     blocks = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
-    commands = [
-        pair for block in blocks for pair in re.findall(r"^\$ (.*?)\n(.*?)(?=^\$ |\Z)", block, re.DOTALL | re.MULTILINE)
-    ]
+    pattern = re.compile(r"^\$ (.*?)\n(.*?)(?=^\$ |\Z)", re.DOTALL | re.MULTILINE)
+    commands = [pair for block in blocks for pair in pattern.findall(block)]
     assert len(commands) == 5
     nights = iter(NIGHTS)
     for command, output in commands:
         if command == "cachewatch record site":
             (tmp_path / "site").unlink(missing_ok=True)
             (tmp_path / "site").symlink_to(buildcaches / "v3" / next(nights))
-        done = subprocess.run(
-            command, shell=True, cwd=tmp_path, env=environment, capture_output=True, check=False, text=True
-        )
+        how: dict[str, Any] = {"shell": True, "capture_output": True, "text": True}
+        done = subprocess.run(command, cwd=tmp_path, env=environment, check=False, **how)
         assert all(line.startswith("cachewatch: --fail-on lost: cw-solver@2.0.0/") for line in done.stderr.splitlines())
         assert plain(done.stdout) == plain(output), command

@@ -147,9 +147,8 @@ def test_an_index_of_a_newer_spack(run: Run, tmp_path: Path) -> None:
         found = index(hashes, spec("hdf5", "1.0", link, **unknown), spec("zlib", version, **unknown))
         return database({key: {"origin": {"a": 1}} | record for key, record in found.items()}, version="11")
 
-    output = why(
-        run, tmp_path, [state(NODES, "1.3"), state(NEW, "1.4")], "hdf5", warning="has version '11', newest known"
-    )
+    states = [state(NODES, "1.3"), state(NEW, "1.4")]
+    output = why(run, tmp_path, states, "hdf5", warning="has version '11', newest known")
     assert "\n  zlib 1.3 -> 1.4\n      hdf5 <- zlib\n" in output
 
 

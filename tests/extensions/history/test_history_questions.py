@@ -139,9 +139,8 @@ def test_log(run: Run) -> None:
     for package in ((), ("py-build",)):
         (found,) = json.loads(run("log", *package, "--format", "json").output)["revisions"]
         compared = ("diff", "HEAD~1", "HEAD", "--tag", "develop", *(["--package", *package] if package else []))
-        assert (
-            found["statements"] == json.loads(run(*compared, "--format", "json").output)["changesets"][0]["statements"]
-        )
+        as_diff = json.loads(run(*compared, "--format", "json").output)
+        assert found["statements"] == as_diff["changesets"][0]["statements"]
     shown = run("log").output.splitlines()
     assert (
         shown[1]

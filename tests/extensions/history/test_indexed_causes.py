@@ -119,9 +119,8 @@ def test_a_graph_that_begins_later_counts_from_there(run: Run, recorded: Path) -
         if not (commit <= 3 and line.startswith("M ") and line.endswith("graph.json")):
             kept.append(line)
 
-    subprocess.run(
-        ["git", f"--git-dir={folder}", "fast-import", "--quiet", "--force"], input="\n".join(kept).encode(), check=True
-    )
+    command = ["git", f"--git-dir={folder}", "fast-import", "--quiet", "--force"]
+    subprocess.run(command, input="\n".join(kept).encode(), check=True)
     run("history", "build", "--repo", folder, "--quiet")
     found = _asked(run, folder)
     commits = commits_of(folder)
@@ -143,9 +142,8 @@ def test_a_package_that_cannot_be_read_is_left_out(run: Run, recorded: Path, his
         f"M 040000 {run_git(folder, 'rev-parse', f'{tip}:_cache').strip()} _cache\n"
         "M 100644 inline _cache/develop/cw-stack/graph.json\ndata 5\n[cut \n"
     )
-    subprocess.run(
-        ["git", f"--git-dir={folder}", "fast-import", "--quiet", "--force"], input=stream.encode(), check=True
-    )
+    command = ["git", f"--git-dir={folder}", "fast-import", "--quiet", "--force"]
+    subprocess.run(command, input=stream.encode(), check=True)
     run("history", "build", "--repo", folder, "--quiet")
     found = _rows(_asked(run, folder, "--since", "HEAD~1"))
 

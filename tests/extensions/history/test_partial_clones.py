@@ -45,9 +45,8 @@ def test_what_is_absent_is_fetched_in_few_goes(run: Run, tmp_path: Path, monkeyp
     monkeypatch.setattr(remote_urls_and_fetching, "_MOST", 10)
     done = run("history", "build", "--repo", _offered(folder), "--db", tmp_path / "h.db")
     assert done.exit_code == 0, done.error
-    told = re.search(
-        r"this clone lacks ([\d,]+) versions of documents, which are fetched now and stay in it", done.error
-    )
+    said = r"this clone lacks ([\d,]+) versions of documents, which are fetched now and stay in it"
+    told = re.search(said, done.error)
 
     assert told
     assert fetches == [10] * (int(told[1]) // 10) + [int(told[1]) % 10] * bool(int(told[1]) % 10)

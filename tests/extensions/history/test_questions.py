@@ -100,9 +100,8 @@ def _told(case: Case, answer: Blame) -> dict[Key, list[tuple[list[Row], Row]]]:
             for stay in answer.intervals
             if stay.life == place
         ]
-        assert {(stay.tag, stay.package) for stay in answer.intervals if stay.life == place} == {
-            (life.tag, life.package)
-        }
+        named = {(stay.tag, stay.package) for stay in answer.intervals if stay.life == place}
+        assert named == {(life.tag, life.package)}
         end = (case.number(life.born), life.baseline, case.number(life.died))
         found.setdefault((life.tag, life.package), []).append((stays, end))
     return found

@@ -67,9 +67,8 @@ def test_the_snapshot_that_has_most_of_an_environment_is_named(tmp_path: Path) -
     """Where the index knows one that is still there, and has more than the tags that are watched."""
     old = {"hdf5": records([1]), "zlib": records([2])}
     snapshot = catalogue(old, "develop-2025-06-01")
-    made = Site(
-        tmp_path, [catalogue(old) | snapshot, catalogue({"hdf5": records([3]), "zlib": records([2])}) | snapshot]
-    )
+    new = {"hdf5": records([3]), "zlib": records([2])}
+    made = Site(tmp_path, [catalogue(state) | snapshot for state in (old, new)])
     lock(tmp_path / "spack.lock", ("hdf5", "1.0", spec_hash(1)), ("zlib", "1.0", spec_hash(2)))
     match = f'match: {{tags: [develop], environment: "{tmp_path}/spack.lock"}}'
     made.configure(CONFIG.replace("changes: [all]", match))

@@ -326,9 +326,8 @@ def test_digests_are_listed(demo_repository: Path, tmp_path: Path) -> None:
         "<!doctype html><title>1</title>",
     ]
     assert "2 packages gone &lt;2&gt;" in listed
-    assert re.search(
-        r'<link rel="alternate" type="application/atom\+xml" title="ml team" href="feeds/ml-team.atom">', listed
-    )
+    link = r'<link rel="alternate" type="application/atom\+xml" title="ml team" href="feeds/ml-team.atom">'
+    assert re.search(link, listed)
     index = (tmp_path / "site/index.html").read_text()
     assert 'href="digests.html"' in index
     assert "2 packages gone" not in index

@@ -283,9 +283,8 @@ def test_a_package_has_a_feed_of_versions(tmp_path: Path, lost: SiteContents) ->
     build(Folder(tmp_path / "site"), lost, [], title="T")
     feed = ET.fromstring((tmp_path / "site/package/up.atom").read_bytes())
 
-    assert [entry.findtext(f"{_ATOM}title") for entry in feed.iter(f"{_ATOM}entry")] == [
-        "up: added 1.1 in hep; removed 1.0 in hep"
-    ]
+    titles = [entry.findtext(f"{_ATOM}title") for entry in feed.iter(f"{_ATOM}entry")]
+    assert titles == ["up: added 1.1 in hep; removed 1.0 in hep"]
     for file in (tmp_path / "site").rglob("*.atom"):
         for link in ET.fromstring(file.read_bytes()).iter(f"{_ATOM}link"):
             assert (file.parent / link.attrib["href"]).is_file(), file
