@@ -108,9 +108,8 @@ class _SmartHandler(BaseHTTPRequestHandler):
             "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
             "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
         }
-        return subprocess.run(
-            ["git", "http-backend"], input=body, capture_output=True, check=True, env=environment
-        ).stdout
+        command = ["git", "http-backend"]
+        return subprocess.run(command, input=body, capture_output=True, check=True, env=environment).stdout
 
     def log_message(self, *arguments: Any) -> None:
         """Say nothing."""

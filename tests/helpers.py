@@ -156,9 +156,8 @@ def hostile_states() -> tuple[dict[str, bytes], dict[str, bytes]]:
         ]
         for n, name in enumerate(HOSTILE)
     }
-    everything = [
-        record(500 + n, stacks=[*HOSTILE, "root"], versions=[name], target=name) for n, name in enumerate(HOSTILE)
-    ]
+    values = ({"stacks": [*HOSTILE, "root"], "versions": [name], "target": name} for name in HOSTILE)
+    everything = [record(500 + n, **each) for n, each in enumerate(values)]
     return catalogue(packages), catalogue({**packages, "p0": everything})
 
 

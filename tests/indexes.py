@@ -267,9 +267,8 @@ class Catalogue:
         tag, _ = self._any()
         if tag != "develop":
             self._records = {key: records for key, records in self._records.items() if key[0] != tag}
-            self.files = {
-                path: data for path, data in self.files.items() if not f"{path}/".startswith(f"_cache/{tag}/")
-            }
+            folder = f"_cache/{tag}/"
+            self.files = {path: data for path, data in self.files.items() if not f"{path}/".startswith(folder)}
 
 
 # The index
@@ -314,9 +313,8 @@ def dump(path: Path) -> Dump:
     found["progress"] = [*connection.execute("SELECT indexed FROM progress"), *connection.execute("SELECT * FROM unit")]
     wanted = {(p, i) for i, h in connection.execute("SELECT id, hashes FROM interval") for p in prefixes(h)}
     found["spec is right"] = [set(connection.execute("SELECT prefix, interval FROM spec")) == wanted]
-    members = {
-        (i, name) for i, names in connection.execute("SELECT id, names FROM stacks") for name in json.loads(names)
-    }
+    stacks = connection.execute("SELECT id, names FROM stacks")
+    members = {(i, name) for i, names in stacks for name in json.loads(names)}
     found["stack is right"] = [set(connection.execute("SELECT stacks, name FROM stack")) == members]
     connection.close()
     return found
@@ -510,9 +508,8 @@ def commits_of(folder: Path) -> list[str]:
 
 
 def _git_bytes(folder: Path, name: str) -> bytes:
-    return subprocess.run(
-        ["git", f"--git-dir={folder}", "cat-file", "blob", name], check=True, capture_output=True
-    ).stdout
+    command = ["git", f"--git-dir={folder}", "cat-file", "blob", name]
+    return subprocess.run(command, check=True, capture_output=True).stdout
 
 
 def without_messages(found: Dump) -> Dump:

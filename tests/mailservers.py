@@ -316,9 +316,8 @@ def part(message: bytes, kind: str) -> str:
         if f"Content-Type: {kind}".encode() in head:
             script = "undef $/; print MIME::QuotedPrint::decode_qp(<STDIN>)"
             perl = program("perl")
-            done = subprocess.run(
-                [perl, "-MMIME::QuotedPrint", "-e", script], input=body, capture_output=True, check=True
-            )
+            command = [perl, "-MMIME::QuotedPrint", "-e", script]
+            done = subprocess.run(command, input=body, capture_output=True, check=True)
             return done.stdout.decode()
     raise AssertionError(f"no part of type {kind}")
 

@@ -134,9 +134,8 @@ class World:
             revisions.append(NewRevision(message=f"Week {number}", time=time, files=changed, removed=removed))
             before = dict(state)
         write_repository(repository, revisions)
-        more = tuple(
-            ("diff", f"HEAD~{n}", f"HEAD~{n - 1}", *rest) for n in range(1, len(revisions)) for rest in ((), ("--all",))
-        )
+        pairs = [(f"HEAD~{n}", f"HEAD~{n - 1}") for n in range(1, len(revisions))]
+        more = tuple(("diff", *ends, *rest) for ends in pairs for rest in ((), ("--all",)))
         pairs = ("HEAD:develop-2025-06-01", "HEAD:develop-2025-06-15")
         more += (("diff", *pairs), ("diff", *pairs, "--format", "json"))
         return Catalogue("weeks", repository, "develop", "hdf5", "radiuss", more=more)

@@ -52,9 +52,8 @@ def packages(compiler: str = "gcc@11.4.0") -> Packages:
         made[name] = []
         for stack in stacks:
             number += 1
-            made[name].append(
-                record(number, versions=[version], compiler=compiler, target=STACKS[stack], stacks=[stack, "root"])
-            )
+            values = {"versions": [version], "compiler": compiler, "target": STACKS[stack]}
+            made[name].append(record(number, stacks=[stack, "root"], **values))
     return made
 
 

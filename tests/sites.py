@@ -21,9 +21,8 @@ def read_site(
     """Return the past of the first tag, and what there is in the others."""
     opened = Repository(repository)
     until = resolve(opened, revision)
-    planned = plan(
-        opened, until, since=resolve(opened, since) if since else None, wanted_tag=Globs(), packages=Globs(packages)
-    )
+    since_revision = resolve(opened, since) if since else None
+    planned = plan(opened, until, since=since_revision, wanted_tag=Globs(), packages=Globs(packages))
     found = ask_index(
         opened,
         until.commit,

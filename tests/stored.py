@@ -52,9 +52,8 @@ def stored(key: str, **changes: object) -> DigestRecord:
 
 
 def message(key: str, target: str = "a@example.org") -> Message:
-    return Message(
-        key=key, target=target, payload=b"bytes of " + key.encode(), content_type="message/rfc822", created=NOW
-    )
+    payload = b"bytes of " + key.encode()
+    return Message(key=key, target=target, payload=payload, content_type="message/rfc822", created=NOW)
 
 
 def queue(

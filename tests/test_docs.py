@@ -64,9 +64,8 @@ def test_the_first_digest_arrives(tmp_path: Path) -> None:
     ).groups()  # type: ignore[union-attr]
     file = tmp_path / "cachewatch.yaml"
     file.write_text(re.sub(r"    match:\n(      .*\n)+", f"    {match}\n", file.read_text()))
-    shown = subprocess.run(
-        ["cachewatch", *preview.split()], cwd=tmp_path, env=environment, check=True, capture_output=True
-    )
+    command = ["cachewatch", *preview.split()]
+    shown = subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True)
     assert header(shown.stdout, "Subject") == f"[all] {subject}"
 
 
@@ -91,9 +90,8 @@ def test_every_event_is_described() -> None:
     )
     logged |= {f"delivery.{state}" for state in ("sent", "deferred", "queued", "dead")} | {"note"}
     table = (ROOT / "docs/service.md").read_text().partition("The names of events are stable:")[2]
-    names = (
-        cell for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for cell in re.findall(r"`([a-z.]+)`", row)
-    )
+    rows = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
+    names = (cell for row in rows for cell in re.findall(r"`([a-z.]+)`", row))
 
     assert set(names) == logged
 
@@ -156,9 +154,8 @@ def test_every_line_of_the_units_is_explained(unit: str) -> None:
     """docs/security.md has every key of the section of the service, and no other."""
     service = (ROOT / "config" / unit).read_text().partition("[Service]")[2].partition("\n[")[0]
     table = (ROOT / "docs/security.md").read_text().partition("\n## The unit, line by line\n")[2].partition("\n## ")[0]
-    explained = {
-        key for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for key in re.findall(r"`(\w+)`", row)
-    }
+    rows = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
+    explained = {key for row in rows for key in re.findall(r"`(\w+)`", row)}
     keys = set(re.findall(r"^(\w+)=", service, re.MULTILINE))
 
     assert keys <= explained

@@ -46,9 +46,8 @@ def test_actions_are_pinned(path: Path) -> None:
 
     assert used
     assert [name for name in used if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", name)] == []
-    assert path.read_text().count("uses: ") == len(
-        re.findall(r"@[0-9a-f]{40} # v\d+\.\d+\.\d+$", path.read_text(), re.MULTILINE)
-    )
+    text = path.read_text()
+    assert text.count("uses: ") == len(re.findall(r"@[0-9a-f]{40} # v\d+\.\d+\.\d+$", text, re.MULTILINE))
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
@@ -130,9 +129,8 @@ def test_missing_tools_are_one_line(tmp_path: Path, is_ci: bool, processes: str)
 
 def test_the_container_has_the_scripts_that_install_the_tools() -> None:
     """What `install-tools` calls beside itself is copied before it runs."""
-    copied = re.findall(
-        r"tests/[\w./-]+[\w-]", "\n".join(re.findall(r"^COPY (.*)", _read("Containerfile"), re.MULTILINE))
-    )
+    lines = "\n".join(re.findall(r"^COPY (.*)", _read("Containerfile"), re.MULTILINE))
+    copied = re.findall(r"tests/[\w./-]+[\w-]", lines)
     called = re.findall(r"^tests/[\w./-]+", _read("tests/install-tools"), re.MULTILINE)
 
     assert len(called) >= 2

@@ -146,9 +146,8 @@ def _document(name: str, groups: Groups) -> bytes:
     groups = [(r, numbers) for r, numbers in groups if numbers]
     meta = meta_of([r for r, _ in groups])
     meta["num_specs"] = sum(len(numbers) for _, numbers in groups)
-    meta["num_specs_by_stack"] = {
-        stack: sum(len(numbers) for r, numbers in groups if stack in r["stacks"]) for stack in meta["stacks"]
-    }
+    of = {stack: sum(len(numbers) for r, numbers in groups if stack in r["stacks"]) for stack in meta["stacks"]}
+    meta["num_specs_by_stack"] = of
     texts = []
     for r, numbers in groups:
         start, end = json.dumps(r).split(str(r["hash"]))

@@ -288,9 +288,8 @@ def test_a_disk_that_is_full(upstream: Upstream, tmp_path: Path, monkeypatch: py
     """A real one: the sentence names the remedy, and when there is room again, all goes on."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    if subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=3m", "x", disk], capture_output=True, check=False
-    ).returncode:
+    command = ["mount", "-t", "tmpfs", "-o", "size=3m", "x", str(disk)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
         pytest.skip("this machine does not let us mount a small disk")
     try:
         monkeypatch.setattr(clone_maintenance, "RESERVE", 0)
@@ -404,9 +403,8 @@ def test_a_service_that_is_killed_at_any_time(upstream: Upstream, folder: Path) 
     """Four times, at random, while upstream moves: the next one goes on, nothing is lost, nothing is cloned anew."""
     chance = random.Random(4)
     for number in range(4):
-        with subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, str(folder), upstream.url], stderr=subprocess.PIPE
-        ) as service:
+        command = [sys.executable, "-c", PROGRAM, str(folder), upstream.url]
+        with subprocess.Popen(command, stderr=subprocess.PIPE) as service:
             time.sleep(0.3)
             for step in range(3):
                 upstream.commit(specs(number * 100 + step * 10, 2))

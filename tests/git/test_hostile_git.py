@@ -113,18 +113,16 @@ def test_fetching_from_it_runs_nothing(clone: Path, ran: Path, git_of: Git, tmp_
 def test_a_git_that_is_too_old_is_named(demo_repository: Path, git_of: Git) -> None:
     """It would not read the configuration that it is given."""
     git_of("2.30.2")
-    with pytest.raises(
-        BrokenSource, match=r"git 2\.30\.2 is older than 2\.34, which cachewatch requires.*install a newer"
-    ):
+    said = r"git 2\.30\.2 is older than 2\.34, which cachewatch requires.*install a newer"
+    with pytest.raises(BrokenSource, match=said):
         Repository(demo_repository)
 
 
 def test_a_setpriv_that_a_sandbox_forbids_is_left_out(demo_repository: Path, git_of: Git, tmp_path: Path) -> None:
     """As the system call filter of a unit may; git is fetched with all the same."""
     git_of("2.39.5")
-    (tmp_path / "bin/setpriv").write_text(
-        "#!/bin/sh\necho setpriv: activate capabilities: Operation not permitted >&2\nexit 127\n"
-    )
+    script = "#!/bin/sh\necho setpriv: activate capabilities: Operation not permitted >&2\nexit 127\n"
+    (tmp_path / "bin/setpriv").write_text(script)
     (tmp_path / "bin/setpriv").chmod(0o755)
     assert ServiceClone(tmp_path / "mirror.git", str(demo_repository), timeout=60).update().before is None
 

@@ -27,9 +27,8 @@ TWO = catalogue({"zlib": records([1, 4]), "hdf5": records([3])})
 
 def git(folder: Path, *arguments: str, stdin: bytes = b"") -> str:
     """Run git as a user would."""
-    done = subprocess.run(
-        ["git", "-C", str(folder), *arguments], input=stdin, capture_output=True, check=True, env=os.environ | IDENTITY
-    )
+    command, environment = ["git", "-C", str(folder), *arguments], os.environ | IDENTITY
+    done = subprocess.run(command, input=stdin, capture_output=True, check=True, env=environment)
     return done.stdout.decode("utf-8", "replace").strip()
 
 

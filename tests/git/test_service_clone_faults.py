@@ -257,9 +257,8 @@ def test_a_key_for_ssh(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     for path in (key, hosts):
         path.touch(0o600)
     tools.mkdir()
-    (tools / "ssh").write_text(
-        f'#!/bin/sh\nprintf "%s\\n" "$@" >{tmp_path}/said\necho "Permission denied (publickey)." >&2\nexit 255\n'
-    )
+    refuse = 'echo "Permission denied (publickey)." >&2\nexit 255\n'
+    (tools / "ssh").write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >{tmp_path}/said\n{refuse}')
     (tools / "ssh").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
     access = Access(ssh_key=str(key), known_hosts=str(hosts))
@@ -267,9 +266,8 @@ def test_a_key_for_ssh(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(BrokenSource, match="rejects our ssh key"):
         ServiceClone(folder, "git@example.org:a/b.git", access=access).update()
     said = (tmp_path / "said").read_text().splitlines()
-    assert {f"-oIdentityFile={key}", "-oIdentitiesOnly=yes", f"-oUserKnownHostsFile={hosts}", "-oBatchMode=yes"} <= set(
-        said
-    )
+    options = {f"-oIdentityFile={key}", "-oIdentitiesOnly=yes", f"-oUserKnownHostsFile={hosts}", "-oBatchMode=yes"}
+    assert options <= set(said)
 
 
 def test_credentials_that_are_not_there(folder: Path, url: str, tmp_path: Path) -> None:

@@ -130,9 +130,8 @@ def play(folder: Path, count: int, seed: int, *, is_told: bool = False) -> tuple
 
 def _play(scene: Scene, upstream: Published, faults: list[Fault], *, is_told: bool) -> None:
     """Let faults begin and end when they are due, and upstream change all the time."""
-    events = sorted(
-        [(fault.begins, True, fault) for fault in faults] + [(_end(fault), False, fault) for fault in faults]
-    )
+    ends = [(_end(fault), False, fault) for fault in faults]
+    events = sorted([(fault.begins, True, fault) for fault in faults] + ends)
     first = time.monotonic()
     next_change = 0.0
     while events:

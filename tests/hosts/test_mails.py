@@ -46,9 +46,8 @@ class Played(NamedTuple):
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
     """A site whose upstream took all steps, with a digest after each."""
-    builds: dict[str, Document] = {
-        f"p{letter}": frozenset({10 * n, 10 * n + 1}) for n, letter in enumerate("abcdefgh", 1)
-    }
+    letters = enumerate("abcdefgh", 1)
+    builds: dict[str, Document] = {f"p{letter}": frozenset({10 * n, 10 * n + 1}) for n, letter in letters}
     editor = Editor({"develop": builds, "v1.0": builds})
     states = [{tag: dict(packages) for tag, packages in editor.tags.items()}]
     for steps in STEPS:

@@ -87,9 +87,8 @@ def test_no_credentials_in_the_clear_by_configuration(login: Path, tmp_path: Pat
         ("http://[::1]:8000", 0),
         ("x", 0),
     ):
-        config.write_text(
-            f"version: 1\nstate: state\nsources: {{a: {{type: buildcache, url: '{url}', credentials: {{login_file: login}}}}}}\n"
-        )
+        source = f"{{type: buildcache, url: '{url}', credentials: {{login_file: login}}}}"
+        config.write_text(f"version: 1\nstate: state\nsources: {{a: {source}}}\n")
         result = run("config", "check", "--config", config)
         assert result.exit_code == code, result.error
         assert ("everybody on the way" in result.error) == (code == 2)

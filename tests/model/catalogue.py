@@ -65,9 +65,8 @@ def _written(found: Document, package: str, tag: str) -> bytes:
     builds = [found.number] if isinstance(found, Broken) else sorted(found)
     # A stack of its own: that a stack is gone would be told in the place of its packages.
     stacks = [f"{package}-stack", "root"]
-    data = document(
-        [record(build, versions=[version(build)], stacks=stacks) for build in builds], package=package, tag=tag
-    )
+    specs = [record(build, versions=[version(build)], stacks=stacks) for build in builds]
+    data = document(specs, package=package, tag=tag)
     if isinstance(found, Broken):
         data = BREAKS[found.how](data)
         assert not _is_readable(data), f"{found.how} can be read"

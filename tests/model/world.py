@@ -242,18 +242,16 @@ class World:
         self.figures.passes += 1
         self.figures.killed += status == signal.SIGKILL
         if len(self.mail.turned_away) > 1 and (lost := self._refused() - dead):
-            self.silenced.append(
-                f"{lost} deliveries are dead, though the server refused {sorted(self.mail.turned_away)}"
-            )
+            refused = sorted(self.mail.turned_away)
+            self.silenced.append(f"{lost} deliveries are dead, though the server refused {refused}")
         return status
 
     def _refused(self) -> int:
         """Count the deliveries that are dead because the server refused everybody, where it does."""
         if self.mail.mood is not Mood.REFUSES:
             return 0
-        ((count,),) = self._rows(
-            f"SELECT count(*) FROM deliveries WHERE state = 'dead' AND said LIKE '%{RELAYING_DENIED}%'"
-        )
+        query = f"SELECT count(*) FROM deliveries WHERE state = 'dead' AND said LIKE '%{RELAYING_DENIED}%'"
+        ((count,),) = self._rows(query)
         return int(count)
 
     def _request(self, skew: timedelta = NO_TIME) -> dict[str, Any]:

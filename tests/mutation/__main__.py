@@ -108,9 +108,8 @@ def _summarize(rows: list[Row], seed: int) -> None:
     survivors = [row for row in rows if row["outcome"] == "survived"]
     for row in survivors:
         click.echo("\n{path}:{line}  {operator}\n{diff}".format(**row), nl=False)
-    outcomes = ", ".join(
-        f"{count} {name}" for name, count in Counter(str(row["outcome"]) for row in rows).most_common()
-    )
+    counts = Counter(str(row["outcome"]) for row in rows).most_common()
+    outcomes = ", ".join(f"{count} {name}" for name, count in counts)
     click.echo(f"\nseed {seed}: {outcomes}; {1 - len(survivors) / (len(rows) or 1):.1%} noticed")
 
 

@@ -45,9 +45,8 @@ class Tree:
         # By their hashes: two changes within a second, of one size, would be taken for one.
         compiling = [sys.executable, "-m", "compileall", "-q", "--invalidation-mode", "checked-hash", "cachewatch"]
         _output(compiling, folder, self._environment)
-        found = _output(
-            [sys.executable, "-c", "import cachewatch; print(cachewatch.__file__)"], Path("/"), self._environment
-        )
+        script = "import cachewatch; print(cachewatch.__file__)"
+        found = _output([sys.executable, "-c", script], Path("/"), self._environment)
         if not found.startswith(f"{folder}/"):
             raise RuntimeError(f"{found} is imported, not what is in {folder}")
 

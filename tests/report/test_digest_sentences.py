@@ -106,9 +106,8 @@ def test_a_new_tag_is_called_new(tmp_path: Path) -> None:
     old = {"gpytorch": [record(1, **LINUX)], "keras": [record(2, **LINUX), record(3, **DARWIN)]}
     new = {"keras": [record(2, **LINUX)]}
     tag = week(tmp_path, old, new)
-    before, after = (
-        replace(side, tag=name) for side, name in ((tag.report.before, "v0.23"), (tag.report.after, "v0.24"))
-    )
+    sides = ((tag.report.before, "v0.23"), (tag.report.after, "v0.24"))
+    before, after = (replace(side, tag=name) for side, name in sides)
     tag = replace(tag, report=replace(tag.report, before=before, after=after))
     rendered, body = mail(digest_of(tag))
     assert "Tag v0.24 is new. Against v0.23: 2 packages gone (1 only for sequoia, aarch64)" in body
@@ -149,9 +148,8 @@ def test_old_versions_that_stay_in_other_stacks_are_told(tmp_path: Path) -> None
     old, new = (record(n, versions=[v], stacks=["cray"]) for n, v in ((1, "1.1"), (2, "1.3")))
     older, newest = (record(n, versions=[v]) for n, v in ((3, "1.2"), (4, "1.3")))
     others = [record(5, versions=["1.1"], stacks=["a", "b"]), record(6, versions=["1.3"], stacks=["a", "b"])]
-    states = [
-        catalogue({"zlib": found}) for found in ([*others, older, old], [*others, older, new], [*others, newest, new])
-    ]
+    revisions = [*others, older, old], [*others, older, new], [*others, newest, new]
+    states = [catalogue({"zlib": found}) for found in revisions]
     for n, row in enumerate(("1.1 -> 1.3 (1.1 stays in 2 other stacks) cray", "1.2 -> 1.3 e4s"), 1):
         repository = history(tmp_path / f"{n}.git", *states[n - 1 : n + 1])
         _, body = mail(digest_of(read(repository)))
@@ -216,9 +214,8 @@ def test_advice_names_the_branch_of_several_that_it_is_about(tmp_path: Path) -> 
 
     def body(develop: Packages, release: Packages) -> str:
         after = catalogue(develop) | catalogue(release, "v1.0")
-        repository = history(
-            tmp_path / f"{len(list(tmp_path.iterdir()))}.git", catalogue(two) | catalogue(two, "v1.0"), after
-        )
+        folder = tmp_path / f"{len(list(tmp_path.iterdir()))}.git"
+        repository = history(folder, catalogue(two) | catalogue(two, "v1.0"), after)
         tags = [read(repository, selection=Selection(tags=Globs([tag]))) for tag in ("develop", "v1.0")]
         return mail(digest_of(*tags, silenced=()))[1]
 
@@ -289,9 +286,8 @@ def test_machines_and_stacks_are_named_in_advice(tmp_path: Path) -> None:
 
 def test_a_version_that_stays_is_not_said_to_be_removed(tmp_path: Path) -> None:
     """Some of its builds went, from a place that has others or from another place."""
-    both = [
-        record(n, versions=[v], stacks=[s]) for n, (v, s) in enumerate((v, s) for v in ("0.3", "0.4") for s in "ab")
-    ]
+    specs = ((v, s) for v in ("0.3", "0.4") for s in "ab")
+    both = [record(n, versions=[v], stacks=[s]) for n, (v, s) in enumerate(specs)]
     new = [record(10, versions=["0.5"], stacks=["a"]), record(11, versions=["0.5"], stacks=["b"])]
     body = mail(digest_of(week(tmp_path, {"zlib": both}, {"zlib": [*both[1:3], *new]})))[1]
     assert "zlib 0.4 -> 0.5 (0.3 stays in b, 0.4 stays in a) 2 of 2 stacks" in body

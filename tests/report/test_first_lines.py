@@ -50,9 +50,8 @@ def test_the_end_of_a_wait_names_its_cause(tmp_path: Path) -> None:
     waited = Known(since={("public", Verb.WAIT, "suspicious develop "): "2025-05-27"})
     assert "publishing had failed" not in mail(digest_of(tag))[1]
     body = mail(digest_of(tag, known=waited))[1]
-    assert body.startswith(
-        "The wait is over. Re-concretize, too, if a lock file names zlib 1.0 from develop. What happened"
-    )
+    lock_file = "Re-concretize, too, if a lock file names zlib 1.0 from develop."
+    assert body.startswith(f"The wait is over. {lock_file} What happened")
     assert "back, unchanged since 20 May. It seems that publishing had failed." in body
 
 
@@ -98,9 +97,8 @@ def test_what_is_to_be_done_is_one_block_of_commands(tmp_path: Path) -> None:
     ]
     assert "\n    ".join(["in this order:", *block]) in rendered.text
     assert "require cuda@12.8.0 or newer, tau@2.5 before you re-concretize" in body
-    assert all(
-        line.replace("&", "&amp;").replace('"', "&#34;").replace("'", "&#39;") in rendered.html for line in block
-    )
+    escaped = [line.replace("&", "&amp;").replace('"', "&#34;").replace("'", "&#39;") for line in block]
+    assert all(line in rendered.html for line in escaped)
 
 
 def test_a_copy_comes_after_re_concretizing(tmp_path: Path) -> None:
@@ -342,9 +340,8 @@ def test_a_block_that_is_not_filled_in_runs_nothing(tmp_path: Path) -> None:
     (tmp_path / "spack").chmod(0o755)
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
     for own, ran in (("OWN=", 0), ("OWN=/tmp/own", 4)):
-        said = subprocess.run(
-            ["bash", "-c", block.replace("OWN=", own, 1)], check=False, capture_output=True, text=True, env=env
-        )
+        command = ["bash", "-c", block.replace("OWN=", own, 1)]
+        said = subprocess.run(command, check=False, capture_output=True, text=True, env=env)
         assert said.stdout.count("ran") == ran, said.stderr
 
 

@@ -152,9 +152,8 @@ def test_a_new_snapshot_lacks_something(snapshot: TagDigest) -> None:
 
 def test_a_new_snapshot_lacks_nothing(snapshot: TagDigest) -> None:
     """Who uses an older one is to move; there is nothing else to do."""
-    whole = replace(
-        snapshot, statements=tuple(one for one in snapshot.statements if one.kind is StatementKind.UPGRADED)
-    )
+    upgrades = tuple(one for one in snapshot.statements if one.kind is StatementKind.UPGRADED)
+    whole = replace(snapshot, statements=upgrades)
     _, body = mail(digest_of(whole, silenced=()))
     assert body.startswith(
         "To do If you use an older snapshot than develop-2026-11-15, move to it and re-concretize: old ones are "
@@ -215,9 +214,8 @@ def test_nothing_is_equal_of_which_no_compiler_is_known(tmp_path: Path) -> None:
     """A lock file that names none may mean another compiler than the builds that are there."""
     (need,) = needs(("hdf5", 1, "1.14")).needs
     environment = Environment(name="ml", needs=(replace(need, compiler=""),))
-    change = compare_coverage(
-        cover(environment, held(("hdf5", 1, "1.14"))), cover(environment, held(("hdf5", 4, "1.14")))
-    )
+    old, new = (cover(environment, held(("hdf5", n, "1.14"))) for n in (1, 4))
+    change = compare_coverage(old, new)
     tag = week(tmp_path, {"zlib": [record(1)]}, {"zlib": [record(2)]})
     rendered, body = mail(digest_of(tag, environment=change, silenced=()))
 
@@ -427,9 +425,8 @@ def test_what_is_no_longer_built_is_named_in_what_to_do(tmp_path: Path) -> None:
 
 def test_a_version_that_falls_far_may_be_a_mistake(tmp_path: Path) -> None:
     """Whoever downgrades on purpose seldom goes below the first number."""
-    far = week(
-        tmp_path / "far", {"openmpi": [record(1, versions=["5.8.0"])]}, {"openmpi": [record(2, versions=["1.0.5"])]}
-    )
+    older, newer = ({"openmpi": [record(n, versions=[v])]} for n, v in ((1, "5.8.0"), (2, "1.0.5")))
+    far = week(tmp_path / "far", older, newer)
     near = week(tmp_path / "near", {"hip": [record(1, versions=["6.4.0"])]}, {"hip": [record(2, versions=["6.2.4"])]})
     assert "Only an older version is built now, which may be a mistake," in mail(digest_of(far))[1]
     assert "Only an older version is built now, and the catalogue" in mail(digest_of(near))[1]
@@ -450,9 +447,8 @@ def test_a_filter_of_stacks_does_not_widen_what_is_only_built_in_an_older_versio
 def test_a_filter_of_stacks_names_no_package_of_others(tmp_path: Path) -> None:
     """What still has the old compiler has it in a stack that nobody asked for."""
     old = many(0, 20) | {"hdf5": [record(700, stacks=BOTH)]}
-    new = many(300, 20, compiler="gcc@13.3.0") | {
-        "hdf5": [record(701, compiler="gcc@13.3.0"), record(700, stacks=RADIUSS)]
-    }
+    hdf5 = [record(701, compiler="gcc@13.3.0"), record(700, stacks=RADIUSS)]
+    new = many(300, 20, compiler="gcc@13.3.0") | {"hdf5": hdf5}
     for name in list(new)[:12]:
         number = int(name[1:])
         stays = record(1000 + number, stacks=["hep"])
@@ -472,9 +468,8 @@ def test_an_install_names_a_target_that_usual_machines_do_not_run(tmp_path: Path
     """Beside packages that these run, it is only counted: no machine installs both."""
     arm = {"target": "neoverse_v1"}
     old, new = {"zlib": [record(2, **arm)]}, {"zlib": [record(4, versions=["2.0"], **arm)]}
-    assert (
-        "spack install --cache-only zlib@2.0 target=neoverse_v1" in mail(digest_of(week(tmp_path / "a", old, new)))[1]
-    )
+    text = mail(digest_of(week(tmp_path / "a", old, new)))[1]
+    assert "spack install --cache-only zlib@2.0 target=neoverse_v1" in text
     old, new = old | {"curl": [record(1)]}, new | {"curl": [record(3, versions=["2.0"])]}
     body = mail(digest_of(week(tmp_path / "b", old, new)))[1]
     assert "for example: spack install --cache-only curl@2.0" in body

@@ -52,9 +52,8 @@ def test_a_scripted_week(golden: Golden, tmp_path: Path, name: str) -> None:
     assert text == golden(f"weeks/{name}.txt", text)
     assert rendered.html == golden(f"weeks/{name}.html", rendered.html)
     assert len(rendered.text.splitlines()) < 60
-    said = re.findall(
-        r"(?<![\w.])(\d[\d,]*) (?:packages?|binar(?:y|ies)|old builds?|upgrades?|downgrades?|specs?)\b", rendered.text
-    )
+    words = r"(?:packages?|binar(?:y|ies)|old builds?|upgrades?|downgrades?|specs?)"
+    said = re.findall(rf"(?<![\w.])(\d[\d,]*) {words}\b", rendered.text)
     assert {int(number.replace(",", "")) for number in said} <= set(numbers_of(json.loads(rendered.json)))
 
 

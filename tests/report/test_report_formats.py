@@ -359,9 +359,8 @@ def test_names_are_ascii(run: Run, tmp_path: Path) -> None:
 
 def test_show_marks_what_will_go(run: Run, tmp_path: Path) -> None:
     """Unreferenced specs and last copies are marked, and so is how long nothing happened."""
-    one = catalogue(
-        {"zlib": [record(1), record(2, stacks=["root"]), record(3, versions=["2.0"]), record(4, versions=["2.0"])]}
-    )
+    newer = [record(n, versions=["2.0"]) for n in (3, 4)]
+    one = catalogue({"zlib": [record(1), record(2, stacks=["root"]), *newer]})
     repository = history(tmp_path / "r.git", one, one | catalogue({"other": records([9])}))
     output = run("show", "zlib", "--repo", repository).output
 

@@ -235,9 +235,8 @@ def test_the_context_is_documented() -> None:
 
 def test_a_template_writes_the_subject(tmp_path: Path, run: Run) -> None:
     """One line, with what templates are given; one of a subscription is preferred, and an empty one is not used."""
-    (tmp_path / "digest.subject.j2").write_text(
-        "{{ digest.subscription }}:\n {{ digest.sections[0].packages }} ä {{ title }}"
-    )
+    subject = "{{ digest.subscription }}:\n {{ digest.sections[0].packages }} ä {{ title }}"
+    (tmp_path / "digest.subject.j2").write_text(subject)
     (tmp_path / "site.subject.j2").write_text("of the site")
     (tmp_path / "empty.subject.j2").write_text("{# nothing #}")
     digest = sample_digest()

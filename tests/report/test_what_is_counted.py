@@ -151,9 +151,8 @@ def test_a_stack_of_the_document_of_one_side_is_not_judged_by_what_went(run: Run
 def test_packages_that_stay_show_that_a_stack_was_removed(run: Run, tmp_path: Path) -> None:
     """Though a document that cannot be read had it, too."""
     path = "_cache/develop/x/specs.md"
-    before = catalogue(
-        {f"p{n}": records([n, n + 50], stacks=["e4s", "gpu"]) for n in range(5)} | {"x": [record(99, stacks=["gpu"])]}
-    )
+    both = {f"p{n}": records([n, n + 50], stacks=["e4s", "gpu"]) for n in range(5)}
+    before = catalogue(both | {"x": [record(99, stacks=["gpu"])]})
     after = catalogue({f"p{n}": records([n, n + 50], stacks=["e4s"]) for n in range(5)} | {"x": [record(99)]})
     after[path] = after[path][:80]
     said = run("diff", "HEAD~1", "HEAD", "--repo", history(tmp_path / "r.git", before, after)).output

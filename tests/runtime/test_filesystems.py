@@ -105,8 +105,7 @@ def _no_locks(*_: Any) -> None:
 def _pragmas(folder: Path) -> dict[str, object]:
     database = SqliteDatabase(folder)
     with database.read() as connection:
-        found = {
-            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("journal_mode", "synchronous")
-        }
+        names = ("journal_mode", "synchronous")
+        found = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in names}
     database.close()
     return found

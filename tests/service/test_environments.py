@@ -204,9 +204,8 @@ def test_a_binary_that_another_source_has_is_not_lost(tmp_path: Path) -> None:
     history(tmp_path / "other.git", catalogue(ALL))
     site = site_of(tmp_path, catalogue(ALL), catalogue(LESS), environment=str(lock(tmp_path / "spack.lock", *OURS)))
     path = tmp_path / "cachewatch.yaml"
-    path.write_text(
-        path.read_text().replace("400d}}", f"400d}}, other: {{git: {tmp_path}/other.git, stale_after: 400d}}}}")
-    )
+    sources = f"400d}}, other: {{git: {tmp_path}/other.git, stale_after: 400d}}}}"
+    path.write_text(path.read_text().replace("400d}}", sources))
     assert "is gone" not in told_after(site, 1)
     environment = digest_of(site)["environment"]
     assert (environment["before"], environment["after"], environment["removed"]) == (3, 3, 0)
@@ -302,9 +301,8 @@ def test_what_is_gone_from_a_branch_may_be_in_a_snapshot(tmp_path: Path) -> None
 def test_stacks_mean_nothing_to_an_environment(tmp_path: Path) -> None:
     """A binary that left a stack is still there; nobody is asked to build it, and no subject calls it lost."""
     ours = lock(tmp_path / "spack.lock", ("zlib", "1.0", spec_hash(1)))
-    states = [
-        catalogue({"zlib": [record(1, stacks=stacks)]}) for stacks in (["e4s", "radiuss", "root"], ["e4s", "root"])
-    ]
+    before, after = (record(1, stacks=stacks) for stacks in (["e4s", "radiuss", "root"], ["e4s", "root"]))
+    states = [catalogue({"zlib": [one]}) for one in (before, after)]
     text = told_after(site_of(tmp_path, *states, environment=str(ours)), 1)
     assert text.startswith("Nothing to do.")
     assert "is gone" not in text
@@ -350,9 +348,8 @@ def test_a_pin_among_the_oldest_snapshots_comes_first(tmp_path: Path) -> None:
     for number in (1, 2, 3):
         site.run(number, later=timedelta(days=1))
     texts = [" ".join(text.split()) for text in site.told()]
-    assert texts[0].startswith(
-        "To do Move to develop-2025-06-08, re-concretize and install. Or stay on develop-2025-06-01, "
-    )
+    todo = "Move to develop-2025-06-08, re-concretize and install. Or stay on develop-2025-06-01, "
+    assert texts[0].startswith(f"To do {todo}")
     assert "Do one of the two now" in texts[0]
     assert texts[1].startswith(
         "To do Your pin develop-2025-06-01 is among the oldest snapshots that are left, which are deleted first. "

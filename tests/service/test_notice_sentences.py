@@ -48,9 +48,8 @@ def test_a_command_shows_a_repaired_document_as_it_is_compared(tmp_path: Path) -
     (stream,) = streams_of(read_config(tmp_path / "cachewatch.yaml"))
     before, after = (Side(name=name, revision=name * 40) for name in "ab")
     repaired = Unread(package="pa", base="c" * 40, base_tag="develop", since="a" * 40, reason="damaged")
-    whole, single = commands(
-        stream, [Span(source="s", address=address, before=before, after=after)], {"develop": (repaired,)}
-    )
+    span = Span(source="s", address=address, before=before, after=after)
+    whole, single = commands(stream, [span], {"develop": (repaired,)})
 
     assert whole.startswith(f"cachewatch diff {'a' * 12} {'b' * 12} --repo {address} '--package=p*'")
     assert single.startswith(f"cachewatch diff {'c' * 12} {'b' * 12} --repo {address} ")

@@ -90,9 +90,8 @@ def test_several_losses_between_two_digests(made: Made) -> None:
         many(10, first=10),
         many(20) | upgraded,
     ]
-    config = CONFIG.replace("when: each revision", "when: daily 07:30").replace(
-        "changes: [all]", "changes: [all], limit: {hold_for: 1h}"
-    )
+    config = CONFIG.replace("when: each revision", "when: daily 07:30")
+    config = config.replace("changes: [all]", "changes: [all], limit: {hold_for: 1h}")
     readers = made(*map(catalogue, states), config=config)
     readers.go_on(3 * DAY, steps=3)
     commits = readers.site.commits
@@ -328,9 +327,8 @@ def test_what_is_missing_for_long_is_a_loss(made: Made) -> None:
     assert StatementKind.PACKAGE_REMOVED not in {one.kind for one in readers.go_on()}
 
 
-URGENT = CONFIG.replace(
-    "channels: [files]}", "channels: [files], urgent: {changes: [removed, stack-lost], channels: [files]}}"
-)
+urgent = "urgent: {changes: [removed, stack-lost], channels: [files]}"
+URGENT = CONFIG.replace("channels: [files]}", f"channels: [files], {urgent}}}")
 
 
 @pytest.mark.slow

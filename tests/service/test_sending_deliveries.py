@@ -337,9 +337,8 @@ def test_a_server_that_was_away_for_days_and_greylists_gives_nothing_up(site: Si
     site.publish(1)
     for _ in range(32):
         site.run(later=4 * HOUR)
-    with post(
-        by_recipient={"kim@example.org": "451 4.7.1 greylisted", "lee@example.org": "451 4.7.1 greylisted"}, port=port
-    ) as server:
+    greylisted = {f"{name}@example.org": "451 4.7.1 greylisted" for name in ("kim", "lee")}
+    with post(by_recipient=greylisted, port=port) as server:
         site.run(later=5 * HOUR)
         for _ in range(4 * 24 // 8):
             assert site.run(later=8 * HOUR).dead == 0
@@ -411,9 +410,8 @@ def test_a_wrong_password_blocks_the_channel_and_uses_up_nothing(site: Site) -> 
         site.run(1)
         site.run(later=timedelta(minutes=10))
         assert server.sessions == 1  # not asked again within the hour
-        assert {(each.state, each.attempts) for each in site.deliveries() if each.channel == "mail"} == {
-            (DeliveryState.QUEUED, 0)
-        }
+        found = {(each.state, each.attempts) for each in site.deliveries() if each.channel == "mail"}
+        assert found == {(DeliveryState.QUEUED, 0)}
         assert site.notices() == ["the channel mail does not work"]
         assert states(site, "desk")
         server.replies.clear()

@@ -152,9 +152,8 @@ def test_a_folder_is_a_source(tmp_path: Path, run: Run, layout: str) -> None:
     (folder / layout.format(tag="develop", package="hdf5")).unlink()
     write(folder, _state(layout, TWO))
     site.run(later=HOUR)
-    assert [text.split("\n----", 1)[0].split("\n", 2)[2] for text in site.told("all")] == [
-        text.split("\n", 2)[2] for text in expected
-    ]
+    texts = [text.split("\n----", 1)[0] for text in site.told("all")]
+    assert [text.split("\n", 2)[2] for text in texts] == [text.split("\n", 2)[2] for text in expected]
     assert site.notices() == []
     config = ["--config", tmp_path / "cachewatch.yaml"]
     assert run("config", "check", "--source", *config).exit_code == 0
@@ -210,9 +209,8 @@ def test_a_folder_that_is_not_there_for_now_was_not_removed(tmp_path: Path, run:
 
     assert site.told("all") == []
     status = run("status", "--config", tmp_path / "cachewatch.yaml").output
-    assert (
-        f"{folder}: {'there are no documents; looked for' if gone == 'empty' else 'there is no such folder'}" in status
-    )
+    said = "there are no documents; looked for" if gone == "empty" else "there is no such folder"
+    assert f"{folder}: {said}" in status
 
 
 def test_init_takes_a_folder(tmp_path: Path, run: Run) -> None:

@@ -77,9 +77,8 @@ def test_what_changed_meanwhile_is_told_when_it_can_be_read_again(tmp_path: Path
     assert net(made) == [("1.0", "2.0")]
     first, second = made.told()
     assert f"documents of develop cannot be read since revision {made.commits[1][:10]}: pa" in " ".join(first.split())
-    assert f"documents of develop can be read again: pa, compared with revision {made.commits[0][:10]}" in " ".join(
-        second.split()
-    )
+    said = f"documents of develop can be read again: pa, compared with revision {made.commits[0][:10]}"
+    assert said in " ".join(second.split())
     assert made.notices() == [
         "1 document of develop in public cannot be read: pa",
         "documents of develop in public were repaired or removed",
@@ -100,9 +99,8 @@ def test_what_cannot_be_read_where_a_digest_begins_is_said(tmp_path: Path, last:
 @pytest.mark.slow
 def test_one_that_goes_while_it_cannot_be_read_is_told_at_once(tmp_path: Path) -> None:
     """Readers of urgent digests who asked for removals hear of it, though its last state was unreadable."""
-    config = CONFIG.replace(
-        "changes: [all]", "changes: [all], when: weekly mon 07:30, urgent: {changes: [removed], channels: [files]}"
-    )
+    rhythm = "when: weekly mon 07:30, urgent: {changes: [removed], channels: [files]}"
+    config = CONFIG.replace("changes: [all]", f"changes: [all], {rhythm}")
     made = site(tmp_path, pa("1.0", 10), {PATH: BROKEN["truncated"]}, {}, config=config)
     publish_each(made)
     (urgent,) = [stored for stored in made.digests() if stored.stream == "urgent"]
@@ -170,12 +168,10 @@ def test_an_old_snapshot_is_not_read_when_a_source_begins(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 def test_nobody_is_told_that_nothing_changed_while_something_is_unread(tmp_path: Path) -> None:
-    config = CONFIG.replace(
-        "changes: [all]", "changes: [all], if_empty: send, match: {packages: [pa]}, when: daily 07:30"
-    )
-    made = site(
-        tmp_path, pa("1.0", 10), {PATH: BROKEN["truncated"]}, {PATH: BROKEN["truncated"]}, pa("2.0", 11), config=config
-    )
+    more = "if_empty: send, match: {packages: [pa]}, when: daily 07:30"
+    config = CONFIG.replace("changes: [all]", f"changes: [all], {more}")
+    truncated = {PATH: BROKEN["truncated"]}
+    made = site(tmp_path, pa("1.0", 10), truncated, truncated, pa("2.0", 11), config=config)
     publish_each(made)
     titles = [stored.rendered.title for stored in made.digests() if stored.subscription == "ml"]
     assert [("no changes" in title.lower(), "could not be read" in title) for title in titles[:2]] == [

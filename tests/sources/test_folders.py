@@ -213,9 +213,8 @@ def test_the_title_decides(run: Run, tmp_path: Path) -> None:
     result = run("diff", tmp_path / "before", tmp_path / "after", "--exit-code")
 
     assert (result.exit_code, "No differences" in result.output) == (0, True)
-    assert result.error == (
-        f"cachewatch: warning: {tmp_path}/after: inconsistent: copy-of-zlib.md is of the package zlib, as its title says\n"
-    )
+    said = "copy-of-zlib.md is of the package zlib, as its title says"
+    assert result.error == f"cachewatch: warning: {tmp_path}/after: inconsistent: {said}\n"
 
 
 def test_files_that_are_called_otherwise(run: Run, tmp_path: Path) -> None:
@@ -237,9 +236,8 @@ def test_two_files_of_one_package_and_tag(run: Run, tmp_path: Path) -> None:
     result = run("diff", tmp_path / "before", tmp_path / "after")
 
     assert result.exit_code == 4
-    assert (
-        f"{tmp_path}/after/old/zlib.md and {tmp_path}/after/zlib.md are documents of the same package" in result.error
-    )
+    both = f"{tmp_path}/after/old/zlib.md and {tmp_path}/after/zlib.md"
+    assert f"{both} are documents of the same package" in result.error
     assert "REMOVED  1 package, -1\n  hdf5" in result.output
     assert "zlib" not in result.output
 

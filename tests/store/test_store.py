@@ -61,9 +61,8 @@ def test_a_state_of_another_form_is_refused_and_left_alone(state: StatePlace, da
         change = f"UPDATE alembic_version SET version_num = '{form}'"
         connection.exec_driver_sql(change if isinstance(form, int) else "DROP TABLE alembic_version")
     for use in (open_database, open_to_read):
-        with pytest.raises(
-            StateError, match=r"has form \d, and .* reads form \d; use the cachewatch that wrote it, or"
-        ):
+        said = r"has form \d, and .* reads form \d; use the cachewatch that wrote it, or"
+        with pytest.raises(StateError, match=said):
             use(state)
 
 
