@@ -136,8 +136,8 @@ class World:
         write_repository(repository, revisions)
         pairs = [(f"HEAD~{n}", f"HEAD~{n - 1}") for n in range(1, len(revisions))]
         more = tuple(("diff", *ends, *rest) for ends in pairs for rest in ((), ("--all",)))
-        pairs = ("HEAD:develop-2025-06-01", "HEAD:develop-2025-06-15")
-        more += (("diff", *pairs), ("diff", *pairs, "--format", "json"))
+        tags = ("HEAD:develop-2025-06-01", "HEAD:develop-2025-06-15")
+        more += (("diff", *tags), ("diff", *tags, "--format", "json"))
         return Catalogue("weeks", repository, "develop", "hdf5", "radiuss", more=more)
 
     def helps(self) -> Iterator[Run]:
