@@ -57,7 +57,6 @@ def test_what_checkers_see_is_what_there_is() -> None:
 
 
 def test_other_names_are_refused() -> None:
-    """As any module does."""
     with pytest.raises(AttributeError, match="nonsense"):
         cachewatch.nonsense  # type: ignore[attr-defined]  # noqa: B018
     assert set(cachewatch.__all__) <= set(dir(cachewatch))
@@ -71,7 +70,6 @@ def test_every_name_is_documented() -> None:
 
 
 def test_the_page_names_nothing_else() -> None:
-    """Every name that the page lists as public is."""
     tables = re.findall(r"^\| `(\w+)[`(]", PAGE.read_text(), re.MULTILINE)
 
     values = (cachewatch.OpenCatalogue, cachewatch.TagChangeset, cachewatch.PackageChange)
@@ -108,7 +106,6 @@ def test_everything_that_is_reached_is_public() -> None:
 
 
 def test_values_are_frozen() -> None:
-    """Nobody changes what another one was given."""
     values = [value for name in NAMES if isinstance(value := getattr(cachewatch, name), type)]
     assert all(value.__struct_config__.frozen for value in values if issubclass(value, msgspec.Struct))
 
@@ -192,7 +189,6 @@ def test_filters(demo_repository: Path, filters: dict[str, Any], expected: list[
 
 
 def test_every_tag_has_a_changeset(demo_repository: Path) -> None:
-    """Without a filter, all that differ."""
     with cachewatch.open(demo_repository) as catalogue:
         assert list(_names(catalogue.diff("HEAD~1"))) == ["develop", "develop-2025-06-01"]
         assert [list(each) for each in catalogue.diff("HEAD", "HEAD")] == [[]]
@@ -221,7 +217,6 @@ def test_threads(demo_repository: Path) -> None:
 
 
 def test_values_cross_to_other_processes(demo_repository: Path) -> None:
-    """Every value is the same after `pickle`."""
     with cachewatch.open(demo_repository) as catalogue:
         (develop,) = catalogue.diff("HEAD~1", tags="develop")
         values = [*develop, develop.summary()]

@@ -70,7 +70,6 @@ def test_the_first_digest_arrives(tmp_path: Path) -> None:
 
 
 def test_every_command_is_named() -> None:
-    """A command that the README does not name is found by nobody."""
     names = cli.list_commands(click.Context(cli))
     assert [name for name in names if f"`{name}" not in README and f"cachewatch {name}" not in README] == []
 
@@ -131,7 +130,6 @@ def test_the_gate_gates(demo_repository: Path, tmp_path: Path, variables: dict[s
 
 
 def test_every_module_is_placed() -> None:
-    """The map in docs/dev/design.md has every module and folder of the package."""
     text = (ROOT / "docs/dev/design.md").read_text()
 
     for path in (ROOT / "cachewatch").iterdir():
@@ -167,14 +165,12 @@ PAGES = [path for path in sorted(DOCS.rglob("*.md")) if "_build" not in path.par
 
 
 def test_links_lead_somewhere() -> None:
-    """Every file that a page links is there."""
     for page in (*PAGES, *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY", "CODE_OF_CONDUCT"))):
         for link in re.findall(r"\]\((?!https?:|mailto:|#)([^)#\s]+)", page.read_text()):
             assert (page.parent / link).exists(), (page, link)
 
 
 def test_every_page_is_listed() -> None:
-    """The index has each page, and no other."""
     listed = set(re.findall(r"^([\w/]+)$", (DOCS / "index.md").read_text(), re.MULTILINE))
     pages = {page.relative_to(DOCS).with_suffix("").as_posix() for page in PAGES}
 

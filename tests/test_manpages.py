@@ -9,7 +9,6 @@ from tools import program
 
 
 def test_they_are_installed() -> None:
-    """The wheel puts what `make man` has made where `man` looks, and the sources have it, too."""
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
 
     assert build["wheel"]["shared-data"] == {FOLDER.name: "share/man/man1"}
@@ -26,7 +25,6 @@ def test_no_line_is_a_request_by_accident() -> None:
 
 
 def test_roff_has_no_complaints() -> None:
-    """Every page is formatted without a warning."""
     groff = [program("groff"), "-man", "-Tutf8", "-ww", "-z"]
     for page in pages().values():
         done = subprocess.run(groff, input=page, capture_output=True, text=True, check=True)

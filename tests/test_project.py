@@ -60,7 +60,6 @@ def test_workflows_make_what_can_be_made(path: Path) -> None:
 
 
 def test_every_python_is_tested() -> None:
-    """The versions that the package claims to support."""
     claimed = [c.rpartition(" :: ")[2] for c in PROJECT["classifiers"] if re.search(r"Python :: \d\.\d+$", c)]
 
     assert _jobs(ROOT / ".github/workflows/test.yml")["test"]["strategy"]["matrix"]["python"] == claimed

@@ -247,7 +247,6 @@ TIMED = ("json", "html", "show")  # the others are made of the same
 @pytest.mark.slow_cases
 @pytest.mark.parametrize("shape", TEXTS)
 def test_parsing(shape: str) -> None:
-    """A document of any kind is read or refused in time that grows as it does, with less than 30 bytes for each byte."""
     texts = [TEXTS[shape](n * 50_000) for n in (1, 2, 4)]
     large = TEXTS[shape](1_500_000)
 
@@ -275,7 +274,6 @@ def test_tags_file() -> None:
 @pytest.mark.slow_cases
 @pytest.mark.parametrize("shape", STATES)
 def test_comparing_and_telling(shape: str, run: Run, tmp_path: Path) -> None:
-    """Two states are compared, and told in each format, in time that grows as they do."""
     sizes = (200, 400, 800)
     for n in sizes:
         for name, state in zip("ba", STATES[shape](n), strict=True):
@@ -289,7 +287,6 @@ def test_comparing_and_telling(shape: str, run: Run, tmp_path: Path) -> None:
 @pytest.mark.slow_cases
 @pytest.mark.parametrize("form", ["json", "text", "html"])
 def test_many_packages(form: str, run: Run, tmp_path: Path) -> None:
-    """A revision of many packages is compared and told in time that grows as their number does."""
     sizes = (250, 500, 1_000)
     for n in sizes:
         for folder, first in (("b", 0), ("a", n)):
@@ -315,7 +312,6 @@ def test_index(shape: str) -> None:
 @pytest.mark.parametrize("shape", GRAPHS)
 @pytest.mark.parametrize("read", [read_package_graph, read_tag_graph])
 def test_recorded_graph(read: Callable[[bytes, str], object], shape: str) -> None:
-    """A recorded graph is read or refused in time that grows as it does, and in memory that does."""
     files = [GRAPHS[shape](n * 200_000) for n in (1, 2, 4)]
 
     assert grows_like_its_size([lambda data=data: _refusing(read, data) for data in files])  # type: ignore[misc]
@@ -429,7 +425,6 @@ def test_limits(found: list[Record], said: str) -> None:
 
 
 def test_a_document_at_the_limits() -> None:
-    """What is just within the limits can be read."""
     found = each(limits.MAX_UNLIKE - 1, versions="1.%")
     found.append(record(9_999, stacks=names("s", limits.MAX_STACKS - 1), variants=["v" * limits.MAX_VARIANT]))
 

@@ -130,7 +130,6 @@ def test_documents_without_hashes_are_not_comparable(run: Run, documents: Path, 
 
 
 def test_no_real_document_differs_from_itself(run: Run, documents: Path) -> None:
-    """Nothing against itself is empty, for every real document that names hashes."""
     for file in sorted(documents.glob("*/*.md")):
         if f"{file.parent.name}/{file.name[0]}" not in {"cub/1", "cub/2", "aml/1"}:
             assert changeset(run, file, file)["packages"] == []

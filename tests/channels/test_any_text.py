@@ -96,7 +96,6 @@ def test_any_path(fields: Mapping[str, Any]) -> None:
 
 @given(ANY, ANY)
 def test_different_names_are_different_paths(one: str, other: str) -> None:
-    """So nobody can write over what is another's."""
     place = OutputPlace("/srv/{subscription}.md")
 
     assert (place.path(subscription=one) == place.path(subscription=other)) == (one == other)

@@ -52,7 +52,6 @@ def test_one_connection_and_one_transaction_each() -> None:
 
 
 def test_nothing_connects_without_a_message() -> None:
-    """A run that has nothing to do troubles no server."""
     with post() as server, open_channel(email_config(server.port)).open(no_shelf):
         pass
     assert server.sessions == 0

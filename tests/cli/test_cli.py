@@ -196,7 +196,6 @@ def test_a_file_that_the_system_refuses_is_named(run: Run, monkeypatch: pytest.M
 
 
 def test_version_and_unknown_commands(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The usual courtesies."""
     assert run("--version").output == f"cachewatch, {__version__}\n".replace(",", "")
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setattr("platform.platform", lambda: "Linux-6.8.0-60-generic-x86_64-with-glibc2.39")
@@ -206,7 +205,6 @@ def test_version_and_unknown_commands(run: Run, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_package_says_the_same_version() -> None:
-    """There is one version, in pyproject.toml and in the package."""
     text = (Path(__file__).parents[2] / "pyproject.toml").read_text()
 
     assert f'\nversion = "{__version__}"\n' in text

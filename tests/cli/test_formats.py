@@ -45,7 +45,6 @@ def test_a_quiet_diff_prints_no_report(run: Run, demo_repository: Path) -> None:
 
 
 def test_recordings(run: Run, buildcaches: Path, tmp_path: Path) -> None:
-    """The revision and its counts."""
     source = buildcaches / "v2" / "1-initial"
     found = json.loads(run("record", source, "--into", tmp_path / "c.git", "--format", "json").output)
 

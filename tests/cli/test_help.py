@@ -75,7 +75,6 @@ def parse(line: str) -> None:
 
 
 def test_every_option_has_a_sentence() -> None:
-    """No option stands without an explanation."""
     for words, command in LEAVES.items():
         for option in command.params:
             assert not isinstance(option, click.Option) or option.help, (words, option.name)

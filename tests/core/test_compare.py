@@ -112,7 +112,6 @@ FORMS: dict[str, Any] = {
 
 @pytest.mark.parametrize(("before", "after"), FORMS.values(), ids=FORMS.keys())
 def test_format_is_no_change(before: list[Record], after: list[Record]) -> None:
-    """A package whose documents differ only in form did not change."""
     assert maybe_changed(before, after) is None
 
 
@@ -242,7 +241,6 @@ def test_nothing_is_unreferenced_where_nothing_is_pruned() -> None:
 
 
 def test_the_form_of_a_kept_hash_never_shows() -> None:
-    """However documents write a kept spec, it is what it was, beside anything that did change."""
     change = changed(
         [record(1, compiler="none", variants=[]), record(2, compiler="none", variants=[])],
         [record(1, compiler="gcc@9", variants=["+zz"], stacks=["e4s", "ml"]), record(3, compiler="none", variants=[])],
@@ -273,7 +271,6 @@ def test_of_two_successors_the_higher_rung_takes_it(first: Record, second: Recor
 
 
 def test_an_upgrade_starts_from_the_newest_that_vanished() -> None:
-    """With two old versions and one new, the newer of the old is what was replaced."""
     change = changed([record(1, versions=["1.0"]), record(2, versions=["1.9"])], [record(3, versions=["1.10"])])
 
     (match,) = change.matches
@@ -337,7 +334,6 @@ def test_verdicts(before: list[Record], after: list[Record], verdict: str | None
 
 
 def test_what_a_place_that_narrowed_lost() -> None:
-    """A combination that left names what of it the place has no more."""
     kept = [record(1), record(3, compiler="gcc@9")]
     change = changed([*kept, record(2, os="x")], kept)
 
@@ -346,7 +342,6 @@ def test_what_a_place_that_narrowed_lost() -> None:
 
 
 def test_facts_come_and_go() -> None:
-    """What the specs of a package are, taken together, is compared fact by fact."""
     change = changed(
         [record(1), record(2, os="rhel8", target="aarch64")],
         [
@@ -443,7 +438,6 @@ def numbered(found: list[Record], start: int) -> list[Record]:
 
 @given(generated)
 def test_nothing_against_itself_is_empty(found: list[Record]) -> None:
-    """A state did not change from itself, in whatever order it is written."""
     one, other = numbered(found, 0), list(reversed(numbered(found, 0)))
 
     assert maybe_changed(one, other) is None
@@ -481,7 +475,6 @@ def test_every_part_adds_up(before: list[Record], after: list[Record], kept: int
     ids=["stack", "not-stack", "compiler", "no-compiler", "os", "target", "version", "several"],
 )
 def test_each_side_of_a_part_is_counted_by_itself(selection: Selection) -> None:
-    """The numbers of a selection are those of the specs that it chooses of either side, counted one by one."""
     chance = random.Random(1)
     crossings = 0
     for _ in range(200):

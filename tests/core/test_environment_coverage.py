@@ -459,7 +459,6 @@ def test_lock_files_of_all_versions(version: int) -> None:
 
 
 def test_included_environments_count() -> None:
-    """What an environment includes from another is needed as well."""
     lock = lock_of(5, [0], include_concrete={"/other": lock_of(5, [7])})
 
     assert read_lock(json.dumps(lock).encode(), "x").hashes == {spec_hash(0), spec_hash(7)}

@@ -122,7 +122,6 @@ def test_every_format_finds_packages_by_kind(run: Run, many_kinds: tuple[Path, d
 
 
 def test_a_digest_finds_a_package_by_any_of_its_kinds(many_kinds: tuple[Path, dict[str, set[str]]]) -> None:
-    """Digests name the same packages for each kind."""
     repository, packages = many_kinds
     for kind, expected in sorted(packages.items()):
         assert digest_names(repository, kind) == expected, kind

@@ -43,7 +43,6 @@ def test_globs(patterns: tuple[str, ...], chosen: str) -> None:
 
 
 def test_keys_must_all_agree() -> None:
-    """What is of another target is not chosen by its stack."""
     oses, compilers = Globs(["!rhel*"]), Globs(["gcc@*"])
     selection = Selection(stacks=Globs(["e4s"]), targets=Globs(["x86*"]), oses=oses, compilers=compilers)
 
@@ -62,7 +61,6 @@ def test_a_part_of_a_version_of_a_compiler_is_enough() -> None:
 
 
 def test_versions_are_a_key() -> None:
-    """A spec of another version is not chosen, whatever else agrees."""
     selection = selection_of(Match(versions=("@1.2:", "!@1.4"), stacks=("e4s",)), frozenset({Kind.REBUILT}))
 
     assert selection.chooses(signature(versions=("1.3",)))

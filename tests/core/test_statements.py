@@ -56,7 +56,6 @@ def counted(found: dict[str, Any]) -> tuple[dict[str, int], dict[str, int]]:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_every_item_is_in_one_statement(run: Run, tmp_path: Path, seed: int) -> None:
-    """Of random catalogues of few and of many packages, nothing is left out and nothing is counted twice."""
     chance = random.Random(seed)
     pairs = {f"p{n:03}": some_pair(chance) for n in range(chance.choice((1, 4, 30, 80)))}
     before = {name: found for name, (found, _) in pairs.items() if chance.random() < 0.95}
@@ -72,7 +71,6 @@ def test_every_item_is_in_one_statement(run: Run, tmp_path: Path, seed: int) -> 
     "options", [("--stack", "ml"), ("--package", "p00*"), ("--versions", "@1.10:"), ("--target", "x")]
 )
 def test_what_is_selected_is_covered_too(run: Run, tmp_path: Path, options: tuple[str, str]) -> None:
-    """A selection picks from the items of the whole, and covers what its own packages list."""
     chance = random.Random(7)
     pairs = {f"p{n:03}": some_pair(chance) for n in range(60)}
     before, after = ({name: pair[side] for name, pair in pairs.items()} for side in (0, 1))

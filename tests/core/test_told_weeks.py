@@ -177,7 +177,6 @@ def test_weeks_are_told_as_what_they_are(run: Run, tmp_path: Path, week: str) ->
 
 
 def test_gates_are_of_classes(run: Run, tmp_path: Path) -> None:
-    """A gate trips for the class of loss that it names, and for no other."""
     before, after, _ = WEEKS["another stack has a newer version"]
     states = two_folders(tmp_path, before, after)
     codes = {"lost": 1, "gone": 0, "going": 0, "other": 1, "place-lost": 1, "stack-lost": 0, "removed": 1}

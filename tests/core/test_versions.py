@@ -28,7 +28,6 @@ ASCENDING = (  # noqa: SIM905  as it was printed
 
 
 def test_order_of_spack() -> None:
-    """Versions sort as Spack sorts them, whatever their order before, and neighbours of the row are never equal."""
     shuffled = random.Random(1).sample(ASCENDING, len(ASCENDING))
 
     assert sorted_versions(shuffled) == ASCENDING
@@ -79,7 +78,6 @@ def test_bare_commits_come_last() -> None:
 
 
 def test_a_million_digits() -> None:
-    """A number beyond what Python converts is still a number."""
     assert is_newer("9" * 1_000_000, "8" * 1_000_000)
     assert is_newer("1" + "0" * 5000, "9" * 5000)
 
@@ -132,7 +130,6 @@ def test_ranges(text: str, inside: str, outside: str) -> None:
 
 
 def test_ranges_that_exclude() -> None:
-    """An excluding range wins, and alone leaves all others."""
     assert [v for v in ("1.0", "1.1", "2.0") if Versions(["@1:", "!@1.1"])(v)] == ["1.0", "2.0"]
     assert [v for v in ("1.0", "1.1", "2.0") if Versions(["!@1.1"])(v)] == ["1.0", "2.0"]
     assert Versions().is_open
@@ -216,6 +213,5 @@ def test_variants(written: list[str], spelled: tuple[str, ...]) -> None:
 
 
 def test_stacks_are_a_set_without_the_union() -> None:
-    """The stack root is the union of all and is not one."""
     assert versions_spellings_targets.stacks(("root", "ml", "e4s", "ml")) == ("e4s", "ml")
     assert versions_spellings_targets.stacks(("root",)) == ()

@@ -62,7 +62,6 @@ def test_every_real_document_is_read_or_not_comparable(documents: Path) -> None:
 
 @pytest.mark.parametrize("package", SEEDS)
 def test_yaml_gives_the_same_answer(package: str) -> None:
-    """The quick way and PyYAML read one document alike."""
     data = SEEDS[package]
     loaded = load_yaml("\n".join(front_lines(data)))
 
@@ -124,7 +123,6 @@ def test_quick_and_patient_reading_agree(found: list[dict[str, object]], is_asci
     ],
 )
 def test_form_means_nothing(change: object) -> None:
-    """What says the same in another form is read as the same."""
     plain = document(records(range(3)))
     changed = change(plain)  # type: ignore[operator]
 
@@ -237,7 +235,6 @@ def test_no_specs_is_a_document_too() -> None:
     ],
 )
 def test_damage_is_named(data: bytes, reason: str) -> None:
-    """What is no document is refused with the reason, whatever it is."""
     with pytest.raises(UnreadableDocument, match=reason.replace("$", r"\$").replace("[", r"\[")):
         parse(data, "specs.md")
 

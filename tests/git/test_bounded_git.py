@@ -45,14 +45,12 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Non
 
 
 def test_the_last_messages_are_kept(fake: Callable[[str], None]) -> None:
-    """They are the ones that say why git ended."""
     fake("head -c 1000000 /dev/zero | tr '\\0' a >&2; printf 'the end' >&2; echo b")
     answer = Git().ask(["status"])
     assert (len(answer.error), answer.error[-7:], answer.output) == (65536, "the end", b"b\n")
 
 
 def test_output_has_a_limit(fake: Callable[[str], None]) -> None:
-    """A git that prints more is ended, and that is an error."""
     fake("yes")
     answer = Git().ask(["status"], most=10**6)
     assert (answer.code != 0, answer.output) == (True, b"")
@@ -107,7 +105,6 @@ def test_a_configuration_includes_a_hundred_files_at_most(run: Run, tmp_path: Pa
 
 
 def test_folders_in_a_repository_may_be_deep(run: Run, tmp_path: Path) -> None:
-    """As deep as a path can be."""
     folder = history(tmp_path / "a.git", catalogue({"zlib": [record(1)]}), catalogue({"zlib": [record(2)]}))
     subprocess.run(["mkdir", "-p", folder / "objects" / "/".join("a" * 1500)], check=True)
     try:

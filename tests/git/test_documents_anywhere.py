@@ -62,7 +62,6 @@ def test_documents_are_compared_wherever_they_are(run: Run, tmp_path: Path, layo
 
 
 def test_tags_are_the_categories_of_documents(run: Run, tmp_path: Path) -> None:
-    """Documents of several tags in one folder are told apart."""
     state = _state("{tag}-{package}.md", TWO_STATES[0]) | _state("{tag}-{package}.md", TWO_STATES[1], "v0.23")
     repository = history(tmp_path / "r.git", state)
 
@@ -269,7 +268,6 @@ def test_a_name_that_no_package_can_have_is_a_warning(run: Run, tmp_path: Path) 
 
 
 def test_a_repository_without_documents_says_so(run: Run, tmp_path: Path) -> None:
-    """What was looked for is said, and what is there instead."""
     repository = history(tmp_path / "r.git", README, README | {"notes.md": b"x"})
     for command in (["diff", "HEAD", "HEAD"], ["diff"], ["packages"], ["show", "zlib"], ["tags"], ["site", "out"]):
         error = run(*command, "--repo", repository).error_of(2)

@@ -113,7 +113,6 @@ def test_how_far_apart_revisions_are(bare: Path) -> None:
 
 
 def test_what_people_call_revisions(two: Path) -> None:
-    """Anything that git resolves is a revision, and so is a date."""
     expected = {
         "main": "HEAD",
         "main~1": "HEAD~1",
@@ -237,8 +236,6 @@ def test_links_are_followed_as_git_follows_them(two: Path, tmp_path: Path) -> No
 
 
 def test_nothing_is_written_to_a_repository(run: Run, two: Path) -> None:
-    """A repository is the same after it was read, to the last byte and date."""
-
     def snapshot() -> dict[str, tuple[int, int]]:
         return {str(f): (f.stat().st_mtime_ns, f.stat().st_size) for f in sorted(two.rglob("*"))}
 
@@ -372,7 +369,6 @@ def test_revisions_without_documents(run: Run, tmp_path: Path, bare: Path) -> No
 
 
 def test_sha256_repositories(run: Run, tmp_path: Path) -> None:
-    """Object ids of 64 digits are ids too."""
     git(tmp_path, "init", "--quiet", "--object-format=sha256", "--initial-branch=main", "long")
     folder = tmp_path / "long" / "_cache" / "develop" / "zlib"
     folder.mkdir(parents=True)
@@ -396,7 +392,6 @@ def test_a_commit_from_no_calendar(run: Run, bare: Path) -> None:
 
 
 def test_a_damaged_repository_is_one_sentence(run: Run, two: Path) -> None:
-    """Whatever is broken about a repository is an error of the source."""
     for file in two.glob("objects/*/*"):
         file.chmod(0o644)
         file.write_bytes(file.read_bytes()[:10])
@@ -479,20 +474,17 @@ def test_a_url_of_nothing(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_cache_folder_that_cannot_be_written(run: Run, two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who cannot write the cache is told which variable to set."""
     monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null/x")
     assert "XDG_CACHE_HOME" in run("diff", "HEAD~1", "HEAD", "--repo", f"file://{two}").error_of(3)
 
 
 def test_no_git_at_all(run: Run, two: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without git on the PATH, that is what is said."""
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     assert "git is not installed" in run("diff", "HEAD~1", "HEAD", "--repo", two).error_of(3)
 
 
 def test_two_processes_give_the_same_answer(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The number of processes changes nothing but the time."""
     monkeypatch.setattr("cachewatch.comparison_flow._WORTH_TWO_PROCESSES", 0)
     monkeypatch.setattr("cachewatch.comparison_flow._BATCH_BYTES", 1000)
     before = catalogue({f"p{n:02}": records([n, 100 + n]) for n in range(30)})
@@ -578,7 +570,6 @@ def test_a_folder_of_the_name_of_a_branch(run: Run, two: Path, monkeypatch: pyte
 
 
 def test_show_follows_no_link(run: Run, bare: Path) -> None:
-    """A link in the place of a document is refused, not shown."""
     git(bare, "update-ref", "refs/heads/main", commit(bare, (package(bare, b"a", b"/etc/passwd", "120000"),)))
     assert "mode 120000" in run("show", "a", "--repo", bare).error_of(4)
 
@@ -593,7 +584,6 @@ def test_git_is_heard_where_a_thousand_files_are_open() -> None:
 
 @pytest.mark.parametrize("branch", [f"{'0123456789' * 4}-fix", "0123456789abcdef" * 4])
 def test_what_a_branch_names_is_read_each_time(two: Path, branch: str) -> None:
-    """It moves on, whatever it is called."""
     git(two, "branch", branch)
     with closing(Repository(two)) as repository:
         objects = repository.objects()

@@ -100,7 +100,6 @@ def test_only_the_newest_documents_are_fetched(upstream: Upstream, folder: Path)
 
 
 def test_only_tags_that_are_watched_are_fetched(upstream: Upstream, folder: Path) -> None:
-    """The contents of other tags stay where they are."""
     upstream.commit(specs(1, 2) | specs(3, tag="develop-2025-06-01"))
     clone = ServiceClone(folder, upstream.url, wanted_tag=lambda tag: tag == "develop")
     clone.update()

@@ -65,7 +65,6 @@ def is_whole(folder: Path) -> bool:
 
 
 def test_every_protocol(upstream: Upstream, tmp_path: Path) -> None:
-    """By git's own protocol, smart HTTP and a web server that knows nothing of git."""
     root = upstream.path.parent
     with git_daemon(root) as daemon, smart_http(root) as smart, plain_http(root) as plain:
         for number, base in enumerate((daemon, smart, plain)):
@@ -189,7 +188,6 @@ def test_what_only_a_person_can_mend(folder: Path, url: str, faults: Faults) -> 
 
 
 def test_what_may_pass(folder: Path, url: str, faults: Faults) -> None:
-    """A server that has trouble is tried again."""
     for status in (500, 429):
         faults.status = status
         with pytest.raises(SourceError) as caught:

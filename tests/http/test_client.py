@@ -32,7 +32,6 @@ def get(url: str, limits: RequestLimits = QUICK, **options: object) -> http.Answ
 
 
 def test_an_answer_is_read_whole() -> None:
-    """Status, headers in lower case, body; the request says who asks."""
     with serving({"/a": Says(body=b"hello", headers={"X-Thing": "1"})}) as server:
         answer = get(f"{server.url}/a")
 

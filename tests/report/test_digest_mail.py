@@ -275,7 +275,6 @@ def test_no_link_leads_to_the_page_of_what_is_gone(crowded: Digest) -> None:
 
 
 def test_large_numbers_of_names_have_separators() -> None:
-    """Whatever is counted."""
     assert statement_phrases.names([f"package-{number}" for number in range(2_000)], 1) == "package-0 and 1,999 more"
 
 

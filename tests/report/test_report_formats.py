@@ -85,7 +85,6 @@ def test_lines_fit(run: Run, demo_repository: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_ascii_unless_the_documents_are_not(run: Run, demo_repository: Path) -> None:
-    """A report is plain ASCII of its own."""
     for form in ("text", "json", "jsonl", "csv"):
         assert run("diff", "HEAD~1", "--tag", "develop", "--repo", demo_repository, "--format", form).output.isascii()
 
@@ -163,7 +162,6 @@ def test_the_total_speaks_of_what_was_asked_for(run: Run, tmp_path: Path) -> Non
 
 
 def test_headings_add_up_to_the_total(run: Run, tmp_path: Path) -> None:
-    """What came and went by the headings is what the last sentence says, and it leads from before to after."""
     chance = random.Random(5)
     pairs = {f"p{n:03}": some_pair(chance) for n in range(60)}
     # So many do not change that nothing is said of the whole tag.
@@ -266,7 +264,6 @@ def test_variants_are_data(run: Run, tmp_path: Path, variants: list[str], cell: 
 
 
 def test_a_table_holds_everything(run: Run, demo_repository: Path) -> None:
-    """The lines of the table are the facts of the JSON."""
     command = ("diff", "HEAD~1", "--tag", "develop", "--repo", demo_repository, "--format")
     table = list(csv.DictReader(io.StringIO(run(*command, "csv").output)))
     (found,) = json.loads(run(*command, "json").output)["changesets"]
@@ -279,7 +276,6 @@ def test_a_table_holds_everything(run: Run, demo_repository: Path) -> None:
 
 
 def test_json_lines_say_the_same(run: Run, demo_repository: Path) -> None:
-    """Line by line, JSON Lines hold what JSON holds."""
     command = ("diff", "HEAD~1", "--tag", "develop", "--repo", demo_repository, "--format")
     (found,) = json.loads(run(*command, "json").output)["changesets"]
     first, *lines, last = [json.loads(line) for line in run(*command, "jsonl").output.splitlines()]

@@ -134,7 +134,6 @@ def test_words_name_only_the_values_that_they_have(tmp_path: Path, text: str, me
 
 
 def test_a_template_that_never_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The deadline ends it."""
     monkeypatch.setattr(templates, "_SECONDS", 1.0)
     loop = "{% for a in range(99999) %}" * 3 + "{% endfor %}" * 3
     with pytest.raises(TemplateError, match="more than 1 seconds of processor time"):
@@ -142,7 +141,6 @@ def test_a_template_that_never_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_template_that_grows(tmp_path: Path) -> None:
-    """The limit of memory ends it, and this process lives."""
     with pytest.raises(TemplateError, match="memory"):
         apart(tmp_path, "{% set x = 'x' * 10 ** 10 %}")
 
@@ -291,7 +289,6 @@ def test_the_example_of_docs(tmp_path: Path, demo_repository: Path, run: Run, mo
 
 
 def test_every_listed_template_is_there(run: Run) -> None:
-    """And the other way round, but for what no reader of a digest sees."""
     found = json.loads(run("config", "template", "list", "--format", "json").output)["templates"]
     there = {file.name for file in (ROOT / "templates").iterdir()}
 

@@ -40,7 +40,6 @@ def test_two_documents(run: Run, tmp_path: Path) -> None:
 
 
 def test_documents_of_two_packages(run: Run, tmp_path: Path) -> None:
-    """Nobody means to compare two packages with each other."""
     write(tmp_path, {"a.md": document(records([1])), "b.md": document(records([2]), package="hdf5")})
     error = run("diff", tmp_path / "a.md", tmp_path / "b.md").error_of(2)
     assert "a.md is of the package zlib" in error

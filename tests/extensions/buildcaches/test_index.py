@@ -176,7 +176,6 @@ json_values = st.recursive(
     )
 )
 def test_no_record_stops_the_others(values: dict[str, Any]) -> None:
-    """Whatever one record holds, the one beside it is read."""
     found = installs(node("zlib"), node("cmake") | values)
     index: CacheIndex = read_index(database(found), "index")
 

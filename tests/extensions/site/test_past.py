@@ -79,7 +79,6 @@ def test_since_makes_a_baseline(zlib: Path) -> None:
 
 
 def test_several_processes_tell_the_same(tmp_path: Path) -> None:
-    """However many processes there are, with more revisions than one of them takes at once."""
     states = [catalogue({"a": [record(n)], "b": records([n // 7, 1000])}) for n in range(70)]
     folder = history(tmp_path / "r.git", *states)
 

@@ -224,7 +224,6 @@ def _interrupt() -> None:
 
 
 def test_all_processes_write_the_same(demo_repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many processes render."""
     monkeypatch.setattr("cachewatch.extensions.site.building_and_feeds._PAGES_AT_ONCE", 2)
     for jobs in (1, 2):
         folder = Folder(tmp_path / str(jobs))
@@ -423,7 +422,6 @@ def test_a_state_that_is_not_there_is_said(run: Run, demo_repository: Path, tmp_
 
 
 def test_tags_can_be_chosen(run: Run, demo_repository: Path, tmp_path: Path) -> None:
-    """One tag only: its packages, and no word of another."""
     run("site", tmp_path / "site", "--repo", demo_repository, "--tag", "develop-2025-06-01", "--title", "Snapshot")
 
     assert [file.name for file in (tmp_path / "site/tag").iterdir()] == ["develop-2025-06-01.html"]
@@ -431,7 +429,6 @@ def test_tags_can_be_chosen(run: Run, demo_repository: Path, tmp_path: Path) -> 
 
 
 def test_what_cannot_be_done_is_said(run: Run, demo_repository: Path, tmp_path: Path) -> None:
-    """One sentence, and nothing written."""
     for options, complaint in (
         (["--tag", "nothing"], "no such tag"),
         (["--rev", "nowhere"], "not a revision"),
@@ -445,7 +442,6 @@ def test_what_cannot_be_done_is_said(run: Run, demo_repository: Path, tmp_path: 
 
 
 def test_packages_of_other_tags_are_listed(tmp_path: Path) -> None:
-    """A package that only a release has is found all the same, and its page says where it is."""
     states = {**catalogue({"a": [record(1)]}), **catalogue({"old": [record(2, versions=["0.9"])]}, "v0.23.1")}
     _build(tmp_path / "site", history(tmp_path / "r.git", states))
     text = " ".join(_page(tmp_path / "site/packages.html").text)
