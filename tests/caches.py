@@ -63,18 +63,11 @@ def write_v3(
     """Make a mirror of layout 3, or publish another index in it; return the checksum."""
     data = gzip.compress(index, mtime=0) if compression == "gzip" else index
     checksum = hashlib.sha256(data).hexdigest()
-    blob = {
-        "contentLength": len(data),
-        "mediaType": "application/vnd.spack.db.v8+json",
-        "compression": compression,
-        "checksumAlgorithm": "sha256",
-        "checksum": checksum,
-    } | dict(said or {})
+    sums = {"checksumAlgorithm": "sha256", "checksum": checksum, "compression": compression}
+    blob = sums | {"contentLength": len(data), "mediaType": "application/vnd.spack.db.v8+json"} | dict(said or {})
     put(folder / "blobs/sha256" / checksum[:2] / checksum, data)
-    put(
-        folder / "v3/manifests/index" / view / "index.manifest.json",
-        json.dumps({"version": 3, "data": [blob]}).encode(),
-    )
+    manifest = json.dumps({"version": 3, "data": [blob]}).encode()
+    put(folder / "v3/manifests/index" / view / "index.manifest.json", manifest)
     return checksum
 
 

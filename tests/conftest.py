@@ -83,12 +83,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rewrite-golden", action="store_true", help="write what is as what should be; review it with git diff"
     )
-    parser.addoption(
-        "--state",
-        choices=STATES,
-        default=STATES[0],
-        help="where the sites of tests have their state, if it may be either",
-    )
+    said = "where the sites of tests have their state, if it may be either"
+    parser.addoption("--state", choices=STATES, default=STATES[0], help=said)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

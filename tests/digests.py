@@ -101,11 +101,5 @@ def needs(*versions: tuple[str, int, str]) -> Environment:
 
 def held(*versions: tuple[str, int, str]) -> dict[str, dict[str, Signature]]:
     """Return a cache that has these binaries."""
-    return {
-        name: {
-            spec_hash(number): Signature(
-                (version,), "gcc@11.4.0", "ubuntu22.04", "linux", "x86_64_v3", ("+shared",), ("e4s",)
-            )
-        }
-        for name, number, version in versions
-    }
+    rest = ("gcc@11.4.0", "ubuntu22.04", "linux", "x86_64_v3", ("+shared",), ("e4s",))
+    return {name: {spec_hash(number): Signature((version,), *rest)} for name, number, version in versions}

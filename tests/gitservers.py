@@ -187,19 +187,8 @@ def hostile_git(*, refs: int = 0, error: int = 0) -> Iterator[str]:
 def git_daemon(root: Path) -> Iterator[str]:
     """Serve the repositories below `root` by git's daemon."""
     for port in range(20000 + os.getpid() % 20000, 65000):
-        process = subprocess.Popen(
-            [
-                "git",
-                "daemon",
-                "--listen=127.0.0.1",
-                f"--port={port}",
-                f"--base-path={root}",
-                "--reuseaddr",
-                "--verbose",
-            ],
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        options = ["--listen=127.0.0.1", f"--port={port}", f"--base-path={root}", "--reuseaddr", "--verbose"]
+        process = subprocess.Popen(["git", "daemon", *options], stderr=subprocess.PIPE, start_new_session=True)
         assert process.stderr is not None
         if b"Ready" in process.stderr.readline():
             break

@@ -88,15 +88,8 @@ def parsed(found: Iterable[Record], **values: Any) -> Document:
 
 def signature(**values: Any) -> Signature:
     """Return a signature."""
-    defaults: dict[str, Any] = {
-        "versions": ("1.0",),
-        "compiler": "gcc@11.4.0",
-        "os": "ubuntu22.04",
-        "platform": "linux",
-        "target": "x86_64_v3",
-        "variants": ("+shared",),
-        "stacks": ("e4s",),
-    }
+    machine = {"os": "ubuntu22.04", "platform": "linux", "target": "x86_64_v3", "compiler": "gcc@11.4.0"}
+    defaults: dict[str, Any] = machine | {"versions": ("1.0",), "variants": ("+shared",), "stacks": ("e4s",)}
     return Signature(**(defaults | values))
 
 

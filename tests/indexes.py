@@ -219,12 +219,8 @@ class Catalogue:
     def _break(self) -> None:
         key = self._any()
         whole = document(self._records[key], package=key[1], tag=key[0])
-        self._place(
-            key,
-            self._random.choice(
-                [whole[: len(whole) // 2], b"", b"---\ntitle: x\n---", b"\xff\xfe", whole.replace(b"}]", b"]")]
-            ),
-        )
+        contents = [whole[: len(whole) // 2], b"", b"---\ntitle: x\n---", b"\xff\xfe", whole.replace(b"}]", b"]")]
+        self._place(key, self._random.choice(contents))
 
     def _empty(self) -> None:
         key = self._any()
@@ -388,12 +384,8 @@ class Told:
         self.baselines.setdefault(key, number if is_baseline else None)
         self.states[key] = after
         self.unread.discard(key)
-        self.documents[key] = (
-            entry or -1,
-            number,
-            -1 if self.baselines[key] is None else self.baselines[key],
-            after.compiler_form if after else 0,
-        )
+        baseline = -1 if self.baselines[key] is None else self.baselines[key]
+        self.documents[key] = (entry or -1, number, baseline, after.compiler_form if after else 0)
 
     def _cannot(self, number: int, key: Key) -> None:
         self.diagnostics.append((*key, number))
@@ -465,19 +457,8 @@ class Told:
         for (key, s, first, last), hashes in self.rows.items():
             lists = [json.dumps(list(values)) for values in (s.versions, s.variants, s.stacks)]
             end = -1 if last is None else last
-            yield (
-                *key,
-                lists[0],
-                s.compiler,
-                s.os,
-                s.platform,
-                s.target,
-                *lists[1:],
-                first,
-                end,
-                len(hashes),
-                sorted(hashes),
-            )
+            machine = (s.compiler, s.os, s.platform, s.target)
+            yield (*key, lists[0], *machine, *lists[1:], first, end, len(hashes), sorted(hashes))
 
 
 def listed(folder: Path, commit: str) -> Mapping[Key, str]:

@@ -192,12 +192,9 @@ def fuller(one: Any, other: Any) -> Any:
 
 def contents(specs: Specs, stack: str, target: str, *, is_blind: bool) -> set[tuple[Any, ...]]:
     """Return what one place has."""
-    return {
-        (version, "" if is_blind else s["compiler"], s["os"], s["platform"], s["variants"])
-        for s in specs.values()
-        if stack in s["stacks"] and s["target"] == target
-        for version in s["versions"] or ("",)
-    }
+    there = [s for s in specs.values() if stack in s["stacks"] and s["target"] == target]
+    facts = [(s, ("" if is_blind else s["compiler"], s["os"], s["platform"], s["variants"])) for s in there]
+    return {(version, *rest) for s, rest in facts for version in s["versions"] or ("",)}
 
 
 def judge(old: Specs, new: Specs, *, is_blind: bool) -> dict[tuple[str, str], tuple[Any, Any, str]]:

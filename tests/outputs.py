@@ -177,13 +177,8 @@ class World:
         build = ("history", "build", "--repo", str(of.repository))
         self.run(Run(f"{of.name}/history/00-build", build, folder))
         for number, words in enumerate(_history(of)):
-            self.run(
-                Run(
-                    f"{of.name}/history/{number + 1:02}-{'-'.join(words)}",
-                    (*words, "--repo", str(of.repository)),
-                    folder,
-                )
-            )
+            name = f"{of.name}/history/{number + 1:02}-{'-'.join(words)}"
+            self.run(Run(name, (*words, "--repo", str(of.repository)), folder))
         site = ("site", "site", "--repo", str(of.repository), "--no-progress", "--tag", of.tag)
         self.run(Run(f"{of.name}/site", site, folder, kept=("site",)))
 
@@ -191,14 +186,10 @@ class World:
         """Run one command, and write its exit code and what it prints."""
         is_loaded = run.arguments[0] == "--loaded"
         command = [sys.executable, "-c", _LOADED, *run.arguments[1:]] if is_loaded else [_COMMAND, *run.arguments]
+        command, stdin = ["faketime", "-f", NOW, *command], run.stdin.encode()
+        where, environment = run.folder, self._environment()
         done = subprocess.run(
-            ["faketime", "-f", NOW, *command],
-            cwd=run.folder,
-            env=self._environment(),
-            input=run.stdin.encode(),
-            capture_output=True,
-            check=False,
-            timeout=600,
+            command, input=stdin, cwd=where, env=environment, capture_output=True, check=False, timeout=600
         )
         parts = [f"$ cachewatch {shlex.join(run.arguments)}", f"exit {done.returncode}"]
         parts += ["-- standard output", done.stdout.decode("utf-8", "replace")]

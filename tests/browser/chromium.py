@@ -73,11 +73,8 @@ class Shown:
 
 def show(browser: Browser, address: str, view: View) -> Shown:
     """Open `address` (a file:// URL); end it with `shown.page.context.close()`."""
-    context = browser.new_context(
-        viewport={"width": view.width, "height": view.height},
-        color_scheme=view.scheme,
-        java_script_enabled=view.javascript,
-    )
+    size: Any = {"width": view.width, "height": view.height}
+    context = browser.new_context(viewport=size, color_scheme=view.scheme, java_script_enabled=view.javascript)
     page = context.new_page()
     shown = Shown(page)
 
@@ -108,7 +105,5 @@ def violations(shown: Shown, axe: str) -> list[str]:
     shown.page.evaluate(f"() => {{ {axe}\n }}")
     script = "() => window.axe.run(document, {resultTypes: ['violations'], preload: false})"
     found: dict[str, Any] = shown.page.evaluate(script)
-    return [
-        f"{rule['id']}: {rule['help']}: {[node['html'][:160] for node in rule['nodes'][:4]]}"
-        for rule in found["violations"]
-    ]
+    violations = [(rule, [node["html"][:160] for node in rule["nodes"][:4]]) for rule in found["violations"]]
+    return [f"{rule['id']}: {rule['help']}: {nodes}" for rule, nodes in violations]

@@ -126,11 +126,8 @@ def test_copy(show: Show, page: Path) -> None:
     button.click()
 
     assert button.inner_text() == "Copied"
-    assert shown.page.evaluate("window.copied").splitlines()[1].split("\t")[:3] == [
-        "py-safetensors",
-        "0.4.3 removed",
-        "-3",
-    ]
+    first = shown.page.evaluate("window.copied").splitlines()[1]
+    assert first.split("\t")[:3] == ["py-safetensors", "0.4.3 removed", "-3"]
 
 
 @pytest.fixture(params=["demo", "sample"])
@@ -159,7 +156,5 @@ def test_the_lines_of_an_archived_digest_can_be_filtered(show: Show, demo_reposi
     before = shown.page.locator("tbody tr:visible").count()
     shown.page.fill("#filter", "py-build e4s")
 
-    assert (shown.page.locator("tbody tr:visible").count(), shown.page.inner_text("#found")) == (
-        2,
-        f"2 of {before} lines",
-    )
+    count = shown.page.locator("tbody tr:visible").count()
+    assert (count, shown.page.inner_text("#found")) == (2, f"2 of {before} lines")

@@ -151,7 +151,5 @@ def test_a_feed_belongs_to_a_page(tmp_path: Path) -> None:
         head = ET.fromstring((tmp_path / name / "ml-team.atom").read_bytes())
         links = {link.get("rel"): link.get("href") for link in head.findall(f"{ATOM}link")}
 
-        assert links == {
-            "self": "https://hpc.example.org/ml-team.atom",
-            "alternate": "https://hpc.example.org/ml-team/" if page else "https://hpc.example.org/2",
-        }
+        alternate = "https://hpc.example.org/ml-team/" if page else "https://hpc.example.org/2"
+        assert links == {"self": "https://hpc.example.org/ml-team.atom", "alternate": alternate}

@@ -111,10 +111,9 @@ def test_slack_shows_blocks_of_literal_text() -> None:
     header, bullets, link, about = body["blocks"]
 
     assert header["text"]["text"] == "cachewatch ml-team: 3 removed, 12 added, 41 updated - develop"
-    assert bullets["elements"][0]["elements"][0]["elements"] == [
-        {"type": "text", "text": "Act: ", "style": {"bold": True}},
-        {"type": "text", "text": "re-concretize <now>."},
-    ]
+    bold = {"type": "text", "text": "Act: ", "style": {"bold": True}}
+    first = bullets["elements"][0]["elements"][0]["elements"]
+    assert first == [bold, {"type": "text", "text": "re-concretize <now>."}]
     assert link["elements"][0]["elements"] == [{"type": "link", "url": URL, "text": "The whole digest"}]
     assert about["elements"][0]["text"] == "develop, 3 August 2026"
     assert "- Act: re-concretize &lt;now&gt;." in body["text"].splitlines()
@@ -175,10 +174,8 @@ def test_matrix_shows_a_list() -> None:
 @pytest.mark.parametrize("chat", CHATS)
 def test_urgent_digests_say_so(chat: str) -> None:
     """In the title."""
-    calm, urgent = (
-        payload(chat, rendered(is_urgent=is_urgent, level=level))
-        for is_urgent, level in ((False, "calm"), (True, "alarm"))
-    )
+    levels = ((False, "calm"), (True, "alarm"))
+    calm, urgent = (payload(chat, rendered(is_urgent=is_urgent, level=level)) for is_urgent, level in levels)
 
     assert "URGENT cachewatch ml-team: " in shown(chat, urgent)
     assert "URGENT" not in shown(chat, calm)

@@ -2,6 +2,7 @@
 
 import email
 import email.policy
+from typing import Any
 
 import pytest
 from mailservers import exim, header, part, smtp_sink
@@ -60,12 +61,9 @@ def test_exim_delivers_and_others_read_it() -> None:
         attachments=(Attachment(name="changes.csv", content_type="text/csv", content=b"a,b\r\n1,2\r\n"),),
     )
     with exim() as server:
-        config = email_config(
-            server.port,
-            list_domain="cachewatch.example.org",
-            bounces="bounces@example.org",
-            unsubscribe="https://example.org/" + "u" * 200 + "?who={recipient}",
-        )
+        link = "https://example.org/" + "u" * 200 + "?who={recipient}"
+        lists: dict[str, Any] = {"list_domain": "cachewatch.example.org", "bounces": "bounces@example.org"}
+        config = email_config(server.port, unsubscribe=link, **lists)
         channel = open_channel(config)
         first = channel.build_messages(one)[0]
         again = channel.rebuild_message(one, first)

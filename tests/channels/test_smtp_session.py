@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import trustme
 from mailservers import DROP, SWALLOW, Post, free_port, post, scripted, talking
+from msgspec import structs
 from outgoing import email_config, no_shelf, rendered, send
 
 from cachewatch.channels import open_channel
@@ -42,11 +43,7 @@ def test_one_connection_and_one_transaction_each() -> None:
         assert send(config, one, rendered(1)) == [SENT] * 3
 
     assert server.sessions == 1
-    assert [received.recipient for received in server.received] == [
-        "kim@example.org",
-        "lee@example.org",
-        "kim@example.org",
-    ]
+    assert [received.recipient[:3] for received in server.received] == ["kim", "lee", "kim"]
     assert {received.sender for received in server.received} == {"bounces@example.org"}
     assert server.received[0].content == open_channel(config).build_messages(one)[0].payload
 
@@ -236,10 +233,8 @@ def test_no_attempt_is_longer_than_the_longest(monkeypatch: pytest.MonkeyPatch) 
     with talking(talk) as port:
         config = email_config(port, smtp={"timeout": timedelta(seconds=30)})
         channel = open_channel(config)
-        (small,), (large,) = (
-            channel.build_messages(rendered()),
-            channel.build_messages(rendered(1, text="so much\n" * 2_000_000)),
-        )
+        (small,) = channel.build_messages(rendered())
+        (large,) = channel.build_messages(rendered(1, text="so much\n" * 2_000_000))
         with channel.open(no_shelf) as transport:
             assert transport.deliver(small) == SENT
             deadlines.clear()
@@ -290,11 +285,8 @@ def test_nobody_there() -> None:
     """A server that is down concerns all messages: the first tries, the others do not wait for it."""
     first, second = send(email_config(free_port()), rendered(), rendered(1))
 
-    assert (first.outcome, first.is_channel, first.detail) == (
-        DeliveryOutcome.DEFERRED,
-        True,
-        "connecting: Connection refused",
-    )
+    assert (first.outcome, first.is_channel) == (DeliveryOutcome.DEFERRED, True)
+    assert first.detail == "connecting: Connection refused"
     assert second == first
 
 
@@ -504,11 +496,6 @@ def test_lines_that_begin_with_a_dot_arrive() -> None:
     message = channel.build_messages(rendered())[0]
     payload = b"Subject: x\r\n\r\n.\r\n..two\r\nend without a line end"
     with post() as server, open_channel(email_config(server.port)).open(no_shelf) as transport:
-        assert (
-            transport.deliver(
-                type(message)(**({f: getattr(message, f) for f in message.__struct_fields__} | {"payload": payload}))
-            )
-            == SENT
-        )
+        assert transport.deliver(structs.replace(message, payload=payload)) == SENT
 
     assert server.received[0].content == payload + b"\r\n"

@@ -248,12 +248,9 @@ def test_demo_commands_run(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyP
     _, _, printed = run("demo", *folder).output.partition("Where to go next:\n")
     commands = [line[2:].partition("   ")[0] for line in printed.splitlines() if re.match(r"  (cd|cachewatch) ", line)]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path}
     done = subprocess.run(
-        ["bash", "-exc", "\n".join(commands)],
-        env=os.environ | {"PATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
+        ["bash", "-exc", "\n".join(commands)], env=environment, capture_output=True, text=True, check=False
     )
 
     assert (done.returncode, len(commands)) == (0, 7), done.stderr

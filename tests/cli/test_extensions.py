@@ -43,13 +43,8 @@ def installed(folder: Path, name: str, files: Mapping[str, str]) -> Path:
 def cachewatch(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     """Run a command with the packages in `folder`."""
     environment = os.environ | {"PYTHONPATH": str(folder)}
-    return subprocess.run(
-        [sys.executable, "-m", "cachewatch", *map(str, arguments)],
-        env=environment,
-        text=True,
-        check=False,
-        capture_output=True,
-    )
+    command = [sys.executable, "-m", "cachewatch", *map(str, arguments)]
+    return subprocess.run(command, env=environment, text=True, check=False, capture_output=True)
 
 
 def test_a_package_of_others_adds_a_command(tmp_path: Path) -> None:

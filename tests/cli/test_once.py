@@ -183,10 +183,8 @@ def test_an_empty_preview_says_how_to_see_one(run: Run) -> None:
         "`cachewatch preview all --since REVISION` shows older changes\n"
     )
     assert "NEW         new  1.0" in run("preview", "all", "--since", "HEAD~1").output
-    assert (
-        "since HEAD match all: nothing would be sent; an earlier --since shows"
-        in run("preview", "--since", "HEAD").error
-    )
+    error = run("preview", "--since", "HEAD").error
+    assert "since HEAD match all: nothing would be sent; an earlier --since shows" in error
 
 
 def test_a_preview_names_what_is_unreadable(configured: Path, run: Run) -> None:
@@ -219,10 +217,8 @@ def test_a_preview_without_a_name(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     only = run("preview", "--since", "HEAD~1").output
     assert only == run("preview", "all", "--since", "HEAD~1").output
     opened: list[str] = []
-    for is_there, said in (
-        (True, "opening"),
-        (False, "no browser can be opened: there is none, or no display; the page is"),
-    ):
+    no_browser = "no browser can be opened: there is none, or no display; the page is"
+    for is_there, said in ((True, "opening"), (False, no_browser)):
 
         def open_page(url: str, is_there: bool = is_there) -> bool:
             opened.append(url)
@@ -242,10 +238,8 @@ def test_a_preview_without_a_name(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
         config.write("  team: {channels: [files], when: each revision}\n")
 
     refused = run("preview")
-    assert (refused.exit_code, refused.error) == (
-        2,
-        "cachewatch: preview needs a subscription; configured: all, team\n",
-    )
+    assert refused.exit_code == 2
+    assert refused.error == "cachewatch: preview needs a subscription; configured: all, team\n"
 
 
 @pytest.mark.usefixtures("configured")
@@ -259,10 +253,8 @@ def test_a_preview_says_that_a_template_is_wrong(run: Run) -> None:
     shown = run("preview", "--templates-dir", "mine")
 
     assert (usual.exit_code, shown.exit_code, shown.output) == (0, 6, usual.output)
-    assert re.search(
-        r"cachewatch: cachewatch's own templates are used, because one of yours is wrong: .*mine/digest\.txt\.j2: line 1: 'nonsense' is undefined\n",
-        shown.error,
-    )
+    said = r".*mine/digest\.txt\.j2: line 1: 'nonsense' is undefined\n"
+    assert re.search(f"cachewatch's own templates are used, because one of yours is wrong: {said}", shown.error)
 
 
 def sent(subscription: str) -> list[str]:
@@ -361,11 +353,8 @@ def test_a_preview_of_a_source_on_the_network_fetches_nothing(run: Run) -> None:
     run("once")
     configure("HEAD~1", ("upstream.git", "http://127.0.0.1:9/upstream.git"))
     shown = run("preview")
-    assert re.search(
-        r"^cachewatch: public as of the last fetch at [^;]* UTC; `cachewatch once` fetches first$",
-        shown.error,
-        re.MULTILINE,
-    )
+    said = r"^cachewatch: public as of the last fetch at [^;]* UTC; `cachewatch once` fetches first$"
+    assert re.search(said, shown.error, re.MULTILINE)
     assert "nothing would be sent" in shown.error
 
 
@@ -398,10 +387,8 @@ def test_a_preview_of_nothing_fetched(configured: Path, run: Run) -> None:
     configure("", ("upstream.git", "http://127.0.0.1:9/c.git"))
     run("once")
     shown = run("preview", "all", "--since", "yesterday")
-    assert re.fullmatch(
-        r"cachewatch: warning: nothing has been fetched yet of public: .*127\.0\.0\.1.*; `cachewatch once` tries again\n",
-        shown.error,
-    )
+    said = r"nothing has been fetched yet of public: .*127\.0\.0\.1.*; `cachewatch once` tries again\n"
+    assert re.fullmatch(f"cachewatch: warning: {said}", shown.error)
     assert shown.exit_code == 3
 
 

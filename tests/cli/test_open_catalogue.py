@@ -50,11 +50,8 @@ def test_without_a_catalogue_nothing_is_fetched(nowhere: Path, run: Run, command
     result = run(*command)
 
     assert (result.exit_code, result.output) == (2, "")
-    for way in (
-        "--repo PATH or URL",
-        f"--repo public         the catalogue of Spack's public build cache, file://{nowhere}",
-        "cachewatch init",
-    ):
+    public = f"--repo public         the catalogue of Spack's public build cache, file://{nowhere}"
+    for way in ("--repo PATH or URL", public, "cachewatch init"):
         assert way in result.error
     assert not (nowhere / "XDG_CACHE_HOME").exists()
 

@@ -79,10 +79,8 @@ def test_a_pattern_that_matches_nothing(run: Run, repository: Path, option: str,
     result = run("diff", "HEAD~1", "--repo", repository, option, pattern)
 
     assert result.exit_code == 0
-    assert (
-        f"cachewatch: warning: {option} {pattern}: no {option[2:].replace('versions', 'version')} matches"
-        in result.error
-    )
+    key = option[2:].replace("versions", "version")
+    assert f"cachewatch: warning: {option} {pattern}: no {key} matches" in result.error
 
 
 def test_what_cannot_be_read_may_have_it(run: Run, tmp_path: Path) -> None:

@@ -273,14 +273,8 @@ def test_init_names_other_schedules(run: Run, tmp_path: Path, when: str) -> None
 
 def test_init_knows_what_is_safe(run: Run, tmp_path: Path) -> None:
     """Mail goes plain to this machine only."""
-    for number, (server, security) in enumerate(
-        {
-            "localhost:1025": "none",
-            "mx.example.org": "starttls",
-            "mx.example.org:465": "tls",
-            "[::1]:25": "none",
-        }.items()
-    ):
+    servers = {"localhost:1025": "none", "mx.example.org": "starttls", "mx.example.org:465": "tls", "[::1]:25": "none"}
+    for number, (server, security) in enumerate(servers.items()):
         run("init", tmp_path / f"{number}.yaml", "--to", "a@example.org", "--smtp", server)
         assert f"security: {security} " in (tmp_path / f"{number}.yaml").read_text()
 

@@ -19,12 +19,8 @@ def drawn(choose: random.Random, side: str) -> Nodes:
             if choose.random() < 0.05:
                 continue
             below = choose.sample(_NAMES[place + 1 :], choose.randint(0, min(4, len(_NAMES) - place - 1)))
-            edges = [
-                Dependency(
-                    name, f"{choose.choice(('x', side))}{name}{choose.randrange(4)}", ("link",), ("c",) * (name == "g")
-                )
-                for name in sorted(below)
-            ]
+            ends = [(name, f"{choose.choice(('x', side))}{name}{choose.randrange(4)}") for name in sorted(below)]
+            edges = [Dependency(*end, ("link",), ("c",) * (end[0] == "g")) for end in ends]
             if choose.random() < 0.1 and edges:
                 edges.append(Dependency(edges[0].name, f"{side}{edges[0].name}{choose.randrange(4)}", ("run",)))
             spec_hash = f"{choose.choice(('x', side))}{package}{number}"

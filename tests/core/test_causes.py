@@ -33,17 +33,14 @@ def causes(before: Iterable[GraphNode], after: Iterable[GraphNode]) -> Causes:
 
 
 ZLIB = (spec("zlib", "z1", version="1.3"), spec("zlib", "z2", version="1.3.1"))
-GCC, LLVM = (
-    spec("gcc", "gcc", version="12.2.0", external="/usr"),
-    spec("llvm", "llvm", version="14.0.6", external="/usr"),
-)
+GCC = spec("gcc", "gcc", version="12.2.0", external="/usr")
+LLVM = spec("llvm", "llvm", version="14.0.6", external="/usr")
 
 
 def test_what_differs_in_itself_and_below_is_two_causes() -> None:
-    found = causes(
-        [spec("hdf5", "h1", on("zlib", "z1"), variants=("+cxx", "~mpi")), ZLIB[0]],
-        [spec("hdf5", "h2", on("zlib", "z2"), variants=("+cxx", "+mpi")), ZLIB[1]],
-    )
+    old = spec("hdf5", "h1", on("zlib", "z1"), variants=("+cxx", "~mpi"))
+    new = spec("hdf5", "h2", on("zlib", "z2"), variants=("+cxx", "+mpi"))
+    found = causes([old, ZLIB[0]], [new, ZLIB[1]])
 
     assert {(one.package, one.what, one.before, one.after) for one in found} == {
         ("hdf5", What.VARIANTS, ("~mpi",), ("+mpi",)),
@@ -89,10 +86,8 @@ def test_each_way_to_differ(before: dict[str, Any], after: dict[str, Any], what:
 def test_the_recipe_is_named_only_where_nothing_else_differs() -> None:
     """A new version has another recipe anyway; one below does not excuse it."""
     new_version = causes([spec("x", "x1", recipe="r1")], [spec("x", "x2", recipe="r2", version="2")])
-    below = causes(
-        [spec("x", "x1", on("zlib", "z1"), recipe="r1"), ZLIB[0]],
-        [spec("x", "x2", on("zlib", "z2"), recipe="r2"), ZLIB[1]],
-    )
+    old, new = (spec("x", f"x{n}", on("zlib", f"z{n}"), recipe=f"r{n}") for n in (1, 2))
+    below = causes([old, ZLIB[0]], [new, ZLIB[1]])
 
     assert [one.what for one in new_version] == [What.VERSION]
     assert {(one.package, one.what) for one in below} == {("x", What.RECIPE), ("zlib", What.VERSION)}
@@ -110,10 +105,8 @@ def test_only_the_languages_that_another_compiler_compiles() -> None:
 def test_another_build_of_the_same_compiler_is_followed() -> None:
     """Name and version are equal, so the compiler is a dependency like any other."""
     moved = spec("gcc", "gcc2", version="12.2.0", external="/opt/gcc")
-    (found,) = causes(
-        [spec("x", "x1", on("gcc", "gcc", "c"), compiler="gcc@12.2.0"), GCC],
-        [spec("x", "x2", on("gcc", "gcc2", "c"), compiler="gcc@12.2.0"), moved],
-    )
+    old, new = (spec("x", f"x{n}", on("gcc", gcc, "c"), compiler="gcc@12.2.0") for n, gcc in ((1, "gcc"), (2, "gcc2")))
+    (found,) = causes([old, GCC], [new, moved])
 
     assert (found.package, found.what, found.after) == ("gcc", What.EXTERNAL, "/opt/gcc")
 
@@ -160,10 +153,8 @@ def test_another_compiler_in_another_notation_is_a_change() -> None:
     after = [spec("zlib", "z2", on("gcc", "gcc", "c"), on("glibc", "l1", "libc"), compiler="gcc@12.2.0"), GCC]
     found = causes(before, [*after, spec("glibc", "l1")])
 
-    assert {(one.what, one.before, one.after) for one in found} == {
-        (What.COMPILER, "gcc@11.4.0", "gcc@12.2.0"),
-        (What.SPACK, "", ""),
-    }
+    told = {(one.what, one.before, one.after) for one in found}
+    assert told == {(What.COMPILER, "gcc@11.4.0", "gcc@12.2.0"), (What.SPACK, "", "")}
 
 
 def nodes_of(*specs: GraphNode) -> dict[str, GraphNode]:
@@ -210,8 +201,5 @@ def test_each_spec_counts_once_under_the_cause_that_explains_most() -> None:
 
     found = attribute(night)
 
-    assert [(one.cause, len(one.hashes), one.attributed) for one in found] == [
-        (python, 3, ("b", "d", "e")),
-        (zlib, 3, ("a", "c")),
-        (gcc, 1, ()),
-    ]
+    told = [(one.cause, len(one.hashes), one.attributed) for one in found]
+    assert told == [(python, 3, ("b", "d", "e")), (zlib, 3, ("a", "c")), (gcc, 1, ())]

@@ -149,10 +149,8 @@ def test_a_hash_with_another_record_names_another_spec(other: Record, expected: 
     assert change.counts.adds_up
     assert (change.counts.before, change.counts.added, change.counts.removed, change.counts.after) == (2, 1, 1, 2)
     assert not change.restacked
-    assert (
-        describe_reused(change.removed_hashes, change.added_hashes)
-        == f"hash {spec_hash(1)[:7]} now names another spec: {message}"
-    )
+    said = describe_reused(change.removed_hashes, change.added_hashes)
+    assert said == f"hash {spec_hash(1)[:7]} now names another spec: {message}"
 
 
 @pytest.mark.parametrize("name", ["versions", "compiler", "os", "platform", "target", "variants"])
@@ -323,10 +321,8 @@ JUDGED: dict[str, Any] = {
 @pytest.mark.parametrize(("before", "after", "verdict", "classes"), JUDGED.values(), ids=JUDGED.keys())
 def test_verdicts(before: list[Record], after: list[Record], verdict: str | None, classes: dict[str, int]) -> None:
     """A place has the first verdict that holds, and a spec that was not paired is of the first class that does."""
-    change = changed(
-        [record(n, **values) for n, values in enumerate(before)],
-        [record(100 + n, **values) for n, values in enumerate(after)],
-    )
+    sides = ((0, before), (100, after))
+    change = changed(*([record(first + n, **one) for n, one in enumerate(side)] for first, side in sides))
 
     judged = {place.verdict for place in change.places if place.stack == "e4s"}
     assert judged == ({verdict} if verdict else set())
@@ -342,13 +338,14 @@ def test_what_a_place_that_narrowed_lost() -> None:
 
 
 def test_facts_come_and_go() -> None:
-    change = changed(
-        [record(1), record(2, os="rhel8", target="aarch64")],
-        [
-            record(1),
-            record(3, versions=["2.0"], compiler="llvm@15", variants=["+cuda"], stacks=["ml"], platform="darwin"),
-        ],
-    )
+    new: Record = {
+        "versions": ["2.0"],
+        "compiler": "llvm@15",
+        "variants": ["+cuda"],
+        "stacks": ["ml"],
+        "platform": "darwin",
+    }
+    change = changed([record(1), record(2, os="rhel8", target="aarch64")], [record(1), record(3, **new)])
 
     assert change.facts == {
         "versions": Delta(("2.0",), ()),

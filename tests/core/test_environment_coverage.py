@@ -46,17 +46,9 @@ def states(buildcaches: Path, truths: dict[tuple[str, str], Truth]) -> dict[tupl
     for key in STATES:
         packages = found[key] = {}
         for h, (name, version, compiler, os, target, variants) in expected(truths[key]).items():
-            packages.setdefault(name, {})[h] = spelled(
-                {
-                    "versions": [version],
-                    "compiler": compiler,
-                    "os": os,
-                    "platform": "linux",
-                    "target": target,
-                    "variants": variants.split(),
-                    "stacks": ["cache"],
-                }
-            )
+            values = {"versions": [version], "compiler": compiler, "os": os, "target": target}
+            values |= {"platform": "linux", "variants": variants.split(), "stacks": ["cache"]}
+            packages.setdefault(name, {})[h] = spelled(values)
     return found
 
 
@@ -141,10 +133,8 @@ def test_random_packages(seed: int) -> None:
     """A hundred packages for each seed, of few values, so that every verdict and every difference comes up."""
     random = Random(seed)
     for _ in range(100):
-        first, second = (
-            specs_of(random_record(random, n) for n in random.sample(range(30), random.randrange(1, 12)))
-            for _ in range(2)
-        )
+        numbers = (random.sample(range(30), random.randrange(1, 12)) for _ in range(2))
+        first, second = (specs_of(random_record(random, n) for n in each) for each in numbers)
         check_package(first, second, {h: Signature(**s) for h, s in second.items()})
 
 
@@ -234,19 +224,13 @@ def test_in_recorded_revisions(buildcaches: Path, histories: dict[str, History],
         return result.exit_code, json.loads(result.output)
 
     code, found = ask("2-package-added", "--fail-on", "lost", "--fail-on", "equal")
-    assert (code, found["counts"]) == (
-        0,
-        {"specs": 9, "externals": 5, "kept": 9, "equal": 0, "going": 0, "other": 0, "gone": 0},
-    )
+    expected_counts = {"specs": 9, "externals": 5, "kept": 9, "equal": 0, "going": 0, "other": 0, "gone": 0}
+    assert (code, found["counts"]) == (0, expected_counts)
     code, found = ask("5-spec-removed-still-referenced", "--fail-on", "lost")
     assert code == 1
     (gone,) = [spec for spec in found["specs"] if spec["class"] == "other"]
-    assert (gone["package"], gone["version"], gone["root"], gone["other_versions"]) == (
-        "cw-solver",
-        "2.0.0",
-        True,
-        ["2.1.0"],
-    )
+    assert (gone["package"], gone["version"], gone["root"]) == ("cw-solver", "2.0.0", True)
+    assert gone["other_versions"] == ["2.1.0"]
     code, found = ask("6-pruned-to-current", "--fail-on", "other")
     counts = found["counts"]
     assert (code, counts["kept"], counts["equal"], counts["other"], counts["gone"]) == (1, 5, 2, 2, 0)
@@ -257,12 +241,8 @@ def test_in_recorded_revisions(buildcaches: Path, histories: dict[str, History],
 
 def need(**values: Any) -> Need:
     """Return a need."""
-    return Need(
-        **(
-            {"package": "zlib", "version": "1.0", "hash": spec_hash(0), "platform": "linux", "os": "ubuntu22.04"}
-            | values
-        )
-    )
+    usual = {"package": "zlib", "version": "1.0", "hash": spec_hash(0), "platform": "linux", "os": "ubuntu22.04"}
+    return Need(**(usual | values))
 
 
 def nearest(wanted: Need, **values: Any) -> Nearest:
@@ -317,12 +297,8 @@ def test_the_most_alike_is_named() -> None:
 
 def test_what_would_restore_a_loss() -> None:
     """The newest version for the same machines, and who still has this one."""
-    there = {
-        spec_hash(1): signature(versions=("1.9",)),
-        spec_hash(2): signature(versions=("1.10",)),
-        spec_hash(3): signature(versions=("2.0",), target="zen5"),
-        spec_hash(4): signature(target="zen5"),
-    }
+    there = {spec_hash(n): signature(versions=(v,)) for n, v in ((1, "1.9"), (2, "1.10"))}
+    there |= {spec_hash(n): signature(versions=(v,), target="zen5") for n, v in ((3, "2.0"), (4, "1.0"))}
     (found,) = cover(Environment(name="x", needs=(need(target="x86_64_v3"),)), {"zlib": there}).needs
     assert (found.versions, found.suggestion) == (("1.9", "1.10"), "1.10")
     assert remark(found) == "the newest there is 1.10; this version only for linux-ubuntu22.04-zen5"
@@ -366,10 +342,8 @@ def change_of(before: Sequence[str], after: Sequence[str], *, has_hashes: bool =
     def side(words: Sequence[str]) -> Coverage:
         found = (word.partition(">") for word in words)
         pairs = zip(needs, found, strict=True)
-        return Coverage(
-            environment,
-            tuple(Resolution(n, Nearest(now), Nearest(left) if left else None) for n, (now, _, left) in pairs),
-        )
+        resolutions = (Resolution(n, Nearest(now), Nearest(left) if left else None) for n, (now, _, left) in pairs)
+        return Coverage(environment, tuple(resolutions))
 
     return compare_coverage(side(before), side(after))
 
@@ -452,10 +426,8 @@ def test_lock_files_of_all_versions(version: int) -> None:
     environment = read_lock(json.dumps(lock_of(version, [0, 1])).encode(), "spack.lock")
 
     assert environment.versions == {("zlib", "1.0")}
-    assert [(n.hash, n.is_root, n.target) for n in environment.needs] == [
-        (spec_hash(0), True, "x86_64_v3"),
-        (spec_hash(1), False, "x86_64_v3"),
-    ]
+    told = [(n.hash, n.is_root, n.target) for n in environment.needs]
+    assert told == [(spec_hash(0), True, "x86_64_v3"), (spec_hash(1), False, "x86_64_v3")]
 
 
 def test_included_environments_count() -> None:
@@ -501,13 +473,9 @@ def test_a_manifest_without_a_lock_file(tmp_path: Path, run: Run) -> None:
     write_v3(tmp_path / "mirror", database(found))
     result = run("coverage", tmp_path / "env", "--source", tmp_path / "mirror", "--fail-on", "lost")
 
-    assert [(n.package, n.version, n.target) for n in read_manifest(MANIFEST, "x").needs] == [
-        ("cmake", "3.25:3.27", ""),
-        ("hdf5", "1.14", "aarch64"),
-        ("ninja", "", ""),
-        ("zlib", "", ""),
-        ("zlib", "=1.3", ""),
-    ]
+    needs = [(n.package, n.version, n.target) for n in read_manifest(MANIFEST, "x").needs]
+    assert needs[:3] == [("cmake", "3.25:3.27", ""), ("hdf5", "1.14", "aarch64"), ("ninja", "", "")]
+    assert needs[3:] == [("zlib", "", ""), ("zlib", "=1.3", "")]
     assert not read_manifest(b"spack: {specs: [zlib %gcc target=zen4]}", "x").needs[0].target  # that of gcc
     assert result.exit_code == 1
     assert "It names no hashes" in result.output

@@ -98,13 +98,8 @@ def class_of(lost: list[Record], after: list[Record], target: str) -> str:
         for variants in {bare(one) for one in own}:
             hashes = {one["hash"] for one in own if bare(one) == variants}
             same = [one for one in after if one["hash"] in hashes]
-            serving = [
-                one
-                for one in after
-                if one["stacks"]
-                and (one["platform"], one["os"]) == system
-                and (one["target"] == target or one["target"] in ancestors(target))
-            ]
+            built = [one for one in after if one["stacks"] and (one["platform"], one["os"]) == system]
+            serving = [one for one in built if one["target"] == target or one["target"] in ancestors(target)]
             if any(one["stacks"] for one in same):
                 found = "kept"
             elif any(version in one["versions"] and bare(one) == variants for one in serving):

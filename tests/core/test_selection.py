@@ -81,12 +81,8 @@ def test_what_decides() -> None:
     """The pattern that decides is named: one that excludes, else the first that includes."""
     globs = Globs(["py-*", "/torch$/", "!py-test*"])
 
-    assert [globs.deciding(name) for name in ("py-test-x", "py-torch", "torch", "zlib")] == [
-        "!py-test*",
-        "py-*",
-        "/torch$/",
-        None,
-    ]
+    deciding = [globs.deciding(name) for name in ("py-test-x", "py-torch", "torch", "zlib")]
+    assert deciding == ["!py-test*", "py-*", "/torch$/", None]
 
 
 @pytest.fixture
@@ -183,11 +179,8 @@ def test_kinds_as_data(run: Run, sides: tuple[Path, Path], tmp_path: Path) -> No
             told = [one.kind.value for one in changeset.summary().statements]
         found = [one["kind"] for one in json.loads(as_json)["changesets"][0]["statements"]]
         assert found == [one["kind"] for one in lines if one["type"] == "statement"] == told == [kind]
-    states = [
-        catalogue({"zlib": [record(1)]}),
-        catalogue({"zlib": [record(2)]}),
-        catalogue({"zlib": [record(2)]}, "v1"),
-    ]
+    rebuilt = [catalogue({"zlib": [record(n)]}) for n in (1, 2)]
+    states = [*rebuilt, catalogue({"zlib": [record(2)]}, "v1")]
     repository = history(tmp_path / "r.git", states[0], states[1] | states[2])
     for kind, events in (("rebuilt", []), ("tag-added", ["tag-added"])):
         output = run("diff", "HEAD~1", "--repo", repository, "--kind", kind, "--format", "json").output

@@ -116,12 +116,8 @@ def check(server: Post, *, copies: int = 1) -> None:
     for reader in READERS:
         found = [each.content for each in server.received if each.recipient == reader]
         ids = [header(content, "Message-ID") for content in found]
-        told = [
-            name
-            for content in found
-            for name in (b"change-0", b"change-1", b"change-2", b"change-3")
-            if name in content
-        ]
+        names = [f"change-{n}".encode() for n in range(4)]
+        told = [name for content in found for name in names if name in content]
         assert Counter(ids).most_common(1)[0][1] <= copies
         assert len(set(ids)) == len(set(told))
         assert [name for i, name in enumerate(told) if name not in told[:i]] == sorted(set(told))

@@ -31,12 +31,8 @@ def main(names: tuple[str, ...], seconds: int, findings: Path) -> None:
 def _fuzz(name: str, seconds: int, findings: Path) -> bool:
     findings.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as found:
-        limits = [
-            f"-max_total_time={seconds}",
-            f"-timeout={_SECONDS}",
-            f"-rss_limit_mb={_MEGABYTES}",
-            f"-max_len={_BYTES}",
-        ]
+        bounds = [f"-rss_limit_mb={_MEGABYTES}", f"-max_len={_BYTES}"]
+        limits = [f"-max_total_time={seconds}", f"-timeout={_SECONDS}", *bounds]
         kept = [f"-artifact_prefix={findings.resolve()}/{name}-", "-print_final_stats=1", found, str(CORPUS / name)]
         command = [sys.executable, "-m", "fuzz.process", name, *limits, *kept]
         end = subprocess.run(command, capture_output=True, check=False, env=os.environ | {"PYTHONHASHSEED": "0"})

@@ -112,11 +112,8 @@ def test_a_pattern_names_documents_that_are_not_known_otherwise(run: Run, tmp_pa
     pattern = ["--documents", "cat/{tag}/{package}.rst"]
     result = run("diff", "--repo", repository, *pattern)
 
-    assert run("packages", "--repo", repository, "--rev", "HEAD~1", "--format", "names", *pattern).output.split() == [
-        "gmp",
-        "hdf5",
-        "zlib",
-    ]
+    listed = run("packages", "--repo", repository, "--rev", "HEAD~1", "--format", "names", *pattern).output
+    assert listed.split() == ["gmp", "hdf5", "zlib"]
     assert result.exit_code == 4
     assert "warning: cat/develop/zlib.rst: unreadable: ends before" in result.error
     assert run("tags", "--repo", repository, "--format", "names").output == "develop\n"
@@ -211,11 +208,8 @@ def test_an_overwritten_document_of_one_tag_cannot_be_read(run: Run, tmp_path: P
 def test_a_short_name_is_not_found_within_other_words(run: Run, tmp_path: Path) -> None:
     """`r` is a package, and a letter of the folder in which documents lie."""
     other = {"zlib": record(1), "hdf5": record(2), "r": record(3)}
-    state = {
-        f"builder/{tag}/{name}.md": document([one], package=name, tag=tag)
-        for tag in ("develop", "v1")
-        for name, one in other.items()
-    }
+    places = {(tag, name): f"builder/{tag}/{name}.md" for tag in ("develop", "v1") for name in other}
+    state = {place: document([other[name]], package=name, tag=tag) for (tag, name), place in places.items()}
     repository = history(tmp_path / "r.git", state | {"builder/v1/r.md": b""})
     assert "builder/v1/r.md: unreadable" in run("diff", "HEAD:develop", "HEAD:v1", "--repo", repository).error_of(4)
 
@@ -345,10 +339,8 @@ def test_documents_beside_the_usual_place_are_named(run: Run, tmp_path: Path) ->
     repository = history(tmp_path / "r.git", *states)
     said = "where there is _cache/, documents are _cache/<tag>/<package>/specs.md"
 
-    for first, named in (
-        (0, "gmp.md: inconsistent: this and 2 more are"),
-        (1, "hdf5.md: inconsistent: this and 2 more are"),
-    ):
+    for first, package in enumerate(("gmp", "hdf5")):
+        named = f"{package}.md: inconsistent: this and 2 more are"
         result = run("diff", f"HEAD~{3 - first}", f"HEAD~{2 - first}", "--repo", repository)
         assert result.exit_code == 0
         assert "No differences" in result.output

@@ -84,12 +84,8 @@ def test_only_what_differs_is_reported(run: Run, two: Path) -> None:
 
     assert names(found) == ["zlib"]
     assert found["before"]["revision"] == git(two, "rev-parse", "HEAD~1")
-    assert found["after"] == {
-        "revision": git(two, "rev-parse", "HEAD"),
-        "tag": "develop",
-        "time": "2025-06-02T04:00:00Z",
-        "name": "HEAD",
-    }
+    head = git(two, "rev-parse", "HEAD")
+    assert found["after"] == {"revision": head, "tag": "develop", "time": "2025-06-02T04:00:00Z", "name": "HEAD"}
     assert found["summary"]["packages"] == {
         "before": 2, "after": 2, "added": 0, "removed": 0, "changed": 1, "rebuilt_only": 1
     }  # fmt: skip
@@ -278,10 +274,8 @@ def test_odd_names_hide_nothing(run: Run, bare: Path, name: bytes) -> None:
     """One odd name is named itself; all the others are reported, and none is forged."""
     good = [(f"p{n}".encode(), records([n])) for n in range(4)]
     old = commit(bare, tuple(package(bare, n, document(r, package=n.decode())) for n, r in good))
-    changed = [
-        *((n, document(records([99 + i]), package=n.decode())) for i, (n, _) in enumerate(good)),
-        (name, document(records([7]), package="-x")),
-    ]
+    others = [(n, document(records([99 + i]), package=n.decode())) for i, (n, _) in enumerate(good)]
+    changed = [*others, (name, document(records([7]), package="-x"))]
     new = commit(bare, tuple(package(bare, n, data) for n, data in sorted(changed)), old)
     result = run("diff", old, new, "--repo", bare, "--format", "json")
     (found,) = json.loads(result.output)["changesets"]
@@ -347,10 +341,8 @@ def test_a_tree_bomb_is_not_walked(run: Run, bare: Path) -> None:
     for _ in range(8):
         layer = tree(bare, *(("40000", layer, f"d{n}".encode()) for n in range(10)))
     some = blob(bare, document(records([1])))
-    entries = (
-        ("40000", tree(bare, ("40000", layer, b"bomb"), ("100644", some, b"specs.md")), b"a"),
-        ("40000", layer, b"b"),
-    )
+    a = tree(bare, ("40000", layer, b"bomb"), ("100644", some, b"specs.md"))
+    entries = ("40000", a, b"a"), ("40000", layer, b"b")
     found = diff(run, commit(bare, ()), commit(bare, entries), "--repo", bare)
 
     assert names(found) == ["a"]
@@ -530,11 +522,9 @@ def test_a_tag_that_is_none_is_neither_gone_nor_new(run: Run, bare: Path) -> Non
         return git(bare, "commit-tree", top, "-m", "x")
 
     old = make(("40000", develop, b"develop"), kept)
-    for odd in (
-        [("160000", old, b"develop")],
-        [("40000", develop, b"develop"), ("40000", other, b"develop")],
-        [("40000", develop, b"bad name"), ("40000", develop, b"develop")],
-    ):
+    usual = ("40000", develop, b"develop")
+    twice, badly_named = [usual, ("40000", other, b"develop")], [("40000", develop, b"bad name"), usual]
+    for odd in ([("160000", old, b"develop")], twice, badly_named):
         result = run("diff", old, make(*odd, kept), "--repo", bare)
         assert (result.exit_code, "gone" in result.output, "ignored" in result.error) == (4, False, True), odd
 

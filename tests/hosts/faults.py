@@ -118,11 +118,9 @@ def play(folder: Path, count: int, seed: int, *, is_told: bool = False) -> tuple
         _heal(scene, upstream)
         figures = _figures(scene, upstream, faults)
         figures.seconds = time.monotonic() - began
-        found = [
-            f"{reader}: {problem}"
-            for reader, stream in READERS.items()
-            for problem in problems(scene.taken(reader), stream, upstream.line)
-        ]
+        found = []
+        for reader, stream in READERS.items():
+            found += [f"{reader}: {problem}" for problem in problems(scene.taken(reader), stream, upstream.line)]
         alerts = sum(_NO_ALERT.encode() in mail for mail in scene.taken(OPERATOR))
         found += [f"{OPERATOR} was told that digests cannot be created, {alerts} times"] if alerts else []
         return [*found, *scene.wrong_ends()], figures

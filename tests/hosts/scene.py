@@ -163,12 +163,8 @@ class Scene:
 
     def wrong_ends(self) -> list[str]:
         """Return the daemons that ended by themselves, other than for want of the database."""
-        return [
-            f"a daemon ended with {code}, {count} times"
-            for host in self.hosts
-            for code, count in host.ended.items()
-            if code != _NO_STATE
-        ]
+        ended = [(code, count) for host in self.hosts for code, count in host.ended.items() if code != _NO_STATE]
+        return [f"a daemon ended with {code}, {count} times" for code, count in ended]
 
     def count(self, event: str) -> int:
         """Count the lines in the logs of all hosts that tell of an event."""
@@ -181,13 +177,10 @@ class Scene:
 
     def _config(self, space: str) -> Path:
         path = self.folder / f"{space}.yaml"
-        values = {
-            "database": self._cables.address(space, self._cables.database),
-            "mail": self._cables.address(space, self._cables.mail),
-            "name": self._name,
-            "folder": str(self.folder),
-            "host": space,
-        }
+        cables = self._cables
+        database, mail = (cables.address(space, each) for each in (cables.database, cables.mail))
+        own = {"name": self._name, "folder": str(self.folder), "host": space}
+        values = own | {"database": database, "mail": mail}
         text = _CONFIG
         for name, value in values.items():
             text = text.replace(f"{{{name}}}", value)

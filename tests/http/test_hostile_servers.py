@@ -70,10 +70,8 @@ def test_only_the_server_asked_may_challenge(login: Path, tmp_path: Path, monkey
 def test_no_credentials_in_the_clear(option: str, address: str, login: Path, tmp_path: Path, run: Run) -> None:
     """Nothing is asked of a server where everybody on the way could read the token."""
     file = lock(tmp_path / "spack.lock")
-    for result in (
-        run("record", address, "--into", tmp_path / "site.git", option, login),
-        run("coverage", file, "--source", address, option, login),
-    ):
+    for command in (("record", address, "--into", tmp_path / "site.git"), ("coverage", file, "--source", address)):
+        result = run(*command, option, login)
         assert result.exit_code == 2
         assert "everybody on the way could read the token or login" in result.error
 
@@ -81,12 +79,8 @@ def test_no_credentials_in_the_clear(option: str, address: str, login: Path, tmp
 def test_no_credentials_in_the_clear_by_configuration(login: Path, tmp_path: Path, run: Run) -> None:
     """Said when the configuration is read; on this machine, and for a folder, there is no way to listen on."""
     config = tmp_path / "cachewatch.yaml"
-    for url, code in (
-        ("http://cache.example.org", 2),
-        ("https://cache.example.org", 0),
-        ("http://[::1]:8000", 0),
-        ("x", 0),
-    ):
+    served = "cache.example.org"
+    for url, code in ((f"http://{served}", 2), (f"https://{served}", 0), ("http://[::1]:8000", 0), ("x", 0)):
         source = f"{{type: buildcache, url: '{url}', credentials: {{login_file: login}}}}"
         config.write_text(f"version: 1\nstate: state\nsources: {{a: {source}}}\n")
         result = run("config", "check", "--config", config)

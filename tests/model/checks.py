@@ -27,11 +27,9 @@ def problems(world: World) -> Iterator[str]:
 
 
 def _of(world: World, stream: Stream, *states: str) -> list[Told]:
-    return [
-        told
-        for told in world.told.values()
-        if (told.subscription, told.stream) == (stream.subscription, stream.name) and world.states[told.key] in states
-    ]
+    one = (stream.subscription, stream.name)
+    found = [told for told in world.told.values() if (told.subscription, told.stream) == one]
+    return [told for told in found if world.states[told.key] in states]
 
 
 def _sum_problems(world: World, stream: Stream) -> Iterator[str]:
@@ -39,11 +37,8 @@ def _sum_problems(world: World, stream: Stream) -> Iterator[str]:
     if not stream.is_everything:
         yield from _gone_problems(world, stream)
         return
-    yield from added_up(
-        list(_read(world, stream)),
-        stream.selected,
-        Line(world.first, world.line[-1], world.published, world.last_read, world.is_forgotten),
-    )
+    line = Line(world.first, world.line[-1], world.published, world.last_read, world.is_forgotten)
+    yield from added_up(list(_read(world, stream)), stream.selected, line)
 
 
 def _read(world: World, stream: Stream) -> Iterator[Digest]:

@@ -15,14 +15,9 @@ class ForkingProcess:
     """A process that has loaded everything, and forks runs."""
 
     def __init__(self, module: str) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", module],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=finding_tests(),
-            start_new_session=True,
-        )
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        command, environment = [sys.executable, "-m", module], finding_tests()
+        self._process = subprocess.Popen(command, **pipes, text=True, env=environment, start_new_session=True)
 
     def __enter__(self) -> Self:
         return self

@@ -256,15 +256,9 @@ class World:
 
     def _request(self, skew: timedelta = NO_TIME) -> dict[str, Any]:
         self.seed += 1
-        return {
-            "config": str(self.config),
-            "log": str(self.folder / "log"),
-            "moment": (self.now + skew).isoformat(),
-            "seed": self.seed,
-            "kill": 0,
-            "locked": (0, 0),
-            "mutant": self.mutant,
-        }
+        moment, log = (self.now + skew).isoformat(), str(self.folder / "log")
+        request = {"config": str(self.config), "log": log, "moment": moment, "seed": self.seed}
+        return request | {"kill": 0, "locked": (0, 0), "mutant": self.mutant}
 
     def change_process(self, *, is_daemon: bool) -> None:
         """Let passes be done by one process that stays, or each by one of its own."""

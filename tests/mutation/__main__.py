@@ -74,16 +74,9 @@ def _try(mutant: Mutant, reached: Reach, most: float, free: "SimpleQueue[Tree]")
             end = tree.run(tests[_FIRST:], reached.seconds, "-x")
     free.put(tree)
     test, _ = end.failed[-1] if end.failed else ("", "")
-    return {
-        "path": str(mutant.path),
-        "line": mutant.first,
-        "operator": mutant.operator,
-        "outcome": _outcome(end),
-        "test": test,
-        "tests": len(tests),
-        "seconds": round(time.monotonic() - begun, 1),
-        "diff": mutant.diff,
-    }
+    change = {"path": str(mutant.path), "line": mutant.first, "operator": mutant.operator, "diff": mutant.diff}
+    seconds = round(time.monotonic() - begun, 1)
+    return {**change, "outcome": _outcome(end), "test": test, "tests": len(tests), "seconds": seconds}
 
 
 def _outcome(end: End) -> str:

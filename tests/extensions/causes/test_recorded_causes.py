@@ -105,10 +105,8 @@ def test_a_new_version_and_another_spack(run: Run, tmp_path: Path) -> None:
         app, libpng, tool, zlib = map(spec_hash, range(start, start + 4))
         needs = {"app": [edge("zlib", zlib), edge("libpng", libpng)], "tool": [edge("libpng", libpng)]}
         names |= {app: "app", libpng: "libpng", tool: "tool", zlib: "zlib"}
-        nodes = {
-            h: node(n, version if n == "zlib" else "1", dependencies=needs.get(n, []))
-            for h, n in list(names.items())[-4:]
-        }
+        versions = {name: version if name == "zlib" else "1" for name in names.values()}
+        nodes = {h: node(n, versions[n], dependencies=needs.get(n, [])) for h, n in list(names.items())[-4:]}
         found = {h: {"spec": one, "ref_count": 0, "in_buildcache": True} for h, one in nodes.items()}
         states.append({"database": {"version": "8", "installs": found}})
     repository = recorded(run, tmp_path, *states)
@@ -194,11 +192,12 @@ def test_lock_files_that_differ_in_hashes_alone(run: Run, tmp_path: Path) -> Non
     def lock(start: int, spack: object) -> Path:
         zlib, app = spec_hash(start), spec_hash(start + 1)
         specs = {zlib: nodes["zlib"], app: nodes["app"]}
+        concrete = {h: one | {"hash": h} for h, one in specs.items()}
         content = {
             "_meta": {"lockfile-version": 5},
             "spack": spack,
             "roots": [{"hash": app}],
-            "concrete_specs": {h: one | {"hash": h} for h, one in specs.items()},
+            "concrete_specs": concrete,
         }
         file = tmp_path / f"{start}.lock"
         file.write_text(json.dumps(content).replace("ZLIB", zlib))
@@ -380,10 +379,8 @@ def test_two_hashes(run: Run, histories: dict[str, History], demo_repository: Pa
     old, new = shown["predecessor"]["hash"], shown["spec"]["hash"]
     lines = run("diff", f"/{old[:9]}", f"/{new}", "--repo", folder).output.splitlines()
 
-    assert (
-        re.sub(" at [0-9a-f]{7}", "", lines[0])
-        == f"cw-stack@2026.05/{old[:7]} in develop -> cw-stack@2026.05/{new[:7]} in develop"
-    )
+    told = re.sub(" at [0-9a-f]{7}", "", lines[0])
+    assert told == f"cw-stack@2026.05/{old[:7]} in develop -> cw-stack@2026.05/{new[:7]} in develop"
     assert lines[1:] == ["  zlib 1.3 -> 1.3.1", "      cw-stack <- cw-torch <- zlib", "  stacks cache"]
     assert json.loads(run("diff", f"/{old}", f"/{new}", "--repo", folder, "--format", "json").output)["causes"]
     demo = ("--repo", demo_repository)
@@ -392,10 +389,8 @@ def test_two_hashes(run: Run, histories: dict[str, History], demo_repository: Pa
     told = run("diff", "/33oq4qv", "/24fngvd", *demo).output
     assert "compiler of py-ml-dtypes: gcc@11.4.0 -> gcc@13.2.0" in told
     same = "the documents say the same of both, except for the hash"
-    for hashes, said in (
-        (("/6dpoq7v", "/aizbzlp"), f"{same}\n"),
-        (("/4p36thp", "/aizbzlp"), f"{same} and the stacks\n"),
-    ):
+    cases = ((("/6dpoq7v", "/aizbzlp"), f"{same}\n"), (("/4p36thp", "/aizbzlp"), f"{same} and the stacks\n"))
+    for hashes, said in cases:
         assert said in run("diff", *hashes, *demo).output
     assert same not in told
     one = run("diff", "/2viyxlm", "/2viyxlm", *demo, "--exit-code")

@@ -211,10 +211,8 @@ def test_a_value_that_vanishes_from_one_spec_is_a_change_and_from_all_is_none(tm
     repository = history(tmp_path / "lacking.git", *(catalogue({"zlib": state}) for state in states))
 
     rows = json.loads(run("log", "--repo", repository, "--format", "json").output)["revisions"]
-    compared = [
-        run("diff", f"HEAD~{place + 1}", f"HEAD~{place}", "--exit-code", "--repo", repository).exit_code
-        for place in reversed(range(4))
-    ]
+    steps = [(f"HEAD~{place + 1}", f"HEAD~{place}") for place in reversed(range(4))]
+    compared = [run("diff", *step, "--exit-code", "--repo", repository).exit_code for step in steps]
     assert (len(rows), compared) == (2, [1, 1, 0, 0])
     blamed = run("history", "blame", f"/{record(1)['hash']}", "--repo", repository).output
     said = "another spec than before: operating system ubuntu22.04, now not given"

@@ -127,10 +127,8 @@ def test_an_ambiguous_beginning_lists_its_specs(run: Run, tmp_path: Path) -> Non
         "cachewatch: /abcdefg: 3 hashes begin with it; write more of the hash:",
         *(f"  /{each}  zlib 1.0  x86_64_v3" for each in hashes),
     ]
-    assert (
-        json.loads(run("history", "blame", "abcdefgy", "--repo", folder, "--format", "json").output)["hash"]
-        == hashes[1]
-    )
+    told_json = run("history", "blame", "abcdefgy", "--repo", folder, "--format", "json").output
+    assert json.loads(told_json)["hash"] == hashes[1]
 
 
 @pytest.mark.usefixtures("asked")
@@ -142,10 +140,8 @@ def test_log(run: Run) -> None:
         as_diff = json.loads(run(*compared, "--format", "json").output)
         assert found["statements"] == as_diff["changesets"][0]["statements"]
     shown = run("log").output.splitlines()
-    assert (
-        shown[1]
-        == "2025-06-01  f9449d145a  py-ml-dtypes 0.3.1 -> 0.4.0 (0.3.1 stays), py-build 1.2.0 -> 1.2.1 for neoverse_v1"
-    )
+    upgrades = "py-ml-dtypes 0.3.1 -> 0.4.0 (0.3.1 stays), py-build 1.2.0 -> 1.2.1 for neoverse_v1"
+    assert shown[1] == f"2025-06-01  f9449d145a  {upgrades}"
     assert shown[2].startswith(" " * 24)
     assert any(line.endswith(" 15 binaries of py-gpytorch rebuilt") for line in shown)
     rows = list(csv.reader(run("log", "--format", "csv").output.splitlines()))
@@ -187,12 +183,8 @@ def test_ranges(run: Run) -> None:
     """Dates and revisions; a date before all others is the beginning."""
     assert len(json.loads(run("log", "--since", "2020-01-01", "--format", "json").output)["revisions"]) == 1
     assert json.loads(run("log", "--since", "2025-06-01", "--format", "json").output)["revisions"] == []
-    assert (
-        json.loads(run("history", "churn", "--since", "HEAD~1", "--until", "f9449d1", "--format", "json").output)[
-            "revisions"
-        ]
-        == 1
-    )
+    churn = ("history", "churn", "--since", "HEAD~1", "--until", "f9449d1", "--format", "json")
+    assert json.loads(run(*churn).output)["revisions"] == 1
     newer = run("log", "--since", "2025-06-01").error
     assert newer == "cachewatch: no revision is newer than --since 2025-06-01: the newest is f9449d145a of 2025-06-01\n"
     assert run("log", "--since", "2999-01-01").error == "cachewatch: '2999-01-01' is in the future\n"
@@ -241,20 +233,13 @@ def test_a_tag_that_is_named_may_be_pinned(run: Run, tmp_path: Path) -> None:
 def test_answers_have_the_colours_of_diff(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was added is green, what was removed red; without the colours, the bytes are those for a pipe."""
     gone, kept, new = (record(n, hash=letter * 32, versions=[f"1.{n}"]) for n, letter in enumerate("abc"))
-    states = [
-        {"zlib": [gone, kept], "hdf5": [record(7)]},
-        {"zlib": [kept, new]},
-        {"zlib": [new], "hdf5": [record(7)], "x": [record(8)]},
-    ]
+    rest = {"hdf5": [record(7)]}
+    states = [{"zlib": [gone, kept]} | rest, {"zlib": [kept, new]}, {"zlib": [new], "x": [record(8)]} | rest]
     folder = history(tmp_path / "c.git", *map(catalogue, states))
     found = set()
-    for words in (
-        ["log"],
-        ["history", "churn"],
-        ["history", "when", "zlib"],
-        ["history", "blame", f"/{'b' * 32}"],
-        ["history", "best", lockfile(tmp_path, "b" * 32, "c" * 32)],
-    ):
+    best = ["history", "best", lockfile(tmp_path, "b" * 32, "c" * 32)]
+    blame = ["history", "blame", f"/{'b' * 32}"]
+    for words in (["log"], ["history", "churn"], ["history", "when", "zlib"], blame, best):
         plain = run(*words, "--repo", folder).output
         painted = run(*words, "--repo", folder, "--color", "always").output
         assert (plain, "\x1b" in plain) == (re.sub(r"\x1b\[\d*m", "", painted), False)

@@ -95,11 +95,9 @@ def _told(case: Case, answer: Blame) -> dict[Key, list[tuple[list[Row], Row]]]:
     found: dict[Key, list[tuple[list[Row], Row]]] = {}
     for place, life in enumerate(answer.lives):
         newest = len(case.all.timeline)
-        stays = [
-            (case.number(stay.first), stay.stacks, newest if stay.last is None else case.number(stay.last))
-            for stay in answer.intervals
-            if stay.life == place
-        ]
+        of_place = [stay for stay in answer.intervals if stay.life == place]
+        lasts = [newest if stay.last is None else case.number(stay.last) for stay in of_place]
+        stays = [(case.number(stay.first), stay.stacks, last) for stay, last in zip(of_place, lasts, strict=True)]
         named = {(stay.tag, stay.package) for stay in answer.intervals if stay.life == place}
         assert named == {(life.tag, life.package)}
         end = (case.number(life.born), life.baseline, case.number(life.died))
@@ -140,11 +138,8 @@ def test_churn(case: Case) -> None:
         for since, until in _ranges(case):
             for by in ("package", "stack"):
                 answer = find_churn(case.index, tag, by, since, until)
-                found = {
-                    row.name: (row.added, row.removed, row.net_added, row.net_removed)
-                    for row in answer.rows
-                    if isinstance(row, ChurnRow)
-                }
+                rows = [row for row in answer.rows if isinstance(row, ChurnRow)]
+                found = {row.name: (row.added, row.removed, row.net_added, row.net_removed) for row in rows}
                 assert found == case.all.churn(tag, by, since, until), (tag, by, since, until)
 
 

@@ -45,13 +45,9 @@ def test_a_revision_says_what_a_comparison_says(tmp_path: Path, week: str) -> No
     before, after = scripted.WEEKS[week]()
     repository = tmp_path / "r.git"
     removed = tuple(sorted(before.keys() - after.keys()))
-    write_repository(
-        repository,
-        [
-            NewRevision(message="Before", time=scripted.END, files=dict(before)),
-            NewRevision(message="After", time=scripted.END, files=dict(after), removed=removed),
-        ],
-    )
+    first = NewRevision(message="Before", time=scripted.END, files=dict(before))
+    second = NewRevision(message="After", time=scripted.END, files=dict(after), removed=removed)
+    write_repository(repository, [first, second])
     (compared,) = _compared(repository)
 
     assert read_site(repository).stories[1] == story_of(compared)

@@ -79,11 +79,8 @@ def built(run: Run, demo_repository: Path, tmp_path: Path) -> Path:
 
 
 def _files(folder: Path) -> dict[str, tuple[int, bytes]]:
-    return {
-        str(file.relative_to(folder)): (file.stat().st_mtime_ns, file.read_bytes())
-        for file in folder.rglob("*")
-        if file.is_file()
-    }
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    return {str(file.relative_to(folder)): (file.stat().st_mtime_ns, file.read_bytes()) for file in files}
 
 
 def test_every_page_is_there_and_every_link_leads_somewhere(built: Path) -> None:
@@ -320,10 +317,8 @@ def test_digests_are_listed(demo_repository: Path, tmp_path: Path) -> None:
     listed = (tmp_path / "site/digests.html").read_text()
     links = re.findall(r'href="(digest/[^"]+)"', listed)
 
-    assert [(tmp_path / "site" / link).read_text() for link in links] == [
-        "<!doctype html><title>2</title>",
-        "<!doctype html><title>1</title>",
-    ]
+    pages = [(tmp_path / "site" / link).read_text() for link in links]
+    assert pages == [f"<!doctype html><title>{n}</title>" for n in (2, 1)]
     assert "2 packages gone &lt;2&gt;" in listed
     link = r'<link rel="alternate" type="application/atom\+xml" title="ml team" href="feeds/ml-team.atom">'
     assert re.search(link, listed)
@@ -344,12 +339,8 @@ def test_digests_lead_to_their_neighbours(demo_repository: Path, tmp_path: Path)
 
 def _kept(key: str, **values: Any) -> DigestRecord:
     subscription = values.pop("subscription", "ml-team")
-    told = rendered(
-        key=key,
-        subscription=subscription,
-        html=f"<!doctype html><title>{key}</title>",
-        is_notice=values.pop("is_notice", False),
-    )
+    html = f"<!doctype html><title>{key}</title>"
+    told = rendered(key=key, subscription=subscription, html=html, is_notice=values.pop("is_notice", False))
     return DigestRecord(
         key=key,
         subscription=told.subscription,
@@ -395,13 +386,8 @@ def _config(folder: Path, publish: str = "true") -> Path:
 
 def test_digests_of_public_subscriptions_are_shown(run: Run, demo_repository: Path, tmp_path: Path) -> None:
     """What went out is shown with its feed; what is held, for operators or not public is not."""
-    _state(
-        tmp_path,
-        _kept("one"),
-        _kept("two", state=DigestState.HELD),
-        _kept("three", is_notice=True),
-        _kept("four", subscription="private"),
-    )
+    private = _kept("four", subscription="private")
+    _state(tmp_path, _kept("one"), _kept("two", state=DigestState.HELD), _kept("three", is_notice=True), private)
     result = run("site", tmp_path / "site", "--repo", demo_repository, "--config", _config(tmp_path))
 
     assert result.exit_code == 0, result.error

@@ -118,14 +118,8 @@ def test_only_what_is_added_is_marked_as_new(tmp_path: Path) -> None:
         "lost": [record(6), record(9, stacks=["hep", "root"], target="neoverse_v1")],
         "kept": [record(8, stacks=["e4s", "hep", "root"])],
     }
-    after = {
-        "old": [record(2)],
-        "again": [record(14)],
-        "up": [record(15, versions=["1.1"])],
-        "lost": [record(6)],
-        "kept": [record(8)],
-        "new": [record(7)],
-    }
+    numbers = {"old": 2, "again": 14, "lost": 6, "kept": 8, "new": 7}
+    after = {name: [record(n)] for name, n in numbers.items()} | {"up": [record(15, versions=["1.1"])]}
     found = read_site(history(tmp_path / "r.git", catalogue(before), catalogue(after)))
 
     assert {fact.text.split()[0]: fact.tone for fact in found.stories[1].facts} == {
@@ -143,11 +137,8 @@ def test_only_what_is_added_is_marked_as_new(tmp_path: Path) -> None:
 def test_a_stack_that_lost_a_package_is_at_the_top_of_its_page(tmp_path: Path) -> None:
     """Until it has the package again, newest loss first; a package that is gone altogether says that instead."""
     everywhere = [record(1, stacks=["e4s", "hep", "radiuss", "root"])]
-    states = [
-        {"zlib": everywhere},
-        {"zlib": [record(1, stacks=["e4s", "hep", "root"])]},
-        {"zlib": [record(1, stacks=["e4s", "root"])]},
-    ]
+    zlib = [everywhere, *([record(1, stacks=stacks)] for stacks in (["e4s", "hep", "root"], ["e4s", "root"]))]
+    states = [{"zlib": found} for found in zlib]
     files = [catalogue(state) for state in states]
     found = read_site(history(tmp_path / "a.git", *files))
     back = read_site(history(tmp_path / "b.git", *files, catalogue({"zlib": everywhere})))
@@ -192,11 +183,8 @@ def _build(version: str, spec_hash: str, *stacks: str, variants: tuple[str, ...]
 
 def test_the_newest_version_is_installed_that_most_stacks_have() -> None:
     """With the commands that are given once, where the mirror is known."""
-    present = _builds(
-        _build("1.0", "aaaaaaaaa", "e4s", "hep", "ml"),
-        _build("2.0", "ccccccccc", "e4s"),
-        _build("2.0", "bbbbbbbbb", "e4s", "hep"),
-    )
+    others = _build("2.0", "ccccccccc", "e4s"), _build("2.0", "bbbbbbbbb", "e4s", "hep")
+    present = _builds(_build("1.0", "aaaaaaaaa", "e4s", "hep", "ml"), *others)
     known = install_of("hdf5", "develop", present, Sources("https://cache.example.org/{tag}"))
     unknown = install_of("hdf5", "develop", present, Sources())
 
@@ -222,35 +210,23 @@ def test_no_command_has_a_name_that_means_more_to_a_shell(name: str) -> None:
 
 def test_variants_that_all_builds_have_are_said_once() -> None:
     """Of each build only what sets it apart."""
-    builds = builds_of(
-        _builds(
-            _build("1.0", "aaaaaaaaa", "e4s", variants=("+mpi", "~hl")),
-            _build("2.0", "bbbbbbbbb", "e4s", variants=("+hl", "+mpi")),
-        )
-    )
+    one = _build("1.0", "aaaaaaaaa", "e4s", variants=("+mpi", "~hl"))
+    builds = builds_of(_builds(one, _build("2.0", "bbbbbbbbb", "e4s", variants=("+hl", "+mpi"))))
 
     assert builds["shared"] == "+mpi"
-    assert [(row["version"], row["variants"], row["hashes"]) for row in builds["rows"]] == [
-        ("2.0", "+hl", ["bbbbbbbbb"]),
-        ("1.0", "~hl", ["aaaaaaaaa"]),
-    ]
+    rows = [(row["version"], row["variants"], row["hashes"]) for row in builds["rows"]]
+    assert rows == [("2.0", "+hl", ["bbbbbbbbb"]), ("1.0", "~hl", ["aaaaaaaaa"])]
 
 
 def test_stacks_are_rows_and_the_newest_version_comes_first() -> None:
     """What no stack builds is the last row."""
-    matrix = matrix_of(
-        Present(
-            specs=3,
-            copies=(Copies("1.0", "", "zen4", 1), Copies("1.10", "e4s", "zen4", 1), Copies("1.9", "e4s", "zen3", 2)),
-        )
-    )
+    copies = Copies("1.0", "", "zen4", 1), Copies("1.10", "e4s", "zen4", 1), Copies("1.9", "e4s", "zen3", 2)
+    matrix = matrix_of(Present(specs=3, copies=copies))
 
     assert matrix is not None
     assert matrix["versions"] == ["1.10", "1.9", "1.0"]
-    assert [(row["stack"].text, row["targets"], row["counts"], row["is_unreferenced"]) for row in matrix["rows"]] == [
-        ("e4s", "zen3, zen4", [1, 2, 0], False),
-        ("no stack", "zen4", [0, 0, 1], True),
-    ]
+    rows = [(row["stack"].text, row["targets"], row["counts"], row["is_unreferenced"]) for row in matrix["rows"]]
+    assert rows == [("e4s", "zen3, zen4", [1, 2, 0], False), ("no stack", "zen4", [0, 0, 1], True)]
 
 
 def test_the_search_index_has_short_hashes_and_no_markup(tmp_path: Path) -> None:
@@ -269,10 +245,8 @@ def test_feeds_are_the_same_in_every_build(lost: SiteContents) -> None:
     assert feed == tag_feed(lost.past, lost.stories, "Build cache")
     newest = feed["entries"][0]
     assert newest.title == "up 1.0 -> 1.1; new new 1.0"
-    assert [heading for heading, _, _ in newest.sections] == [
-        "New packages, 1 package, +1",
-        "Upgraded, 1 package, +1 -1",
-    ]
+    headings = [heading for heading, _, _ in newest.sections]
+    assert headings == ["New packages, 1 package, +1", "Upgraded, 1 package, +1 -1"]
     assert [lines for _, lines, _ in newest.sections] == [("new 1.0, +1, e4s",), ("up 1.0 -> 1.1, +1 -1, hep",)]
     assert len({entry.id for entry in feed["entries"]}) == len(feed["entries"]) == 3
     assert feed["feed"].updated == feed["entries"][0].updated > feed["entries"][1].updated
