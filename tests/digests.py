@@ -3,6 +3,7 @@
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from helpers import Record, catalogue, history, record, spec_hash
 from msgspec.structs import replace
@@ -10,7 +11,8 @@ from msgspec.structs import replace
 from cachewatch.comparison_flow import changesets
 from cachewatch.core.advice.environment_coverage import Environment, Need
 from cachewatch.core.filters_and_spec_patterns import Globs, Selection
-from cachewatch.core.kinds_and_specs import Signature
+from cachewatch.core.kinds_and_specs import Kind, Signature
+from cachewatch.core.statement_kinds import Statement, StatementKind
 from cachewatch.git.local_repository import Repository
 from cachewatch.report.digest_and_message_values import Digest, Outage, RenderedDigest, Silenced, Span, TagDigest
 from cachewatch.report.digests.data_for_templates import DigestCollector, read_tag_digest
@@ -81,25 +83,19 @@ def many(first: int, count: int, **values: object) -> Packages:
 
 def needs(*versions: tuple[str, int, str]) -> Environment:
     """Return an environment of these binaries."""
-    return Environment(
-        name="ml",
-        needs=tuple(
-            Need(
-                package=name,
-                version=version,
-                hash=spec_hash(number),
-                platform="linux",
-                os="ubuntu22.04",
-                target="x86_64_v3",
-                compiler="gcc@11.4.0",
-                variants=("+shared",),
-            )
-            for name, number, version in versions
-        ),
-    )
+    machine: dict[str, Any] = {"platform": "linux", "os": "ubuntu22.04", "target": "x86_64_v3"}
+    built: dict[str, Any] = {"compiler": "gcc@11.4.0", "variants": ("+shared",)}
+    found = (Need(package=name, version=v, hash=spec_hash(n), **machine, **built) for name, n, v in versions)
+    return Environment(name="ml", needs=tuple(found))
 
 
 def held(*versions: tuple[str, int, str]) -> dict[str, dict[str, Signature]]:
     """Return a cache that has these binaries."""
     rest = ("gcc@11.4.0", "ubuntu22.04", "linux", "x86_64_v3", ("+shared",), ("e4s",))
     return {name: {spec_hash(number): Signature((version,), *rest)} for name, number, version in versions}
+
+
+def returned(*packages: str, of: int, **values: Any) -> Statement:
+    """Return the statement that these packages are back."""
+    kinds = frozenset({Kind.RETURNED})
+    return Statement(kind=StatementKind.RETURNED, packages=packages, of_packages=of, kinds=kinds, **values)

@@ -115,12 +115,8 @@ class World:
         for state in _STATES:
             arguments = ("record", f"{caches}/v3/{state}", "--into", "recorded.git")
             self.run(Run(f"recorded/record-{state}", arguments, self.scratch))
-        more = (
-            ("why", "app"),
-            ("why", "app", "--between", "HEAD~1", "HEAD"),
-            ("impact", "zlib"),
-            ("diff", "HEAD~2", "--why"),
-        )
+        ends = ("HEAD~2", "HEAD~1", "HEAD")
+        more = (("why", "app"), ("why", "app", "--between", *ends[1:]), ("impact", "zlib"), ("diff", ends[0], "--why"))
         return Catalogue("recorded", self.scratch / "recorded.git", "develop", "zlib", "cache", more=more)
 
     def weeks(self) -> Catalogue:

@@ -31,10 +31,8 @@ def some_pair(chance: random.Random) -> tuple[list[Record], list[Record]]:
     choices = {name: chance.sample(values, chance.choice((1, 1, 2, 3))) for name, values in VALUES.items()}
 
     def some(start: int) -> list[Record]:
-        return [
-            record(start + n, **{name: chance.choice(values) for name, values in choices.items()})
-            for n in range(chance.randrange(8))
-        ]
+        drawn = range(chance.randrange(8))
+        return [record(start + n, **{name: chance.choice(values) for name, values in choices.items()}) for n in drawn]
 
     before = some(0)
     return before, some(max(0, len(before) - chance.randrange(4)))

@@ -65,11 +65,8 @@ class Readers:
         """Return what a subscription remembers as gone."""
         with self.site.open().database.read() as connection:
             facts = cursors.remembered_by(connection, subscription).facts
-        return [
-            (one.kind, one.name, one.last.revision, len(one.missing("regular")))
-            for one in facts
-            if isinstance(one, Departure)
-        ]
+        gone = [one for one in facts if isinstance(one, Departure)]
+        return [(one.kind, one.name, one.last.revision, len(one.missing("regular"))) for one in gone]
 
 
 Made = Callable[..., Readers]

@@ -182,13 +182,9 @@ def digest_of(folder: Path, name: str) -> Digest:
     before, after = WEEKS[name]()
     removed = tuple(sorted(before.keys() - after.keys()))
     repository = folder / "catalogue.git"
-    write_repository(
-        repository,
-        [
-            NewRevision(message="Before", time=END - timedelta(days=7), files=dict(before)),
-            NewRevision(message="After", time=END, files=dict(after), removed=removed),
-        ],
-    )
+    before_it = NewRevision(message="Before", time=END - timedelta(days=7), files=dict(before))
+    newest = NewRevision(message="After", time=END, files=dict(after), removed=removed)
+    write_repository(repository, [before_it, newest])
     tag = "develop-2026-11-08" if name == "new-snapshot" else "develop"
     return _digest(repository, "hpc-team", gap=False, tag=tag)
 

@@ -45,13 +45,8 @@ def states(seed: int) -> list[dict[str, bytes]]:
 
 def compared(folder: Path, selection: Selection) -> Comparison:
     repository = Repository(folder)
-    return compare_revisions(
-        repository,
-        resolve(repository, "main~1"),
-        resolve(repository, "main"),
-        wanted_tag=everything,
-        wanted_package=selection.packages,
-    )
+    ends = (resolve(repository, name) for name in ("main~1", "main"))
+    return compare_revisions(repository, *ends, wanted_tag=everything, wanted_package=selection.packages)
 
 
 def digest_of(changeset: Changeset) -> TagDigest:

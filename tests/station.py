@@ -127,12 +127,8 @@ class Site:
         """Write the configuration; {folder} is filled in."""
         path = self.folder / "cachewatch.yaml"
         if self.address is not None:
-            text = re.sub(
-                r"^state: (?!postgresql:)(.*)$",
-                rf"state: {self.address.url}\nstate_folder: \1",
-                text,
-                flags=re.MULTILINE,
-            )
+            in_database = rf"state: {self.address.url}\nstate_folder: \1"
+            text = re.sub(r"^state: (?!postgresql:)(.*)$", in_database, text, flags=re.MULTILINE)
         path.write_text(text.replace("{folder}", str(self.folder)), "utf-8")
         path.chmod(0o600)
 

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -21,33 +22,14 @@ OWNER, OTHER = "here/1/a", "there/1/b"
 
 
 def rendered(key: str) -> RenderedDigest:
-    return RenderedDigest(
-        key=key,
-        subscription="ml",
-        title="3 removed",
-        period="2026-07-27",
-        created=NOW,
-        text="text",
-        html="<p>html",
-        markdown="md",
-        json=b"{}",
-    )
+    forms: dict[str, Any] = {"text": "text", "html": "<p>html", "markdown": "md", "json": b"{}"}
+    return RenderedDigest(key=key, subscription="ml", title="3 removed", period="2026-07-27", created=NOW, **forms)
 
 
 def stored(key: str, **changes: object) -> DigestRecord:
-    plain = DigestRecord(
-        key=key,
-        subscription="ml",
-        stream="regular",
-        state=DigestState.READY,
-        title="3 removed",
-        period="2026-07-27",
-        created=NOW,
-        reason="",
-        advances=(),
-        rendered=rendered(key),
-        short=rendered(key),
-    )
+    names: dict[str, Any] = {"key": key, "subscription": "ml", "stream": "regular", "title": "3 removed"}
+    when: dict[str, Any] = {"period": "2026-07-27", "created": NOW, "state": DigestState.READY, "reason": ""}
+    plain = DigestRecord(**names, **when, advances=(), rendered=rendered(key), short=rendered(key))
     return msgspec.structs.replace(plain, **changes)
 
 

@@ -44,12 +44,9 @@ def test_importing_loads_nothing() -> None:
 def test_what_checkers_see_is_what_there_is() -> None:
     """The names that type checkers read are those of `__all__`, and come from where they are loaded at run time."""
     tree = ast.parse(Path(cachewatch.__file__).read_text("utf-8"))
-    imports = [
-        (str(node.module), alias.name)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("cachewatch.")
-        for alias in node.names
-    ]
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    ours = [node for node in nodes if str(node.module).startswith("cachewatch.")]
+    imports = [(str(node.module), alias.name) for node in ours for alias in node.names]
 
     assert sorted(name for _, name in imports) == sorted(NAMES)
     for module, name in imports:
@@ -147,13 +144,8 @@ def test_a_difference_streams(demo_repository: Path) -> None:
         changes = list(develop)
         summary = develop.summary()
 
-    assert [change.package for change in changes] == [
-        "py-build",
-        "py-gpytorch",
-        "py-keras",
-        "py-ml-dtypes",
-        "py-safetensors",
-    ]
+    names = "py-build py-gpytorch py-keras py-ml-dtypes py-safetensors"
+    assert [change.package for change in changes] == names.split()
     assert sum((change.counts for change in changes), cachewatch.SpecCounts()) == summary.specs
     assert (summary.packages.added, summary.revisions_between, summary.is_partial) == (1, 1, False)
     assert (summary.specs.before, summary.specs.after) == (228, 473)
@@ -461,11 +453,8 @@ def test_a_fault_of_the_machine(folders: tuple[Path, Path], monkeypatch: pytest.
 def test_help_names_every_attribute(name: str) -> None:
     """With its meaning."""
     value = getattr(cachewatch, name)
-    named = {
-        name.strip()
-        for names in re.findall(r"(?:^|  )([a-z_, ]+): ", value.__doc__, re.MULTILINE)
-        for name in names.split(",")
-    }
+    found = re.findall(r"(?:^|  )([a-z_, ]+): ", value.__doc__, re.MULTILINE)
+    named = {name.strip() for names in found for name in names.split(",")}
 
     assert named == {name for name in dir(value) if not name.startswith("_")}
 

@@ -75,12 +75,9 @@ def test_the_daemon(core: Path) -> None:
     (core / "work/daemon.yaml").write_text(CONFIG.replace("state: state", "state: daemon"))
     log = core / "work/daemon.log"
     with log.open("w") as file:
-        daemon = subprocess.Popen(
-            [sys.executable, "-m", "cachewatch", "daemon", "--config", "daemon.yaml"],
-            cwd=core / "work",
-            env=os.environ | {"PYTHONPATH": str(core)},
-            stderr=file,
-        )
+        command = [sys.executable, "-m", "cachewatch", "daemon", "--config", "daemon.yaml"]
+        environment = os.environ | {"PYTHONPATH": str(core)}
+        daemon = subprocess.Popen(command, cwd=core / "work", env=environment, stderr=file)
     deadline = time.monotonic() + 60
     while "delivery.sent" not in log.read_text() and daemon.poll() is None and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -76,11 +76,8 @@ def test_every_command_is_named() -> None:
 
 def test_every_event_is_described() -> None:
     """Whoever watches the log can look up what its events mean, and no other is described."""
-    code = "".join(
-        path.read_text()
-        for part in ("service", "operators", "extensions", "daemon", "cli")
-        for path in (ROOT / "cachewatch" / part).rglob("*.py")
-    )
+    rooms = ("service", "operators", "extensions", "daemon", "cli")
+    code = "".join(path.read_text() for part in rooms for path in (ROOT / "cachewatch" / part).rglob("*.py"))
     logged = set(
         re.findall(r"""(?:log|_LOG|log_\w+\([^()]*\))\.(?:info|warning|error)\(\s*"([a-z]+\.[a-z]+)\"""", code)
     )
@@ -117,14 +114,9 @@ def test_the_gate_gates(demo_repository: Path, tmp_path: Path, variables: dict[s
     for name, package in (("spack.yaml", "py-build@1.2.0"), ("kept.yaml", "py-keras")):
         (tmp_path / name).write_text(f"spack:\n  specs: [{package}]\n")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        ["sh", str(ROOT / "config/examples/gate.sh")],
-        env=os.environ | {"PATH": path, "CATALOGUE": str(demo_repository)} | variables,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    script, environment = str(ROOT / "config/examples/gate.sh"), {"PATH": path, "CATALOGUE": str(demo_repository)}
+    environment = os.environ | environment | variables
+    done = subprocess.run(["sh", script], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
 
     assert (done.returncode, said in done.stderr) == (code, True)
 

@@ -36,14 +36,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _run(installed: Path, here: Path, *arguments: str) -> str:
     environment = os.environ | {"PYTHONPATH": str(installed)}
-    done = subprocess.run(
-        [sys.executable, "-m", "cachewatch", *arguments],
-        cwd=here,
-        env=environment,
-        text=True,
-        capture_output=True,
-        check=False,
-    )
+    command = [sys.executable, "-m", "cachewatch", *arguments]
+    done = subprocess.run(command, cwd=here, env=environment, text=True, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -74,9 +68,9 @@ def test_the_package_of_the_page_adds_a_channel_a_source_and_a_command(installed
 def test_a_submodule_that_is_called_as_a_hook_is(first: str) -> None:
     """What a package implements stays, whatever was imported of it before."""
     asked = "from cachewatch.hooks import extensions; e = extensions(); print(e.failed, len(e.commands), len(e.hook.settings()))"
-    said = {
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-        for code in (asked, f"import cachewatch.extensions.{first}; {asked}")
-    }
+    commands = [
+        [sys.executable, "-c", f"{before}{asked}"] for before in ("", f"import cachewatch.extensions.{first}; ")
+    ]
+    said = {subprocess.run(each, capture_output=True, text=True, check=True).stdout for each in commands}
     assert len(said) == 1
     assert said.pop().startswith("{}")

@@ -353,10 +353,9 @@ def test_a_night_is_told() -> None:
     """What is said of a night grows as the number of rebuilt specs does."""
     side = Side(name="x", tag="develop")
     cause = Cause(package="zlib", what=What.VERSION, before="1", after="2")
-    found = [
-        Explanation(spec=GraphNode(hash=f"a{i}", name="a"), predecessor=GraphNode(hash="b", name="a"), causes=(cause,))
-        for i in range(32_000)
-    ]
+    gone = GraphNode(hash="b", name="a")
+    nodes = (GraphNode(hash=f"a{i}", name="a") for i in range(32_000))
+    found = [Explanation(spec=node, predecessor=gone, causes=(cause,)) for node in nodes]
 
     def tell(n: int) -> Callable[[], object]:
         return lambda: [*report_lines(revisions_report(side, side, found[:n]))]

@@ -51,11 +51,8 @@ def expected_compiler(cell: str) -> str:
     """Return the one compiler of a document: of C, or else of C++, or else of Fortran."""
     if "=" not in cell:
         return "none" if cell == "—" else cell
-    by_language = {
-        language: compiler
-        for languages, compiler in (part.strip().split("=") for part in cell.split(";"))
-        for language in languages.split(",")
-    }
+    parts = [part.strip().split("=") for part in cell.split(";")]
+    by_language = {language: compiler for languages, compiler in parts for language in languages.split(",")}
     return next(by_language[language] for language in ("c", "cxx", "fortran") if language in by_language)
 
 

@@ -24,13 +24,8 @@ def git(
     environment: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """Run git as a user would, and return what it prints."""
-    done = subprocess.run(
-        ["git", f"--git-dir={folder}", *arguments],
-        input=stdin,
-        capture_output=True,
-        check=False,
-        env={**os.environ, **IDENTITY, **environment},
-    )
+    command, env = ["git", f"--git-dir={folder}", *arguments], {**os.environ, **IDENTITY, **environment}
+    done = subprocess.run(command, input=stdin, capture_output=True, check=False, env=env)
     assert not check or done.returncode == 0, done.stderr.decode()
     return done.stdout.decode("utf-8", "replace").strip()
 

@@ -87,21 +87,15 @@ def prune_week(folder: Path) -> Digest:
         share = PRUNED // len(_PACKAGES) + (number < PRUNED % len(_PACKAGES))
         surplus = _groups(version, share, counter, is_built=False)
         kept = [] if name in _CHANGES else _groups(version, share + share // 4, counter, is_built=True)
-        lone = (
-            [(record(versions=["0.9"], stacks=["e4s", "root"], target="zen4"), [next(counter)])]
-            if number % 3 == 0
-            else []
-        )
+        zen4 = record(versions=["0.9"], stacks=["e4s", "root"], target="zen4")
+        lone = [(zen4, [next(counter)])] if number % 3 == 0 else []
         fresh = _groups(version, 12, counter, is_built=True)
         again = [(r, list(islice(counter, len(numbers)))) for r, numbers in fresh]
         before[name] = _document(name, [*surplus, *kept, *fresh, *lone])
         after[name] = _document(name, [*kept, *again] if name not in _CHANGES else _CHANGES[name](fresh))
     del after["nrm"]
-    return _digest(
-        _repository(folder, _files(before), _files(after), datetime(2025, 6, 15, 4, tzinfo=UTC)),
-        "hpc-operations",
-        gap=True,
-    )
+    repository = _repository(folder, _files(before), _files(after), datetime(2025, 6, 15, 4, tzinfo=UTC))
+    return _digest(repository, "hpc-operations", gap=True)
 
 
 # A spec but for its hash, and the numbers of those that have it.
@@ -172,13 +166,9 @@ def _files(documents: dict[str, bytes]) -> dict[str, bytes]:
 def _repository(folder: Path, before: dict[str, bytes], after: dict[str, bytes], end: datetime) -> Path:
     repository = folder / "catalogue.git"
     removed = tuple(sorted(before.keys() - after.keys()))
-    write_repository(
-        repository,
-        [
-            NewRevision(message="Before", time=end - timedelta(days=7), files=before),
-            NewRevision(message="After", time=end, files=after, removed=removed),
-        ],
-    )
+    week_before = NewRevision(message="Before", time=end - timedelta(days=7), files=before)
+    newest = NewRevision(message="After", time=end, files=after, removed=removed)
+    write_repository(repository, [week_before, newest])
     return repository
 
 
@@ -202,12 +192,8 @@ def _digest(repository: Path, subscription: str, *, gap: bool, tag: str = "devel
     begin, end = datetime.fromisoformat(before.time), datetime.fromisoformat(after.time)
     gaps = (Outage(begin, end),) if gap else ()
     values: dict[str, Any] = {"before": before, "after": after, "revisions": 1, "newest": end, "gaps": gaps}
-    span = Span(
-        source="public",
-        address="https://github.com/spack/cache.spack.io.git",
-        checked=end + timedelta(hours=3),
-        **values,
-    )
+    address, checked = "https://github.com/spack/cache.spack.io.git", end + timedelta(hours=3)
+    span = Span(source="public", address=address, checked=checked, **values)
     days = f"{begin:%Y-%m-%d}..{end:%Y-%m-%d}"
     return Digest(
         key="0123456789abcdef",

@@ -90,15 +90,9 @@ def statements(draw: st.DrawFn) -> tuple[Statement, ...]:
             )
             for package in packages
         )
-        found.append(
-            Statement(
-                kind=kind,
-                name="e4s (x86_64_v3)" if kind is StatementKind.PLACE_LOST else packages[0],
-                packages=tuple(packages),
-                counts=sum((line.counts for line in lines), start=Counts()),
-                lines=lines,
-            )
-        )
+        name = "e4s (x86_64_v3)" if kind is StatementKind.PLACE_LOST else packages[0]
+        counts = sum((line.counts for line in lines), start=Counts())
+        found.append(Statement(kind=kind, name=name, packages=tuple(packages), counts=counts, lines=lines))
     return tuple(found)
 
 

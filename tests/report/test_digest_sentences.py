@@ -46,10 +46,8 @@ def test_only_what_no_stack_builds_may_be_pruned(tmp_path: Path) -> None:
     """Of a removed stack and of one place: what another stack has stays, as the sum in the JSON says."""
     six = many(0, 6, stacks=["cuda", "e4s", "root"])
     alone = six | {"p000": [record(0, stacks=["cuda", "root"])]}
-    for name, before, said in (
-        ("kept", six, "6 builds kept, now in other stacks"),
-        ("unbuilt", alone, "1 old build that may be pruned at any time; 5 builds kept, now in other stacks"),
-    ):
+    pruned = "1 old build that may be pruned at any time; 5 builds kept, now in other stacks"
+    for name, before, said in (("kept", six, "6 builds kept, now in other stacks"), ("unbuilt", alone, pruned)):
         tag = week(tmp_path / name, before, without(before, "cuda"))
         assert accounting((*tag.statements, *tag.rest)) == said
 
@@ -198,10 +196,10 @@ def test_an_older_version_that_left_one_stack_is_not_said_to_have_left_all(tmp_p
 def test_stacks_on_different_lines_of_versions_are_both_upgraded(tmp_path: Path) -> None:
     """None of them is behind: the one of the older versions is named with its new one."""
     lines = [[("1.2.1", "lts"), ("2.0", "ml")], [("1.2.2", "lts"), ("2.1", "ml")]]
-    states = (
-        {"zlib": [record(10 * n + m, versions=[v], stacks=[stack]) for m, (v, stack) in enumerate(line)]}
-        for n, line in enumerate(lines)
-    )
+    lines_of = [
+        [record(10 * n + m, versions=[v], stacks=[s]) for m, (v, s) in enumerate(each)] for n, each in enumerate(lines)
+    ]
+    states = ({"zlib": found} for found in lines_of)
     body = mail(digest_of(week(tmp_path, *states)))[1]
     assert "zlib 1.2.1 -> 1.2.2, 2.0 -> 2.1 2 of 2 stacks; lts to 1.2.2" in body
     assert "not yet" not in body
@@ -267,10 +265,9 @@ def test_lock_files_of_what_equal_builds_replaced_are_outdated(tmp_path: Path) -
 def test_machines_and_stacks_are_named_in_advice(tmp_path: Path) -> None:
     """Targets of a system once, and three of many; stacks likewise."""
     rest, rhel = many(100, 5), {"os": "rhel8"}
-    for targets, said in (
-        (("neoverse_v1", "zen4"), "for neoverse_v1 and ubuntu22.04 (zen4)"),
-        (("x86_64_v3", "x86_64_v4", "zen3", "zen4"), "for ubuntu22.04 (x86_64_v3, x86_64_v4, zen3) and 1 more"),
-    ):
+    two, four = ("neoverse_v1", "zen4"), ("x86_64_v3", "x86_64_v4", "zen3", "zen4")
+    many_words = "for ubuntu22.04 (x86_64_v3, x86_64_v4, zen3) and 1 more"
+    for targets, said in ((two, "for neoverse_v1 and ubuntu22.04 (zen4)"), (four, many_words)):
         kept = [record(20 + n, target=name, **rhel) for n, name in enumerate(targets) if name != "neoverse_v1"]
         lost = [record(n, target=target) for n, target in enumerate(targets)]
         states = (rest | {"zlib": found} for found in (kept + lost, kept))

@@ -2,8 +2,9 @@
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
-from digests import NOW, digest_of, held, mail, many, needs, read, week
+from digests import NOW, digest_of, held, mail, many, needs, read, returned, week
 from helpers import catalogue, history, record, spec_hash
 from msgspec.structs import replace
 
@@ -39,13 +40,7 @@ def test_it_is_said_that_no_cause_is_known(tmp_path: Path) -> None:
 def test_the_end_of_a_wait_names_its_cause(tmp_path: Path) -> None:
     """What was missing while publishing may have failed is back; what went in another way had another cause."""
     tag = week(tmp_path, {"zlib": [record(1)]}, {"zlib": [record(2, versions=["1.1"])]})
-    back = Statement(
-        kind=StatementKind.RETURNED,
-        packages=("curl", "zlib"),
-        of_packages=2,
-        before=("2025-05-20", "2025-05-27"),
-        kinds=frozenset({Kind.RETURNED}),
-    )
+    back = returned("curl", "zlib", of=2, before=("2025-05-20", "2025-05-27"))
     tag = replace(tag, statements=(back, *tag.statements))
     waited = Known(since={("public", Verb.WAIT, "suspicious develop "): "2025-05-27"})
     assert "publishing had failed" not in mail(digest_of(tag))[1]
@@ -59,21 +54,11 @@ def test_what_differs_about_what_is_back_comes_after_it(tmp_path: Path) -> None:
     """The compiler of the rest did not change, and lock files that name the old builds were told of with the loss."""
     old, new = ({f"p{n}": [record(n + by, compiler=f"gcc@{by}.1.0")] for n in range(6)} for by in (11, 21))
     tag = week(tmp_path, old, new)
-    back = Statement(
-        kind=StatementKind.RETURNED,
-        name="e4s",
-        packages=tuple(old),
-        of_packages=8,
-        before=("2025-05-20", "2025-05-27"),
-        exceptions=tuple(old),
-        kinds=frozenset({Kind.RETURNED}),
-    )
+    back = returned(*old, of=8, before=("2025-05-20", "2025-05-27"), name="e4s", exceptions=tuple(old))
     made, body = mail(digest_of(replace(tag, statements=(*tag.statements, back))))
     assert made.title == "6 of 8 packages are back in stack e4s; gcc 11.1.0 -> 21.1.0"
-    assert (
-        "What happened 6 of 8 packages are back in stack e4s: p0, p1, p2, 3 more (missing there since 27 May), not as they were"
-        in body
-    )
+    back_in = "6 of 8 packages are back in stack e4s: p0, p1, p2, 3 more (missing there since 27 May)"
+    assert f"What happened {back_in}, not as they were" in body
     assert "; 2 are still missing there. gcc 11.1.0 -> 21.1.0: 6 packages, all of which are back." in body
 
 
@@ -108,10 +93,9 @@ def test_a_copy_comes_after_re_concretizing(tmp_path: Path) -> None:
     old = {name: [one | {"hash": spec_hash(200 + n)} for one in found] for n, (name, found) in enumerate(new.items())}
     unbuilt = {name: [one | {"stacks": ["root"]} for one in found] for name, found in rocm.items()}
     rendered, body = mail(digest_of(week(tmp_path, rocm | old, unbuilt | new), silenced=()))
-    assert (
-        "If you use, for x86_64_v3, one of p000, p001, p002, p003, p004, p005: require it (version in the commands), "
-        "re-concretize, install, and copy it from develop" in body
-    )
+    who = "If you use, for x86_64_v3, one of p000, p001, p002, p003, p004, p005"
+    what = "require it (version in the commands), re-concretize, install, and copy it from develop"
+    assert f"{who}: {what}" in body
     block = [
         "OWN=  # folder or URL of a mirror of your own",
         "(set -e  # stop at the first error; leave out what is not for you",
@@ -133,15 +117,9 @@ def test_a_copy_comes_after_re_concretizing(tmp_path: Path) -> None:
 def test_not_all_is_rebuilt_where_something_is_to_be_copied(tmp_path: Path) -> None:
     """What no stack builds is to be copied, so that the sentence about all binaries is about those that stacks build."""
     old, new = ({f"q{name}": found for name, found in many(first, 20).items()} for first in (100, 200))
-    task = Action(
-        verb=Verb.LOOK,
-        because=Because.GOING,
-        source="public",
-        tag="develop",
-        names=("hip",),
-        needs=(Need(package="hip", version="1.0"),),
-        count=1,
-    )
+    needs = (Need(package="hip", version="1.0"),)
+    of: dict[str, Any] = {"source": "public", "tag": "develop", "names": ("hip",), "count": 1}
+    task = Action(verb=Verb.LOOK, because=Because.GOING, needs=needs, **of)
     told = OpenAction(stream="ml", verb="look", subject="hip", since="2025-05-20", last_repeated=NOW, task=task)
     tag = week(tmp_path, old, new)
     _, body = mail(digest_of(tag, remembered=Remembered((told,))))
@@ -213,10 +191,9 @@ def test_what_an_environment_required_ends_with_a_newer_version(tmp_path: Path) 
 def test_a_selection_of_what_was_rebuilt_is_counted(tmp_path: Path) -> None:
     """Of packages without changes it is not known whether the selected stacks have them."""
     old = many(0, 20, stacks=["ml", "root"]) | {"cray": [record(50, stacks=["cray", "root"])]}
-    new = {
-        name: [one | {"stacks": ["root"]} for one in found] + [one | {"hash": spec_hash(200 + n)} for one in found]
-        for n, (name, found) in enumerate(old.items())
-    }
+    left = {name: [one | {"stacks": ["root"]} for one in found] for name, found in old.items()}
+    rebuilt = {name: [one | {"hash": spec_hash(200 + n)} for one in old[name]] for n, name in enumerate(old)}
+    new = {name: left[name] + rebuilt[name] for name in old}
     repository = history(tmp_path / "r.git", catalogue(old), catalogue(new))
     for selection, title, said in (
         (Selection(), "everything rebuilt", "Everything was rebuilt beside 21 old builds"),

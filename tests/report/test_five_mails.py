@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Run
-from digests import NOW, digest_of, held, mail, many, needs, read, week
+from digests import NOW, digest_of, held, mail, many, needs, read, returned, week
 from helpers import Record, catalogue, history, record, spec_hash
 from msgspec.structs import replace
 
@@ -12,7 +12,6 @@ from cachewatch.core.advice.environment_coverage import Environment, compare_cov
 from cachewatch.core.advice.verbs_and_reasons import Action, Alternative, Because, Known, Level, Pinned, Verb
 from cachewatch.core.advice.waits_and_reminders import OpenAction, Remembered
 from cachewatch.core.filters_and_spec_patterns import Globs, Selection
-from cachewatch.core.kinds_and_specs import Kind
 from cachewatch.core.statement_kinds import Statement, StatementKind
 from cachewatch.report.digest_and_message_values import RenderedDigest, TagDigest
 from cachewatch.report.digests.rendering_and_sizes import render_digest
@@ -83,14 +82,7 @@ def test_everything_is_back(tmp_path: Path) -> None:
     """One sentence with the days, no package is new, and what differs is the upgrade that it is."""
     tag = week(tmp_path, {"zlib": [record(1, versions=["1.3.1"])]}, {"zlib": [record(2, versions=["1.3.2"])]})
     names = tuple(sorted({*many(0, 149), "zlib"}))
-    back = Statement(
-        kind=StatementKind.RETURNED,
-        packages=names,
-        of_packages=150,
-        before=("2026-11-20", "2026-11-27"),
-        exceptions=("zlib",),
-        kinds=frozenset({Kind.RETURNED}),
-    )
+    back = returned(*names, of=150, before=("2026-11-20", "2026-11-27"), exceptions=("zlib",))
     rendered, body = mail(digest_of(replace(tag, statements=(back, *tag.statements)), subscription="all", silenced=()))
 
     assert rendered.title == "150 of 150 packages are back; zlib 1.3.1 -> 1.3.2"
@@ -105,12 +97,9 @@ def test_everything_is_back(tmp_path: Path) -> None:
 @pytest.fixture
 def snapshot(tmp_path: Path) -> TagDigest:
     """A new snapshot that lacks two packages, has an older and a newer one, and another compiler."""
-    old = many(0, 20) | {
-        "py-tensorflow": [record(100)],
-        "hip": [record(101, stacks=["rocm", "root"])],
-        "rocblas": [record(102, versions=["6.4.0"])],
-        "py-torch": [record(103, versions=["2.8.0"])],
-    }
+    others = {"py-tensorflow": [record(100)], "hip": [record(101, stacks=["rocm", "root"])]}
+    versions = {"rocblas": [record(102, versions=["6.4.0"])], "py-torch": [record(103, versions=["2.8.0"])]}
+    old = many(0, 20) | others | versions
     new = {name: [record(200 + n, compiler="gcc@13.3.0")] for n, name in enumerate(many(0, 20))} | {
         "rocblas": [record(202, versions=["6.2.4"])],
         "py-torch": [record(203, versions=["2.9.0"])],
@@ -118,10 +107,8 @@ def snapshot(tmp_path: Path) -> TagDigest:
     for n, records in enumerate([*old.values()][:6]):
         records.append(record(400 + n, stacks=["rocm", "root"]))
     found = week(tmp_path, old, new)
-    sides = (
-        replace(found.report.before, tag="develop-2026-09-27"),
-        replace(found.report.after, tag="develop-2026-11-15"),
-    )
+    dated = ((found.report.before, "develop-2026-09-27"), (found.report.after, "develop-2026-11-15"))
+    sides = tuple(replace(side, tag=tag) for side, tag in dated)
     return replace(found, report=replace(found.report, before=sides[0], after=sides[1]))
 
 
@@ -230,10 +217,8 @@ def test_the_last_build_of_a_binary_is_to_be_copied(tmp_path: Path) -> None:
         rendered, body = last_build(tmp_path / package, package, version, own, found)
         if own == found:
             assert rendered.title == "1 of 1 binary may be pruned at any time: copy it"
-            assert body.startswith(
-                "To do Copy to a mirror of your own: cuda 12.8.0 may be pruned at any time, "
-                "as no stack builds it any more, and nothing as new would be left. "
-            )
+            reason = "cuda 12.8.0 may be pruned at any time, as no stack builds it any more, and nothing as new would be left. "
+            assert body.startswith(f"To do Copy to a mirror of your own: {reason}")
             assert (
                 "Commands In the folder of your environment, in this order: OWN= # folder or URL of a mirror of your own (set -e # stop at the first error; leave out what is not for you "
                 ': "${OWN:?}" # remove this line with what needs it spack -e . install # copy it; leave out the next line if you added it already: '
@@ -299,10 +284,11 @@ def test_a_newer_version_that_was_there_at_the_last_digest_is_gone_too(tmp_path:
     environment = needs(("cuda", 1, "12.8.0"))
     tag = week(tmp_path, {"zlib": [record(1)]}, {"zlib": [record(2)]})
     left = cover(environment, held(("cuda", 4, "11.0")))
-    for before, gone in (
+    older, newer = (
         (("cuda", 1, "12.8.0"), "12.8.0 is gone, only"),
         (("cuda", 3, "12.9.0"), "12.8.0 and 12.9.0 are gone, only"),
-    ):
+    )
+    for before, gone in (older, newer):
         change = compare_coverage(cover(environment, held(before)), left)
         known = Known(met=frozenset({spec_hash(1)}))
         _, body = mail(digest_of(tag, environment=change, known=known, silenced=()))
@@ -410,10 +396,8 @@ def test_a_stack_goes_from_a_branch_and_from_a_new_snapshot(tmp_path: Path, snap
         "If you use develop-2026-09-27: it may be removed without notice. Move to develop-2026-11-15; or stay, and copy what you use to a mirror of your own, if you need what the new one lacks: py-tensorflow, "
         "rocblas newer than 6.2.4, or hip for x86_64_v3, which went with stack rocm." in body
     )
-    assert (
-        "If you use, for x86_64_v3, one of p0, p1, p2, p3, p4, p5: require it (version in the commands), install, and copy it from develop to a mirror of your own now"
-        in body
-    )
+    who = "If you use, for x86_64_v3, one of p0, p1, p2, p3, p4, p5: require it (version in the commands)"
+    assert f"{who}, install, and copy it from develop to a mirror of your own now" in body
 
 
 def test_what_is_no_longer_built_is_named_in_what_to_do(tmp_path: Path) -> None:
@@ -435,11 +419,8 @@ def test_a_version_that_falls_far_may_be_a_mistake(tmp_path: Path) -> None:
 def test_a_filter_of_stacks_does_not_widen_what_is_only_built_in_an_older_version(tmp_path: Path) -> None:
     """Another stack, which nobody asked for, keeps the newer version."""
     kept = record(1, versions=["1.3"], stacks=RADIUSS)
-    repository = history(
-        tmp_path / "r.git",
-        catalogue({"hip": [record(2, versions=["1.3"]), kept]}),
-        catalogue({"hip": [record(3, versions=["1.2"]), kept]}),
-    )
+    states = (catalogue({"hip": [record(n, versions=[v]), kept]}) for n, v in ((2, "1.3"), (3, "1.2")))
+    repository = history(tmp_path / "r.git", *states)
     _, body = mail(digest_of(read(repository, selection=Selection(stacks=Globs(["e4s"])))))
     assert body.startswith("To do If you use hip for e4s: keep it where it is installed")
 
@@ -455,10 +436,9 @@ def test_a_filter_of_stacks_names_no_package_of_others(tmp_path: Path) -> None:
         old[name] += [stays, record(900 + number, stacks=RADIUSS)]
         new[name] += [stays, record(950 + number, stacks=RADIUSS, compiler="gcc@13.3.0")]
     repository = history(tmp_path / "r.git", catalogue(old), catalogue(new))
-    said = {
-        stack: mail(digest_of(read(repository, selection=Selection(tags=Globs(["develop"]), stacks=Globs([stack])))))[1]
-        for stack in ("e4s", "radiuss", "*")
-    }
+    tags = Globs(["develop"])
+    selections = {stack: Selection(tags=tags, stacks=Globs([stack])) for stack in ("e4s", "radiuss", "*")}
+    said = {stack: mail(digest_of(read(repository, selection=one)))[1] for stack, one in selections.items()}
     assert "-> 13.3.0: 21 packages in e4s, radiuss; hdf5 still on 11.4.0" in said["*"]
     assert "-> 13.3.0: 12 packages; hdf5 still on 11.4.0 in radiuss" in said["radiuss"]
     assert "still on" not in said["e4s"]
@@ -489,10 +469,8 @@ def test_a_loss_that_nobody_misses_is_in_no_subject_with_other_news(tmp_path: Pa
     before = {"curl": [record(2)], "zlib": [record(1, stacks=BOTH)]}
     alone = {"curl": [record(2)], "zlib": [record(1, stacks=E4S)]}
     beside = {"curl": [record(3, versions=["1.1"])], "zlib": [record(1, stacks=E4S)]}
-    titles = [
-        render_digest(digest_of(week(tmp_path / name, before, after))).title
-        for name, after in (("alone", alone), ("beside", beside))
-    ]
+    weeks = (week(tmp_path / name, before, after) for name, after in (("alone", alone), ("beside", beside)))
+    titles = [render_digest(digest_of(one)).title for one in weeks]
 
     assert titles == ["zlib no longer in radiuss, the same binaries stay", "curl 1.0 -> 1.1"]
 

@@ -65,13 +65,8 @@ def hostile(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def repository(hostile: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository of two states in which everything that strangers write is hostile."""
-    values = {
-        "compiler": f"{hostile}@1",
-        "os": hostile,
-        "target": hostile,
-        "variants": [hostile],
-        "stacks": [hostile, "root"],
-    }
+    values = {"compiler": f"{hostile}@1", "variants": [hostile], "stacks": [hostile, "root"]}
+    values |= dict.fromkeys(("os", "target"), hostile)
     before = {
         "fell": [record(1, versions=["2"]), record(2, versions=[hostile])],
         "gone": [record(3, versions=[hostile], **values)],
@@ -96,11 +91,8 @@ def rendered(repository: Path, hostile: str) -> RenderedDigest:
 
 def test_a_mail(rendered: RenderedDigest, hostile: str) -> None:
     """The HTML has no element, script or link but ours, quotes every attribute, and keeps to its size."""
-    bases = (
-        "https://cache.spack.io/package/",
-        "https://hpc.example.org/",
-        "mailto:cachewatch+unsubscribe@hpc.example.org",
-    )
+    unsubscribe = "mailto:cachewatch+unsubscribe@hpc.example.org"
+    bases = ("https://cache.spack.io/package/", "https://hpc.example.org/", unsubscribe)
 
     assert not UNSAFE.search(rendered.html)
     assert elements(rendered.html) <= {

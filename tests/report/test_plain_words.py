@@ -7,14 +7,12 @@ from tempfile import mkdtemp
 from typing import Any
 
 from conftest import Run
-from digests import NOW, digest_of, mail, many, read, week
+from digests import NOW, digest_of, mail, many, read, returned, week
 from helpers import Record, catalogue, demo_records, document, flat, history, record, write
 from msgspec.structs import replace
 
 from cachewatch.core.advice.waits_and_reminders import OpenAction, Remembered
 from cachewatch.core.filters_and_spec_patterns import select
-from cachewatch.core.kinds_and_specs import Kind
-from cachewatch.core.statement_kinds import Statement, StatementKind
 from cachewatch.report.digests.rendering_and_sizes import render_digest
 
 Documents = dict[str, list[Record]]
@@ -110,10 +108,8 @@ def test_every_lost_version_has_its_reason(run: Run, tmp_path: Path) -> None:
     told = said(run, tmp_path, *without("py-build", "ml-linux-x86_64-cuda"))
     both = [record(1, versions=["1.0"], stacks=["a", "b"]), record(2, versions=["1.1"], stacks=["a", "b"])]
 
-    assert (
-        "of 1.2.2: the same binary stays, ml-linux-x86_64-cpu, ml-linux-x86_64-rocm build it; "
-        "of 1.2.1: the same binary stays, ml-linux-x86_64-cpu builds it"
-    ) in told
+    newer = "of 1.2.2: the same binary stays, ml-linux-x86_64-cpu, ml-linux-x86_64-rocm build it"
+    assert f"{newer}; of 1.2.1: the same binary stays, ml-linux-x86_64-cpu builds it" in told
     alike = said(run, tmp_path, {"zlib": both}, with_stacks({"zlib": both}, {"a": ""}))
     assert "a (x86_64_v3) zlib 1.0, 1.1 2 specs kept the same binary stays, b builds it" in alike
 
@@ -156,15 +152,7 @@ def test_what_is_back_in_another_way_is_not_unchanged(tmp_path: Path) -> None:
     """The only package that is back is none of those that did not change."""
     states = ({"zlib": [record(1)]}, {"zlib": [record(2, versions=["1.1"])]})
     tag = read(history(tmp_path / "r.git", *map(catalogue, states)))
-    back = Statement(
-        kind=StatementKind.RETURNED,
-        name="zlib",
-        packages=("zlib",),
-        of_packages=1,
-        before=("2026-11-20", "2026-11-27"),
-        exceptions=("zlib",),
-        kinds=frozenset({Kind.RETURNED}),
-    )
+    back = returned("zlib", of=1, before=("2026-11-20", "2026-11-27"), name="zlib", exceptions=("zlib",))
     text = render_digest(digest_of(replace(tag, statements=(back, *tag.statements)))).text
 
     told = "package zlib is back (missing since 27 November), in another version (1.0 -> 1.1)."
@@ -262,15 +250,10 @@ def test_a_migration_names_what_else_changed_with_it(run: Run, tmp_path: Path) -
     _, later = mail(digest_of(week(tmp_path / "later", many(50, 3), many(60, 3)), remembered=Remembered(told_before)))
     assert "keep them where they are installed; re-concretize only where you move to ubuntu24.04" in later
     assert "on other machines, re-concretize lock files made against develop before then" in later
-    assert failed.error.splitlines() == [
-        f"cachewatch: --fail-on compiler: {compilers.format('specs')}",
-        "cachewatch: --fail-on os: migrated ubuntu22.04 -> ubuntu24.04",
-    ]
-    assert [(event["kind"], event["packages"], event["specs"]) for event in found["events"]] == [
-        ("os", 7, 14),
-        ("compiler", 2, 4),
-        ("variant", 1, 2),
-    ]
+    lines = (f"compiler: {compilers.format('specs')}", "os: migrated ubuntu22.04 -> ubuntu24.04")
+    assert failed.error.splitlines() == [f"cachewatch: --fail-on {line}" for line in lines]
+    events = [(event["kind"], event["packages"], event["specs"]) for event in found["events"]]
+    assert events == [("os", 7, 14), ("compiler", 2, 4), ("variant", 1, 2)]
     assert found["statements"][0]["effects"] == [
         {"kind": "migration", "packages": ["p0", "p1"], "from": ["gcc@11.4.0"], "to": ["gcc@13.3.0"], "specs": 4},
         {"kind": "migration", "packages": ["p2"], "from": ["+shared"], "to": ["+gpu", "~shared"], "specs": 2},

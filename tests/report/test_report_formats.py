@@ -102,10 +102,10 @@ def test_colour_is_for_terminals(run: Run, demo_repository: Path) -> None:
 def test_long_sections_are_capped_and_add_up(run: Run, tmp_path: Path) -> None:
     """What is not printed is counted, with its specs, and --all prints it."""
     before = {f"p{n:03}": records([n]) for n in range(50)}
-    after = {
-        name: found + records(range(1000 + 9 * n, 1002 + 9 * n + n % 3), versions=["0.9"])
-        for n, (name, found) in enumerate(before.items())
+    lower = {
+        name: records(range(1000 + 9 * n, 1002 + 9 * n + n % 3), versions=["0.9"]) for n, name in enumerate(before)
     }
+    after = {name: found + lower[name] for name, found in before.items()}
     repository = history(tmp_path / "r.git", catalogue(before), catalogue(after))
     command = ("diff", "HEAD~1", "--repo", repository)
     short, long = run(*command).output, run(*command, "--all").output
@@ -136,11 +136,8 @@ def test_the_total_speaks_of_what_was_asked_for(run: Run, tmp_path: Path) -> Non
     """With filters, packages that do not match are in no count, and the shares are those of the lists."""
     still = {"still": [record(50, target="aarch64")]}
     before = {**still, "old": records([1]), "both": [record(2), record(3, stacks=["ml"])]}
-    after = {
-        **still,
-        "both": [record(12), record(13, stacks=["ml"], versions=["2.0"])],
-        "new": records([4], stacks=["ml"]),
-    }
+    both = [record(12), record(13, stacks=["ml"], versions=["2.0"])]
+    after = {**still, "both": both, "new": records([4], stacks=["ml"])}
     repository = history(tmp_path / "r.git", catalogue(before), catalogue(after))
 
     def total(*options: str) -> str:
@@ -204,11 +201,8 @@ def test_each_side_of_a_selection_is_counted_alike_everywhere(
 ) -> None:
     """A spec outside of the selection is in no number: in text, on the short page, in JSON, in a table, in a digest."""
     before = {"kept": [record(1)], "moved": [record(2)], "other": [record(3)], "old": [record(4, stacks=["ml"])]}
-    after = {
-        "kept": [record(1, stacks=["e4s", "ml"])],
-        "moved": [record(12, stacks=["ml"])],
-        "other": [record(13, compiler="gcc@13.2.0")],
-    }
+    moved = {"moved": [record(12, stacks=["ml"])], "other": [record(13, compiler="gcc@13.2.0")]}
+    after = {"kept": [record(1, stacks=["e4s", "ml"])], **moved}
     repository = history(tmp_path / "r.git", catalogue(before), catalogue(after))
 
     def output(*form: str) -> str:

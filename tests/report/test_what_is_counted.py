@@ -138,10 +138,8 @@ def test_a_stack_of_the_document_of_one_side_is_not_judged_by_what_went(run: Run
     one = files["p0.md"]
     write(whole, files)
     write(part, {"p0.md": one, "again.md": one} if layout == "twice" else {"p0.md": one[:-40]})
-    for before, after, said in (
-        (whole, part, "PACKAGES REMOVED  4 packages, -20"),
-        (part, whole, "NEW PACKAGES  4 packages, +20"),
-    ):
+    gone, new = "PACKAGES REMOVED  4 packages, -20", "NEW PACKAGES  4 packages, +20"
+    for before, after, said in ((whole, part, gone), (part, whole, new)):
         output = run("diff", before, after).output
         assert said in output
         assert "STACK" not in output
@@ -170,20 +168,16 @@ def test_what_a_filter_leaves_out_is_not_said_to_be_new(run: Run, tmp_path: Path
 
 def test_a_spec_of_several_versions_is_no_upgrade_to_its_own_version(run: Run, tmp_path: Path) -> None:
     """All of its versions are named."""
-    before, after = (
-        {"zlib": [record(5, versions=["1.2.1"]), record(n, versions=v)]}
-        for n, v in ((1, ["1.2.2"]), (2, ["1.2.1", "1.2.2"]))
-    )
+    newer = ((1, ["1.2.2"]), (2, ["1.2.1", "1.2.2"]))
+    before, after = ({"zlib": [record(5, versions=["1.2.1"]), record(n, versions=v)]} for n, v in newer)
 
     assert "zlib  1.2.2 -> 1.2.1, 1.2.2" in compared(run, tmp_path, before, after)
 
 
 def test_a_tag_of_a_name_that_is_not_allowed_is_named_where_it_differs(run: Run, tmp_path: Path) -> None:
     """It cannot be compared, which is no reason to say that all documents are the same."""
-    plain, odd = (
-        catalogue(ONE),
-        {name: catalogue(state, "d\u00e9velop") for name, state in (("old", ONE), ("new", OTHER))},
-    )
+    odd = {name: catalogue(state, "d\u00e9velop") for name, state in (("old", ONE), ("new", OTHER))}
+    plain = catalogue(ONE)
     for name, code in (("new", 4), ("old", 0)):
         repository = history(tmp_path / f"{name}.git", plain | odd["old"], plain | odd[name])
         said = run("diff", "HEAD~1", "HEAD", "--repo", repository)
@@ -253,15 +247,11 @@ def test_a_table_has_one_row_for_a_spec_that_left_the_selected_stack(run: Run, t
 def test_stacks_of_an_upgrade_within_a_selection(run: Run, tmp_path: Path, key: str, own: str, other: str) -> None:
     """A stack without such builds is no part of the sum, and is not behind; a digest says the same."""
     others = [record(8, versions=["1.0"], stacks=["cray"], **{key: other})]
-    before, after = (
-        {
-            "p": [
-                *others,
-                *(record(n + first, versions=[version], stacks=[stack], **{key: own}) for n, stack in enumerate("ab")),
-            ]
-        }
-        for first, version in ((1, "1.1"), (4, "1.2"))
+    values = (
+        (first + n, version, stack) for first, version in ((1, "1.1"), (4, "1.2")) for n, stack in enumerate("ab")
     )
+    specs = [record(n, versions=[version], stacks=[stack], **{key: own}) for n, version, stack in values]
+    before, after = ({"p": [*others, *each]} for each in (specs[:2], specs[2:]))
     said = " ".join(compared(run, tmp_path, before, after, f"--{key}", own).split())
     assert "p 1.1 -> 1.2 +2 -2 in 2 of 2 stacks" in said
     assert "not yet" not in said

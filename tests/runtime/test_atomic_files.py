@@ -47,11 +47,8 @@ def test_a_lock_is_a_file(state: Path) -> None:
 def test_a_lock_that_was_left_is_taken(state: Path, written: str) -> None:
     """By another process, and after a power cut; the new holder is named."""
     (state / "lock").write_text(written)
-    with (
-        only_one(state),
-        pytest.raises(AnotherInstance, match=rf"process {os.getpid()} on \S+ uses this state"),
-        only_one(state),
-    ):
+    said = rf"process {os.getpid()} on \S+ uses this state"
+    with only_one(state), pytest.raises(AnotherInstance, match=said), only_one(state):
         pass
 
 

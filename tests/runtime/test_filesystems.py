@@ -74,10 +74,8 @@ def test_a_shared_state_works_and_says_so(tmp_path: Path, run: Run) -> None:
         (said,) = [each for each in map(json.loads, done.error.splitlines()) if each["event"] == "state.shared"]
         assert said["file_system"] == "nfs4"
     assert len(list((tmp_path / "out" / "ml").glob("*.txt"))) == 1
-    assert sorted(each.name for each in (tmp_path / "state").glob("cachewatch.db*")) == [
-        "cachewatch.db",
-        "cachewatch.db-journal",
-    ]
+    files = sorted(each.name for each in (tmp_path / "state").glob("cachewatch.db*"))
+    assert files == ["cachewatch.db", "cachewatch.db-journal"]
     assert _pragmas(tmp_path / "state") == {"journal_mode": "truncate", "synchronous": 2}
 
 

@@ -54,10 +54,8 @@ def test_the_period_of_a_digest_is_in_the_names_of_its_files(site: Site) -> None
     for number in (1, 3):
         site.run(number, later=timedelta(days=2))
 
-    assert sorted(path.stem for path in (site.folder / "out" / "ml").iterdir()) == [
-        "2025-06-01..2025-06-02",
-        "2025-06-02..2025-06-04",
-    ]
+    stems = sorted(path.stem for path in (site.folder / "out" / "ml").iterdir())
+    assert stems == ["2025-06-01..2025-06-02", "2025-06-02..2025-06-04"]
     assert digest_assembly.period_of([], day(1, 7), is_urgent=False) == "2025-06-02T070000Z"
     assert digest_assembly.period_of([], day(1, 7), is_urgent=True) == "2025-06-02T070000Z-urgent"
 

@@ -95,12 +95,8 @@ def test_real_needs_add_up(real: Path, buildcaches: Path, tmp_path: Path, run: R
     site = real_site(tmp_path, real, path, before)
     site.run()
     site.run(after - 1)
-    counts = [
-        json.loads(
-            run("coverage", str(path), "--repo", str(real), "--rev", site.commits[n - 1], "--format=json").output
-        )
-        for n in (before, after)
-    ]
+    ask = ("coverage", str(path), "--repo", str(real), "--format=json", "--rev")
+    counts = [json.loads(run(*ask, site.commits[n - 1]).output) for n in (before, after)]
     had, has = ({spec["hash"]: spec for spec in found["specs"]} for found in counts)
     there = {"kept", "going"}
     removed = {key for key in had if had[key]["class"] in there and has[key]["class"] not in there}
@@ -193,10 +189,8 @@ def test_everything_is_rebuilt_beside_the_old_binaries(tmp_path: Path) -> None:
     site.run()
     for number in (1, 2):
         site.run(number, later=timedelta(days=1))
-    assert sorted(stored.title for stored in site.digests()) == [
-        "3 of 3 binaries may be pruned at any time: re-concretize",
-        "all rebuilt: re-concretize",
-    ]
+    titles = sorted(stored.title for stored in site.digests())
+    assert titles == ["3 of 3 binaries may be pruned at any time: re-concretize", "all rebuilt: re-concretize"]
     assert site.told()[-1].startswith("To do          Re-concretize: 3 of your binaries are gone")
 
 
@@ -235,11 +229,8 @@ def test_a_broken_environment_is_told_to_operators(tmp_path: Path, run: Run, bro
 
 def snapshots(**packages: dict[str, list[dict[str, object]]]) -> dict[str, bytes]:
     """Return the catalogue of several tags: develop_2025_06_01 is written with hyphens."""
-    return {
-        path: data
-        for tag, content in packages.items()
-        for path, data in catalogue(content, tag=tag.replace("_", "-")).items()
-    }
+    files = {tag: catalogue(content, tag=tag.replace("_", "-")) for tag, content in packages.items()}
+    return {path: data for each in files.values() for path, data in each.items()}
 
 
 def test_what_the_newest_snapshot_would_change(tmp_path: Path) -> None:
@@ -381,10 +372,8 @@ def test_what_is_still_open_is_one_command(tmp_path: Path) -> None:
     for number in (1, 2, 3):
         site.run(number, later=timedelta(days=1))
     text = " ".join(site.told()[-1].split())
-    assert text.startswith(
-        "To do Keep what is installed, and require curl@1.0 before you re-concretize, or Spack may choose "
-        "another version: curl 1.0 is gone."
-    )
+    todo = "require curl@1.0 before you re-concretize, or Spack may choose another version: curl 1.0 is gone."
+    assert text.startswith(f"To do Keep what is installed, and {todo}")
     assert (
         "Still open since 2 June and later: re-concretizing settles 2 more of your 3 binaries: "
         "zlib 1.0 is gone, 2.0 is there; "

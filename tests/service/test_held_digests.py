@@ -87,10 +87,8 @@ def test_operators_read_what_a_loss_took(tmp_path: Path) -> None:
     whole: Packages = {f"p{n:02}": [record(n, stacks=["ml"] if n > 1 else ["e4s"])] for n in range(12)}
     site = begun(tmp_path, [catalogue(whole), catalogue(dict(list(whole.items())[:2]))], CONFIG)
     site.run(1)
-    assert (
-        "held for ml. Stack ml was removed (the catalogue does not say why); 10 packages are gone. 10 packages gone: p02, p03, "
-        in notice(site, LOSS)
-    )
+    loss = "Stack ml was removed (the catalogue does not say why); 10 packages are gone."
+    assert f"held for ml. {loss} 10 packages gone: p02, p03, " in notice(site, LOSS)
 
 
 @pytest.mark.slow
@@ -228,17 +226,10 @@ def test_a_loss_is_judged_on_the_whole_tag(tmp_path: Path) -> None:
     before = catalogue(WHOLE | {"some": some, "zlib": [record(950)]})
     after = catalogue({"package-0": kept, "some": some[1:], "zlib": [record(951, versions=["1.1"])]})
     site = Site(tmp_path, [before, after, before | catalogue({"last": [record(999)]})])
-    selections = {
-        "ml": "{}",
-        "one": "{packages: [package-7]}",
-        "upgrades": "{packages: [zlib]}",
-        "stack": "{stacks: [ml]}",
-        "kept": "{packages: [package-0]}",
-    }
-    more = "".join(
-        f"  {name}: {{when: each revision, changes: [default], channels: [files], match: {match}}}\n"
-        for name, match in selections.items()
-    )
+    names = {"one": "{packages: [package-7]}", "upgrades": "{packages: [zlib]}", "kept": "{packages: [package-0]}"}
+    selections = {"ml": "{}", "stack": "{stacks: [ml]}"} | names
+    line = "  {}: {{when: each revision, changes: [default], channels: [files], match: {}}}\n"
+    more = "".join(line.format(name, match) for name, match in selections.items())
     site.configure(CONFIG.partition("  ml: ")[0] + more)
     site.run()
     site.run(1)
@@ -254,10 +245,8 @@ def test_a_loss_is_judged_on_the_whole_tag(tmp_path: Path) -> None:
 @pytest.mark.parametrize("later", [HOUR, 5 * DAY])
 def test_what_comes_back_is_no_news(site: Site, later: timedelta) -> None:
     """Also to those who hear of no other losses, be it before operators had to answer or long after."""
-    more = "".join(
-        f"  {name}: {{when: each revision, changes: [added], channels: [files], match: {match}}}\n"
-        for name, match in {"all": "{}", "one": "{packages: [package-7]}"}.items()
-    )
+    line = "  {}: {{when: each revision, changes: [added], channels: [files], match: {}}}\n"
+    more = line.format("all", "{}") + line.format("one", "{packages: [package-7]}")
     site.configure(CONFIG + more)
     site.run()
     site.run(1)

@@ -32,13 +32,9 @@ def site(tmp_path: Path) -> Site:
 def commit(site: Site, seconds: int, package: str) -> None:
     """Let upstream publish a revision of this date."""
     path, content = next(iter(catalogue({package: records([len(package) + 10])}).items()))
-    site.fast_import(
-        f"commit refs/heads/main\ncommitter x <x@example.org> {seconds} +0000\n".encode()
-        + data_of(b"later")
-        + b"from refs/heads/main^0\n"
-        + f"M 100644 inline {path}\n".encode()
-        + data_of(content)
-    )
+    head = f"commit refs/heads/main\ncommitter x <x@example.org> {seconds} +0000\n".encode() + data_of(b"later")
+    file = f"from refs/heads/main^0\nM 100644 inline {path}\n".encode() + data_of(content)
+    site.fast_import(head + file)
 
 
 @pytest.mark.slow

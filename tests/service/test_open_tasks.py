@@ -220,9 +220,9 @@ def test_what_need_not_be_kept_any_longer_is_named_once(made: Made) -> None:
     """A part of a removed stack is back: the list of what is to be kept becomes shorter."""
     other = {f"s{n}": records([10 + n], target="aarch64") for n in range(4)}
     hep = {name: records([n], stacks=["hep", "root"]) for n, name in enumerate(other, 30)}
+    steps = (hep, (), ("s0", "s1"), ("s0", "s1"))
     states = [
-        many(20) | {name: found + hep[name] * (name in there) for name, found in other.items()}
-        for there in (hep, (), ("s0", "s1"), ("s0", "s1"))
+        many(20) | {name: found + hep[name] * (name in there) for name, found in other.items()} for there in steps
     ]
     _, back, later = weeks(made, CONFIG, *states[:3], states[3] | {"new": in_ml(40)})
     assert back.startswith("Nothing new to do, only what is still open.")
@@ -250,11 +250,8 @@ def test_what_may_be_pruned_may_be_in_a_snapshot(made: Made) -> None:
     snapshot = catalogue(rest | {"one": ours}, "develop-2025-06-01")
     states = [catalogue(rest | {"one": found + other}) | snapshot for found in (ours, unbuilt(ours), ours, [])]
     readers = made(*states, config=CONFIG.replace("changes: [all],", "match: {tags: develop},"))
-    for said in (
-        "any time. The snapshot develop-2025-06-01 has it, too, for now.",
-        "",
-        "still has one@1.0, but may be",
-    ):
+    has_it = "any time. The snapshot develop-2025-06-01 has it, too, for now."
+    for said in (has_it, "", "still has one@1.0, but may be"):
         readers.go_on()
         assert said in body(readers.site.told()[-1])
     assert "added it already: spack -e . mirror add develop-2025-06-01" in body(readers.site.told()[-1])
@@ -262,10 +259,9 @@ def test_what_may_be_pruned_may_be_in_a_snapshot(made: Made) -> None:
 
 def test_an_older_version_in_one_stack_stays_advice_while_others_have_the_newer_one(made: Made) -> None:
     """It ends when that stack has the newer version again."""
-    states = [
-        many(20) | {"mpi": records([1], versions=["5.8"], stacks=["hep", "root"]) + in_ml(number, versions=[version])}
-        for number, version in ((2, "5.8"), (3, "1.0"), (3, "1.0"), (4, "5.8"))
-    ]
+    hep = records([1], versions=["5.8"], stacks=["hep", "root"])
+    newer = ((2, "5.8"), (3, "1.0"), (3, "1.0"), (4, "5.8"))
+    states = [many(20) | {"mpi": hep + in_ml(number, versions=[version])} for number, version in newer]
     states[2] |= {"other": in_ml(5)}
     asked, later, back = weeks(made, CONFIG, *states)
     assert "If you use mpi for ml: keep it where it is installed, and require mpi@5.8 or newer" in asked

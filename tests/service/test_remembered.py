@@ -27,10 +27,8 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
 
 def in_stack(count: int) -> dict[str, bytes]:
     """Return a catalogue with so many packages in a stack of its own too, which its list of tags declares."""
-    packages = {
-        name: [record | {"stacks": ["e4s", "ml"] if number < count else ["e4s"]} for record in found]
-        for number, (name, found) in enumerate(MANY.items())
-    }
+    stacks_of = {name: ["e4s", "ml"] if number < count else ["e4s"] for number, name in enumerate(MANY)}
+    packages = {name: [record | {"stacks": stacks_of[name]} for record in found] for name, found in MANY.items()}
     stacks = "".join(f"\n  - {stack}" for stack in ("e4s", *(["ml"] if count else []), "root"))
     return catalogue(packages) | {"_data/tags.yaml": f"- name: develop\n  stacks:{stacks}\n".encode()}
 
@@ -83,13 +81,8 @@ def test_much_that_goes_and_returns(made: Made, lost: int) -> None:
 def test_several_losses_between_two_digests(made: Made) -> None:
     """They are told apart; what had changed before the loss, which no digest told, is told when it is back."""
     upgraded = many(4, "1.1", salt=1)
-    states = [
-        many(20),
-        many(20) | upgraded,
-        many(17, first=3) | many(1, "1.1", first=3, salt=1),
-        many(10, first=10),
-        many(20) | upgraded,
-    ]
+    last = many(17, first=3) | many(1, "1.1", first=3, salt=1), many(10, first=10), many(20) | upgraded
+    states = [many(20), many(20) | upgraded, *last]
     config = CONFIG.replace("when: each revision", "when: daily 07:30")
     config = config.replace("changes: [all]", "changes: [all], limit: {hold_for: 1h}")
     readers = made(*map(catalogue, states), config=config)
@@ -314,10 +307,8 @@ def test_what_is_missing_for_long_is_a_loss(made: Made) -> None:
     readers.site.now += 2 * DAY
     readers.site.run()
     (sent,) = readers.made[-1:]
-    assert (sent.unconfirmed, sent.remembered.confirmed) == (
-        "a suspicious loss: 25 of 40 packages are missing",
-        frozenset(),
-    )
+    assert sent.unconfirmed == "a suspicious loss: 25 of 40 packages are missing"
+    assert sent.remembered.confirmed == frozenset()
     readers.go_on(steps=13)
     assert [one.packages for one in readers.made[0].remembered.suspicions] == [tuple(sorted(many(25)))]
     found = readers.go_on(steps=2)
@@ -490,10 +481,8 @@ def test_a_wait_lasts_while_packages_are_missing(made: Made, tmp_path: Path) -> 
     newer = rest | many(1, "1.1", first=14, salt=1)
     needs = [(name, "1.0", spec_hash(1000 + number)) for number, name in enumerate(many(20))][10:]
     ours = lock(tmp_path / "spack.lock", *needs)
-    config = (
-        WAITING
-        + f'  env: {{when: each revision, channels: [files], limit: {{hold_for: 1h}}, match: {{environment: "{ours}"}}}}\n'
-    )
+    match = f'limit: {{hold_for: 1h}}, match: {{environment: "{ours}"}}'
+    config = WAITING + f"  env: {{when: each revision, channels: [files], {match}}}\n"
     states = [many(20), rest, newer, many(20) | many(1, "1.1", first=14, salt=1)]
     readers = made(*map(catalogue, states), config=config)
     wait(readers)
@@ -536,12 +525,8 @@ def test_a_wait_is_over_when_what_is_missing_is_a_loss(made: Made) -> None:
 def test_what_was_asked_is_said_until_it_is_settled(made: Made) -> None:
     """What to require comes with every advice to re-concretize, and what was pruned as announced is named once."""
     rest = many(20)
-    first = rest | {
-        "openmpi": records([1], versions=["5.8.0"]),
-        "gone": records([2]),
-        "going": records([3], stacks=["ml", "root"]),
-        "too": records([4], stacks=["ml", "root"]),
-    }
+    going = {name: records([n], stacks=["ml", "root"]) for n, name in ((3, "going"), (4, "too"))}
+    first = rest | {"openmpi": records([1], versions=["5.8.0"]), "gone": records([2])} | going
     older = first | {"openmpi": records([5], versions=["1.0.5"])}
     del older["gone"]
     older |= {name: [one | {"stacks": ["root"]} for one in first[name]] for name in ("going", "too")}
@@ -560,10 +545,8 @@ def test_what_was_asked_is_said_until_it_is_settled(made: Made) -> None:
     assert "packages:gone:require:'@1.0'" in texts[1]
     assert "packages:openmpi:require:'@5.8.0:'" in texts[1]
     still = texts[1].partition("since 2 June: ")[2]
-    assert (
-        "if you use openmpi: keep it where it is installed, and require openmpi@5.8.0 or newer before you re-concretize"
-        in still
-    )
+    keep = "keep it where it is installed, and require openmpi@5.8.0 or newer before you re-concretize"
+    assert f"if you use openmpi: {keep}" in still
     assert "if you use gone: keep it where it is installed" in still
     assert "going@1.0 for x86_64_v3 was pruned, as announced on 2 June" in texts[2]
     block = texts[2].partition("in this order: ")[2]

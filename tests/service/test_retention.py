@@ -109,10 +109,8 @@ def test_bytes_are_not_kept_longer_than_what_they_belong_to(tmp_path: Path, run:
 def test_who_is_suppressed_gets_nothing_of_a_digest_that_is_released(tmp_path: Path, run: Run) -> None:
     """The address kept refusing while the digest was held; `once` says with its exit code that nobody got it."""
     config = CONFIG.replace("channels: [mail, feed]", "channels: [mail]")
-    held = (
-        config
-        + "  bulk: {to: [kim@example.org], channels: [mail], changes: [all], limit: {hold_above: 1}, when: weekly mon 07:30}\n"
-    )
+    values = "channels: [mail], changes: [all], limit: {hold_above: 1}, when: weekly mon 07:30"
+    held = config + f"  bulk: {{to: [kim@example.org], {values}}}\n"
     site = Site(tmp_path, STATES)
     with post(by_recipient={"kim@example.org": "550 5.1.1 no such user"}) as server:
         site.configure(held.replace("{port}", str(server.port)))

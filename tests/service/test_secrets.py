@@ -66,11 +66,8 @@ def site(tmp_path: Path) -> Site:
     made = Site(tmp_path, [catalogue({"zlib": records([1])}), catalogue({"zlib": records([1]), "new": records([2])})])
     credentials = tmp_path / "credentials"
     credentials.mkdir()
-    for name, text in {
-        "credentials/smtp-password": SECRETS["mail"],
-        "credentials/hook-key": SECRETS["key"],
-        "token": SECRETS["token"],
-    }.items():
+    files = {"credentials/smtp-password": "mail", "credentials/hook-key": "key", "token": "token"}
+    for name, text in ((name, SECRETS[key]) for name, key in files.items()):
         write(tmp_path / name, text)
     for name in ("sendmail", "helper"):
         write(tmp_path / name, DUMP.format(folder=tmp_path), 0o700)
@@ -139,16 +136,9 @@ def test_no_secret_is_ever_said(site: Site, run: Run) -> None:
         write(folder / "ping", f"{http.url}/ping/{SECRETS['ping']}")
         port = free_port()
         text = CONFIG
-        for name, value in {
-            "folder": folder,
-            "git": git,
-            "http": http.url,
-            "smtp": smtp.port,
-            "smtp2": smtp2.port,
-            "port": port,
-            "inline": SECRETS["inline"],
-            "helper": f"!{folder}/helper",
-        }.items():
+        ports = {"smtp": smtp.port, "smtp2": smtp2.port, "port": port, "http": http.url}
+        values = ports | {"folder": folder, "git": git, "inline": SECRETS["inline"], "helper": f"!{folder}/helper"}
+        for name, value in values.items():
             text = text.replace("{" + name + "}", str(value))
         path.write_text(text)
         path.chmod(0o600)
@@ -186,22 +176,15 @@ def test_no_secret_is_ever_said(site: Site, run: Run) -> None:
         },
         "stored": stored(folder / "state"),
     }
-    for words in (
-        ["config", "show"],
-        ["config", "check", "--no-secrets"],
-        ["status"],
-        ["status", "--format", "json"],
-        ["deliveries", "list", "--format", "json"],
-    ):
+    status, config = ["status"], ["config"]
+    listed = ["deliveries", "list", "--format", "json"]
+    for words in ([*config, "show"], [*config, "check", "--no-secrets"], status, [*status, "--format", "json"], listed):
         done = run(*words, "--config", path)
         assert done.exit_code == 0, done.error
         said[" ".join(words)] = (done.output + done.error).encode()
-    found = {
-        (where, name)
-        for where, content in said.items()
-        for name, secret in SECRETS.items()
-        if secret.encode() in content or base64.b64encode(secret.encode()) in content
-    }
+    forms = {name: (secret.encode(), base64.b64encode(secret.encode())) for name, secret in SECRETS.items()}
+    pairs = ((where, name) for where in said for name in SECRETS)
+    found = {(where, name) for where, name in pairs if any(form in said[where] for form in forms[name])}
     assert found == set()
     assert "***" in said["config show"].decode()
 
@@ -229,10 +212,8 @@ def read(url: str) -> bytes:
 def settled(site: Site, channel: str) -> bool:
     """Tell whether something came of the first attempt through a channel."""
     with suppress(Exception):
-        return any(
-            each.channel == channel and (each.said or each.attempts) and each.state != "sending"
-            for each in site.deliveries()
-        )
+        tried = [each for each in site.deliveries() if each.channel == channel and each.state != "sending"]
+        return any(each.said or each.attempts for each in tried)
     return False
 
 

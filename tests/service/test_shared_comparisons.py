@@ -154,10 +154,8 @@ class Failing(Isolation):
 
 
 def test_a_package_that_nobody_can_select_from_is_named(tmp_path: Path) -> None:
-    folder = history(
-        tmp_path / "r.git",
-        *(catalogue({name: [record(step, versions=[f"{step}"])] for name in ("hdf5", "zlib")}) for step in (1, 2)),
-    )
+    steps = [{name: [record(n, versions=[f"{n}"])] for name in ("hdf5", "zlib")} for n in (1, 2)]
+    folder = history(tmp_path / "r.git", *map(catalogue, steps))
     isolation: Isolation = Failing()
     tags = ComparedTags(tmp_path / "kept", isolation)
     find = partial(shared, folder, tags)

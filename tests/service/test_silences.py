@@ -54,10 +54,8 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two packages, each upgraded in one stack and gone from another, and one that is new."""
     before = [record(1, stacks=["e4s"]), record(2, stacks=["ml"], target="aarch64")]
     after = [record(3, stacks=["e4s"], versions=["2.0"])]
-    states = (
-        catalogue({"llvm": before, "zlib": before}),
-        catalogue({"llvm": after, "zlib": after, "new": [record(9, stacks=["ml"])]}),
-    )
+    second = {"llvm": after, "zlib": after, "new": [record(9, stacks=["ml"])]}
+    states = catalogue({"llvm": before, "zlib": before}), catalogue(second)
     return history(tmp_path_factory.mktemp("silences") / "catalogue.git", *states)
 
 

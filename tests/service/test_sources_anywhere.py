@@ -61,10 +61,8 @@ def test_digests_are_the_same_wherever_documents_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("first", "others"), [(0, []), (0, ["hdf5.md"]), (0, ["v1/gmp.md"]), (1, ["hdf5.md"])])
 def test_what_was_overwritten_cannot_be_read(tmp_path: Path, first: int, others: list[str]) -> None:
     """It was not removed; what changed meanwhile is told when it is a document again, also to who began meanwhile."""
-    rest = {
-        path: document(records([9]), package=Path(path).stem, tag=Path(path).parent.name or "develop")
-        for path in others
-    }
+    tags = {path: Path(path).parent.name or "develop" for path in others}
+    rest = {path: document(records([9]), package=Path(path).stem, tag=tag) for path, tag in tags.items()}
     old, new = (rest | {"zlib.md": document(packages["zlib"])} for packages in (ONE, TWO))
     overwritten = [rest | {"zlib.md": content} for content in (b"hello\n", b"", b"hello again\n")]
     site = Site(tmp_path, [old, *overwritten, new, rest | {"py-a.md": document(TWO["gmp"], package="py-a")}], CONFIG)

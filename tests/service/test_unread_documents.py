@@ -79,10 +79,8 @@ def test_what_changed_meanwhile_is_told_when_it_can_be_read_again(tmp_path: Path
     assert f"documents of develop cannot be read since revision {made.commits[1][:10]}: pa" in " ".join(first.split())
     said = f"documents of develop can be read again: pa, compared with revision {made.commits[0][:10]}"
     assert said in " ".join(second.split())
-    assert made.notices() == [
-        "1 document of develop in public cannot be read: pa",
-        "documents of develop in public were repaired or removed",
-    ]
+    begins = "1 document of develop in public cannot be read: pa"
+    assert made.notices() == [begins, "documents of develop in public were repaired or removed"]
 
 
 @pytest.mark.parametrize("last", [pa("2.0", 11), {}], ids=["repaired", "removed"])
@@ -141,10 +139,8 @@ def test_a_source_of_which_no_document_can_be_read_is_a_problem(tmp_path: Path) 
     whole = {f"docs/{name}.md": document(records([number]), package=name) for number, name in enumerate(("p0", "p1"))}
     broken = {path: content[:-30] for path, content in whole.items()}
     made = begun(tmp_path, [broken, broken | {"docs/p1.md": whole["docs/p1.md"]}], CONFIG)
-    assert sorted(made.notices()) == [
-        "2 documents of develop in public cannot be read: p0, p1",
-        "no document of the source public can be read",
-    ]
+    first = "2 documents of develop in public cannot be read: p0, p1"
+    assert sorted(made.notices()) == [first, "no document of the source public can be read"]
     context = made.open()
     with closing(context.database):
         found = find_problems(read_status(context), context.config, made.now)

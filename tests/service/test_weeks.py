@@ -68,10 +68,8 @@ def test_a_prune_that_hits_an_environment(golden: Golden, folder: Path) -> None:
         current[name] = before[name] = scripted.again(current[name], versions=["9.9.9"])
         before[name] = [*before[name], old[name]]
     # Elsewhere the prune takes as much, which is how it is known for one.
-    before |= {
-        name: [*before[name], *scripted.again(before[name][:1], "d", stacks=["root"])]
-        for name in scripted.NAMES[60:120]
-    }
+    more = {name: scripted.again(before[name][:1], "d", stacks=["root"]) for name in scripted.NAMES[60:120]}
+    before |= {name: [*before[name], *found] for name, found in more.items()}
     needs = old | {name: usable[name][0] for name in names[24:]}
 
     site = Site(folder, [scripted.state(before), scripted.state(current)])

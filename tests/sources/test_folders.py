@@ -87,10 +87,9 @@ def test_two_folders(run: Run, tmp_path: Path, depth: str) -> None:
 
 def test_catalogues_of_several_tags(run: Run, tmp_path: Path) -> None:
     """Tags are compared by name, those of one side only as a whole; filters choose among them."""
-    sides = (
-        write(tmp_path / "before", catalogue(BEFORE) | catalogue({"zlib": records([1])}, "v1")),
-        write(tmp_path / "after", catalogue(AFTER) | catalogue({"zlib": records([1])}, "v2")),
-    )
+    states = (("before", BEFORE, "v1"), ("after", AFTER, "v2"))
+    zlib = {"zlib": records([1])}
+    sides = [write(tmp_path / name, catalogue(state) | catalogue(zlib, tag)) for name, state, tag in states]
 
     assert packages(run, *sides) == [*CHANGES, ("zlib", "added"), ("zlib", "removed")]
     assert packages(run, *sides, "--tag", "v1") == [("zlib", "removed")]
@@ -443,10 +442,8 @@ def test_a_file_of_a_revision(run: Run, tmp_path: Path, monkeypatch: pytest.Monk
     assert packages(run, f"HEAD~1:{path}", "HEAD", "--repo", repository) == [("zlib", "changed")]
     result = run("diff", "HEAD:_cache/develop/nothing/specs.md", "HEAD", "--repo", repository)
     assert (result.exit_code, "HEAD has no file _cache/develop/nothing/specs.md" in result.error) == (2, True)
-    for place, said in (
-        ("nosuch.md", "HEAD has no file nosuch.md"),
-        ("_cache/develop", "_cache/develop is a folder in HEAD; name a document in it, or a tag as HEAD:TAG"),
-    ):
+    folder = "_cache/develop is a folder in HEAD; name a document in it, or a tag as HEAD:TAG"
+    for place, said in (("nosuch.md", "HEAD has no file nosuch.md"), ("_cache/develop", folder)):
         result = run("diff", f"HEAD:{place}", tmp_path / "zlib.md", "--repo", repository)
         assert (result.exit_code, said in result.error) == (2, True)
     for folder in (".git", "_cache"):

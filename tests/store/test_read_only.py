@@ -183,10 +183,8 @@ def test_a_read_only_mount_is_read(
 
 def test_a_state_that_nobody_works_on_is_read_only_by_who_may_write_there(site: Site, view: Path) -> None:
     """SQLite has to make its shared memory; what to do is said."""
-    with (
-        closed(site),
-        pytest.raises(StateError, match=r"SQLite needs cachewatch\.db-shm .*: run this while the daemon"),
-    ):
+    said = r"SQLite needs cachewatch\.db-shm .*: run this while the daemon"
+    with closed(site), pytest.raises(StateError, match=said):
         SqliteToRead(view)
     assert names(site) == [NAME]
     with closing(SqliteToRead(site.folder / "state")) as database, database.read() as connection:
@@ -197,11 +195,8 @@ def test_a_state_that_may_not_be_read(site: Site, run: Run) -> None:
     """Which user is asked for, and what to do; what may not be read or written is one mistake, with exit code 2."""
     config = ("--config", str(site.folder / "cachewatch.yaml"))
     (site.folder / "cachewatch.yaml").chmod(0o644)
-    for *command, advice in (
-        ("status", "for user"),
-        ("config", "explain", "new", "for user"),
-        ("once", "choose another"),
-    ):
+    explain = ("config", "explain", "new", "for user")
+    for *command, advice in (("status", "for user"), explain, ("once", "choose another")):
         assert run(*command, *config).exit_code == 0
         (site.folder / "state").chmod(0o700 if os.geteuid() == 0 else 0o000)
         done = as_another_user(site.folder, *command, *config)
