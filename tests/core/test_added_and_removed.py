@@ -14,14 +14,7 @@ from hypothesis import strategies as st
 from pairs import some_pair
 
 from cachewatch.core.comparison import package_changes
-from cachewatch.core.comparison.package_changes import (
-    Pair,
-    SpecSide,
-    SpecSides,
-    compare,
-    compare_all,
-    report_differences,
-)
+from cachewatch.core.comparison.package_changes import Pair, SpecSide, SpecSides, compare, compare_all
 from cachewatch.core.comparison.package_items import items_of
 from cachewatch.core.kinds_and_specs import FACTS, Delta, Kind, MatchKind, PackageChange, Signature
 from cachewatch.core.statement_kinds import StatementKind
@@ -53,7 +46,7 @@ sides = st.none() | st.builds(SpecSide, facts, counted)
 @example({"zlib": (SpecSide(dict.fromkeys(FACTS, frozenset({"__private"})), Counter()), None)})
 def test_what_was_added_and_removed(pairs: dict[str, SpecSides]) -> None:
     """Of several packages in one call, nothing is dropped, invented, misnamed or given to another package."""
-    reported = report_differences(pairs)
+    reported = package_changes.report_differences(pairs)
     nothing = SpecSide(dict.fromkeys(FACTS, frozenset()), Counter())
     for package, (before, after) in pairs.items():
         found, (old, new) = reported[package], (before or nothing, after or nothing)

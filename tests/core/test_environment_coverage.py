@@ -15,18 +15,8 @@ from oracle import Spec, Specs, newest, read, specs_of, spelled
 from truths import STATES, History, Truth, expected
 from verdicts import after_prune, ancestors, same_compiler, that_matter, verdict
 
-from cachewatch.core.advice.environment_coverage import (
-    Coverage,
-    CoverageChange,
-    Environment,
-    Holdings,
-    Nearest,
-    Need,
-    Resolution,
-    best,
-    compare_coverage,
-    cover,
-)
+from cachewatch.core.advice import environment_coverage as coverage
+from cachewatch.core.advice.environment_coverage import Environment, Holdings, Nearest, Need, compare_coverage, cover
 from cachewatch.core.advice.urgency_and_levels import assess
 from cachewatch.core.kinds_and_specs import LossClass, Signature
 from cachewatch.core.versions_spellings_targets import runs
@@ -95,7 +85,7 @@ def as_spec(need: Need) -> Spec:
     return spelled(values | {"target": need.target, "variants": need.variants or (), "stacks": []})
 
 
-def check_change(change: CoverageChange, before: dict[str, str], after: dict[str, str]) -> None:
+def check_change(change: coverage.CoverageChange, before: dict[str, str], after: dict[str, str]) -> None:
     """Hold what became of an environment to the verdicts of both states, by hash; it adds up."""
     left = {h for h in before if before[h] == "same" != after[h]}
     others = {h for h in before if before[h] != "same" != after[h]}
@@ -112,7 +102,7 @@ def check_change(change: CoverageChange, before: dict[str, str], after: dict[str
     assert bool(headline_of(change)) == bool(change)
 
 
-def hashes(found: Iterable[Resolution]) -> set[str]:
+def hashes(found: Iterable[coverage.Resolution]) -> set[str]:
     """Return the hashes, each of which is there once."""
     listed = [covered.need.hash for covered in found]
     assert len(listed) == len(set(listed))
@@ -188,7 +178,7 @@ def is_runnable(build: Spec, wanted: Spec) -> bool:
     return system and (build["target"] == wanted["target"] or build["target"] in ancestors(wanted["target"]))
 
 
-def check_differences(covered: Resolution, wanted: Spec, build: Spec) -> None:
+def check_differences(covered: coverage.Resolution, wanted: Spec, build: Spec) -> None:
     """Hold what is named to what is different."""
     words = {text.partition(" ")[0] for text in covered.differs}
     assert words == {
@@ -316,8 +306,8 @@ def test_two_caches_together() -> None:
     other = {"zlib": {spec_hash(3): signature(versions=("2.0",)), spec_hash(4): signature(target="zen5")}}
 
     def both(one: Holdings, two: Holdings) -> tuple[str, str]:
-        (found,) = best(cover(environment, one), cover(environment, two)).needs
-        (turned,) = best(cover(environment, two), cover(environment, one)).needs
+        (found,) = coverage.best(cover(environment, one), cover(environment, two)).needs
+        (turned,) = coverage.best(cover(environment, two), cover(environment, one)).needs
         assert found == turned
         return found.nearest.value, found.left.value
 
@@ -328,22 +318,24 @@ def test_two_caches_together() -> None:
     assert both(other, {"zlib": {spec_hash(5): signature(versions=("3.0",))}}) == ("none", "none")
 
 
-def headline_of(change: CoverageChange) -> str:
+def headline_of(change: coverage.CoverageChange) -> str:
     """Return the longest form of what a subject says of an environment."""
     return next(iter(headlines_of(assess([], environment=change), words())), "")
 
 
-def change_of(before: Sequence[str], after: Sequence[str], *, has_hashes: bool = True) -> CoverageChange:
+def change_of(before: Sequence[str], after: Sequence[str], *, has_hashes: bool = True) -> coverage.CoverageChange:
     """Return the change of an environment whose needs stand like this; `same>none` may be pruned at any time."""
     hashes = [spec_hash(n) if has_hashes else "" for n in range(len(after))]
     needs = tuple(need(hash=one, version=f"1.{n}") for n, one in enumerate(hashes))
     environment = Environment(name="x", needs=needs)
 
-    def side(words: Sequence[str]) -> Coverage:
+    def side(words: Sequence[str]) -> coverage.Coverage:
         found = (word.partition(">") for word in words)
         pairs = zip(needs, found, strict=True)
-        resolutions = (Resolution(n, Nearest(now), Nearest(left) if left else None) for n, (now, _, left) in pairs)
-        return Coverage(environment, tuple(resolutions))
+        resolutions = (
+            coverage.Resolution(n, Nearest(now), Nearest(left) if left else None) for n, (now, _, left) in pairs
+        )
+        return coverage.Coverage(environment, tuple(resolutions))
 
     return compare_coverage(side(before), side(after))
 

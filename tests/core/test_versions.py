@@ -11,8 +11,6 @@ from cachewatch.core import versions_spellings_targets
 from cachewatch.core.versions_spellings_targets import (
     Versions,
     is_newer,
-    newest,
-    parse_ranges,
     sorted_versions,
     version_identity,
     version_key,
@@ -73,8 +71,8 @@ def test_what_is_one_version(one: str, other: str, is_same: bool) -> None:
 
 def test_bare_commits_come_last() -> None:
     """A commit says nothing about its place, so it stands behind everything."""
-    assert newest(["develop", "git.feature/x", "9999"]) == "git.feature/x"
-    assert newest(["main", "0" * 39 + "a"]) == "0" * 39 + "a"
+    assert versions_spellings_targets.newest(["develop", "git.feature/x", "9999"]) == "git.feature/x"
+    assert versions_spellings_targets.newest(["main", "0" * 39 + "a"]) == "0" * 39 + "a"
 
 
 def test_a_million_digits() -> None:
@@ -157,7 +155,7 @@ def test_ranges_that_exclude() -> None:
 def test_no_ranges(text: str) -> None:
     """What is no range is refused with what would be one."""
     with pytest.raises(UsageError, match=r"not a version or range|empty range"):
-        parse_ranges(text)
+        versions_spellings_targets.parse_ranges(text)
 
 
 @given(st.text("0123456789.-abz", min_size=1, max_size=8), st.text("0123456789.-abz", max_size=8))

@@ -15,16 +15,12 @@ from hypothesis import strategies as st
 
 from cachewatch.core.graphs_and_attribution import Dependency
 from cachewatch.core.kinds_and_specs import CompilerForm, DiagnosticKind
+from cachewatch.documents import spec_nodes_and_graphs
 from cachewatch.documents.front_matter_and_limits import MAX_BYTES, front_lines, load_yaml, read_yaml
 from cachewatch.documents.parsing_and_diagnostics import parse
 from cachewatch.documents.recognizing_documents import Claim, claim_of
 from cachewatch.documents.records import KnownRecords, records_of
-from cachewatch.documents.spec_nodes_and_graphs import (
-    MadeOf,
-    encode_ingredients,
-    read_package_graph,
-    write_package_graph,
-)
+from cachewatch.documents.spec_nodes_and_graphs import encode_ingredients, read_package_graph, write_package_graph
 from cachewatch.errors import DocumentError, NotComparableDocument, UnreadableDocument
 from cachewatch.runtime.files_and_locks import demo_documents
 
@@ -376,7 +372,7 @@ SPECS = {
 }
 
 
-def written(specs: dict[str, MadeOf]) -> bytes:
+def written(specs: dict[str, spec_nodes_and_graphs.MadeOf]) -> bytes:
     encoded = {each: encode_ingredients(one, frozenset({"z" * 12})) for each, one in specs.items()}
     return write_package_graph(encoded)
 

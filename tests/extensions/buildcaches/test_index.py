@@ -20,15 +20,9 @@ from cachewatch.documents.front_matter_and_limits import read_tags_file, write_t
 from cachewatch.documents.parsing_and_diagnostics import parse
 from cachewatch.documents.writing_documents import Binary, ListedSpec, write_document
 from cachewatch.errors import RefusedAddress, SourceError
+from cachewatch.extensions.buildcaches import mirrors_and_registries as mirrors
 from cachewatch.extensions.buildcaches.index import CacheIndex, read_index
-from cachewatch.extensions.buildcaches.mirrors_and_registries import (
-    Registry,
-    Validator,
-    fetch_index,
-    open_mirror,
-    parse_address,
-    read_manifest,
-)
+from cachewatch.extensions.buildcaches.mirrors_and_registries import Validator, fetch_index, open_mirror, parse_address
 from cachewatch.extensions.buildcaches.published_tags import Cache
 from cachewatch.extensions.buildcaches.recorder import record
 
@@ -189,7 +183,7 @@ def test_no_record_stops_the_others(values: dict[str, Any]) -> None:
 @given(st.binary(max_size=200))
 def test_any_bytes_are_refused_with_a_reason(data: bytes) -> None:
     """An index or a manifest that is none."""
-    for read in (read_index, read_manifest):
+    for read in (read_index, mirrors.read_manifest):
         with pytest.raises(SourceError):
             read(data, "here")
 
@@ -250,8 +244,8 @@ def test_addresses() -> None:
     assert parse_address("/srv/cache") == Path("/srv/cache")
     assert parse_address("file:///srv/a%20cache") == Path("/srv/a cache")
     assert parse_address("https://host/cache/") == "https://host/cache"
-    assert parse_address("oci://ghcr.io/spack/cache") == Registry("https://ghcr.io", "spack/cache")
-    assert parse_address("oci+http://127.0.0.1:5000/a/b") == Registry("http://127.0.0.1:5000", "a/b")
+    assert parse_address("oci://ghcr.io/spack/cache") == mirrors.Registry("https://ghcr.io", "spack/cache")
+    assert parse_address("oci+http://127.0.0.1:5000/a/b") == mirrors.Registry("http://127.0.0.1:5000", "a/b")
     others = ("file://h/x", "gopher://x/y")
     for address in ("https://host/x?token=1", "https://host/x#y", "oci://host/Image", "oci://u:p@host/x", *others):
         with pytest.raises(RefusedAddress):

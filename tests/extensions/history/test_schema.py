@@ -9,15 +9,9 @@ from pathlib import Path
 import pytest
 
 from cachewatch.errors import NoHistoryIndex, StateError
+from cachewatch.extensions.history import schema_and_location
 from cachewatch.extensions.history.index_lookup import Index
-from cachewatch.extensions.history.schema_and_location import (
-    NAME,
-    VERSION,
-    DamagedIndex,
-    NotAnIndex,
-    open_for_reading,
-    open_for_writing,
-)
+from cachewatch.extensions.history.schema_and_location import NAME, NotAnIndex, open_for_reading, open_for_writing
 
 Opens = Callable[[Path], sqlite3.Connection]
 
@@ -32,7 +26,7 @@ def test_an_index_of_another_version_is_made_again(tmp_path: Path) -> None:
     path = tmp_path / NAME
     _complete(path)
     old = sqlite3.connect(path)
-    old.execute(f"PRAGMA user_version = {VERSION - 1}")
+    old.execute(f"PRAGMA user_version = {schema_and_location.VERSION - 1}")
     old.close()
     with pytest.raises(NoHistoryIndex, match="an older version"):
         open_for_reading(path)
@@ -46,7 +40,7 @@ def test_an_index_of_a_newer_version_is_left_alone(tmp_path: Path, opens: Opens)
     path = tmp_path / NAME
     _complete(path)
     with closing(sqlite3.connect(path)) as newer:
-        newer.execute(f"PRAGMA user_version = {VERSION + 1}")
+        newer.execute(f"PRAGMA user_version = {schema_and_location.VERSION + 1}")
     with pytest.raises(StateError, match="written by a newer cachewatch"):
         opens(path)
     with closing(sqlite3.connect(path)) as left:
@@ -111,5 +105,5 @@ def test_a_revision_is_a_commit(tmp_path: Path) -> None:
     _complete(tmp_path / NAME)
     with closing(sqlite3.connect(tmp_path / NAME)) as connection, connection:
         connection.execute("INSERT INTO revision VALUES (0, '\x1b]0;owned\x07', 0)")
-    with pytest.raises(DamagedIndex, match="malformed"):
+    with pytest.raises(schema_and_location.DamagedIndex, match="malformed"):
         Index(tmp_path / NAME)
