@@ -135,7 +135,12 @@ class Everything(Told):
         """Return the revisions that did anything, each with the packages that could not be read."""
         found: defaultdict[int, set[str]] = defaultdict(set)
         for number, (own, name), change, is_baseline in self.changes:
-            if own == tag and package in (None, name) and not is_baseline and any(_items(change)):
+            if (
+                own == tag
+                and package in (None, name)
+                and not is_baseline
+                and any((*change.matches, *change.new, *change.gone, *change.restacked))
+            ):
                 found[number] |= set()
         for own, name, number in self.diagnostics:
             if own == tag and package in (None, name):
@@ -165,10 +170,6 @@ class Everything(Told):
                     since -= 1
                 found[tag] = (most, newest, since, tuple(sorted(wanted - there[newest])))
         return found
-
-
-def _items(change: PackageChange) -> Iterator[object]:
-    yield from (*change.matches, *change.new, *change.gone, *change.restacked)
 
 
 def _packages(package: str, change: PackageChange) -> Iterator[tuple[str, tuple[int, int, int]]]:

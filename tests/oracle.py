@@ -289,9 +289,6 @@ def differ(before: Iterable[str], after: Iterable[str]) -> bool:
 def in_order(specs: Specs) -> list[str]:
     """Return hashes, newest versions first, then by all attributes."""
     hashes = sorted(specs, key=lambda h: list(specs[h].values()))
-    return sorted(hashes, key=lambda h: sorted(map(full_age, specs[h]["versions"]), reverse=True), reverse=True)
-
-
-def full_age(version: str) -> list[Any]:
-    """Return the age of a version, and its text where that says nothing."""
-    return [*age(version), version]
+    return sorted(
+        hashes, key=lambda h: sorted(([*age(v), v] for v in specs[h]["versions"]), reverse=True), reverse=True
+    )

@@ -50,12 +50,8 @@ def _documents(folder: Path) -> Path:
         (folder / f"{title}.html").write_text(render_digest(make(folder / title)).html)
     demo.build(folder / "demo.git")
     (folder / "page.html").write_bytes(b"".join(_page(folder / "demo.git")))
-    _site(folder / "demo.git", folder / "site")
+    build(Folder(folder / "site"), read_site(folder / "demo.git"), [], title="Build cache")
     return folder
-
-
-def _site(repository: Path, folder: Path) -> None:
-    build(Folder(folder), read_site(repository), [], title="Build cache")
 
 
 def _page(repository: Path) -> list[bytes]:

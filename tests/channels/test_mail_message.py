@@ -76,15 +76,6 @@ def test_the_headers_of_a_digest() -> None:
     assert not [line for line in headers if line.startswith("List-Unsubscribe-Post")]
 
 
-def test_one_click_only_with_https() -> None:
-    """List-Unsubscribe-Post promises a web server that understands it."""
-    config = email_config(25, unsubscribe="https://example.org/u/{subscription}?who={recipient}")
-    headers = raw_headers(pack(rendered(), config).payload)
-
-    assert "List-Unsubscribe: <https://example.org/u/ml-team?who=kim%40example.org>" in headers
-    assert "List-Unsubscribe-Post: List-Unsubscribe=One-Click" in headers
-
-
 def test_a_token_proves_for_whom_a_link_was_made() -> None:
     """In the header and in the text, of recipient and subscription: whoever has no key makes no link for others."""
     link = "https://example.org/{subscription}?who={recipient}&token={token}"
@@ -106,6 +97,7 @@ def test_the_link_in_the_body_is_that_of_the_header() -> None:
     link = "https://example.org/u?list=ml-team&who=kim%40example.org"
 
     assert message["List-Unsubscribe"] == f"<{link}>"
+    assert message["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
     assert part(message, "plain") == f"Stop these mails:\n    {link}\n"
     assert html.escape(link, quote=False) in part(message, "html")
 
@@ -140,13 +132,6 @@ def test_bytes_are_the_same_every_time() -> None:
     assert channel.build_messages(rendered(text="shorter"))[0].message_id != first.message_id
 
 
-def test_who_is_named_twice_gets_one_mail() -> None:
-    """Addresses are compared without regard to case and names."""
-    one = rendered(to=("kim@example.org", "KIM@example.org", "K <kim@example.org>"))
-
-    assert len(open_channel(email_config(25)).build_messages(one)) == 1
-
-
 def test_both_parts_are_ascii_and_survive() -> None:
     """Quoted-printable: text and HTML come out as they went in, and no line can be taken for another thing."""
     payload = pack(rendered(text="Grüße\nFrom me\n.\n..\n" + "long " * 50 + "\ttab\n", html="<p>Grüße</p>\n")).payload
@@ -176,9 +161,9 @@ def test_attachments_make_it_mixed() -> None:
 
 @pytest.mark.parametrize("name", ["Kim Lee", "J\u00f6rg", '"Lee, Kim"'])
 def test_recipients_may_have_names(name: str) -> None:
-    """The name is in the header alone: envelope, links and what is compared have the address."""
+    """The name is in the header alone: envelope, links and what is compared, in any case, have the address."""
     config = email_config(25, unsubscribe="https://example.org/stop?r={recipient}")
-    (message,) = open_channel(config).build_messages(rendered(to=(f"{name} <kim@example.org>",)))
+    (message,) = open_channel(config).build_messages(rendered(to=(f"{name} <kim@example.org>", "KIM@example.org")))
     mail = read(message.payload)
 
     assert message.target == "kim@example.org"

@@ -47,11 +47,6 @@ def test_the_fewest_causes_of_many_are_those_of_one() -> None:
                 counts = {old: 2 * len(found) - (SPACK in found) for old, found in causes.items()}
                 wanted = [old for old in olds if counts[old] == min(counts.values())]
                 if min(counts.values()) > 0:  # of equal specs none is looked for
-                    assert walk.fewest(package, olds, new) == (first_of(olds, counts)), (seed, package, new)
+                    assert walk.fewest(package, olds, new) == min(olds, key=counts.__getitem__), (seed, package, new)
                     several += len(wanted) < len(olds)
     assert several > _GRAPHS
-
-
-def first_of(olds: list[str], counts: dict[str, int]) -> str:
-    """Return the first with the fewest causes."""
-    return min(olds, key=lambda old: (counts[old], olds.index(old)))

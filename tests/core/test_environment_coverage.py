@@ -49,11 +49,6 @@ def held(buildcaches: Path) -> dict[tuple[str, str], Holdings]:
     return {(kind, state): published(str(buildcaches / kind / state), packages).holdings for kind, state in STATES}
 
 
-def wanted_of(states: dict[tuple[str, str], dict[str, Specs]], package: str, spec_hash: str) -> Spec:
-    """Return what a hash is by the tables."""
-    return next(packages[package][spec_hash] for packages in states.values() if spec_hash in packages.get(package, {}))
-
-
 @pytest.mark.parametrize(("kind", "number"), LOCKS)
 def test_every_lock_file_against_every_state(
     buildcaches: Path,
@@ -65,7 +60,8 @@ def test_every_lock_file_against_every_state(
     """Each verdict is what the tables of TRUTH.md say, and so is what became of each between any two states."""
     lock = buildcaches / kind / "env" / str(number) / "spack.lock"
     nodes = {h: s for h, s in json.loads(lock.read_bytes())["concrete_specs"].items() if "external" not in s}
-    wanted = {h: (s["name"], wanted_of(states, s["name"], h)) for h, s in nodes.items()}
+    tables = {h: one for packages in states.values() for found in packages.values() for h, one in found.items()}
+    wanted = {h: (s["name"], tables[h]) for h, s in nodes.items()}
     environment = open_environment(lock)
     assert {need.hash: (need.package, as_spec(need)) for need in environment.needs} == {
         h: (name, spec | {"stacks": ()}) for h, (name, spec) in wanted.items()
@@ -144,8 +140,12 @@ def random_record(random: Random, number: int) -> dict[str, Any]:
 
 def check_package(first: Specs, second: Specs, there: Mapping[str, Signature]) -> None:
     """Hold the verdicts of an environment that needs `first` to what `second` has."""
-    needs = tuple(need_of(spec_hash, spec) for spec_hash, spec in first.items() if len(spec["versions"]) == 1)
-    found = cover(Environment(name="x", needs=needs), {"p": there})
+    needs = []
+    for h, one in first.items():
+        same = {key: one[key] for key in ("platform", "os", "target", "compiler", "variants")}
+        if len(one["versions"]) == 1:
+            needs.append(Need(package="p", version=one["versions"][0], hash=h, **same))
+    found = cover(Environment(name="x", needs=tuple(needs)), {"p": there})
     for covered in found.needs:
         spec_hash, spec = covered.need.hash, first[covered.need.hash]
         assert covered.nearest == verdict(spec_hash, spec, second), (spec, second)
@@ -156,20 +156,14 @@ def check_package(first: Specs, second: Specs, there: Mapping[str, Signature]) -
             assert set(covered.versions) == {v for s in built for v in s["versions"]}
             assert covered.suggestion == (newest(covered.versions) if built else "")
         elif covered.nearest is Nearest.SIMILAR:
-            same = {h for h in second if second[h]["versions"] == spec["versions"]}
-            assert set(covered.others) == {h for h in same if second[h] in runnable}
+            of_version = {h for h in second if second[h]["versions"] == spec["versions"]}
+            assert set(covered.others) == {h for h in of_version if second[h] in runnable}
             check_differences(covered, spec, second[covered.others[0]])
     pruned = cover(found.environment, {"p": {h: s for h, s in there.items() if s.stacks}})
     change = compare_coverage(found, pruned)
     check_change(change, *({c.need.hash: c.nearest.value for c in side.needs} for side in (found, pruned)))
     # Of one that is not there, what would do in its place is lost.
     assert hashes(found.of_class(LossClass.GOING)) == hashes(change.removed) | hashes(change.newly_lost)
-
-
-def need_of(spec_hash: str, spec: Spec) -> Need:
-    """Return the need of one spec."""
-    same = {key: spec[key] for key in ("platform", "os", "target", "compiler", "variants")}
-    return Need(package="p", version=spec["versions"][0], hash=spec_hash, **same)
 
 
 def is_runnable(build: Spec, wanted: Spec) -> bool:

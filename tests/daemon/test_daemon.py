@@ -99,10 +99,6 @@ def fetch(site: Site, path: str) -> tuple[int, str]:
     return answer.status, answer.read().decode()
 
 
-def _move(state: Path) -> None:
-    state.rename(state.with_name("elsewhere"))
-
-
 def _restore(state: Path) -> None:
     shutil.copy(state / "cachewatch.db", state / "backup")
     (state / "backup").rename(state / "cachewatch.db")
@@ -112,7 +108,7 @@ def _restore(state: Path) -> None:
 @pytest.mark.parametrize(
     "take",
     [
-        pytest.param(_move, id="moved"),
+        pytest.param(lambda state: state.rename(state.with_name("elsewhere")), id="moved"),
         pytest.param(shutil.rmtree, id="deleted", marks=pytest.mark.nightly),
         pytest.param(_restore, id="restored", marks=pytest.mark.nightly),
     ],

@@ -100,7 +100,8 @@ def _feed(folder: Path, seconds: float) -> int:
             ending = time.monotonic() - begun
         finally:
             daemon.kill()
-    told = [number for number in range(1, published + 1) if _is_told(folder, number)]
+    texts = [_told(folder, name) for name in ("healthy", "theirs")]
+    told = [number for number in range(1, published + 1) if all(_version(number) in text for text in texts)]
     click.echo(f"{published} revisions, {len(told)} told; the slowest took {slowest[0]:.0f} s: {slowest[1]}")
     click.echo(f"the healthy source was told within {healthy[0]:.0f} s; the slowest beside: {healthy[1]}")
     click.echo(f"{len(answers.seconds):,} answers, {answers.failed} bad, the slowest took {max(answers.seconds):.2f} s")
@@ -285,10 +286,6 @@ def _commit(upstream: Path, number: int, more: Mapping[str, bytes]) -> None:
 
 def _told(folder: Path, subscription: str) -> str:
     return "".join(path.read_text("utf-8") for path in (folder / "out").glob(f"{subscription}/*.txt"))
-
-
-def _is_told(folder: Path, number: int) -> bool:
-    return all(_version(number) in _told(folder, name) for name in ("healthy", "theirs"))
 
 
 def _megabytes(pid: int) -> tuple[float, float]:

@@ -92,15 +92,11 @@ def test_what_git_says_last_is_the_reason(fake: Callable[[str], None], tmp_path:
                 pipe.get("HEAD")
 
 
-def _configure(folder: Path, text: str) -> None:
-    with (folder / "config").open("a", newline="") as config:
-        config.write(text)
-
-
 def test_a_configuration_includes_a_hundred_files_at_most(run: Run, tmp_path: Path) -> None:
     """Among more, there could be one on which git would hang."""
     folder = history(tmp_path / "a.git", catalogue({"zlib": [record(1)]}))
-    _configure(folder, "[include]\n" + "".join(f"\tpath = file-{number}\n" for number in range(101)))
+    with (folder / "config").open("a") as config:
+        config.write("[include]\n" + "".join(f"\tpath = file-{number}\n" for number in range(101)))
     assert "includes more than 100 files" in run("diff", "HEAD", "--repo", folder).error_of(3)
 
 

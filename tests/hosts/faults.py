@@ -128,7 +128,7 @@ def play(folder: Path, count: int, seed: int, *, is_told: bool = False) -> tuple
 
 def _play(scene: Scene, upstream: Published, faults: list[Fault], *, is_told: bool) -> None:
     """Let faults begin and end when they are due, and upstream change all the time."""
-    ends = [(_end(fault), False, fault) for fault in faults]
+    ends = [(fault.begins + fault.lasts, False, fault) for fault in faults]
     events = sorted([(fault.begins, True, fault) for fault in faults] + ends)
     first = time.monotonic()
     next_change = 0.0
@@ -145,10 +145,6 @@ def _play(scene: Scene, upstream: Published, faults: list[Fault], *, is_told: bo
         if is_told and is_begin:
             print(fault, flush=True)
         (scene.begin if is_begin else scene.end)(fault)
-
-
-def _end(fault: Fault) -> float:
-    return fault.begins + fault.lasts
 
 
 def _heal(scene: Scene, upstream: Published) -> None:

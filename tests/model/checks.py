@@ -133,7 +133,8 @@ def by_message_id(taken: Sequence[bytes]) -> dict[str, set[bytes]]:
     """Return the messages that have each Message-ID, in the order in which the first of each came."""
     bodies: defaultdict[str, set[bytes]] = defaultdict(set)
     for message in taken:
-        bodies[_message_id(message)].add(message)
+        name = email.message_from_bytes(message, policy=email.policy.default)["Message-ID"]
+        bodies[str(name)].add(message)
     return bodies
 
 
@@ -142,10 +143,6 @@ def different_copies(bodies: Mapping[str, set[bytes]]) -> Iterator[str]:
     for message_id, found in bodies.items():
         if len(found) > 1:
             yield f"{len(found)} different messages are {message_id}"
-
-
-def _message_id(message: bytes) -> str:
-    return str(email.message_from_bytes(message, policy=email.policy.default)["Message-ID"])
 
 
 def _held(world: World) -> Iterator[str]:

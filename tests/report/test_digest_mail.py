@@ -158,8 +158,8 @@ def test_a_list_has_as_many_rows_as_are_asked_for(crowded: Digest, rows: int, sh
     assert len(html.encode()) <= MAX_HTML
 
 
-def test_nothing_is_attached_unless_asked_for(crowded: Digest) -> None:
-    """Whatever is cut: the counts are there, and the archive has all lines."""
+def test_what_is_attached(crowded: Digest) -> None:
+    """Nothing unless asked for, whatever is cut: the counts are there, and the archive has all lines."""
     plain, attached = (render_digest(crowded, attach=attach) for attach in (False, True))
 
     assert plain.attachments == ()
@@ -167,6 +167,9 @@ def test_nothing_is_attached_unless_asked_for(crowded: Digest) -> None:
     (table,) = attached.attachments
     assert all(f"{table.name}</b>, attached" in attached.html for table in attached.attachments)
     assert f"{table.name}, attached, lists every change" in attached.text
+    short = render_digest(crowded, attach=True, is_short=True)  # for whom a digest was too large
+    assert len(short.html) < min(8_000, len(attached.html))
+    assert short.attachments == ()
 
 
 def test_what_is_too_much_for_so_many_readers_is_not_attached(crowded: Digest, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,14 +182,6 @@ def test_what_is_too_much_for_so_many_readers_is_not_attached(crowded: Digest, m
     assert [len(rendered.attachments) for rendered in (few, many)] == [1, 0]
     assert "attached" in few.text
     assert "attached" not in many.text
-
-
-def test_shorter_digests(crowded: Digest) -> None:
-    """Those to whom a digest was too large get less."""
-    whole, short = (render_digest(crowded, attach=True, is_short=is_short) for is_short in (False, True))
-
-    assert len(short.html) < min(8_000, len(whole.html))
-    assert (len(whole.attachments), short.attachments) == (1, ())
 
 
 @pytest.mark.parametrize("name", ["x", "a" * 60])

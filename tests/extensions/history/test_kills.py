@@ -62,7 +62,8 @@ def test_kills_leave_what_an_undisturbed_build_makes(tmp_path: Path, seed: int) 
         at = soon - 1 if number == KILLS - 1 else random.randrange(soon)  # at last so late that something is done
         killed = _run(folder, path, at, text)
         assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert _documents_done(path)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT count(*) FROM unit").fetchone()[0]
     assert build(folder, path) == undisturbed
 
 
@@ -86,8 +87,3 @@ def test_kills_while_it_is_brought_up_to_date(tmp_path: Path, seed: int) -> None
 def _more(night: int) -> dict[str, bytes]:
     """Return small documents, so that there are many units."""
     return catalogue({f"small-{n}": records(range(100 * n, 100 * n + 1 + night // 9)) for n in range(60)})
-
-
-def _documents_done(path: Path) -> int:
-    with closing(sqlite3.connect(path)) as connection:
-        return int(connection.execute("SELECT count(*) FROM unit").fetchone()[0])

@@ -66,14 +66,11 @@ def test_what_is_unusual_comes_first_with_its_day(lost: SiteContents, tmp_path: 
     nothing = "Nothing: every stack has about what it had, and no package lost in the last four weeks is still missing."
     assert unusual_card(quiet, totals_of(quiet.past))["nothing"] == nothing
 
-    assert [_titles(found) for found in (lost, quiet)] == [
+    titles = ([card["title"] for card in cards(found, totals_of(found.past))] for found in (lost, quiet))
+    assert list(titles) == [
         ["Unusual on 8 Jun 2025", "Latest revision", "New versions in the week to 8 Jun 2025"],
         ["Latest revision", "Unusual on 3 Jun 2025", "New versions in the week to 3 Jun 2025"],
     ]
-
-
-def _titles(found: SiteContents) -> list[str]:
-    return [card["title"] for card in cards(found, totals_of(found.past))]
 
 
 def test_what_is_as_ever_is_not_unusual(tmp_path: Path) -> None:
