@@ -20,13 +20,10 @@ FLAGS = ("cflags", "cppflags", "cxxflags", "fflags", "ldflags", "ldlibs")
 
 def node(name: str = "zlib", version: object = "1.0", **values: Any) -> dict[str, Any]:
     """Return a spec of form 5, compiled by gcc 12.2.0."""
-    return {
-        "name": name,
-        "version": version,
-        "arch": {"platform": "linux", "platform_os": "debian12", "target": "x86_64_v3"},
-        "parameters": {"build_system": "cmake", "shared": True} | {flag: [] for flag in FLAGS},
-        "dependencies": [edge("gcc", GCC, "c", "cxx")],
-    } | values
+    arch = {"platform": "linux", "platform_os": "debian12", "target": "x86_64_v3"}
+    parameters = {"build_system": "cmake", "shared": True} | {flag: [] for flag in FLAGS}
+    usual = {"name": name, "version": version, "arch": arch, "parameters": parameters}
+    return usual | {"dependencies": [edge("gcc", GCC, "c", "cxx")]} | values
 
 
 def edge(name: str, dependency: str, *virtuals: str) -> dict[str, Any]:

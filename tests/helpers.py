@@ -22,17 +22,9 @@ Record = dict[str, Any]
 
 def record(number: int = 0, **values: Any) -> Record:
     """Return one record of `spec_details` as the generator writes it; a member that is `...` is left out."""
-    members = {
-        "compiler": "gcc@11.4.0",
-        "hash": spec_hash(number),
-        "os": "ubuntu22.04",
-        "platform": "linux",
-        "size": "-",
-        "stacks": ["e4s", "root"],
-        "target": "x86_64_v3",
-        "variants": ["build_system=cmake", "+shared"],
-        "versions": ["1.0"],
-    } | values
+    machine = {"os": "ubuntu22.04", "platform": "linux", "target": "x86_64_v3"}
+    built = {"compiler": "gcc@11.4.0", "variants": ["build_system=cmake", "+shared"], "versions": ["1.0"]}
+    members = {"hash": spec_hash(number), "size": "-", "stacks": ["e4s", "root"], **machine, **built} | values
     return {name: value for name, value in members.items() if value is not ...}
 
 
@@ -120,23 +112,9 @@ def lock(path: Path, *specs: tuple[str, str, str]) -> Path:
 
 # What strangers may write into names, versions and targets.
 HOSTILE = (
-    "<script>alert(1)</script>",
-    '"><img src=x onerror=alert(1)>',
-    "../../../etc/passwd",
-    "..",
-    "/etc/passwd",
-    "con",
-    "a\nb\r\nc",
-    "\u202egnp.exe",
-    "\u200binvisible",
-    "\x1b[31mred",
-    "=cmd|' /C calc'!A0",
-    "{{ 7 * 7 }}",
-    "</script><script>alert(2)</script>",
-    "javascript:alert(3)",
-    "x" * 1_000,
-    "UPPER",
-    "upper",
+    *("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "</script><script>alert(2)</script>"),
+    *("../../../etc/passwd", "..", "/etc/passwd", "con", "a\nb\r\nc", "\u202egnp.exe", "\u200binvisible"),
+    *("\x1b[31mred", "=cmd|' /C calc'!A0", "{{ 7 * 7 }}", "javascript:alert(3)", "x" * 1_000, "UPPER", "upper"),
 )
 
 
@@ -210,14 +188,9 @@ def history(folder: Path, *states: Mapping[str, bytes]) -> Path:
     revisions = []
     before: Mapping[str, bytes] = {}
     for number, state in enumerate(states):
-        revisions.append(
-            NewRevision(
-                message=f"State {number + 1}",
-                time=START + timedelta(days=number),
-                files={path: data for path, data in state.items() if before.get(path) != data},
-                removed=tuple(sorted(before.keys() - state.keys())),
-            )
-        )
+        changed = {path: data for path, data in state.items() if before.get(path) != data}
+        removed, time = tuple(sorted(before.keys() - state.keys())), START + timedelta(days=number)
+        revisions.append(NewRevision(message=f"State {number + 1}", time=time, files=changed, removed=removed))
         before = state
     write_repository(folder, revisions)
     return folder

@@ -211,17 +211,9 @@ class World:
 
     def _environment(self) -> Mapping[str, str]:
         home = self.scratch / "home"
-        return {
-            "PATH": os.environ["PATH"],
-            "HOME": str(home),
-            "XDG_CACHE_HOME": str(home / "cache"),
-            "COLUMNS": "80",
-            "LC_ALL": "C.UTF-8",
-            "TZ": "UTC",
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            "GIT_CONFIG_GLOBAL": os.devnull,
-            "GIT_CONFIG_NOSYSTEM": "1",
-        }
+        fixed = {"COLUMNS": "80", "LC_ALL": "C.UTF-8", "TZ": "UTC", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+        git = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+        return fixed | git | {"PATH": os.environ["PATH"], "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}
 
 
 _COMMAND = str(Path(sys.executable).parent / "cachewatch")

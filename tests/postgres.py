@@ -22,14 +22,8 @@ _USER = "cachewatch"
 GUARDED, PASSWORD = "guarded", "correct horse"
 # Nothing that a test stores outlives a power cut; a language's order shows who relies on that of bytes.
 _FAST = ("fsync=off", "full_page_writes=off", "shared_buffers=32MB", "max_connections=300", "listen_addresses=")
-_INIT = (
-    "--auth=trust",
-    "--encoding=UTF8",
-    "--locale-provider=icu",
-    "--icu-locale=en-US",
-    "--locale=C.UTF-8",
-    "--no-sync",
-)
+_LOCALE = ("--locale-provider=icu", "--icu-locale=en-US", "--locale=C.UTF-8")
+_INIT = ("--auth=trust", "--encoding=UTF8", *_LOCALE, "--no-sync")
 _numbers = count(1)
 
 
@@ -43,16 +37,8 @@ class Server:
         settings = [part for option in (*_FAST, *options) for part in ("-c", option)]
         user = ("setpriv", f"--reuid={self._user}", "--clear-groups") if inside else ()  # which root is needed before
         self._inside = inside
-        self._line: list[str | Path] = [
-            *inside,
-            *user,
-            programs / "postgres",
-            "-D",
-            self._data,
-            "-k",
-            folder,
-            *settings,
-        ]
+        program: list[str | Path] = [*inside, *user, programs / "postgres"]
+        self._line = [*program, "-D", self._data, "-k", folder, *settings]
         self._init: list[str | Path] = [programs / "initdb", "-D", self._data, "-U", _USER, *_INIT]
         self._process: subprocess.Popen[bytes] | None = None
 

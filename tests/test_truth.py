@@ -107,9 +107,8 @@ def test_truth(run: Run, documents: Path, name: str, is_reversed: bool) -> None:
         came, went = truth.facts.get(fact, ("", ""))
         assert package[fact] == {"added": came.split(), "removed": went.split()}, fact
     judged = package["stack_versions"]
-    assert [
-        (entry["stack"], " ".join(entry["before"]), " ".join(entry["after"]), entry["direction"]) for entry in judged
-    ] == list(truth.stack_versions)
+    told = [(one["stack"], " ".join(one["before"]), " ".join(one["after"]), one["direction"]) for one in judged]
+    assert told == list(truth.stack_versions)
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-IDENTITY = {
-    "GIT_AUTHOR_NAME": "x",
-    "GIT_AUTHOR_EMAIL": "x@x",
-    "GIT_COMMITTER_NAME": "x",
-    "GIT_COMMITTER_EMAIL": "x@x",
-    "GIT_CONFIG_GLOBAL": os.devnull,
-    "GIT_CONFIG_NOSYSTEM": "1",
-}
+IDENTITY = {f"GIT_{who}_{what}": x for who in ("AUTHOR", "COMMITTER") for what, x in (("NAME", "x"), ("EMAIL", "x@x"))}
+IDENTITY |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 
 
 def git(

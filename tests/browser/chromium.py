@@ -10,16 +10,9 @@ from tools import CACHE
 
 CHROMIUM = Path(os.environ.get("CACHEWATCH_CHROMIUM", "/usr/bin/chromium"))
 # --host-resolver-rules: whatever a page may ask for, nothing leaves this machine.
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
-]
+_LEFT_OUT = ("gpu", "quic", "background-networking", "component-update", "sync")
+ARGUMENTS = ["--no-sandbox", "--no-first-run", *(f"--disable-{each}" for each in _LEFT_OUT)]
+ARGUMENTS.append("--host-resolver-rules=MAP * ~NOTFOUND")
 # Where `make axe` puts it.
 AXE = Path(os.environ.get("CACHEWATCH_AXE") or CACHE / "node_modules" / "axe-core" / "axe.min.js")
 

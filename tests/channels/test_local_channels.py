@@ -23,13 +23,8 @@ from cachewatch.config.sources_and_channels import ChannelConfig, FeedConfig, Fi
 from cachewatch.report.digest_and_message_values import SENT, DeliveryOutcome
 
 HOSTILE = [
-    "../../etc/passwd",
-    "a\r\n\x00\x1b[31m\x9b\u202e\ufffe\ud800]]>",
-    "x" * 10_000,
-    "<script>&amp;</script>",
-    "",
-    "ü" * 300,
-    "..",
+    *("../../etc/passwd", "a\r\n\x00\x1b[31m\x9b\u202e\ufffe\ud800]]>", "<script>&amp;</script>"),
+    *("x" * 10_000, "ü" * 300, "", ".."),
 ]
 
 

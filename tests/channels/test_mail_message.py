@@ -13,18 +13,9 @@ from cachewatch.config.value_types_and_secrets import Secret
 from cachewatch.report.digest_and_message_values import Attachment, Message, RenderedDigest
 
 HOSTILE = [
-    "a\r\nBcc: victim@example.org",
-    "a\n\nbody",
-    "\x00\x1b[31m\x9b\x07\x08",
-    "\u202egnp.exe\u2066",
-    "x" * 10_000,
-    "ü" * 10_000,
-    "=?utf-8?q?=0D=0ABcc=3A_victim=40example=2Eorg?=",
-    "=cmd|' /C calc'!A1",
-    "\ud800 half",
-    '<script>alert(1)</script> & "quotes"',
-    "a, b <c@d>; (comment) \\ @",
-    "\u2028\u2029\x85\ufeff",
+    *("a\r\nBcc: victim@example.org", "a\n\nbody", "\x00\x1b[31m\x9b\x07\x08", "\u202egnp.exe\u2066", "\ud800 half"),
+    *("x" * 10_000, "ü" * 10_000, "=?utf-8?q?=0D=0ABcc=3A_victim=40example=2Eorg?=", "=cmd|' /C calc'!A1"),
+    *('<script>alert(1)</script> & "quotes"', "a, b <c@d>; (comment) \\ @", "\u2028\u2029\x85\ufeff"),
 ]
 
 

@@ -99,13 +99,9 @@ def test_a_preview_is_what_is_sent_and_changes_nothing(site: Site, run: Run) -> 
     site.now = datetime.now(UTC)  # the clock that commands go by
     site.run()  # fetches, and tells nobody
     before = contents(site.folder / "state")
-    shown = [
-        run("preview", "ml", "--config", path, "--format", form, "--channel", channel)
-        for channel, form in (
-            *[("mail", "eml"), ("files", "text"), ("files", "html"), ("files", "markdown"), ("files", "json")],
-            ("hook", "json"),
-        )
-    ]
+    forms = [("mail", "eml"), *(("files", form) for form in ("text", "html", "markdown", "json")), ("hook", "json")]
+    command = ("preview", "ml", "--config", path)
+    shown = [run(*command, "--format", form, "--channel", channel) for channel, form in forms]
     assert [done.exit_code for done in shown] == [0] * 6
     refused = run("preview", "ml", "--config", path, "--format", "eml", "--channel", "files")
     assert (refused.exit_code, "files: no mail channel" in refused.error) == (2, True)

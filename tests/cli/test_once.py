@@ -167,9 +167,8 @@ def test_deliveries_have_a_heading(run: Run) -> None:
     assert run("deliveries").output == run("deliveries", "list").output, "what is asked for most needs no command"
     assert run("deliveries", "--format", "json").output == run("deliveries", "list", "--format", "json").output
     assert run("deliveries", "--dead").output == ""
-    assert run("config", "test", "files", "--to", "foo").error == (
-        "cachewatch: --to 'foo' is not a mail address; write it as name@example.org\n"
-    )
+    said = "--to 'foo' is not a mail address; write it as name@example.org"
+    assert run("config", "test", "files", "--to", "foo").error == f"cachewatch: {said}\n"
 
 
 @pytest.mark.usefixtures("configured")

@@ -32,16 +32,8 @@ def states(name: str) -> list[dict[str, bytes]]:
     return [catalogue({"zlib": records([1])}), catalogue({"zlib": records([1]), name: records([2])})]
 
 
-COMMANDS = [
-    ["diff"],
-    ["diff", "HEAD~1", "HEAD"],
-    ["diff", "before", "after"],
-    ["tags"],
-    ["packages"],
-    ["show", "zlib"],
-    ["history", "build"],
-    ["site", "out"],
-]
+_LINES = ("diff", "diff HEAD~1 HEAD", "diff before after", "tags", "packages", "show zlib", "history build", "site out")
+COMMANDS = [line.split() for line in _LINES]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

@@ -30,14 +30,8 @@ COMMANDS = (
 # Folded on a terminal alone; elsewhere these are what is sent, and a file to use.
 AS_THEY_ARE = ("preview all --since HEAD~1", "config show")
 MISTAKES = (
-    "diff no-such-revision-or-date HEAD",
-    "show py-build@9",
-    "show py-build target=x86_64_v2",
-    "why py-build",
-    "packages --format yml",
-    "config explain py-nothing-of-that-name",
-    "diff --fail-on all",
-    "history build",
+    *("diff no-such-revision-or-date HEAD", "show py-build@9", "show py-build target=x86_64_v2", "why py-build"),
+    *("packages --format yml", "config explain py-nothing-of-that-name", "diff --fail-on all", "history build"),
 )
 WITHOUT_COLOURS = {"help kinds", "config template list"}
 COLOURED = {

@@ -25,16 +25,10 @@ values = st.frozensets(
 )
 facts = st.fixed_dictionaries(dict.fromkeys(FACTS, values))
 texts = st.tuples(st.text(max_size=3), st.text(max_size=3))
-signatures = st.builds(
-    Signature,
-    versions=texts,
-    compiler=st.text(max_size=3),
-    os=st.text(max_size=3),
-    platform=st.just("linux"),
-    target=st.sampled_from(["a", "b"]),
-    variants=texts,
-    stacks=texts,
-)
+lists = dict.fromkeys(("versions", "variants", "stacks"), texts)
+words: dict[str, Any] = dict.fromkeys(("compiler", "os"), st.text(max_size=3))
+words |= {"platform": st.just("linux"), "target": st.sampled_from(["a", "b"])}
+signatures = st.builds(Signature, **lists, **words)
 
 
 counted = st.dictionaries(signatures, st.integers(1, 3) | st.just(1000), max_size=4).map(Counter)

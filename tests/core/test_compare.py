@@ -338,13 +338,8 @@ def test_what_a_place_that_narrowed_lost() -> None:
 
 
 def test_facts_come_and_go() -> None:
-    new: Record = {
-        "versions": ["2.0"],
-        "compiler": "llvm@15",
-        "variants": ["+cuda"],
-        "stacks": ["ml"],
-        "platform": "darwin",
-    }
+    new: Record = {"versions": ["2.0"], "compiler": "llvm@15", "variants": ["+cuda"], "stacks": ["ml"]}
+    new["platform"] = "darwin"
     change = changed([record(1), record(2, os="rhel8", target="aarch64")], [record(1), record(3, **new)])
 
     assert change.facts == {

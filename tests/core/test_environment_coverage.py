@@ -63,9 +63,8 @@ def test_every_lock_file_against_every_state(
     tables = {h: one for packages in states.values() for found in packages.values() for h, one in found.items()}
     wanted = {h: (s["name"], tables[h]) for h, s in nodes.items()}
     environment = open_environment(lock)
-    assert {need.hash: (need.package, as_spec(need)) for need in environment.needs} == {
-        h: (name, spec | {"stacks": ()}) for h, (name, spec) in wanted.items()
-    }
+    found_needs = {need.hash: (need.package, as_spec(need)) for need in environment.needs}
+    assert found_needs == {h: (name, spec | {"stacks": ()}) for h, (name, spec) in wanted.items()}
     truth = {key: {h: verdict(h, s, states[key].get(p, {})) for h, (p, s) in wanted.items()} for key in STATES}
     found = {key: cover(environment, held[key]) for key in STATES}
     for key in STATES:

@@ -40,18 +40,11 @@ class Graphs:
 
     def _as_nodes(self, nodes: dict[str, tuple[str, str, frozenset[str]]], side: str) -> Nodes:
         described = {package: node for package, node in nodes.items() if self._random.random() > 0.03}
-        return Nodes(
-            {
-                f"{side}-{package}": graph_spec(
-                    package,
-                    f"{side}-{package}",
-                    [Dependency(each, f"{side}-{each}", ("link",)) for each in sorted(below)],
-                    version=version,
-                    recipe=recipe,
-                )
-                for package, (version, recipe, below) in described.items()
-            }
-        )
+        specs = []
+        for package, (version, recipe, below) in described.items():
+            edges = [Dependency(each, f"{side}-{each}", ("link",)) for each in sorted(below)]
+            specs.append(graph_spec(package, f"{side}-{package}", edges, version=version, recipe=recipe))
+        return Nodes({spec.hash: spec for spec in specs})
 
 
 def every_way(graphs: Graphs, package: str, way: tuple[str, ...]) -> Iterator[tuple[Cause, tuple[str, ...]]]:

@@ -35,13 +35,8 @@ def told(change: PackageChange | None) -> dict[str, Any]:
         return {"places": {}, "classes": dict.fromkeys((*oracle.VANISHED, *oracle.NEW), 0)}
     package = package_json(change)
     found = json.loads(package.head + places_json(package, {}, None) + package.specs)
-    return {
-        "places": {
-            (place["stack"], place["target"]): (set(place["before"]), set(place["after"]), place["verdict"])
-            for place in found["places"]
-        },
-        "classes": {name: found["specs"][name] for name in (*oracle.VANISHED, *oracle.NEW)},
-    }
+    places = {(p["stack"], p["target"]): (set(p["before"]), set(p["after"]), p["verdict"]) for p in found["places"]}
+    return {"places": places, "classes": {name: found["specs"][name] for name in (*oracle.VANISHED, *oracle.NEW)}}
 
 
 def adds_up(change: PackageChange | None) -> bool:

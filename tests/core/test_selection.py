@@ -88,16 +88,10 @@ def test_what_decides() -> None:
 @pytest.fixture
 def sides(tmp_path: Path) -> tuple[Path, Path]:
     """Two catalogues that differ in two stacks, targets and compilers."""
-    state = [
-        record(1, stacks=["e4s"]),
-        record(2, stacks=["ml"], target="aarch64", os="rhel8"),
-        record(3, stacks=["e4s", "ml"], compiler="none"),
-    ]
-    later = [
-        record(11, stacks=["e4s"]),
-        record(12, stacks=["ml"], target="aarch64", os="rhel8", versions=["2.0"]),
-        record(3, stacks=["ml"], compiler="none"),
-    ]
+    on_arm: dict[str, Any] = {"stacks": ["ml"], "target": "aarch64", "os": "rhel8"}
+    state = [record(1, stacks=["e4s"]), record(2, **on_arm), record(3, stacks=["e4s", "ml"], compiler="none")]
+    newer = record(12, versions=["2.0"], **on_arm)
+    later = [record(11, stacks=["e4s"]), newer, record(3, stacks=["ml"], compiler="none")]
     return two_folders(tmp_path, {"zlib": state}, {"zlib": later})
 
 
@@ -146,11 +140,8 @@ def test_kinds(run: Run, sides: tuple[Path, Path]) -> None:
 def test_an_upgrade_is_no_change_of_what_is_beside_it(run: Run, tmp_path: Path) -> None:
     """A configuration that changes in the same place is of another kind; the versions of a package go and come with it."""
     before = [record(1), record(2, versions=["0.9"]), record(4, variants=["+mpi"])]
-    after = [
-        record(3, versions=["2.0"]),
-        record(4, variants=["+mpi"]),
-        record(5, versions=["0.9"], variants=["~shared"]),
-    ]
+    configured = record(5, versions=["0.9"], variants=["~shared"])
+    after = [record(3, versions=["2.0"]), record(4, variants=["+mpi"]), configured]
     states = catalogue({"zlib": before, "gmp": [record(9)]}), catalogue({"zlib": after})
     repository = history(tmp_path / "r.git", *states)
 

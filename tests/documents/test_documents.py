@@ -327,16 +327,8 @@ def test_an_empty_list_is_not_believed_against_meta() -> None:
 
 def test_specs_without_versions_or_targets_and_odd_hashes_are_named_once() -> None:
     """They are compared as they are, so nothing is missing from a comparison."""
-    found = parsed(
-        [
-            record(1),
-            record(2, versions=[]),
-            record(3, versions=...),
-            record(4, hash="abc", target=...),
-            record(5, hash="A" * 32),
-        ],
-        meta={"targets": ["x86_64_v3"]},
-    )
+    odd = [record(4, hash="abc", target=...), record(5, hash="A" * 32)]
+    found = parsed([record(1), record(2, versions=[]), record(3, versions=...), *odd], meta={"targets": ["x86_64_v3"]})
 
     assert [(each.kind, each.message, each.is_loss) for each in found.diagnostics] == [
         (DiagnosticKind.INCONSISTENT, "hashes that are not 32 small letters and digits: 2, first abc", False),

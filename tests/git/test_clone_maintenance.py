@@ -52,17 +52,9 @@ def resources() -> tuple[int, int, int]:
 
 
 LOCKS = [
-    "HEAD.lock",
-    "config.lock",
-    "index.lock",
-    "packed-refs.lock",
-    "shallow.lock",
-    "refs/heads/main.lock",
-    f"refs/cachewatch/keep/{'a' * 40}.lock",
-    "objects/info/commit-graph.lock",
-    "objects/info/commit-graphs/commit-graph-chain.lock",
-    "objects/pack/multi-pack-index.lock",
-    "gc.pid.lock",
+    *("HEAD.lock", "config.lock", "index.lock", "packed-refs.lock", "shallow.lock", "refs/heads/main.lock"),
+    *(f"refs/cachewatch/keep/{'a' * 40}.lock", "objects/info/commit-graph.lock", "gc.pid.lock"),
+    *("objects/info/commit-graphs/commit-graph-chain.lock", "objects/pack/multi-pack-index.lock"),
 ]
 
 

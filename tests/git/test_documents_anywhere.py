@@ -51,14 +51,8 @@ def test_documents_are_compared_wherever_they_are(run: Run, tmp_path: Path, layo
     usual = history(tmp_path / "usual.git", *(_state("_cache/{tag}/{package}/specs.md", state) for state in TWO_STATES))
 
     assert _diff(run, "HEAD~1", "HEAD", "--repo", here) == _diff(run, "HEAD~1", "HEAD", "--repo", usual)
-    assert (
-        run("packages", "--repo", here, "--format", "csv").output
-        == run("packages", "--repo", usual, "--format", "csv").output
-    )
-    assert (
-        run("tags", "--repo", here, "--format", "json").output
-        == run("tags", "--repo", usual, "--format", "json").output
-    )
+    for command in (("packages", "--format", "csv"), ("tags", "--format", "json")):
+        assert run(*command, "--repo", here).output == run(*command, "--repo", usual).output
 
 
 def test_tags_are_the_categories_of_documents(run: Run, tmp_path: Path) -> None:

@@ -36,9 +36,8 @@ def git_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Git:
     real = shutil.which("git")
 
     def make(version: str) -> None:
-        (folder / "git").write_text(
-            f'#!/bin/sh\nunset GIT_NO_LAZY_FETCH\n[ "$*" != version ] || exec echo git version {version}\nexec {real} "$@"\n'
-        )
+        answer = f'[ "$*" != version ] || exec echo git version {version}'
+        (folder / "git").write_text(f'#!/bin/sh\nunset GIT_NO_LAZY_FETCH\n{answer}\nexec {real} "$@"\n')
         (folder / "git").chmod(0o755)
 
     monkeypatch.setenv("PATH", str(folder), prepend=":")

@@ -109,20 +109,17 @@ def test_how_far_apart_revisions_are(bare: Path) -> None:
 
 
 def test_what_people_call_revisions(two: Path) -> None:
-    expected = {
-        "main": "HEAD",
-        "main~1": "HEAD~1",
-        "2025-06-01": "HEAD~1",
-        "2025-06-02": "HEAD",
-        "2025-06-02T03:59:59": "HEAD~1",
-        "2025-06-02T05:59:59+02:00": "HEAD~1",
-        "2025-06-02t04:00:00z": "HEAD",
-        "yesterday": "HEAD",
-        "3 days ago": "HEAD",
-        ":/State 1": "HEAD~1",
-        "2025-06-01:develop": "HEAD~1",
-        ":develop": "HEAD",
-    }
+    older = ("main~1", "2025-06-01", "2025-06-02T03:59:59", ":/State 1", "2025-06-01:develop")
+    newest = (
+        "main",
+        "2025-06-02",
+        "2025-06-02T05:59:59+02:00",
+        "2025-06-02t04:00:00z",
+        "yesterday",
+        "3 days ago",
+        ":develop",
+    )
+    expected = dict.fromkeys(older, "HEAD~1") | dict.fromkeys(newest, "HEAD")
     with closing(Repository(two)) as repository:
         for name, commit in expected.items():
             assert resolve(repository, name).commit == git(two, "rev-parse", commit), name
@@ -145,30 +142,10 @@ def test_moments() -> None:
 
 
 HOSTILE = [
-    "--output=stolen",
-    "--upload-pack=touch stolen",
-    "main@{1}",
-    "HEAD~99999999",
-    "main^!",
-    "main..HEAD",
-    "f" * 40,
-    "f" * 64,
-    "HEAD\nHEAD",
-    "HEAD\0",
-    "HEAD^{tree}",
-    "HEAD:no-such-tag",
-    "",
-    " ",
-    "\x1b[31mred",
-    "$(touch stolen)",
-    "ext::touch stolen",
-    "\ud800",
-    "a" * 5000,
-    "@{upstream}",
-    "HEAD@{99 years ago}",
-    "1800-01-01",
-    "[",
-    "../../etc/passwd",
+    *("--output=stolen", "--upload-pack=touch stolen", "$(touch stolen)", "ext::touch stolen", "../../etc/passwd"),
+    *("main@{1}", "HEAD~99999999", "main^!", "main..HEAD", "@{upstream}", "HEAD@{99 years ago}", "1800-01-01", "["),
+    *("f" * 40, "f" * 64, "a" * 5000, "HEAD\nHEAD", "HEAD\0", "HEAD^{tree}", "HEAD:no-such-tag"),
+    *("", " ", "\x1b[31mred", "\ud800"),
 ]
 
 
@@ -406,19 +383,10 @@ def test_a_missing_blob_is_one_sentence(run: Run, two: Path, tmp_path: Path) -> 
 
 
 HOSTILE_URLS = [
-    "ext::sh -c 'touch stolen'",
-    "ext::touch% stolen",
-    "fd::17",
-    "-u./stolen",
-    "--upload-pack=touch stolen",
-    "ssh://-oProxyCommand=touch/x",
-    "ssh://-oProxyCommand=touch%20stolen/x",
-    "https://user:secret@example.org/x.git",
-    "http://token@example.org/x.git",
-    "ftp://example.org/x.git",
-    "https:///x.git",
-    "https://exa\nmple.org/x",
-    "javascript://x",
+    *("ext::sh -c 'touch stolen'", "ext::touch% stolen", "fd::17", "-u./stolen", "--upload-pack=touch stolen"),
+    *("ssh://-oProxyCommand=touch/x", "ssh://-oProxyCommand=touch%20stolen/x", "ftp://example.org/x.git"),
+    *("https://user:secret@example.org/x.git", "http://token@example.org/x.git", "https:///x.git"),
+    *("https://exa\nmple.org/x", "javascript://x"),
 ]
 
 

@@ -83,16 +83,8 @@ class Tree:
         scratch = Path(tempfile.mkdtemp(prefix=f"{self.folder.name}-", dir=self.folder.parent))
         report.write_text("{}", "utf-8")
         plans.write_text(json.dumps(plan), "utf-8")
-        pytest = [
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "mutation.watching",
-            f"--basetemp={scratch / 'tests'}",
-        ]
+        plugins = ["-p", "no:cacheprovider", "-p", "mutation.watching"]
+        pytest = ["-m", "pytest", "-q", *plugins, f"--basetemp={scratch / 'tests'}"]
         command = [sys.executable, *under, *pytest, *options, *files]
         environment = self._environment | {watching.REPORT: str(report), watching.PLAN: str(plans)}
         with (

@@ -128,9 +128,10 @@ def test_one_loss_is_one_notice_for_all_who_hold_it(site: Site, run: Run, answer
     site.run(later=HOUR)
     assert site.notices() == [LOSS, SETTLED]
     with site.open().database.read() as connection:
-        states = connection.exec_driver_sql(
+        answered = (
             "SELECT subscription, state FROM digests WHERE state IN ('released', 'dropped') ORDER BY subscription"
         )
+        states = connection.exec_driver_sql(answered)
         assert states.fetchall() == [(name, became) for name in ("hpc", "hpc", "ml")]
 
 

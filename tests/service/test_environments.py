@@ -106,9 +106,8 @@ def test_real_needs_add_up(real: Path, buildcaches: Path, tmp_path: Path, run: R
     assert environment["before"] == sum(counts[0]["counts"][one] for one in there)
     assert environment["after"] == sum(counts[1]["counts"][one] for one in there)
     assert sum(environment["now"].values()) == len(has)
-    assert [environment["now"][one] for one in ("kept", "going")] == [
-        counts[1]["counts"][one] for one in ("kept", "going")
-    ]
+    now = environment["now"]
+    assert [now[one] for one in ("kept", "going")] == [counts[1]["counts"][one] for one in ("kept", "going")]
     listed = {row["hash"] for word in ("gone", "other", "equal") for row in environment[word]["rows"]}
     assert listed >= removed
     assert {has[key]["class"] for key in listed} <= {"gone", "other", "equal"}

@@ -32,9 +32,10 @@ LAYOUTS = ("{package}.md", "docs/{tag}/{package}.txt", "_cache/{tag}/{package}/s
 
 
 def _state(layout: str, packages: dict[str, list[dict[str, object]]]) -> dict[str, bytes]:
-    return {
+    files = {
         layout.format(tag="develop", package=name): document(found, package=name) for name, found in packages.items()
-    } | {"README.md": b"# read me"}
+    }
+    return files | {"README.md": b"# read me"}
 
 
 def _told(folder: Path, layout: str, second: str, config: str = CONFIG) -> list[str]:

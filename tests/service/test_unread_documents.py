@@ -112,9 +112,8 @@ def test_one_that_is_unreadable_when_a_source_begins_is_in_an_alert(tmp_path: Pa
     """Operators hear of it at once, and until it is over; readers get no digest because of it."""
     pas = [{PATH: WHOLE[:-30]}, {PATH: WHOLE[:-30]}, pa("2.0", 11)]
     states = [state(min(number, 1), each) for number, each in enumerate(pas)]
-    made = Site(
-        tmp_path, [{layout.format(path.split("/")[2]): content for path, content in each.items()} for each in states]
-    )
+    laid_out = ({layout.format(path.split("/")[2]): content for path, content in each.items()} for each in states)
+    made = Site(tmp_path, list(laid_out))
     made.configure(CONFIG.replace("changes: [all]", f"changes: [all], match: {{packages: [pa]}}, when: {when}"))
     made.run()
     named = ["1 document of develop in public cannot be read: pa"]

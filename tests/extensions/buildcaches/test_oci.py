@@ -77,13 +77,10 @@ class RealRegistry:
 def registry(tmp_path: Path, loopback: None) -> Iterator[RealRegistry]:
     """Debian's registry, open to who knows the password."""
     (tmp_path / "htpasswd").write_text(HTPASSWD)
-    settings = {
-        "version": "0.1",
-        "log": {"accesslog": {"disabled": True}},
-        "storage": {"filesystem": {"rootdirectory": str(tmp_path / "storage")}},
-        "http": {"addr": "127.0.0.1:0"},
-        "auth": {"htpasswd": {"realm": "cache", "path": str(tmp_path / "htpasswd")}},
-    }
+    login = {"htpasswd": {"realm": "cache", "path": str(tmp_path / "htpasswd")}}
+    storage = {"filesystem": {"rootdirectory": str(tmp_path / "storage")}}
+    settings = {"version": "0.1", "log": {"accesslog": {"disabled": True}}, "storage": storage}
+    settings |= {"http": {"addr": "127.0.0.1:0"}, "auth": login}
     config = tmp_path / "registry.yml"
     config.write_text(json.dumps(settings))  # which is YAML too
     with (tmp_path / "log").open("w") as log:

@@ -193,12 +193,8 @@ def test_lock_files_that_differ_in_hashes_alone(run: Run, tmp_path: Path) -> Non
         zlib, app = spec_hash(start), spec_hash(start + 1)
         specs = {zlib: nodes["zlib"], app: nodes["app"]}
         concrete = {h: one | {"hash": h} for h, one in specs.items()}
-        content = {
-            "_meta": {"lockfile-version": 5},
-            "spack": spack,
-            "roots": [{"hash": app}],
-            "concrete_specs": concrete,
-        }
+        content: dict[str, Any] = {"_meta": {"lockfile-version": 5}, "spack": spack, "roots": [{"hash": app}]}
+        content["concrete_specs"] = concrete
         file = tmp_path / f"{start}.lock"
         file.write_text(json.dumps(content).replace("ZLIB", zlib))
         return file

@@ -26,16 +26,9 @@ def repository(tmp_path: Path) -> Path:
 @pytest.fixture
 def commands(repository: Path, tmp_path: Path) -> list[tuple[str, ...]]:
     lockfile = lock(tmp_path / "spack.lock", ("zlib", "1.0", _HASH))
-    asked: list[tuple[str, ...]] = [
-        ("history", "when", "zlib"),
-        ("history", "blame", _HASH),
-        ("log",),
-        ("log", "p1"),
-        ("history", "churn"),
-        ("history", "churn", "--by", "stack"),
-        ("history", "best", str(lockfile)),
-        ("history", "build"),
-    ]
+    questions = ("history when zlib", f"history blame {_HASH}", "log", "log p1", f"history best {lockfile}")
+    lines = (*questions, "history churn", "history churn --by stack", "history build")
+    asked = [tuple(line.split()) for line in lines]
     return [(*command, "--repo", str(repository)) for command in asked]
 
 

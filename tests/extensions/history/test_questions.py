@@ -70,15 +70,10 @@ def test_when(case: Case) -> None:
     """Each version of each package, in every tag."""
     for tag, package in case.all.documents:
         answer = find_when(case.index, package, tag)
-        found = {
-            (row.version, row.stack, row.target, case.number(row.first)): (
-                case.number(row.last),
-                row.baseline,
-                row.lag_days,
-                row.lag_is_minimum,
-            )
-            for row in answer.rows
-        }
+        found = {}
+        for row in answer.rows:
+            key = (row.version, row.stack, row.target, case.number(row.first))
+            found[key] = (case.number(row.last), row.baseline, row.lag_days, row.lag_is_minimum)
         assert found == case.all.when(tag, package), (tag, package)
 
 
