@@ -25,7 +25,7 @@ def record(number: int = 0, **values: Any) -> Record:
     machine = {"os": "ubuntu22.04", "platform": "linux", "target": "x86_64_v3"}
     built = {"compiler": "gcc@11.4.0", "variants": ["build_system=cmake", "+shared"], "versions": ["1.0"]}
     members = {"hash": spec_hash(number), "size": "-", "stacks": ["e4s", "root"], **machine, **built} | values
-    return {name: value for name, value in members.items() if value is not ...}
+    return {name: value for name, value in sorted(members.items()) if value is not ...}
 
 
 def spec_hash(number: int) -> str:
