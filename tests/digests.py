@@ -36,16 +36,11 @@ def read(repository: Path, *, selection: Selection | None = None, jobs: int = 1)
 def digest_of(*tags: TagDigest, subscription: str = "ml-team", **values: object) -> Digest:
     """Return a digest of these tags, with everything that can be said of one."""
     report = tags[0].report
-    span = Span(
-        source="public",
-        address="https://github.com/spack/cache.spack.io.git",
-        before=report.before,
-        after=report.after,
-        revisions=report.revisions_between,
-        newest=datetime.fromisoformat(report.after.time) if report.after.time else None,
-        checked=NOW,
-        gaps=(Outage(datetime(2025, 5, 26, 4, tzinfo=UTC), datetime(2025, 5, 30, 4, tzinfo=UTC)),),
-    )
+    source: Any = {"source": "public", "address": "https://github.com/spack/cache.spack.io.git"}
+    ends: dict[str, Any] = {"before": report.before, "after": report.after, "revisions": report.revisions_between}
+    newest = datetime.fromisoformat(report.after.time) if report.after.time else None
+    gaps = (Outage(datetime(2025, 5, 26, 4, tzinfo=UTC), datetime(2025, 5, 30, 4, tzinfo=UTC)),)
+    span = Span(**source, **ends, newest=newest, checked=NOW, gaps=gaps)
     options: dict[str, object] = {
         "key": "0123456789abcdef",
         "subscription": subscription,

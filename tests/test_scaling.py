@@ -80,16 +80,11 @@ def names(prefix: str, n: int) -> list[str]:
 def each(n: int, first: int = 0, **values: str) -> list[Record]:
     """Return n records; in their values, % is the number of the record."""
     lists = ("stacks", "versions", "variants")
-    return [
-        record(
-            first + i,
-            **{
-                name: [value.replace("%", str(i))] if name in lists else value.replace("%", str(i))
-                for name, value in values.items()
-            },
-        )
-        for i in range(n)
-    ]
+    found = []
+    for i in range(n):
+        own = {name: value.replace("%", str(i)) for name, value in values.items()}
+        found.append(record(first + i, **{name: [value] if name in lists else value for name, value in own.items()}))
+    return found
 
 
 # Two states of a package; n is the number of specs or of values.
@@ -190,17 +185,11 @@ def _one_graph_node(dependencies: bytes) -> bytes:
 
 def _graph(below: Callable[[int], Sequence[int]], n: int, side: str, version: Callable[[int], str]) -> Nodes:
     """Return a graph of n packages, each of which depends on those `below` it."""
-    return Nodes(
-        {
-            f"{side}{i}": graph_spec(
-                f"p{i}",
-                f"{side}{i}",
-                sorted(Dependency(f"p{each}", f"{side}{each}") for each in below(i) if each < n),
-                version=version(i),
-            )
-            for i in range(n)
-        }
-    )
+    specs = []
+    for i in range(n):
+        edges = sorted(Dependency(f"p{each}", f"{side}{each}") for each in below(i) if each < n)
+        specs.append(graph_spec(f"p{i}", f"{side}{i}", edges, version=version(i)))
+    return Nodes({spec.hash: spec for spec in specs})
 
 
 # On what the spec of a number depends.

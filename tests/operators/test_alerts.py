@@ -22,14 +22,11 @@ from cachewatch.store import health_and_alerts as alerts
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind
 
 WHOLE = {f"package-{number}": records(range(10 * number, 10 * number + 4)) for number in range(12)}
-COMMITS = 6
+COMMITS, LEFT = 6, dict(list(WHOLE.items())[:2])
 # All is well, most of it is lost in both tags, one package comes with each revision, and all is well again.
 STATES = [
     catalogue(WHOLE) | catalogue(WHOLE, tag="v1.0"),
-    *(
-        catalogue(dict(list(WHOLE.items())[:2]) | {f"new-{number}": records([900]) for number in range(count)})
-        for count in range(COMMITS)
-    ),
+    *(catalogue(LEFT | {f"new-{number}": records([900]) for number in range(count)}) for count in range(COMMITS)),
     catalogue(WHOLE | {"last": records([999])}),
 ]
 

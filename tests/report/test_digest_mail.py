@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from digests import digest_of, read
@@ -80,16 +81,11 @@ def statements(draw: st.DrawFn) -> tuple[Statement, ...]:
         packages = sorted(draw(st.sets(names, max_size=40)))
         if kind.rank < StatementKind.PACKAGE_REMOVED.rank or not packages:
             continue
-        lines = tuple(
-            Line(
-                package=package,
-                story=Story(kind=kind, before=("1.0",), after=("2.0",), places=frozenset({Place("e4s", "x86_64_v3")})),
-                stacks=frozenset({"e4s"}),
-                counts=Counts(draw(st.integers(0, 5000)), draw(st.integers(0, 5000)), draw(st.integers(0, 9))),
-                kinds=frozenset(),
-            )
-            for package in packages
-        )
+        places = frozenset({Place("e4s", "x86_64_v3")})
+        story = Story(kind=kind, before=("1.0",), after=("2.0",), places=places)
+        drawn = (Counts(*(draw(st.integers(0, most)) for most in (5000, 5000, 9))) for _ in packages)
+        of: dict[str, Any] = {"story": story, "stacks": frozenset({"e4s"}), "kinds": frozenset()}
+        lines = tuple(Line(package=one, counts=counts, **of) for one, counts in zip(packages, drawn, strict=True))
         name = "e4s (x86_64_v3)" if kind is StatementKind.PLACE_LOST else packages[0]
         counts = sum((line.counts for line in lines), start=Counts())
         found.append(Statement(kind=kind, name=name, packages=tuple(packages), counts=counts, lines=lines))

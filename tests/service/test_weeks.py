@@ -34,15 +34,11 @@ def newest(site: Site) -> tuple[str, str]:
 
 def locked(path: Path, specs: Mapping[str, Record]) -> Path:
     """Write a lock file that needs these specs, all of them as roots."""
-    nodes = {
-        str(spec["hash"]): {
-            "name": name,
-            "version": spec["versions"][0],
-            "arch": {"platform": "linux", "platform_os": spec["os"], "target": spec["target"]},
-            "parameters": {},
-        }
-        for name, spec in specs.items()
-    }
+    nodes = {}
+    for name, spec in specs.items():
+        arch = {"platform": "linux", "platform_os": spec["os"], "target": spec["target"]}
+        node = {"name": name, "version": spec["versions"][0], "arch": arch, "parameters": {}}
+        nodes[str(spec["hash"])] = node
     roots = [{"hash": spec_hash, "spec": node["name"]} for spec_hash, node in nodes.items()]
     path.write_text(json.dumps({"_meta": {"lockfile-version": 6}, "roots": roots, "concrete_specs": nodes}))
     return path
@@ -89,13 +85,8 @@ def test_a_stack_that_returns(golden: Golden, tmp_path: Path) -> None:
     before, gone = scripted.stack_lost(is_declared=True)
     had = scripted.packages()
     few = [name for name, found in had.items() if any(ROCM in r["stacks"] for r in found)][:9]
-    back = {
-        name: [
-            r if name in few and ROCM in r["stacks"] else r | {"stacks": [s for s in r["stacks"] if s != ROCM]}
-            for r in found
-        ]
-        for name, found in had.items()
-    }
+    lost = {name: [r | {"stacks": [s for s in r["stacks"] if s != ROCM]} for r in had[name]] for name in had}
+    back = lost | {name: had[name] for name in few}
     site = Site(tmp_path, [before, gone, scripted.state(back, *scripted.STACKS)])
     site.configure(f"{CONFIG}  ml: {{channels: [files], when: each revision}}\n")
     site.run()

@@ -175,10 +175,9 @@ def test_standard_input_and_pipes(tmp_path: Path) -> None:
     sides = tmp_path / "a.md", tmp_path / "b.md"
     write(tmp_path, {"a.md": document(records([1])), "b.md": document(records([2]))})
     program = f"{sys.executable} -m cachewatch diff"
-    expected, streamed = (
-        subprocess.run(["bash", "-c", command], capture_output=True, check=True, text=True).stdout
-        for command in (f"{program} {sides[0]} {sides[1]} --stat", f"{program} - <(cat {sides[1]}) --stat < {sides[0]}")
-    )
+    commands = f"{program} {sides[0]} {sides[1]} --stat", f"{program} - <(cat {sides[1]}) --stat < {sides[0]}"
+    done = (subprocess.run(["bash", "-c", each], capture_output=True, check=True, text=True) for each in commands)
+    expected, streamed = (each.stdout for each in done)
 
     assert "zlib" in expected
     assert streamed == expected
@@ -187,13 +186,9 @@ def test_standard_input_and_pipes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ending", ["txt", "markdown"])
 def test_documents_are_known_by_what_they_say(run: Run, tmp_path: Path, ending: str) -> None:
     """They may have any name and lie anywhere; other files do not count, on whichever side they are."""
-    sides = (
-        write(tmp_path / "before", {f"some/where/{name}": content for name, content in flat(BEFORE, ending).items()}),
-        write(
-            tmp_path / "after",
-            flat(AFTER, ending) | {"README.md": b"---\ntitle: About\n---\n", "x/notes.txt": b"notes"},
-        ),
-    )
+    before = {f"some/where/{name}": content for name, content in flat(BEFORE, ending).items()}
+    after = flat(AFTER, ending) | {"README.md": b"---\ntitle: About\n---\n", "x/notes.txt": b"notes"}
+    sides = write(tmp_path / "before", before), write(tmp_path / "after", after)
 
     assert packages(run, *sides) == CHANGES
     assert packages(run, *reversed(sides))[0] == ("hdf5", "added")

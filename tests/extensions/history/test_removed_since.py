@@ -22,16 +22,16 @@ from cachewatch.extensions.history.schema_and_location import NAME
 DAY = timedelta(days=1)
 E4S, ML = ["e4s", "root"], ["ml", "root"]
 CONFIG = DESK_CONFIG.replace("[json]", "[txt, html, md]") + "history: {sources: public}\n"
+_GCC, _OTHER = {"gcc": records([90])}, {"other": records(range(20, 60))}
 _OLD = [record(1, stacks=E4S), record(2, stacks=ML)]
 _NEW = [record(3, stacks=E4S, versions=["1.1"])]
 _BUSY = [record(4, stacks=E4S, versions=["1.1"]), record(5, stacks=ML, versions=["0.9"])]
 # zlib 1.1 comes in revision 1, is rebuilt in 2 and goes in 4; zlib 0.9 and hdf5 come in 2 and go in 4; gcc goes in 4.
 STATES = [
-    catalogue({"zlib": _OLD, "gcc": records([90]), "other": records(range(20, 60))}),
-    catalogue({"zlib": [*_OLD, *_NEW], "gcc": records([90]), "other": records(range(20, 60))}),
-    catalogue({"zlib": [*_OLD, *_BUSY], "gcc": records([90]), "hdf5": records([80]), "other": records(range(20, 60))}),
-    catalogue({"zlib": [*_OLD, *_BUSY], "gcc": records([90]), "hdf5": records([81]), "other": records(range(20, 60))}),
-    catalogue({"zlib": _OLD, "other": records(range(20, 60))}),
+    catalogue({"zlib": _OLD, **_GCC, **_OTHER}),
+    catalogue({"zlib": [*_OLD, *_NEW], **_GCC, **_OTHER}),
+    *(catalogue({"zlib": [*_OLD, *_BUSY], **_GCC, "hdf5": records([n]), **_OTHER}) for n in (80, 81)),
+    catalogue({"zlib": _OLD, **_OTHER}),
 ]
 _PHRASES = re.compile(r";? *was there since [0-9-]+(?: or before|, (?:at least )?\d+ days?)?")
 
@@ -176,14 +176,11 @@ def test_stays_are_those_of_all_documents(tmp_path: Path, seed: int) -> None:
     asked = 0
     with Index(tmp_path / "h.db") as index:
         for tag, package in sorted(everything.documents):
-            seen = {
-                (number, version, stack)
-                for number in range(last + 1)
-                for name, _, s in everything.specs(number, tag)
-                if name == package
-                for version in map(version_identity, s.versions)
-                for stack in s.stacks or ("",)
-            }
+            seen = set()
+            for number in range(last + 1):
+                specs = (s for name, _, s in everything.specs(number, tag) if name == package)
+                places = ((version, stack) for s in specs for version in s.versions for stack in s.stacks or ("",))
+                seen |= {(number, version_identity(version), stack) for version, stack in places}
             for version, stack in sorted({(v, s) for _, v, s in seen}):
                 number = random.randint(0, last)
                 numbers = {n for n, v, s in seen if (v, s) == (version, stack)}

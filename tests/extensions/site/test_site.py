@@ -298,15 +298,9 @@ def test_file_names_are_harmless_and_different() -> None:
 
 
 def _digest(key: str, day: int) -> RenderedDigest:
-    return RenderedDigest(
-        key=key,
-        subscription="ml team",
-        title=f"2 packages gone <{day}>",
-        period=f"2025-06-0{day}",
-        created=datetime(2025, 6, day, tzinfo=UTC),
-        text="",
-        html=f"<!doctype html><title>{day}</title>",
-    )
+    title, html = f"2 packages gone <{day}>", f"<!doctype html><title>{day}</title>"
+    when: dict[str, Any] = {"period": f"2025-06-0{day}", "created": datetime(2025, 6, day, tzinfo=UTC)}
+    return RenderedDigest(key=key, subscription="ml team", title=title, text="", html=html, **when)
 
 
 def test_digests_are_listed(demo_repository: Path, tmp_path: Path) -> None:
@@ -339,19 +333,9 @@ def _kept(key: str, **values: Any) -> DigestRecord:
     subscription = values.pop("subscription", "ml-team")
     html = f"<!doctype html><title>{key}</title>"
     told = rendered(key=key, subscription=subscription, html=html, is_notice=values.pop("is_notice", False))
-    return DigestRecord(
-        key=key,
-        subscription=told.subscription,
-        stream="regular",
-        title=told.title,
-        period=told.period,
-        created=told.created,
-        reason="",
-        advances=(),
-        rendered=told,
-        short=told,
-        **({"state": DigestState.READY} | values),
-    )
+    of: dict[str, Any] = {name: getattr(told, name) for name in ("key", "subscription", "title", "period", "created")}
+    of |= {"stream": "regular", "state": DigestState.READY, "reason": "", "advances": ()}
+    return DigestRecord(rendered=told, short=told, **(of | values))
 
 
 _CONFIG = """
