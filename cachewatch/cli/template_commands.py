@@ -1,7 +1,7 @@
 """`cachewatch config template`: list, print, render and check the templates of digests and alerts."""
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from cachewatch.errors import TemplateError, UsageError
 from cachewatch.report.digest_and_message_values import RenderedDigest
 from cachewatch.report.digests.rendering_and_sizes import render_digest, render_notice
 from cachewatch.report.template_rendering import source
-from cachewatch.report.words_file import entries
+from cachewatch.report.words_file import entries, values_of
 
 # The built-in files that users can override, and their purposes.
 _TEMPLATES = {
@@ -140,21 +140,15 @@ def diff(*, templates_dir: Path | None, output: str | None) -> None:
     for name in sorted(_own(templates_dir)):
         ours, theirs = source(name), source(name, templates_dir)
         if ours and theirs and name.endswith(".toml"):
-            before, after = (list(_flat(entries(name, folder))) for folder in (None, templates_dir))
+            before, after = (
+                [safe(f"{'.'.join((*path, key))} = {value!r}") for path, key, value in values_of(entries(name, folder))]
+                for folder in (None, templates_dir)
+            )
             lines += difflib.unified_diff(before, after, f"cachewatch/{name}", theirs[1], n=0, lineterm="")
         elif ours and theirs:
             before, after = ours[0].splitlines(), theirs[0].splitlines()
             lines += difflib.unified_diff(before, after, f"cachewatch/{name}", theirs[1], lineterm="")
     write_lines(lines, output)
-
-
-def _flat(entry: object, name: str = "") -> Iterator[str]:
-    """Yield each value of nested entries on a line, with its full name."""
-    if isinstance(entry, Mapping):
-        for each, inner in entry.items():
-            yield from _flat(inner, f"{name}.{each}" if name else each)
-    else:
-        yield safe(f"{name} = {entry!r}")
 
 
 @examples("cachewatch config template check", "cachewatch config template check --templates-dir templates")

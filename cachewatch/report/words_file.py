@@ -28,7 +28,7 @@ class Words:
     def __init__(self, entries: Mapping[str, Entry]) -> None:
         """Store the entries by name."""
         self.all = entries
-        self._values = {(".".join(path), key): value for path, key, value in _values(entries)}
+        self._values = {(".".join(path), key): value for path, key, value in values_of(entries)}
 
     def find(self, path: str, key: str) -> Any:
         """Return the value of `key` in an entry or, if it has none, in the entry above it; else None."""
@@ -106,15 +106,15 @@ def _ours() -> Words:
 
 def _texts(entry: Entry) -> Iterator[tuple[tuple[str, ...], str, str]]:
     """Yield all texts, each with the path of its table and its key."""
-    for path, key, value in _values(entry):
+    for path, key, value in values_of(entry):
         yield from ((path, key, text) for text in ([value] if isinstance(value, str) else value))
 
 
-def _values(entry: Entry, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str, Any]]:
+def values_of(entry: Entry, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str, Any]]:
     """Yield all values, texts or lists of texts, each with the path of its table and its key."""
     for key, value in entry.items():
         if isinstance(value, Mapping):
-            yield from _values(value, (*path, key))
+            yield from values_of(value, (*path, key))
         else:
             yield path, key, value
 

@@ -27,7 +27,7 @@ from cachewatch.documents.spec_nodes_and_graphs import write_package_graph, writ
 from cachewatch.documents.writing_documents import ListedSpec, write_document
 from cachewatch.environments import CacheContents
 from cachewatch.errors import SourceError, UnknownRevision, UsageError
-from cachewatch.extensions.buildcaches.mirrors_and_registries import LARGEST_INDEX, LIMITS, CatalogueSource, Validator
+from cachewatch.extensions.buildcaches.mirrors_and_registries import LIMITS, CatalogueSource, Validator
 from cachewatch.extensions.buildcaches.published_tags import Cache, CacheSource, Failed, Published
 from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.git.writing_revisions import Recording, open_recording
@@ -199,17 +199,14 @@ class RecordedHistory(RecordedSource):
     """The recorded history of a build cache, as a source of the service."""
 
     def __init__(self, source: CatalogueSource, folder: Path) -> None:
-        files = {name: Path(file) for name, file in source.credentials.items()}
-        named = {name: getattr(source, name, None) for name in ("tag", "stack", "view")}
+        named: dict[str, Any] = {name: Path(file) for name, file in source.credentials.items()}
+        named |= {name: getattr(source, name, None) for name in ("tag", "stack", "view", "max_index")}
         seconds = source.poll.timeout.total_seconds()
         self._cache = Cache(
             address=source.address,
             is_catalogue=source.type == "catalogue",
             wanted_tag=Globs(source.tags),
             limits=replace(LIMITS, seconds=seconds, total=seconds),
-            token_file=files.get("token_file"),
-            login_file=files.get("login_file"),
-            max_index=source.max_index or LARGEST_INDEX,
             **{name: value for name, value in named.items() if value is not None},
         )
         super().__init__(folder, source.address)
