@@ -60,8 +60,8 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def pretty_json(value: object) -> bytes:
-    """Encode plain values as indented JSON in ASCII."""
-    return ascii_only(msgspec.json.format(msgspec.json.encode(value))) + b"\n"
+    """Encode values as indented JSON in ASCII."""
+    return ascii_only(msgspec.json.format(msgspec.json.encode(value, enc_hook=str))) + b"\n"
 
 
 SCHEMA = "cachewatch.changesets/3"

@@ -9,7 +9,6 @@ from shlex import quote
 from typing import Any, TypedDict, Unpack
 
 import click
-from msgspec import json
 
 from cachewatch.cli import terminal
 from cachewatch.cli.chosen_repository_and_filters import (
@@ -44,7 +43,7 @@ from cachewatch.git.layouts import catalogue_of, nothing_found
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.report.digests.spack_commands import public_mirror
-from cachewatch.report.json_and_csv import ascii_only
+from cachewatch.report.json_and_csv import pretty_json
 from cachewatch.report.tables_and_listings import Table, write_table
 from cachewatch.report.words import number
 
@@ -120,7 +119,7 @@ def write_answer(answer: Any, table: Callable[[bool], Table], asked: Asked) -> N
     """Write an answer; `table`, called with whether people will read it, returns it as a table."""
     format_, output = asked["format_"], asked["output"]
     if format_ == "json":
-        terminal.write([ascii_only(json.format(json.encode(answer, enc_hook=str))), b"\n"], output)
+        terminal.write([pretty_json(answer)], output)
         return
     shown = table(format_ in _FOR_PEOPLE)
     terminal.write(
