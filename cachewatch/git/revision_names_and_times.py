@@ -116,9 +116,10 @@ def count_between(repository: Repository, before: Revision, after: Revision) -> 
     return max(left, right) if not (left and right) else None
 
 
-def contains(repository: Repository, commit: str, earlier: str) -> bool:
-    """Tell whether one commit is, or comes after, an earlier one."""
-    return _listed(repository, "--count", f"{commit}..{earlier}") == ["0"]
+def holds(repository: Repository, commit: str, earlier: str) -> bool | None:
+    """Tell whether one commit is an earlier one or has it in its history; None if git cannot tell."""
+    missing = _listed(repository, "-1", f"{commit}..{earlier}")
+    return None if missing is None else not missing
 
 
 def times_between(repository: Repository, before: Revision, after: Revision) -> list[datetime]:
@@ -157,11 +158,6 @@ def back_from(repository: Repository, commit: str) -> Iterator[Revision]:
         if parent is None:
             return
         commit = parent[1].decode()
-
-
-def lacks(repository: Repository, newer: Revision, older: Revision) -> bool:
-    """Tell whether `older` has commits that `newer` does not contain, for example because the branch was rewritten."""
-    return bool(_listed(repository, "-1", f"{newer.commit}..{older.commit}"))
 
 
 def _commit(repository: Repository, name: str, now: datetime) -> str | None:

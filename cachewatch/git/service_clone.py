@@ -144,12 +144,6 @@ class ServiceClone:
         """Fetch the objects `ids` that the clone lacks, in large groups; `tell` is called with their number before."""
         self._remote.fetch_absent(self.folder, ids, tell, hold=self._updating)
 
-    def is_rewritten(self, before: str, after: str) -> bool:
-        """Tell whether `after` does not contain `before`, both commits; False if our clone is shallow."""
-        if before == after or (self.folder / "shallow").exists():
-            return False
-        return upkeep.read(self.folder, ["merge-base", "--is-ancestor", before, after]).code == 1
-
     @contextmanager
     def _updating(self) -> Iterator[int]:
         """Hold the lock of updates, and yield the shared lock of all writers of the clone."""
@@ -189,7 +183,9 @@ class ServiceClone:
         tip = self._follow(self._remote, self.folder, tip)
         self._make_whole(self._remote, self.folder, tip.commit)
         self._whole = tip.commit
-        rewritten = before is not None and self.is_rewritten(before, tip.commit)
+        is_known = before not in (None, tip.commit) and not (self.folder / "shallow").exists()
+        asked = ["merge-base", "--is-ancestor", str(before), tip.commit]
+        rewritten = is_known and upkeep.read(self.folder, asked).code == 1
         return Update(branch=tip.branch, before=before, after=tip.commit, rewritten=rewritten)
 
     def _follow(self, remote: Remote, folder: Path, tip: Tip) -> Tip:
