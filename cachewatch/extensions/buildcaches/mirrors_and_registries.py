@@ -73,12 +73,15 @@ class Registry(Struct, frozen=True):
     image: str
 
 
+Place = Path | str | Registry  # a folder, a URL or an image
+
+
 def root_of(address: str) -> str:
     """Return the address of the mirror; `address` may be that of its index or the folder of the index."""
     return _INSIDE.sub("", address)
 
 
-def parse_address(address: str) -> Path | str | Registry:
+def parse_address(address: str) -> Place:
     """Return the location at `address`: a folder, URL or image. Raises RefusedAddress for others and for passwords."""
     if not address.isprintable() or not address.strip():
         raise RefusedAddress(f"{address!a}: an address is one line of plain text")
@@ -162,9 +165,7 @@ class WebMirror:
     # Object stores answer with 403 instead of 404 if the client may not list files.
     _missing: tuple[int, ...] = (403, 404)
 
-    def __init__(
-        self, url: str, headers: Mapping[str, str], limits: RequestLimits = LIMITS, *, max_index: int = LARGEST_INDEX
-    ) -> None:
+    def __init__(self, url: str, headers: Mapping[str, str], limits: RequestLimits, max_index: int) -> None:
         """Send `headers` with every request."""
         self._url = url
         self._headers = dict(headers)
@@ -209,12 +210,11 @@ class Image(WebMirror):
         registry: Registry,
         headers: Mapping[str, str],
         limits: RequestLimits = LIMITS,
-        *,
         max_index: int = LARGEST_INDEX,
     ) -> None:
         """Send `headers` with every request, until the registry requires a token instead."""
         url = f"{registry.base}/v2/{registry.image}"
-        super().__init__(url, {"Accept": _ACCEPT, **headers}, limits, max_index=max_index)
+        super().__init__(url, {"Accept": _ACCEPT, **headers}, limits, max_index)
         self.where = f"{registry.base}/{registry.image}"
         self._base = registry.base
         self._own = dict(headers)
@@ -258,18 +258,14 @@ CacheMirror = FolderMirror | WebMirror  # or an Image
 
 
 def open_mirror(
-    place: Path | str | Registry,
-    headers: Mapping[str, str],
-    limits: RequestLimits = LIMITS,
-    *,
-    max_index: int = LARGEST_INDEX,
+    place: Place, headers: Mapping[str, str], limits: RequestLimits = LIMITS, max_index: int = LARGEST_INDEX
 ) -> CacheMirror:
     """Open the mirror in a folder, at a URL or in a registry; `headers` are sent with every request."""
     if isinstance(place, Path):
         return FolderMirror(place, max_index)
     if isinstance(place, Registry):
-        return Image(place, headers, limits, max_index=max_index)
-    return WebMirror(place, headers, limits, max_index=max_index)
+        return Image(place, headers, limits, max_index)
+    return WebMirror(place, headers, limits, max_index)
 
 
 def _relative(path: str) -> str:
