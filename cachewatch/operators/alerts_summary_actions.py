@@ -20,7 +20,7 @@ from cachewatch.service import alerts_and_silent_sources as notices
 from cachewatch.service import recipients_and_retries as recipients
 from cachewatch.service.alerts_and_silent_sources import DAEMON, Alert, OperatorNotice
 from cachewatch.service.context_and_source_copies import Context
-from cachewatch.service.held_digests import alert_key, place, questions
+from cachewatch.service.held_digests import place, questions
 from cachewatch.service.recipients_and_retries import is_recipient, is_used, why_not
 from cachewatch.service.streams_and_silences import streams_of
 from cachewatch.service.unreadable_documents import unreadable, unreadable_sources
@@ -97,7 +97,7 @@ def _may_last(connection: Connection, config: Config, key: AlertKey) -> bool:
             lasts = key.name in config.sources and not _streams(config).isdisjoint(unread)
         case AlertKind.SUSPICIOUS_LOSS | AlertKind.LARGE_CHANGE:
             held = digests.all_held(connection)
-            lasts = any(alert_key(hold.event) == key for digest in held for hold in digest.holds)
+            lasts = any(hold.alert == key for digest in held for hold in digest.holds)
         case AlertKind.DIGEST_FAILED | AlertKind.TEMPLATE_FAILED:
             lasts = any(name == key.name and key.part in ("", stream) for name, stream in _streams(config))
         case AlertKind.CHANNEL_DOWN:

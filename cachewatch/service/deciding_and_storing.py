@@ -107,7 +107,7 @@ def store(connection: Connection, context: Context, stream: Stream, draft: Pendi
 
 def _without_doubtful_tags(draft: PendingDigest) -> Iterator[Advance]:
     """Yield the advances without tags about which operators are asked; else their packages would come back as new."""
-    tags = {(hold.event.source, hold.event.tag) for hold in draft.holds}
+    tags = {(hold.alert.name, hold.alert.part) for hold in draft.holds}
     series = {(source, series_or_tag(tag)) for source, tag in tags}
 
     def is_doubtful(source: str, tag: str, places: Set[tuple[str, str]]) -> bool:
@@ -240,8 +240,8 @@ def _drafts(
     draft = composed(occasion=slot.due.isoformat() if slot else "")
     if draft.hold and not has_waited and state.held_advances == frozenset(draft.advances):
         return ()  # operators were asked about this very step, and have not answered yet
-    since = {hold.event: hold.counted_from for hold in state.holds}
-    draft = replace(draft, holds=tuple(replace(hold, counted_from=since.get(hold.event)) for hold in draft.holds))
+    since = {hold.alert: hold.counted_from for hold in state.holds}
+    draft = replace(draft, holds=tuple(replace(hold, counted_from=since.get(hold.alert)) for hold in draft.holds))
     due = over(context.config, stream, draft.holds, now)
     made: tuple[PendingDigest, ...] = (assembly.unconfirmed(draft) if due else draft,)
     if 0 < len(due) < len(draft.holds):  # one to send, and one to hold

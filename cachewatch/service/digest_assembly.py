@@ -34,7 +34,8 @@ from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.held_digests import holds_of
 from cachewatch.service.streams_and_silences import Stream, StreamState, commands, why
 from cachewatch.store.cursors_and_remembered import Advance
-from cachewatch.store.digests_and_holds import DigestState, Hold, HoldKind
+from cachewatch.store.digests_and_holds import DigestState, Hold
+from cachewatch.store.health_and_alerts import AlertKind
 
 # Part of every key: raise it when digests change their form, so that they count as other digests.
 _FORM = 1
@@ -53,7 +54,7 @@ class PendingDigest(Struct, frozen=True, kw_only=True):
     def hold(self) -> str:
         """Why operators must be asked before it is sent; "" if they need not be."""
         said = ", ".join(dict.fromkeys(hold.said for hold in self.holds))
-        is_suspicious = any(hold.event.kind is HoldKind.SUSPICIOUS for hold in self.holds)
+        is_suspicious = any(hold.alert.kind is AlertKind.SUSPICIOUS_LOSS for hold in self.holds)
         return f"a suspicious loss: {said}" if is_suspicious else said
 
     @property
@@ -237,7 +238,7 @@ def _met(digest: Digest) -> list[MetBinaries]:
 
 def as_released(draft: PendingDigest) -> Digest:
     """Return a digest in the form in which it is sent after operators release it: suspicious losses count as losses."""
-    if not any(hold.event.kind is HoldKind.SUSPICIOUS for hold in draft.holds):
+    if not any(hold.alert.kind is AlertKind.SUSPICIOUS_LOSS for hold in draft.holds):
         return draft.digest
     facts = (fact for advance in draft.advances for fact in advance.learned)
     return replace(draft.digest, remembered=draft.digest.remembered.learned(confirmed(facts)))
@@ -267,7 +268,7 @@ def split(
 ) -> tuple[PendingDigest, PendingDigest]:
     """Split a held digest into one to send now, about the holds that are `due`, and one about the others."""
     waiting = tuple(hold for hold in holds if hold not in due)
-    places, due_places = ({(hold.event.source, hold.event.tag) for hold in each} for each in (waiting, due))
+    places, due_places = ({(hold.alert.name, hold.alert.part) for hold in each} for each in (waiting, due))
 
     def waits(source: str, tag: str) -> bool:
         return (source, tag) in places or ((source, "") in places and (source, tag) not in due_places)
@@ -286,7 +287,7 @@ def split(
 def unconfirmed(draft: PendingDigest) -> PendingDigest:
     """Return the digest with a first note that operators did not confirm it."""
     # The digest names suspicious losses anyway.
-    large = [hold.said for hold in draft.holds if hold.event.kind is HoldKind.LARGE]
+    large = [hold.said for hold in draft.holds if hold.alert.kind is AlertKind.LARGE_CHANGE]
     note = Note("unconfirmed-large", {"what": large[0]}) if large else Note("unconfirmed")
     first, *others = draft.digest.spans
     spans = replace(first, notes=(note, *first.notes)), *others

@@ -14,7 +14,7 @@ from cachewatch.service.alerts_and_silent_sources import Alert
 from cachewatch.service.changes_since_last_digest import SourceDiff
 from cachewatch.service.comparing_tags_and_pins import TagNews
 from cachewatch.service.streams_and_silences import URGENT, Stream
-from cachewatch.store.digests_and_holds import HeldDigest, Hold, HoldEvent, HoldKind
+from cachewatch.store.digests_and_holds import HeldDigest, Hold
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind
 
 # The longest time for which urgent digests are held.
@@ -22,22 +22,21 @@ _URGENT_FOR = timedelta(hours=1)
 # For how many digests a notice has commands, and how many are in one command.
 _NAMED, _NAMED_AT_ONCE = 30, 6
 
-_ALERTS = {HoldKind.SUSPICIOUS: AlertKind.SUSPICIOUS_LOSS, HoldKind.LARGE: AlertKind.LARGE_CHANGE}
-_TITLES = {HoldKind.SUSPICIOUS: "a suspicious loss", HoldKind.LARGE: "a large change"}
+_TITLES = {AlertKind.SUSPICIOUS_LOSS: "a suspicious loss", AlertKind.LARGE_CHANGE: "a large change"}
 
 Held = tuple[HeldDigest, Hold]
 
 
 def holds_of(parts: list[SourceDiff], limit: int) -> Iterator[Hold]:
     """Yield the reasons to ask operators first: the suspicious losses or, if there are none, large changes."""
-    kind, suspicious = HoldKind.SUSPICIOUS, []
+    kind, suspicious = AlertKind.SUSPICIOUS_LOSS, []
     for part in parts:
         if part.vanished and part.advance is not None:
             said = f"all watched tags are gone ({', '.join(part.vanished)})"
-            suspicious.append(Hold(event=HoldEvent(part.advance.source, "", kind), said=said))
+            suspicious.append(Hold(alert=AlertKey(kind, part.advance.source), said=said))
         for news in (each for each in part.news if each.suspicion):
-            event = HoldEvent(news.tag.source, news.name, kind)
-            suspicious.append(Hold(event=event, said=news.suspicion, content=tuple(_content(news))))
+            key = AlertKey(kind, news.tag.source, news.name)
+            suspicious.append(Hold(alert=key, said=news.suspicion, content=tuple(_content(news))))
     yield from suspicious or _large(parts, limit)
 
 
@@ -50,11 +49,11 @@ def _large(parts: list[SourceDiff], limit: int) -> Iterator[Hold]:
     reason = f"{changed:,} changed specs, more than hold_above: {limit:,}"
     large = [each for each in news if _changed(each.tag) > limit]
     for each in large:
-        event = HoldEvent(each.tag.source, each.name, HoldKind.LARGE)
-        yield Hold(event=event, said=reason, content=tuple(_content(each)))
+        key = AlertKey(AlertKind.LARGE_CHANGE, each.tag.source, each.name)
+        yield Hold(alert=key, said=reason, content=tuple(_content(each)))
     if not large:
         for source in sorted({each.tag.source for each in news if _changed(each.tag)}):
-            yield Hold(event=HoldEvent(source, "", HoldKind.LARGE), said=reason)
+            yield Hold(alert=AlertKey(AlertKind.LARGE_CHANGE, source), said=reason)
 
 
 def _changed(tag: TagDigest) -> int:
@@ -101,17 +100,12 @@ def over(config: Config, stream: Stream, holds: Iterable[Hold], now: datetime) -
     return [hold for hold in holds if abs(now - (hold.counted_from or now)) >= lasting]
 
 
-def alert_key(event: HoldEvent) -> AlertKey:
-    """Return the key of the alert about the event for which digests are held."""
-    return AlertKey(_ALERTS[event.kind], event.source, event.tag)
-
-
 def questions(config: Config, digests: Sequence[HeldDigest]) -> Iterator[Alert]:
     """Yield one alert for each event for which digests are held; several digests may wait for the same event."""
-    held: defaultdict[HoldEvent, list[Held]] = defaultdict(list)
+    held: defaultdict[AlertKey, list[Held]] = defaultdict(list)
     for digest, hold in ((each, hold) for each in digests for hold in each.holds):
-        held[hold.event].append((digest, hold))
-    yield from (_question(config, event, found) for event, found in held.items())
+        held[hold.alert].append((digest, hold))
+    yield from (_question(config, key, found) for key, found in held.items())
 
 
 def place(source: str, tag: str) -> str:
@@ -119,7 +113,7 @@ def place(source: str, tag: str) -> str:
     return f"{tag} of {source}" if tag else source
 
 
-def _question(config: Config, event: HoldEvent, held: list[Held]) -> Alert:
+def _question(config: Config, key: AlertKey, held: list[Held]) -> Alert:
     digests = [digest for digest, _ in held]
     reason = ", ".join(dict.fromkeys(hold.said for _, hold in held))
     names = []  # which fit newer digests that replace these, too
@@ -140,8 +134,8 @@ def _question(config: Config, event: HoldEvent, held: list[Held]) -> Alert:
         some = " ".join(names[start : start + _NAMED_AT_ONCE])
         commands += [f"cachewatch deliveries release {some}", f"cachewatch deliveries drop {some} --reason '...'"]
     return Alert(
-        key=alert_key(event),
-        title=f"{_TITLES[event.kind]} in {place(event.source, event.tag)}",
+        key=key,
+        title=f"{_TITLES[key.kind]} in {place(key.name, key.part)}",
         lines=(
             f"{reason}; held for {', '.join(names)}{others}.",
             *max((hold.content for _, hold in held), key=lambda content: sum(map(len, content))),

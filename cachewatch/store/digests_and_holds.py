@@ -10,13 +10,13 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import asdict
 from sqlalchemy import Connection, Row, delete, exists, func, literal, select, union, update
 
 from cachewatch.errors import DamagedRow, StateError
 from cachewatch.report.digest_and_message_values import RenderedDigest
 from cachewatch.store.cursors_and_remembered import Advance
 from cachewatch.store.deliveries import IS_LEFT_OUT, OPEN, DeliveryState, message
+from cachewatch.store.health_and_alerts import AlertKey, AlertKind
 from cachewatch.store.schema import checksum_of, deliveries, digests, filled, holds, insert_new, put, slots
 
 _Value = TypeVar("_Value")
@@ -196,29 +196,10 @@ def _unpacked(stored: bytes) -> tuple[RenderedDigest, RenderedDigest]:
     return msgspec.msgpack.decode(lzma.decompress(stored), type=tuple[RenderedDigest, RenderedDigest])
 
 
-class HoldKind(StrEnum):
-    """The reason why operators must confirm a digest."""
-
-    SUSPICIOUS = "suspicious"  # so much was removed that publishing may have failed
-    LARGE = "large"  # more changed specs than `hold_above`
-
-    @classmethod
-    def _missing_(cls, value: object) -> "HoldKind":  # noqa: ARG003  the contract of an Enum
-        return cls.LARGE  # its row is damaged
-
-
-class HoldEvent(Struct, frozen=True, order=True):
-    """An event in one tag of a source that operators must confirm; all subscriptions share it."""
-
-    source: str
-    tag: str  # empty if it concerns several
-    kind: HoldKind
-
-
 class Hold(Struct, frozen=True, kw_only=True):
     """An event for which the digest of a stream is held."""
 
-    event: HoldEvent
+    alert: AlertKey  # which asks operators about the event, for all subscriptions
     said: str  # the event in a sentence
     content: tuple[str, ...] = ()  # details for operators, one text each
     counted_from: datetime | None = None  # when it was first held; None if not stored
@@ -235,19 +216,20 @@ def store_holds(connection: Connection, subscription: str, stream: str, new: Ite
     where = {"subscription": subscription, "stream": stream}
     connection.execute(delete(holds).filter_by(**where))
     for hold in new:
+        of = {"source": hold.alert.name, "tag": hold.alert.part, "kind": hold.alert.kind}
         values = {"said": hold.said, "content": "\n".join(hold.content), "counted_from": hold.counted_from or now}
-        insert_new(connection, holds, {**where, **asdict(hold.event), **values})
+        insert_new(connection, holds, {**where, **of, **values})
 
 
 def holds_of(connection: Connection, subscription: str, stream: str) -> tuple[Hold, ...]:
     """Return the events for which the digest of a stream is held."""
-    query = select(holds).filter_by(subscription=subscription, stream=stream)
-    return tuple(
-        filled(
-            Hold, row, event=HoldEvent(row.source, row.tag, HoldKind(row.kind)), content=tuple(row.content.splitlines())
-        )
-        for row in connection.execute(query.order_by(holds.c.source, holds.c.tag, holds.c.kind))
-    )
+    query, found = select(holds).filter_by(subscription=subscription, stream=stream), []
+    for row in connection.execute(query.order_by(holds.c.source, holds.c.tag, holds.c.kind)):
+        is_suspicious = row.kind == AlertKind.SUSPICIOUS_LOSS  # in a damaged row, it may be anything
+        kind = AlertKind.SUSPICIOUS_LOSS if is_suspicious else AlertKind.LARGE_CHANGE
+        key = AlertKey(kind, row.source, row.tag)
+        found.append(filled(Hold, row, alert=key, content=tuple(row.content.splitlines())))
+    return tuple(found)
 
 
 def streams_held(connection: Connection) -> set[tuple[str, str]]:
