@@ -252,7 +252,7 @@ def _settle_held(context: Context, name: str, state: DigestState, reason: str) -
             advances = [structs.replace(each, learned=confirmed(each.learned)) for each in advances]
             for each in deliveries.find(connection, digest_key=stored.key):
                 deliveries.prolong(connection, each.id, each.give_up + (now - stored.created))
-        digests.store_holds(connection, stored.subscription, stored.stream, (), now)
+        digests.store_holds(connection, stored.subscription, stored.stream, ())
         cursors.advance(connection, advances, now)
         resolve_settled(connection, context)
     return stored

@@ -117,7 +117,7 @@ def read_status(context: Context) -> ServiceStatus:
                     HeldDigestStatus,
                     stored,
                     is_configured=stored.subscription in config.subscriptions,
-                    since=min([stored.created, *(hold.counted_from for hold in stored.holds if hold.counted_from)]),
+                    since=min([stored.created, *(hold.counted_from for hold in stored.holds)]),
                     goes_out_at=goes_out_at(config, stored),
                 )
                 for stored in digests.all_held(connection)

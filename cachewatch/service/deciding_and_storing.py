@@ -75,7 +75,7 @@ def ask_about(connection: Connection, context: Context, new: str) -> None:
 def store(connection: Connection, context: Context, stream: Stream, draft: PendingDigest, packed: Packed) -> None:
     """Store the digest `draft` with the messages `packed`, and move the cursors, unless it is held for operators."""
     now, name, pin = context.clock(), stream.subscription.name, stream.subscription.match.pinned
-    digests.store_holds(connection, name, stream.name, draft.holds, now)
+    digests.store_holds(connection, name, stream.name, draft.holds)
     if not (packed and draft.hold):
         cursors.advance(connection, _without_doubtful_tags(draft), now)
     _report_reused_hashes(connection, context, draft)
@@ -240,8 +240,6 @@ def _drafts(
     draft = composed(occasion=slot.due.isoformat() if slot else "")
     if draft.hold and not has_waited and state.held_advances == frozenset(draft.advances):
         return ()  # operators were asked about this very step, and have not answered yet
-    since = {hold.alert: hold.counted_from for hold in state.holds}
-    draft = replace(draft, holds=tuple(replace(hold, counted_from=since.get(hold.alert)) for hold in draft.holds))
     due = over(context.config, stream, draft.holds, now)
     made: tuple[PendingDigest, ...] = (assembly.unconfirmed(draft) if due else draft,)
     if 0 < len(due) < len(draft.holds):  # one to send, and one to hold

@@ -114,7 +114,8 @@ def _assembled(
     # A package counts once, however many tags it is in.
     hidden = Counter(name for name, _ in {pair for part in parts for each in part.news for pair in each.hidden})
     tags = tuple(each.tag for part in parts for each in part.news)
-    now, holds = context.clock(), tuple(holds_of(parts, stream.subscription.limit.hold_above))
+    now = context.clock()
+    holds = tuple(holds_of(parts, stream.subscription.limit.hold_above, state.holds, now))
     key = _key(stream, state, parts, occasion)
     coverages = [part.coverage for part in parts if part.coverage]
     # A binary is there if one of the sources has it.

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from cachewatch.config.schedules_and_dates import minute
 from cachewatch.config.settings_and_subscriptions import Config
 from cachewatch.core.statement_kinds import StatementKind
-from cachewatch.report.digest_and_message_values import TagDigest, newest_day
+from cachewatch.report.digest_and_message_values import newest_day
 from cachewatch.report.digests.subject import clauses_of_statements
 from cachewatch.report.words import names, number
 from cachewatch.service.alerts_and_silent_sources import Alert
@@ -27,37 +27,34 @@ _TITLES = {AlertKind.SUSPICIOUS_LOSS: "a suspicious loss", AlertKind.LARGE_CHANG
 Held = tuple[HeldDigest, Hold]
 
 
-def holds_of(parts: list[SourceDiff], limit: int) -> Iterator[Hold]:
-    """Yield the reasons to ask operators first: the suspicious losses or, if there are none, large changes."""
-    kind, suspicious = AlertKind.SUSPICIOUS_LOSS, []
+def holds_of(parts: list[SourceDiff], limit: int, known: Iterable[Hold], now: datetime) -> list[Hold]:
+    """Return why to ask operators first: suspicious losses or else large changes; those that are not `known` begin now.
+
+    A change is large in each tag with more changed specs than `limit`; if only their sum exceeds it, in each source.
+    """
+    since = {hold.alert: hold.counted_from for hold in known}
+
+    def hold(kind: AlertKind, source: str, said: str, news: TagNews | None = None) -> Hold:
+        key = AlertKey(kind, source, news.name if news else "")
+        content = tuple(_content(news)) if news else ()
+        return Hold(alert=key, said=said, content=content, counted_from=since.get(key, now))
+
+    found = []
     for part in parts:
         if part.vanished and part.advance is not None:
             said = f"all watched tags are gone ({', '.join(part.vanished)})"
-            suspicious.append(Hold(alert=AlertKey(kind, part.advance.source), said=said))
-        for news in (each for each in part.news if each.suspicion):
-            key = AlertKey(kind, news.tag.source, news.name)
-            suspicious.append(Hold(alert=key, said=news.suspicion, content=tuple(_content(news))))
-    yield from suspicious or _large(parts, limit)
-
-
-def _large(parts: list[SourceDiff], limit: int) -> Iterator[Hold]:
-    """Yield a hold for each tag with more changes than `limit`; if only their sum exceeds it, one for each source."""
-    news = [each for part in parts for each in part.news]
-    changed = sum(_changed(each.tag) for each in news)
-    if changed <= limit:
-        return
-    reason = f"{changed:,} changed specs, more than hold_above: {limit:,}"
-    large = [each for each in news if _changed(each.tag) > limit]
-    for each in large:
-        key = AlertKey(AlertKind.LARGE_CHANGE, each.tag.source, each.name)
-        yield Hold(alert=key, said=reason, content=tuple(_content(each)))
-    if not large:
-        for source in sorted({each.tag.source for each in news if _changed(each.tag)}):
-            yield Hold(alert=AlertKey(AlertKind.LARGE_CHANGE, source), said=reason)
-
-
-def _changed(tag: TagDigest) -> int:
-    return tag.report.specs.net_added + tag.report.specs.net_removed
+            found.append(hold(AlertKind.SUSPICIOUS_LOSS, part.advance.source, said))
+        suspicious = (each for each in part.news if each.suspicion)
+        found += [hold(AlertKind.SUSPICIOUS_LOSS, each.tag.source, each.suspicion, each) for each in suspicious]
+    counts = ((each, each.tag.report.specs) for part in parts for each in part.news)
+    news = [(each, specs.net_added + specs.net_removed) for each, specs in counts]
+    changed = sum(count for _, count in news)
+    if found or changed <= limit:
+        return found
+    said = f"{changed:,} changed specs, more than hold_above: {limit:,}"
+    large = [hold(AlertKind.LARGE_CHANGE, each.tag.source, said, each) for each, count in news if count > limit]
+    sources = sorted({each.tag.source for each, count in news if count})
+    return large or [hold(AlertKind.LARGE_CHANGE, source, said) for source in sources]
 
 
 def _content(news: TagNews) -> Iterator[str]:
@@ -80,15 +77,9 @@ def held_for(config: Config, subscription: str, stream: str) -> timedelta | None
 
 
 def goes_out_at(config: Config, digest: HeldDigest) -> datetime | None:
-    """Return when the first part of a held digest is sent if no operator answers; None if never, or if unknown."""
-    ends = list(_ends(config, digest, digest.holds))
-    return min(ends) if ends and len(ends) == len(digest.holds) else None
-
-
-def _ends(config: Config, digest: HeldDigest, holds: Iterable[Hold]) -> Iterator[datetime]:
-    """Yield when each hold ends if no operator answers, unless it has no end or an unknown one."""
-    if (lasting := held_for(config, digest.subscription, digest.stream)) is not None:
-        yield from (hold.counted_from + lasting for hold in holds if hold.counted_from is not None)
+    """Return when the first part of a held digest is sent if no operator answers; None if never."""
+    lasting = held_for(config, digest.subscription, digest.stream)
+    return None if lasting is None else min((hold.counted_from + lasting for hold in digest.holds), default=None)
 
 
 def over(config: Config, stream: Stream, holds: Iterable[Hold], now: datetime) -> list[Hold]:
@@ -97,7 +88,7 @@ def over(config: Config, stream: Stream, holds: Iterable[Hold], now: datetime) -
     if lasting is None:
         return []
     # A beginning that is far ahead was stored by a wrong clock.
-    return [hold for hold in holds if abs(now - (hold.counted_from or now)) >= lasting]
+    return [hold for hold in holds if abs(now - hold.counted_from) >= lasting]
 
 
 def questions(config: Config, digests: Sequence[HeldDigest]) -> Iterator[Alert]:
@@ -123,7 +114,8 @@ def _question(config: Config, key: AlertKey, held: list[Held]) -> Alert:
         names.append(digest.subscription if has_one_stream else f"{digest.subscription}/{digest.stream}")
     others = f" and {len(digests) - _NAMED} more, which `cachewatch status` lists" if len(digests) > _NAMED else ""
     advice = "Check whether upstream published everything, then release or drop what is held. A newer digest replaces it, and is sent if nothing is unusual any longer."
-    ends = sorted(end for one, hold in held for end in _ends(config, one, [hold]))
+    times = ((hold.counted_from, held_for(config, one.subscription, one.stream)) for one, hold in held)
+    ends = sorted(begin + lasting for begin, lasting in times if lasting is not None)
     when = [minute(end, config.timezone) for end in ends]
     until = " to ".join(dict.fromkeys((when[0], when[-1]))) if when else ""
     deadline = f"What nobody drops is sent at {until}, marked as not confirmed by the operators."

@@ -202,7 +202,7 @@ class Hold(Struct, frozen=True, kw_only=True):
     alert: AlertKey  # which asks operators about the event, for all subscriptions
     said: str  # the event in a sentence
     content: tuple[str, ...] = ()  # details for operators, one text each
-    counted_from: datetime | None = None  # when it was first held; None if not stored
+    counted_from: datetime  # when it was first held
 
 
 class HeldDigest(DigestSummary, frozen=True, kw_only=True):
@@ -211,13 +211,13 @@ class HeldDigest(DigestSummary, frozen=True, kw_only=True):
     holds: tuple[Hold, ...]
 
 
-def store_holds(connection: Connection, subscription: str, stream: str, new: Iterable[Hold], now: datetime) -> None:
-    """Store the events for which the digest of a stream is held, and no others; holds without a beginning begin now."""
+def store_holds(connection: Connection, subscription: str, stream: str, new: Iterable[Hold]) -> None:
+    """Store the events for which the digest of a stream is held, and no others."""
     where = {"subscription": subscription, "stream": stream}
     connection.execute(delete(holds).filter_by(**where))
     for hold in new:
         of = {"source": hold.alert.name, "tag": hold.alert.part, "kind": hold.alert.kind}
-        values = {"said": hold.said, "content": "\n".join(hold.content), "counted_from": hold.counted_from or now}
+        values = {"said": hold.said, "content": "\n".join(hold.content), "counted_from": hold.counted_from}
         insert_new(connection, holds, {**where, **of, **values})
 
 
