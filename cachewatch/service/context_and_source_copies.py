@@ -101,12 +101,9 @@ class WatchedClone(Watched):
     def update(self) -> News:
         """Fetch the newest revision of the branch."""
         update = self._clone.update()
-        # The address is stored beside the clone; `other` is the one stored before, if it differs.
-        path = self._folder / "cachewatch-address"
-        other = path.read_text("utf-8", "replace").strip() if path.is_file() else ""
-        if other == self._address:
-            other = ""
-        else:
+        path = self._folder / "cachewatch-address"  # stored beside the clone
+        before = path.read_text("utf-8", "replace").strip() if path.is_file() else ""
+        if before != self._address:
             publish(path, f"{self._address}\n".encode(), base=self._folder, mode=0o600, is_durable=False)
         with closing(self._clone.open()) as repository:
             newest = resolve(repository, update.after)
@@ -116,8 +113,8 @@ class WatchedClone(Watched):
             is_empty = catalogue_of(repository, update.after) is None
             missing = nothing_found(repository, update.after, update.branch) if is_empty else ""
         warnings = []
-        if other:
-            warnings = [f"The address of the source was changed; it was {other}. Digests compare what the two have."]
+        if before not in ("", self._address):
+            warnings = [f"The address of the source was changed; it was {before}. Digests compare what the two have."]
         elif update.rewritten:
             warnings = [f"Upstream rewrote the history of {update.branch}; digests compare the two states anyway."]
         if update.set_aside is not None:

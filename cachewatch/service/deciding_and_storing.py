@@ -292,8 +292,6 @@ def write_decision(
     if decision.begun:
         ask_about(connection, context, name)
         cursors.advance(connection, decision.begun, now)
-    if decision.plans_slot:
-        _plan(connection, stream, now)
     for held in state.held if decision.drafts else ():
         digests.settle(connection, held, DigestState.SUPERSEDED, "a newer digest covers it", now)
     for draft, packed in decision.drafts:
@@ -301,16 +299,13 @@ def write_decision(
     if decision.finished is not None:
         draft_key = next((draft.digest.key for draft, packed in decision.drafts[:1] if packed), None)
         digests.finish(connection, decision.finished, draft_key, now)
-        _plan(connection, stream, now)
+    if decision.plans_slot or decision.finished is not None:
+        due = stream.schedule.next_after(now)
+        digests.plan(connection, name, stream.name, stream.schedule_text, due)
     if state.is_failing and decision.failure is None:
         key = AlertKey(AlertKind.DIGEST_FAILED, name, stream.name)
         alerts.resolve_within(connection, context, key, f"digests can be created again for {name}/{stream.name}")
     return True
-
-
-def _plan(connection: Connection, stream: Stream, now: datetime) -> None:
-    next_one = stream.schedule.next_after(now)
-    digests.plan(connection, stream.subscription.name, stream.name, stream.schedule_text, next_one)
 
 
 def _log(log: Log, decision: StreamDecision) -> None:
