@@ -48,7 +48,6 @@ from cachewatch.service.missing_and_returned import trees_of_packages
 # For as many packages, the results of comparing trees are kept, a hundred bytes each.
 _MOST_PACKAGES = 150_000
 
-Found = tuple[PackageChange, tuple[Items, ...]]
 MakeCollector = Callable[[], Collector]
 
 
@@ -107,7 +106,7 @@ def select_kept(
     return tally, collector.take()
 
 
-def _kept(file: Path, packages: Sequence[KeptPackage]) -> Iterator[Found]:
+def _kept(file: Path, packages: Sequence[KeptPackage]) -> Iterator[tuple[PackageChange, tuple[Items, ...]]]:
     if not packages:
         return  # perhaps there is no file
     with file.open("rb") as content:
