@@ -396,7 +396,8 @@ def moved_to(lost: OwnedLoss, packages: Collection[str]) -> str:
 
 def fates(one: Statement, own: Words, *, is_of_environment: bool = False) -> str:
     """Return the builds left of a stack's or value's packages: `; 50 of its 60 packages have equal builds in e4s`."""
-    parts: list[str] = []
+    parts, for_target = list[str](), ""
+    stacks_lost = {lost.place.stack for lost in one.losses}
     new = {*one.after} if one.kind is StatementKind.STACK_MERGED else set[str]()  # equal builds there are not named
     found = ((lost, lost.loss) for lost in one.losses if lost.loss)
     told = [lost for lost, loss in found if loss.loss_class is not LossClass.EQUAL or new.isdisjoint(loss.stacks)]
@@ -411,16 +412,28 @@ def fates(one: Statement, own: Words, *, is_of_environment: bool = False) -> str
             of = f" of its {number(len(one.packages), 'package')}{chosen}"
         own_losses = [(lost.package, lost.loss) for lost in told if lost.loss and lost.loss.loss_class is loss_class]
         stacks = sorted({stack for _, loss in own_losses for stack in loss.stacks})
-        named = ", ".join(map(stack_name, stacks)) if 0 < len(stacks) <= 2 else "other stacks"
+        many = number(len(stacks), "stack") if not stacks_lost.isdisjoint(stacks) else "other stacks"
+        named = ", ".join(map(stack_name, stacks)) if 0 < len(stacks) <= 2 else many
+        targets = {loss.target for _, loss in own_losses}
+        for_target = "" if "" in targets else own.say("fates", "for_target", targets=names(sorted(targets)))
         changed = {package: loss.compiler for package, loss in own_losses if loss.compiler and package in packages}
         key, compilers = "in_some" if len(changed) < len(packages) else "in_all", names(sorted({*changed.values()}))
         other = own.say("fates", key, len(changed), compilers=compilers) if changed else ""
-        text = own.say("fates", loss_class, len(packages), of="" if parts else of, stacks=named, with_compiler=other)
+        text = own.say(
+            "fates",
+            loss_class,
+            len(packages),
+            of="" if parts else of,
+            stacks=named,
+            with_compiler=other,
+            for_target=for_target,
+        )
         if loss_class is LossClass.GONE and one.kind not in OF_VALUES:
             whole = {lost.package for lost in one.losses if lost.is_of_removed}
             text += only_for(one.losses, {*packages} - whole, own, is_part=not whole.isdisjoint(packages))
         parts.append(text)
-    whom = own.say("snapshot", "for_all", machines=_machines(one.losses, own)) if one.kind in OF_VALUES else ""
+    is_unsaid = one.kind in OF_VALUES and not for_target
+    whom = own.say("snapshot", "for_all", machines=_machines(one.losses, own)) if is_unsaid else ""
     return f"; {', '.join(parts)}{whom}" if parts else ""
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from conftest import Run
-from digests import digest_of, mail, read
+from digests import digest_of, mail, read, week
 from helpers import catalogue, document, history, lock, record, records, write
 
 from cachewatch.core.filters_and_spec_patterns import Globs, Selection
@@ -99,6 +99,32 @@ def test_what_no_stack_builds_any_more_is_said_where_a_stack_lost_it(run: Run, t
     after = {"p": [record(1, stacks=[]), record(2, stacks=["ml"])], "q": [record(3, stacks=["e4s"])]}
 
     assert "no stack builds 1 of these specs any more" in " ".join(compared(run, tmp_path, before, after).split())
+
+
+@pytest.mark.parametrize(
+    ("stack", "said"),
+    [
+        ("gpu", "NO LONGER BUILT zen4 5 packages, -5, in gpu 5 packages have equal builds for zen3 in 3 stacks p0"),
+        ("hpc", "STACK REMOVED hpc 5 packages, -5 5 packages have equal builds for zen3 in other stacks p0"),
+    ],
+)
+def test_equal_builds_for_another_target_name_it(run: Run, tmp_path: Path, stack: str, said: str) -> None:
+    """The target that is gone has no builds; the stack that had them is no other one."""
+    after = {f"p{n}": [record(n, stacks=["gpu", "ml", "e4s"], target="zen3")] for n in range(5)}
+    before = {
+        name: [*own, record(10 + n, stacks=[stack], target="zen4")] for n, (name, own) in enumerate(after.items())
+    }
+    assert said in " ".join(compared(run, tmp_path, before, after).split())
+
+
+def test_a_removed_stack_lost_its_own_machines(tmp_path: Path) -> None:
+    """What a migration took from other stacks is no part of it."""
+    old, new = ({"os": f"ubuntu{year}.04"} for year in (24, 22))
+    before = {f"p{n}": [record(n, stacks=["arm"], target="aarch64", **old)] for n in range(6)}
+    after = {name: [record(10 + n, stacks=["arm"], target="aarch64", **new)] for n, name in enumerate(before)}
+    hpc = {name: [*own, record(20 + n, stacks=["hpc"], **old)] for n, (name, own) in enumerate(before.items()) if n < 4}
+    body = mail(digest_of(week(tmp_path, before | hpc, after)))[1]
+    assert "4 packages have no other build for x86_64_v3 (p0" in body
 
 
 def test_a_range_takes_no_second_name(run: Run, tmp_path: Path) -> None:

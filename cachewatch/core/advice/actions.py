@@ -1,5 +1,6 @@
 """Yield the actions that readers should take because of changes, and those still open from earlier digests."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
@@ -319,6 +320,7 @@ def things_to_look_after(facts: Sequence[Fact], *, has_environment: bool) -> Ite
             lost = packages_of(statements[0].losses, worst)
             names = tuple(package for package in lost if package not in gone) or lost
         tag = group[0][0].tags[0]
+        removed = removed_packages(tag.statements)
         yield Action(
             verb=Verb.LOOK,
             because=because,
@@ -330,8 +332,9 @@ def things_to_look_after(facts: Sequence[Fact], *, has_environment: bool) -> Ite
             worst=worst,
             needs=tuple(needs_of(because, worst, names, statements)) if because in LASTING else (),
             versions=tuple(_versions(worst or because, names, statements)),
-            machine=_machine(names, tag),
-            is_everywhere=removed_packages(tag.statements) >= set(names),
+            # Another statement may be about other machines of the same packages.
+            machine=_machine(names, statements if worst else tag.statements) if removed.isdisjoint(names) else "",
+            is_everywhere=removed >= set(names),
         )
 
 
@@ -405,15 +408,13 @@ def _versions(cause: str, names: Collection[str], statements: Iterable[Statement
             yield f"{name}@{versions[0]}{':' * (len(versions) > 1 and cause != Because.DOWNGRADED)}"
 
 
-def _machine(names: Collection[str], tag: ComparedTag) -> str:
-    """Return the machines that lost packages if these are the same for all, and the tag has them for others; else ""."""
-    lost = [(one, each) for each in tag.statements for one in each.losses if one.loss and one.package in names]
-    machines: dict[str, set[tuple[str, str]]] = {}
-    for one, _ in lost:
-        machines.setdefault(one.package, set()).add(_machine_of(one))
-    is_same = bool(machines) and all(own == machines[lost[0][0].package] for own in machines.values())
-    is_whole = any(each.kind is StatementKind.PACKAGE_REMOVED for _, each in lost)
-    return machines_named(machines[lost[0][0].package]) if is_same and not is_whole else ""
+def _machine(names: Collection[str], statements: Iterable[Statement]) -> str:
+    """Return the machines that lost packages if these are the same for all; else ""."""
+    machines: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
+    for lost in (lost for one in statements for lost in one.losses if lost.loss and lost.package in names):
+        machines[lost.package].add(_machine_of(lost))
+    alike = set(map(frozenset, machines.values()))
+    return machines_named(alike.pop()) if len(alike) == 1 else ""
 
 
 def _machine_of(lost: OwnedLoss) -> tuple[str, str]:
