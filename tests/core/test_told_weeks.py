@@ -112,6 +112,11 @@ WEEKS = {
         several(10) | REST,
         [("stack-removed", "radiuss", 20, {"kept": 10, "gone": 10})],
     ),
+    "a stack leaves while half of the others are built anew": (
+        several(10, 500, "q") | several(10, 50, "r", stacks=["radiuss"]) | several(10),
+        several(10, 500, "q") | several(10, 100),
+        [("stack-removed", "radiuss", 10, {"gone": 10}), ("rebuild-wave", "", 10, {}), ("turnover", "", 20, {})],
+    ),
     "a compiler is replaced in one stack, which had equal builds": (
         both(*(several(30, 100 * n) for n in range(5))),
         several(30, 900, compiler="gcc@13.3.0"),

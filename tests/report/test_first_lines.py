@@ -126,6 +126,18 @@ def test_not_all_is_rebuilt_where_something_is_to_be_copied(tmp_path: Path) -> N
     assert "All of the binaries of 1 June that stacks build were rebuilt" in body
     assert "All of the binaries of 1 June were rebuilt" in mail(digest_of(tag))[1]
 
+    # What is gone with a stack was not rebuilt, and whoever has that keeps it.
+    rocm = many(0, 6, stacks=["rocm"])
+    body = mail(digest_of(week(tmp_path / "removed", rocm | old, new)))[1]
+    assert "All of the binaries of 1 June are gone (rebuilt 77%, replaced or removed 23%)" in body
+    assert "Re-concretize lock files made against develop before 2 June" in body
+    rocm |= {f"r{name}": found for name, found in many(300, 20, stacks=["ml"]).items()}
+    moved = {f"q{name}": found for name, found in many(400, 20, os="ubuntu24.04").items()}
+    moved |= {name: found for name, found in rocm.items() if name.startswith("r")}
+    body = mail(digest_of(week(tmp_path / "moved", rocm | old, moved)))[1]
+    assert "57% of the binaries of 1 June were replaced or removed." in body
+    assert "lock files made against" not in body
+
 
 def test_packages_of_a_stack_are_those_of_the_lock_file(tmp_path: Path) -> None:
     """Who is told of an environment selected no packages."""

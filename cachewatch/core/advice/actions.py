@@ -498,9 +498,9 @@ def _because(fact: Fact) -> Because | None:
     # Of a new snapshot, the earlier one still has the binaries that lock files name.
     if (is_wave and not one.counts.beside) or ((is_wave or one.turnover) and any(tag.base for tag in fact.tags)):
         return None
-    if one.turnover:  # who moves to another system re-concretizes anyway
-        moved = sum(each.counts.vanished for each in fact.tags[0].statements if _moved_to(each))
-        return Because.TURNOVER if moved < one.turnover.gone else None
+    if one.turnover:  # who moves to another system re-concretizes anyway, who has a removed stack keeps it
+        told = (each for each in fact.tags[0].statements if _moved_to(each) or each.kind is StatementKind.STACK_REMOVED)
+        return Because.TURNOVER if sum(each.counts.vanished for each in told) < one.turnover.gone else None
     return _LAST_REASONS.get(one.kind)
 
 

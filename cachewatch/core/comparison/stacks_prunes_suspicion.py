@@ -361,15 +361,12 @@ def with_turnover(  # noqa: PLR0917
 ) -> tuple[Statement, ...]:
     """Add how many hashes are gone, if these are more than half of all, in at least a fifth of the packages.
 
-    Hashes that are gone with a removed stack are not counted: nothing replaces them. `before` counts the specs of the
-    packages that changed. The documents of other packages are read only if they matter.
+    `before` counts the specs of the packages that changed. The documents of other packages are read only if they
+    matter.
     """
-    lost = frozenset(judgement.lost)
-    # Also by changes of kinds that are not selected.
-    gone = [one for one in items if one.counts.vanished and one.left.isdisjoint(lost)]
+    gone = [one for one in items if one.counts.vanished]  # also by changes of kinds that are not selected
     names = {one.package for one in gone}
     vanished = sum(one.counts.vanished for one in gone)
-    before -= sum(one.counts.vanished for one in items) - vanished
     is_same_tag = judgement.whole is None and not judgement.suspicion
     if not is_same_tag or len(names) < WAVE_SHARE * packages.before or not is_most(len(names), vanished, before):
         return statements
@@ -378,7 +375,7 @@ def with_turnover(  # noqa: PLR0917
     if not is_most(len(names), vanished, before):
         return statements
     rebuilt = sum(one.counts.vanished for one in gone if one.stories[0].kind is StatementKind.REBUILT)
-    pruned = sum(one.counts.vanished for one in gone if one.is_prunable)
+    pruned = sum(one.counts.vanished for one in gone if one.is_prunable and one.left.isdisjoint(judgement.lost))
     turnover = Statement(
         kind=StatementKind.TURNOVER,
         packages=tuple(sorted(names)),

@@ -381,8 +381,10 @@ class Clause:
         shares = {name: getattr(turnover, name) / before for name in ("rebuilt", "pruned", "others")}
         parts = {name: f"{share:.0%}" for name, share in shares.items() if share >= 0.005}
         fates = ", ".join(words.say("turnover", name, percent=part) for name, part in parts.items())
-        share, percent = turnover.gone / before, f"{turnover.gone / before:.0%}"
-        much = "all" if turnover.gone == turnover.before else "most" if share >= NEARLY_ALL else "some"
+        # The share is of what the verb says: "all were rebuilt" is said only if no other binary is gone.
+        gone = getattr(turnover, next(iter(parts))) if len(parts) == 1 else turnover.gone
+        share, percent = gone / before, f"{gone / before:.0%}"
+        much = "all" if gone == before else "most" if share >= NEARLY_ALL else "some"
         is_explained = any(each.causes for tag in tags for each in tag.statements)
         is_rebuilt = 2 * turnover.rebuilt > turnover.gone
         return {
