@@ -208,7 +208,10 @@ def with_actions(draft: PendingDigest, stream: Stream, state: StreamState, *, is
     ]
     # The first time counts, not the last: an action is repeated for a month.
     is_task = {each.key for each in asked if each.task and each.task.since}
-    asked = [replace(one, last_repeated=known[one.key].last_repeated) if one.key in is_task else one for one in asked]
+    asked = [
+        replace(one, last_repeated=known.get(one.key, one).last_repeated) if one.key in is_task else one
+        for one in asked
+    ]
     keys = {each.key for each in asked}
     # While readers wait, nobody knows what to do about missing binaries.
     settled = {key for key, each in known.items() if each.task is not None or not assessment.is_waiting}

@@ -294,3 +294,42 @@ def test_who_pins_a_snapshot_need_not_wait_to_move(made: Made) -> None:
     text = body(readers.site.told()[-1])
     assert text.startswith("To do develop: If you use p000: keep it where it is installed")
     assert "Your pin develop-2025-05-01 has not changed." in text
+
+
+def test_what_another_place_lost_is_open_beside_what_is_open(made: Made) -> None:
+    """It is replaced when the package is lost everywhere."""
+    rest, old, new, mac = many(20), *(records([n], target=t) for n, t in enumerate(("zen2", "zen4", "m1"), 1))
+    states = [rest | {"one": old + new + mac}, rest | {"one": new + mac}, rest | {"one": mac}]
+    first, second, *_, last = weeks(made, CONFIG, *states, rest | {"one": mac, "two": in_ml(9)}, rest)
+    assert "If you use one for zen2: keep it" in first
+    assert "If you use one for zen4: keep it" in second
+    assert "Still open since 2 June: if you use one for zen2: keep it" in second
+    assert "If you use one, two: keep them where they are installed, and require one@1.0" in last
+    assert "zen" not in last
+
+
+def test_what_stacks_have_in_an_older_version_is_required_once(made: Made) -> None:
+    """A stack that has the version again is named, and the others stay open."""
+    rest, mpi = many(20), [{"hep": "5.8", "ml": "5.9"}, {"hep": "1.0", "ml": "5.9"}, {"hep": "1.0", "ml": "1.0"}]
+    mpi += [mpi[2], {"hep": "5.8", "ml": "1.0"}, {"hep": "0.9", "ml": "0.9"}]
+    states = []
+    for number, versions in enumerate(mpi):
+        found = [("fft", "5.9"), *versions.items()]
+        builds = [records([n], versions=[v], stacks=[on, "root"]) for n, (on, v) in enumerate(found, 10 * number)]
+        states.append(rest | {"mpi": [each for one in builds for each in one]})
+    states[3:] = [one | {"other": in_ml(99)} for one in states[3:]]
+    asked, both, later, back, last = weeks(made, CONFIG, *states)
+    assert "If you use mpi for hep: keep it where it is installed, and require mpi@5.8 or newer" in asked
+    assert "If you use mpi for ml: keep it where it is installed, and require mpi@5.8 or newer" in both
+    assert "Still open since 2 June: if you use mpi for hep: keep it" in both
+    assert "# if you use mpi on ml, hep: spack -e . config add \"packages:mpi:require:'@5.8:'\" #" in both
+    assert "since 2 June: if you use mpi for hep" in later
+    assert "since 3 June: if you use mpi for ml" in later
+    assert back.startswith(
+        "To do If you required mpi for hep only, as an earlier mail asked: builds of it are there again"
+    )
+    assert "since 3 June: if you use mpi for ml" in back
+    assert "for hep: keep" not in back
+    assert "config remove packages:mpi:require" in back
+    assert "use mpi for hep, ml: keep it" in last
+    assert "Still open" not in last

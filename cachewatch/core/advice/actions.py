@@ -79,12 +79,23 @@ def still_to_do(task: Action, known: Known, tags: Iterable[ComparedTag] = ()) ->
     return replace(task.only([name for name in task.names if name not in ended]), needs=needs)
 
 
-def lifted(actions: Iterable[Action], known: Known) -> tuple[str, ...]:
-    """Return the packages that earlier digests asked readers to require, and that none of `actions` requires or copies."""
+def lifted(actions: Iterable[Action], known: Known) -> tuple[tuple[str, str], ...]:
+    """Return the packages that earlier digests asked readers to require, and that none of `actions` requires or copies.
+
+    What stacks have again while others still lack it is named with these stacks.
+    """
     asked = {name for one in (*known.tasks, *known.quiet) if one.is_requirement or one.is_copy for name in one.names}
     asked |= {name for _, verb, name in known.since if verb is Verb.BUILD}
-    still = (one for one in actions if one.is_requirement or one.is_copy or one.verb in (Verb.BUILD, Verb.COPY))
-    return tuple(sorted(asked.difference(*(one.names for one in still))))
+    needed = [one for one in actions if one.is_requirement or one.is_copy or one.verb in (Verb.BUILD, Verb.COPY)]
+    still = {name for one in needed for name in one.names}
+    fallen = (one for one in known.tasks if one.because is Because.DOWNGRADED and one.machine)
+    back = {(name, one.machine) for one in fallen if _is_back(one, known) for name in one.names if name in still}
+    return tuple(sorted(back | {(name, "") for name in asked - still}))
+
+
+def _is_back(task: Action, known: Known) -> bool:
+    left = [known.left.get((task.source, task.tag, need)) for need in task.needs]
+    return all(found and found.loss_class not in (LossClass.GONE, LossClass.GOING) for found in left)
 
 
 def replaced_versions(tag: str, statements: Collection[Statement], *, is_wait_over: bool) -> Iterator[str]:

@@ -126,9 +126,10 @@ def assess(
     actions += not_asked_yet((part for one in looks for part in divided(one, tags)), asked_before)
     actions = [each for action in actions for each in dated(action, known)]
     actions += environment_actions(own, tags, is_new=True)  # not dated, because these became worse now
-    asked = {each for one in actions for each in one.subjects}
-    before = (one for one in known.tasks if asked.isdisjoint(one.subjects))
-    actions += joined((one for one in tasks if asked.isdisjoint(one.subjects)), before)
+    tasks, before = (
+        [task for task in found if not any(one.covers(task) for one in actions)] for found in (tasks, known.tasks)
+    )
+    actions += joined(tasks, before)
     actions, paused = while_waiting(actions, places, missing) if waits else (actions, [])
     actions = sorted([*waits, *actions], key=_order)
     is_notice = (
@@ -191,9 +192,14 @@ def _required(actions: Iterable[Action], own: EnvironmentState | None) -> _Neede
     """Yield the versions to require, with the lost builds; `openmpi@5.8.0:` means this version or a newer one."""
     for each in own.of(LossClass.GONE) if own is not None else ():
         yield f"{each.need.package}@{each.need.version}{':' if each.suggestion else ''}", [each.need]
-    for action in actions if own is None else ():
-        for version, needs in _by_version(action) if action.is_requirement else ():
-            yield f"{version}:" if action.because is Because.DOWNGRADED else version, needs
+    asked = [one for one in actions if own is None and one.is_requirement]
+    fallen = (spec.split("@", 1) for one in asked if one.because is Because.DOWNGRADED for spec in one.versions)
+    # What several places have only in an older version is required once: the oldest of the versions that they had.
+    oldest = dict(sorted(fallen, key=lambda one: version_key(one[1]), reverse=True))
+    for action in asked:
+        for version, needs in _by_version(action):
+            name = version.partition("@")[0]
+            yield f"{name}@{oldest[name]}:" if action.because is Because.DOWNGRADED else version, needs
 
 
 def _to_copy(actions: Iterable[Action], own: EnvironmentState | None) -> _Needed:

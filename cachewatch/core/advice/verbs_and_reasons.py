@@ -182,10 +182,20 @@ class Action(Struct, frozen=True, kw_only=True):
         if self.because in LOCK_FILES:
             return (f"lock-files {self.tag}",)
         if self.because in LASTING:
-            return tuple(f"{self.because} {self.tag} {self.name} {package}" for package in self.names)
+            where = f" {self.machine}" if self.because in _PLACED and self.machine else ""
+            return tuple(f"{self.because} {self.tag} {self.name} {package}{where}" for package in self.names)
         if self.verb in (Verb.WAIT, Verb.LOOK):
             return (f"{self.because} {self.tag} {self.name}",)
         return self.names or (self.name,)
+
+    def covers(self, task: "Action") -> bool:
+        """Whether it asks again for what an open action asked, for the same machines or stacks or for more."""
+        if self.because not in _PLACED:
+            return self.source == task.source and not {*self.subjects}.isdisjoint(task.subjects)
+        told, asked = ((one.because, one.source, one.tag, one.name) for one in (self, task))
+        own, open_ones = ({(one.package, one.os, one.target, one.stack) for one in each.needs} for each in (self, task))
+        is_placed_alike = self.machine in ("", task.machine) or own >= open_ones
+        return told == asked and {*self.names} >= {*task.names} and is_placed_alike
 
     @property
     def is_copy(self) -> bool:
@@ -287,7 +297,8 @@ class Assessment(Struct, frozen=True, kw_only=True):
     required: Mapping[str, str] = field(default_factory=dict)
     to_copy: Mapping[str, str] = field(default_factory=dict)  # likewise what may be pruned, as py-numpy@3.2.1
     gone: Mapping[str, str] = field(default_factory=dict)  # and what is gone, but not from all places
-    lifted: tuple[str, ...] = ()  # packages that readers were asked to require, and need not require any longer
+    # Packages that readers were asked to require and need not require any longer, with the stacks if not for all.
+    lifted: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_waiting(self) -> bool:
@@ -310,6 +321,7 @@ LOCK_FILES = (Because.OLD_BUILDS, Because.PRUNED_BUILDS, Because.TURNOVER)
 # Actions for readers without a watched environment; they are remembered, since nobody sees whether they were done.
 # Each package is remembered by itself, until its tag has other builds than it had then.
 LASTING = (Because.STACK_REMOVED, Because.GOING, Because.GONE, Because.DOWNGRADED)
+_PLACED = (Because.GONE, Because.DOWNGRADED)  # remembered by machine or stack, too
 
 
 def cause_of(covered: Resolution) -> Because | None:

@@ -17,6 +17,7 @@ from cachewatch.report.digests.todo import (
     lacks,
     new_snapshots,
     newest_snapshots,
+    only_for,
     or_with_old,
     went,
     widened,
@@ -58,7 +59,7 @@ def steps(digest: Digest, words: Words) -> tuple[str, list[str]]:
     is_asked = bool(moved) or (went(digest) and bool(assessment.required)) or (bool(settled) and is_asked)
     concretizes = is_asked and not assessment.is_waiting
     required = [*assessment.required, *assessment.to_copy]
-    shell = [*(one.tag for one in moves), *(tag for _, tag in newer), *assessment.lifted]
+    shell = [*(one.tag for one in moves), *(tag for _, tag in newer), *(name for name, _ in assessment.lifted)]
     shell += [word.removesuffix(":") for spec in (*required, *assessment.gone) for word in spec.split("@", 1)]
     is_left = went(digest) and any(assessment.gone.values())  # in a snapshot
     keeping = keeping_of(digest) if is_left or (concretizes and assessment.required) else {}
@@ -131,9 +132,13 @@ def _blanks(lines: Sequence[str], urls: Mapping[str, str], words: Words) -> Iter
 
 def _lifted(digest: Digest, words: Words) -> list[str]:
     """Return the commands that remove what readers were asked to require and need not require any longer."""
-    names = digest.assessment.lifted
-    comment = _comment(words.text("todo", "if_required")) if names else []
-    return [*comment, *(f"spack -e . config remove packages:{name}:require" for name in names)]
+    groups: dict[str, list[str]] = {}
+    for name, machine in digest.assessment.lifted:
+        groups.setdefault(machine, []).append(f"spack -e . config remove packages:{name}:require")
+    lines: list[str] = []
+    for machine, removals in groups.items():
+        lines += [*_comment(words.say("todo", "if_required", only_for=only_for(machine, words))), *removals]
+    return lines
 
 
 def _concretizing(settled: Sequence[Action], digest: Digest, words: Words, *, is_copied: bool) -> list[str]:
@@ -188,10 +193,14 @@ def _block(commands: Sequence[str], words: Words, *, is_whole: bool = False) -> 
 def _requirements(specs: Sequence[str], digest: Digest, words: Words) -> Iterator[str]:
     """Yield the commands that require specs, below the users and the machine that they are for."""
     asked = (one for one in digest.assessment.actions if one.is_requirement or one.is_copy)
-    machines = {name: one.machine for one in asked if one.machine for name in one.names}
+    machines: dict[str, dict[str, None]] = {}
+    for one in asked:
+        for name in one.names:
+            machines.setdefault(name, {})[one.machine] = None
     groups: dict[str, list[str]] = {}
     for spec in specs:
-        groups.setdefault(machines.get(spec.partition("@")[0], ""), []).append(spec)
+        own_machines = machines.get(spec.partition("@")[0], {})
+        groups.setdefault("" if "" in own_machines else ", ".join(own_machines), []).append(spec)
     for machine, own in groups.items():
         on = words.say("todo", "on_machine", machine=safe_name(machine)) if machine else ""
         if digest.environment is None:

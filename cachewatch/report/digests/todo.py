@@ -74,9 +74,8 @@ def todo(digest: Digest, words: Words) -> list[str]:
     lines[1:1] = [] if keeping else _kept_too(digest, words)
     built = [spec.removesuffix(":") for spec, tag in advice.required.items() if not tag] if keeping else []
     lines += [words.say("todo", "built", len(built), names=and_more(built, words))] if built else []
-    lifted = []
-    if advice.lifted:
-        lifted.append(words.say("todo", "lifted", len(advice.lifted), names=and_more(advice.lifted, words)))
+    names = [f"{name}{only_for(where, words)}" for name, where in advice.lifted]
+    lifted = [words.say("todo", "lifted", len(names), names=and_more(names, words))] if names else []
     if advice.is_waiting:
         first = advice.actions[0]
         if first.since:
@@ -105,6 +104,11 @@ def todo(digest: Digest, words: Words) -> list[str]:
     unaffected = [words.say("todo", "pin_unaffected", name=safe(name)) for name in pins]
     lines = [*lifted, *lines, *moves, *unaffected]
     return [" ".join(filter(None, (over, *lines[:1]))), *lines[1:]]
+
+
+def only_for(machine: str, words: Words) -> str:
+    """Return the machines or stacks for which something was required, ` for e4s only`."""
+    return words.say("todo", "only_for", machine=safe_name(machine)) if machine else ""
 
 
 def _moves(digest: Digest, words: Words) -> tuple[list[str], str]:
