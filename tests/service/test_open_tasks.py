@@ -297,13 +297,17 @@ def test_who_pins_a_snapshot_need_not_wait_to_move(made: Made) -> None:
 
 
 def test_what_another_place_lost_is_open_beside_what_is_open(made: Made) -> None:
-    """It is replaced when the package is lost everywhere."""
+    """It is replaced when the package is lost for more: for all systems of a target, or everywhere."""
     rest, old, new, mac = many(20), *(records([n], target=t) for n, t in enumerate(("zen2", "zen4", "m1"), 1))
-    states = [rest | {"one": old + new + mac}, rest | {"one": new + mac}, rest | {"one": mac}]
-    first, second, *_, last = weeks(made, CONFIG, *states, rest | {"one": mac, "two": in_ml(9)}, rest)
+    darwin = records([4], target="zen2", platform="darwin", os="sequoia", stacks=["mac", "root"])
+    kept = old + new + mac
+    states = [rest | {"one": one} for one in (darwin + kept, kept, new + mac, mac)]
+    of_system, first, second, *_, last = weeks(made, CONFIG, *states, rest | {"one": mac, "two": in_ml(9)}, rest)
+    assert "If you use one for sequoia, zen2: keep it" in of_system
     assert "If you use one for zen2: keep it" in first
+    assert "sequoia" not in first
     assert "If you use one for zen4: keep it" in second
-    assert "Still open since 2 June: if you use one for zen2: keep it" in second
+    assert "Still open since 3 June: if you use one for zen2: keep it" in second
     assert "If you use one, two: keep them where they are installed, and require one@1.0" in last
     assert "zen" not in last
 

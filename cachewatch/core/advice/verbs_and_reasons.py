@@ -193,9 +193,12 @@ class Action(Struct, frozen=True, kw_only=True):
         if self.because not in _PLACED:
             return self.source == task.source and not {*self.subjects}.isdisjoint(task.subjects)
         told, asked = ((one.because, one.source, one.tag, one.name) for one in (self, task))
-        own, open_ones = ({(one.package, one.os, one.target, one.stack) for one in each.needs} for each in (self, task))
-        is_placed_alike = self.machine in ("", task.machine) or own >= open_ones
-        return told == asked and {*self.names} >= {*task.names} and is_placed_alike
+        # A target that is named without a system is lost for all systems.
+        own = {(one.package, one.os if one.os in self.machine else "", one.target, one.stack) for one in self.needs}
+        is_there = all(
+            any((one.package, os, one.target, one.stack) in own for os in ("", one.os)) for one in task.needs
+        )
+        return told == asked and {*self.names} >= {*task.names} and (self.machine in ("", task.machine) or is_there)
 
     @property
     def is_copy(self) -> bool:
