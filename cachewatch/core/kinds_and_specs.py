@@ -67,7 +67,7 @@ class Kind(_Word):
     GOING = "going", "a place or machine was lost, and no stack builds its binaries any more: they may be pruned"
     OTHER = "other", "a place or machine was lost, and there is a newer version, or one with other variants"
     PLACE_GAINED = "place-gained", "a stack has its first build of the package for a target"
-    UNREFERENCED = "unreferenced", "no stack builds a spec any longer: it may be pruned at any time"
+    UNREFERENCED = "unreferenced", "no stack builds a spec any longer, or a new one: it may be pruned at any time"
     VERSION_REMOVED = "version-removed", "a version is gone from the package"
     VERSION_ADDED = "version-added", "a version appeared in the package"
     DOWNGRADED = "downgraded", "a stack, or specs, went to an older version"

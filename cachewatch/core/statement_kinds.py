@@ -194,6 +194,11 @@ class Counts(Struct, frozen=True, gc=False):
         return self.new - self.vanished - self.alone
 
     @property
+    def never_built(self) -> int:
+        """The number of new specs that no stack builds and that replaced none; nothing ended with them."""
+        return max(0, min(self.unbuilt_new, self.beside))
+
+    @property
     def specs(self) -> int:
         """The number of specs; a pair counts as one."""
         return max(self.vanished, self.new) + self.kept

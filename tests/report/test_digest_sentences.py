@@ -191,6 +191,27 @@ def test_an_older_version_that_left_one_stack_is_not_said_to_have_left_all(tmp_p
         assert "What happened No stack builds 3 builds of zlib any more; such builds may be pruned at any time." in body
         assert "no stack builds 2 of these specs any more: they may be pruned" in body
         assert "no stack builds 3 builds of zlib any more" in rendered.html
+    # New ones that no stack builds are told apart: nothing ended, and no lock file names them.
+    old = {"zlib": [record(1), record(2)], "hdf5": [record(3)]}
+    fresh = [record(n, stacks=["root"]) for n in (4, 5)]
+    ended = [record(1), record(2, stacks=["root"])]
+    for found, subject, said in (
+        (
+            [*old["zlib"], *fresh[:1]],
+            "1 new build of zlib belongs to no stack",
+            "1 new build of zlib belongs to no stack;",
+        ),
+        ([*old["zlib"], *fresh], "2 new builds of zlib belong to no stack", "2 new builds of zlib belong to no stack;"),
+        (
+            [*ended, *fresh],
+            "no stack builds 1 build of zlib any more",
+            "any time. 2 new builds of zlib belong to no stack;",
+        ),
+    ):
+        rendered, body = mail(digest_of(week(tmp_path / subject[:5], old, old | {"zlib": found}), silenced=()))
+        assert rendered.title == subject
+        assert f"{said} such builds may be pruned at any time. BUILDS" in body
+        assert body.startswith("Nothing to do. What") != (found[1] == ended[1])
 
 
 def test_stacks_on_different_lines_of_versions_are_both_upgraded(tmp_path: Path) -> None:

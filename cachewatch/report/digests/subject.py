@@ -1,10 +1,12 @@
 """Build the subject of a digest from clauses, the most serious first; each names what fits, and counts the rest."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import cached_property
 from itertools import product, zip_longest
+
+from msgspec.structs import replace
 
 from cachewatch.core.advice.urgency_and_levels import assess
 from cachewatch.core.advice.verbs_and_reasons import Assessment, Because, ComparedTag, Fact, Level, Rank, Verb
@@ -12,6 +14,7 @@ from cachewatch.core.escaping_and_mentions import safe, safe_name, shortened
 from cachewatch.core.kinds_and_specs import Kind, LossClass
 from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import (
+    Counts,
     Line,
     OwnedLoss,
     Statement,
@@ -88,6 +91,7 @@ class Clause:
             StatementKind.STACK_MERGED: entry_of(one).partition(".")[2],
             StatementKind.RETURNED: "named" if one.name else "",
             StatementKind.REBUILD_WAVE: "beside" if one.counts.beside > 0 else "",
+            StatementKind.UNREFERENCED: "new" if one.counts.never_built == one.counts.without_stack > 0 else "",
         }.get(one.kind, self.first.worst or "")
 
     @property
@@ -116,7 +120,8 @@ class Clause:
                 continue
             for package in fact.packages:
                 own = [line for line in statement.lines if line.package == package]
-                builds = number(own[0].here.without_stack or own[0].counts.specs, "build") if own else ""
+                noun = "new build" if self.path == "unreferenced.new" else "build"
+                builds = number(own[0].here.without_stack or own[0].counts.specs, noun) if own else ""
                 values = {"package": safe(package)[:_LONGEST_NAME], "of_stacks": "", "builds": builds}
                 if not any(Kind.VERSION_REMOVED in line.kinds for line in own):
                     stacks = {place.stack for line in own for place in line.story.places}
@@ -170,7 +175,7 @@ class Clause:
             more = self.more(n - count) if n > count else ""
             for items in variants:
                 where = self.where(items[:count]) + outside
-                said = self._words.forms(self.path, "subject", n, items=", ".join(items[:count]), where=where)
+                said = self._words.forms(self.path, "subject", self._n, items=", ".join(items[:count]), where=where)
                 wordings += ["; ".join(filter(None, (one, more))) for one in said]
         return list(dict.fromkeys((*wordings, self.counted)))
 
@@ -218,7 +223,7 @@ class Clause:
         n = len(self.items)
         more = words.say("other", "more", n - _MOST_ITEMS) if n > _MOST_ITEMS else ""
         listed = ", ".join(filter(None, (*self.items[:_MOST_ITEMS], more)))
-        return capitalized(words.say(self.path, "said", n, items=listed, where=self.where() + self._outside()))
+        return capitalized(words.say(self.path, "said", self._n, items=listed, where=self.where() + self._outside()))
 
     @property
     def line(self) -> str:
@@ -338,6 +343,9 @@ class Clause:
     def _n(self) -> int:
         """The number that decides between singular and plural in a sentence."""
         one = self.first.statement
+        if self.is_list:
+            has_several = one is not None and one.kind is StatementKind.UNREFERENCED and one.counts.without_stack > 1
+            return 2 if has_several else len(self.items)
         if one is None:
             return 2
         if one.kind in _OF_BUILDS:
@@ -442,11 +450,31 @@ def lacking_only_for(statements: Iterable[Statement], words: Words) -> str:
 def clauses_of(digest: Digest | None, facts: Iterable[Fact], words: Words) -> list[Clause]:
     """Group facts of one kind and class into clauses, keeping their order."""
     groups: dict[object, list[Fact]] = {}
-    for number_, fact in enumerate(facts):
-        is_listed = bool(words.text(f"{fact.kind}.{fact.worst or ''}".rstrip("."), "item"))
-        key = (fact.rank, fact.kind, fact.worst) if is_listed else number_
+    for number_, fact in enumerate(each for one in facts for each in _by_past(one)):
+        own = Clause([fact], words, digest)
+        key = (fact.rank, own.path) if own.is_list else number_
         groups.setdefault(key, []).append(fact)
     return [Clause(group, words, digest) for group in groups.values()]
+
+
+def _by_past(fact: Fact) -> Iterator[Fact]:
+    """Divide a fact about builds without a stack: those that a stack built until now, and new ones that none did."""
+    one = fact.statement
+    if one is None or one.kind is not StatementKind.UNREFERENCED:
+        yield fact
+        return
+    old, new = list[Line](), list[Line]()
+    for line in one.lines:
+        here, n = line.here, line.here.never_built
+        if here.without_stack > n or not n:
+            old.append(replace(line, here=replace(here, new=here.new - n, unbuilt_new=here.unbuilt_new - n)))
+        if n:
+            new.append(replace(line, here=Counts(new=n, unbuilt_new=n)))
+    for lines in filter(None, (old, new)):
+        own = {line.package: line.here for line in lines}
+        packages = tuple(name for name in one.packages if name in own)
+        counts = sum(own.values(), Counts())
+        yield replace(fact, statement=replace(one, lines=tuple(lines), packages=packages, counts=counts))
 
 
 def clauses_of_statements(statements: Iterable[Statement], tag: str, day: str) -> list[Clause]:
