@@ -155,14 +155,17 @@ class _Assignment:
 
     def _story(self, items: Items) -> Story:
         """Return the first story that no removed or new stack of the tag explains."""
-        gained = self._gained - self._renamed if items.is_renamed else self._gained
-        told = {StatementKind.PLACE_LOST: self._lost, StatementKind.PLACE_GAINED: gained}
+        told = {StatementKind.PLACE_LOST: self._lost, StatementKind.PLACE_GAINED: self.new_stacks(items)}
         for story in items.stories:
             if story.kind not in told or {place.stack for place in story.places} - told[story.kind]:
                 return story
         last = items.stories[-1]
         # The remaining stacks lack nothing.
         return replace(last, kind=_INSTEAD.get(last.kind, last.kind))
+
+    def new_stacks(self, items: Items) -> Set[str]:
+        """Return the stacks whose places are told with the stack."""
+        return self._gained - self._renamed if items.is_renamed else self._gained
 
 
 _INSTEAD = {StatementKind.PLACE_LOST: StatementKind.SURPLUS, StatementKind.PLACE_GAINED: StatementKind.EXTRA_COPY}
@@ -184,6 +187,7 @@ def statements_of(
     assignment = _Assignment(judgement, tag)
     taken_by: defaultdict[_Head, _Taken] = defaultdict(_Taken)
     regraded: list[OwnedLoss] = []
+    gained: list[tuple[Items, Story]] = []  # of items with several stories
     for member in items:
         head, story = assignment.of_items(member)
         home = head  # where its specs are counted
@@ -191,6 +195,10 @@ def statements_of(
             place = min((place for place in story.places if place.stack not in judgement.lost), default=None)
             home = _Head(story.kind, name_of(place, story.machine) if place else "")
         taken_by[home].items.append((member, story))
+        # A loss of kept specs names the stacks that build them, and most statements about the tag name all stacks.
+        is_named = member.counts.kept if story.kind in LOSSES else head.kind.is_of_tag
+        if len(member.stories) > 2 and not is_named:
+            gained += ((member, one) for one in member.stories if one.kind is StatementKind.PLACE_GAINED)
         for other in assignment.also_about(member, home):
             taken_by[other].elsewhere[member.package] += member.counts.total
         for lost in member.losses:
@@ -204,6 +212,7 @@ def statements_of(
         head = _Head(lost.told_as, lost.package) if lost.told_as and stack in with_others else stack
         taken_by[head].losses.append(lost)
     _count_also_elsewhere(items, taken_by)
+    _add_gained(gained, taken_by, assignment)
     made = [_statement(head, taken, assignment, takes) for head, taken in taken_by.items()]
     if part is not None:
         of = judgement.counts
@@ -214,6 +223,23 @@ def statements_of(
     if judgement.suspicion and not any(one.kind is StatementKind.SUSPICIOUS for one in made):
         made.append(_statement(assignment.suspicious, _Taken(), assignment, takes))
     return in_order(made)
+
+
+def _add_gained(
+    gained: Iterable[tuple[Items, Story]], taken_by: defaultdict[_Head, _Taken], assignment: _Assignment
+) -> None:
+    """Add the gained places that no statement names, as their specs are shared with places of other stories."""
+    head = _Head(StatementKind.PLACE_GAINED)
+    told = (
+        {(items.package, place) for items, story in taken_by[head].items for place in story.places}
+        if head in taken_by
+        else ()
+    )
+    for items, story in gained:
+        stacks = assignment.new_stacks(items)
+        places = frozenset(p for p in story.places if p.stack not in stacks and (items.package, p) not in told)
+        if places:
+            taken_by[head].items.append((replace(items, counts=Counts()), replace(story, places=places)))
 
 
 def _count_also_elsewhere(items: Iterable[Items], taken_by: Mapping[_Head, _Taken]) -> None:

@@ -54,6 +54,23 @@ def counted(found: dict[str, Any]) -> tuple[dict[str, int], dict[str, int]]:
     }
 
 
+def unnamed_gains(found: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Return the gained places that no statement names: as places, or by a new stack or changed values."""
+    whole = ("package-added", "stack-added", "stack-merged", "migration", "beside")
+    return [
+        (package["name"], place["stack"], place["target"])
+        for package in found["packages"]
+        for place in package["places"]
+        if place["verdict"] == "gained"
+        if not any(
+            package["name"] in one["packages"]
+            and place["stack"] in one["stacks"]
+            and (one["kind"] in whole or {key: place[key] for key in ("stack", "target")} in one["places"])
+            for one in found["statements"]
+        )
+    ]
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_every_item_is_in_one_statement(run: Run, tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
@@ -65,6 +82,21 @@ def test_every_item_is_in_one_statement(run: Run, tmp_path: Path, seed: int) -> 
     items, changes = counted(found)
     assert items == changes
     assert all(one["places"] for one in found["statements"] if one["kind"] in ("upgraded", "downgraded"))
+    assert unnamed_gains(found) == []
+
+
+def test_each_gained_place_of_shared_specs_is_named(run: Run, tmp_path: Path) -> None:
+    """Though another place of the same specs gained more versions, or was upgraded with them."""
+    old = record(1, stacks=["a"])
+    newer = record(2, versions=["1.1"], stacks=["a", "b"])
+    more = [record(3, target="zen4", stacks=["a"]), newer | {"target": "zen4"}]
+
+    found = compared(run, tmp_path / "0", {"one": [old]}, {"one": [old, *more]}, "--kind", "target")
+    (gained,) = found["statements"]
+    assert (gained["items"]["new"], gained["places"]) == (2, [{"stack": one, "target": "zen4"} for one in "ab"])
+    found = compared(run, tmp_path / "1", {"one": [old]}, {"one": [newer]})
+    assert named(found) == [("upgraded", "one"), ("place-gained", "")]
+    assert unnamed_gains(found) == []
 
 
 @pytest.mark.parametrize(
