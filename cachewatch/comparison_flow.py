@@ -255,6 +255,7 @@ def statements_on(
         part = packages.before or packages.after, lambda package, stack: takes(package) and selection.stacks(stack)
     if judgement.renamed:
         selected = judgement.under_new_names(selected, selection)
+        # Before this, the tally has the kinds of the comparison by the old names: places lost and gained.
         tally.kinds = set[Kind]().union(*(one.kinds for one in selected))
     statements = statements_of(selected, judgement, tag, part)
     return with_turnover(statements, selected, tally.before, packages, judgement, selection)

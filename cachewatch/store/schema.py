@@ -34,7 +34,7 @@ from sqlalchemy import (
 from sqlalchemy import Text as AnyText
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-Kind = TypeVar("Kind", bound=Struct)
+Value = TypeVar("Value", bound=Struct)
 Clock = Callable[[], datetime]
 
 # The form of stored times, UTC text that sorts like the time; `fromisoformat` accepts other forms as well.
@@ -286,7 +286,7 @@ def make_tables(connection: Connection) -> None:
             connection.execute(CreateIndex(index))
 
 
-def filled(kind: type[Kind], source: object, **others: Any) -> Kind:
+def filled(kind: type[Value], source: object, **others: Any) -> Value:
     """Make a `kind` from a row or value: each field gets the one of the same name, or its value in `others`."""
     return kind(**{name: getattr(source, name) for name in kind.__struct_fields__ if name not in others}, **others)
 

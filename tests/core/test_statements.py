@@ -71,7 +71,7 @@ def unnamed_gains(found: dict[str, Any]) -> list[tuple[str, str, str]]:
     ]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(7))
 def test_every_item_is_in_one_statement(run: Run, tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     pairs = {f"p{n:03}": some_pair(chance) for n in range(chance.choice((1, 4, 30, 80)))}

@@ -361,8 +361,7 @@ def with_turnover(  # noqa: PLR0917
 ) -> tuple[Statement, ...]:
     """Add how many hashes are gone, if these are more than half of all, in at least a fifth of the packages.
 
-    `before` counts the specs of the packages that changed. The documents of other packages are read only if they
-    matter.
+    `before` counts the specs of packages that changed. Documents of other packages are read only if they matter.
     """
     gone = [one for one in items if one.counts.vanished]  # also by changes of kinds that are not selected
     names = {one.package for one in gone}
