@@ -44,7 +44,8 @@ def test_what_no_stack_built_is_pruned_for_those_who_select_a_stack(made: Made) 
     rest = many(20) | {"other": in_ml(3)}
     states = [rest | {"one": one, "two": two}]
     states += [rest | {"one": unbuilt(one), "two": unbuilt(two)}, rest | {"two": unbuilt(two)}, rest | {"two": two}]
-    asked, pruned, back = weeks(made, ML, *states)
+    states.append(states[-1] | {"one": in_ml(4, versions=["1.1"])})
+    asked, pruned, back, last = weeks(made, ML, *states)
     assert "Copy one, two to a mirror" in asked
     assert "one@1.0 for x86_64_v3 was pruned, as announced on 2 June" in pruned
     assert "Of the 2 packages named on 2 June, 1 is still there." in pruned
@@ -52,20 +53,26 @@ def test_what_no_stack_built_is_pruned_for_those_who_select_a_stack(made: Made) 
     assert back.startswith("To do If you required two, as an earlier mail asked: builds of it are there again")
     assert "config remove packages:two:require" in back
     assert "copy" not in back
+    assert "Still open since 3 June: if you use one for x86_64_v3: require one@1.0 before you re-concretize." in back
+    assert last.startswith("To do If you required one, as an earlier mail asked: builds of it are there again")
 
 
 def test_only_what_was_announced_is_told_as_pruned(made: Made) -> None:
     """A build of the same package for another target is not what readers were asked to copy."""
     ours, old = in_ml(1), records([2], stacks=["root"], target="zen4")
-    both = ours + in_ml(3, target="zen4")
+    both = ours + in_ml(3, target="zen4") + in_ml(4, target="aarch64")
     kept = both[1:]
-    states = [both + old, unbuilt(ours) + kept + old, unbuilt(ours) + kept, kept]
+    states = [both + old, unbuilt(ours) + kept + old, unbuilt(ours) + kept, kept, unbuilt(kept), unbuilt(kept[1:]), []]
     said = weeks(made, CONFIG, *(many(20) | {"one": found} for found in states))
     assert "Copy one to a mirror" in said[0]
     assert "as announced" not in said[1]
     assert "since 2 June: copy one if you need it" in said[1]
     assert "one@1.0 for x86_64_v3 was pruned, as announced on 2 June" in said[2]
     assert "Still open" not in said[2]
+    assert said[3].count("config add") == 1
+    assert "one@1.0 for aarch64 was pruned, as announced on 5 June" in said[5]
+    for day, target in ((4, "x86_64_v3"), (6, "zen4")):
+        assert f"since {day} June: if you use one for {target}: require one@1.0" in said[5]
 
 
 def test_an_announced_prune_is_told_to_those_who_select_a_stack(made: Made) -> None:
@@ -157,6 +164,13 @@ def test_what_was_to_be_copied_long_ago_is_told_when_it_is_pruned(made: Made) ->
         said.append(body(readers.site.told()[-1]))
     assert [("copy one" in text.lower()) for text in said] == [True, True, False, False]
     assert "one@1.0 for x86_64_v3 was pruned, as announced on 2 June" in said[3]
+
+
+def test_nobody_is_asked_to_require_an_unknown_version(made: Made) -> None:
+    """Of a package that is removed, the last builds had no stack: no place lost a version."""
+    one, rest = {"one": unbuilt(in_ml(1))}, many(20)
+    (text,) = weeks(made, CONFIG, rest | one, rest)
+    assert text.startswith("To do If you use one: keep it where it is installed. develop has no such build any more")
 
 
 @pytest.mark.parametrize("config", [CONFIG, CONFIG.replace("changes: [all]", "changes: [gone]")])

@@ -153,13 +153,11 @@ def _is_open(task: Action, left: Resolution | None) -> bool:
 
 
 def pruned_as_announced(tasks: Iterable[Action], known: Known) -> Iterator[Action]:
-    """Yield an action for the builds that readers were asked to copy and that have been pruned since."""
+    """Yield an action for builds that readers were asked to copy and that were pruned, with nothing as new left."""
     for copied in joined(task for task in tasks if task.is_copy):
         left = still_to_do(copied, known)
         standing = {need: known.left.get((copied.source, copied.tag, need)) for need in copied.needs}
-        pruned = tuple(
-            need for need, found in standing.items() if found and found.loss_class in (LossClass.GONE, LossClass.OTHER)
-        )
+        pruned = tuple(need for need, found in standing.items() if found and found.loss_class is LossClass.GONE)
         machines = {("" if need.platform in ("", "linux") else need.os, need.target) for need in pruned}
         if pruned:
             yield replace(
@@ -457,11 +455,12 @@ def divided(look: Action, tags: Iterable[ComparedTag]) -> Iterator[Action]:
         return
     statements = [one for tag in tags if (tag.source, tag.tag) == (look.source, look.tag) for one in tag.statements]
     removed = removed_packages(statements)
+    known = {one.partition("@")[0] for one in look.versions}  # the others nobody can require
     parts: dict[tuple[bool, str, Outside | None], list[str]] = {}
     for name in look.names:
         named = "" if name in removed else machines_named(_where(look.because, name, statements))
         there = {lost.outside for lost in _gone(name, statements)} if look.because is Because.GONE else {None}
-        parts.setdefault((name in removed, named, there.pop() if len(there) == 1 else None), []).append(name)
+        parts.setdefault((name in removed & known, named, there.pop() if len(there) == 1 else None), []).append(name)
     for (is_removed, named, outside), names in parts.items():
         yield replace(look.only(names), machine=named, is_everywhere=is_removed, outside=outside)
 

@@ -136,7 +136,7 @@ def assess(
         is_unknown
         or any(tag.is_incomplete for tag in tags)
         or any(pin.is_ending for pin in pins)
-        or any(one.because is Because.PRUNED for one in actions)
+        or any(one.because is Because.PRUNED and not one.since for one in actions)
     )
     return Assessment(
         actions=tuple(actions),

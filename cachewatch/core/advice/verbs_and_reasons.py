@@ -323,8 +323,8 @@ class Assessment(Struct, frozen=True, kw_only=True):
 LOCK_FILES = (Because.OLD_BUILDS, Because.PRUNED_BUILDS, Because.TURNOVER)
 # Actions for readers without a watched environment; they are remembered, since nobody sees whether they were done.
 # Each package is remembered by itself, until its tag has other builds than it had then.
-LASTING = (Because.STACK_REMOVED, Because.GOING, Because.GONE, Because.DOWNGRADED)
-_PLACED = (Because.GONE, Because.DOWNGRADED)  # remembered by machine or stack, too
+LASTING = (Because.STACK_REMOVED, Because.GOING, Because.PRUNED, Because.GONE, Because.DOWNGRADED)
+_PLACED = (Because.PRUNED, Because.GONE, Because.DOWNGRADED)  # remembered by machine or stack, too
 
 
 def cause_of(covered: Resolution) -> Because | None:

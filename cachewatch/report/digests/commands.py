@@ -58,7 +58,7 @@ def steps(digest: Digest, words: Words) -> tuple[str, list[str]]:
     moved = () if is_apart else moves
     is_asked = bool(moved) or (went(digest) and bool(assessment.required)) or (bool(settled) and is_asked)
     concretizes = is_asked and not assessment.is_waiting
-    required = [*assessment.required, *assessment.to_copy]
+    required = [*{**assessment.required, **assessment.to_copy}]
     shell = [*(one.tag for one in moves), *(tag for _, tag in newer), *(name for name, _ in assessment.lifted)]
     shell += [word.removesuffix(":") for spec in (*required, *assessment.gone) for word in spec.split("@", 1)]
     is_left = went(digest) and any(assessment.gone.values())  # in a snapshot
