@@ -149,11 +149,16 @@ def test_stacks_are_not_cut_within_their_names(run: Run, tmp_path: Path) -> None
 
 
 def test_what_is_back_in_another_way_is_not_unchanged(tmp_path: Path) -> None:
-    """The only package that is back is none of those that did not change."""
+    """The only package that is back is none of those that did not change; the subject counts it once."""
     states = ({"zlib": [record(1)]}, {"zlib": [record(2, versions=["1.1"])]})
     tag = read(history(tmp_path / "r.git", *map(catalogue, states)))
     back = returned("zlib", of=1, before=("2026-11-20", "2026-11-27"), name="zlib", exceptions=("zlib",))
-    text = render_digest(digest_of(replace(tag, statements=(back, *tag.statements)))).text
+    stack = returned("bzip2", "curl", "xz", "llvm", of=9, before=("2026-11-20", "2026-11-27"), name="e4s")
+    digest = render_digest(digest_of(replace(tag, statements=(back, stack, *tag.statements))))
+    text = digest.text
+
+    assert digest.title == "package zlib is back; 4 of 9 packages are back in stack e4s"
+    assert "stack e4s: bzip2, curl, xz, llvm (missing" in " ".join(text.split())
 
     told = "package zlib is back (missing since 27 November), in another version (1.0 -> 1.1)."
     assert told in " ".join(text.split()).replace("Package", "package")

@@ -419,12 +419,13 @@ def _versions(cause: str, names: Collection[str], statements: Iterable[Statement
 
 
 def _machine(names: Collection[str], statements: Iterable[Statement]) -> str:
-    """Return the machines that lost packages if these are the same for all; else ""."""
+    """Return the machines that lost packages if these are the same for all, and others have some of them; else ""."""
     machines: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
-    for lost in (lost for one in statements for lost in one.losses if lost.loss and lost.package in names):
+    lost_ones = [lost for one in statements for lost in one.losses if lost.loss and lost.package in names]
+    for lost in lost_ones:
         machines[lost.package].add(_machine_of(lost))
     alike = set(map(frozenset, machines.values()))
-    return machines_named(alike.pop()) if len(alike) == 1 else ""
+    return machines_named(alike.pop()) if len(alike) == 1 and not all(lost.is_of_removed for lost in lost_ones) else ""
 
 
 def _machine_of(lost: OwnedLoss) -> tuple[str, str]:

@@ -105,6 +105,11 @@ class Clause:
         """Whether the clause names packages one by one."""
         return bool(self._words.text(self.path, "item"))
 
+    @property
+    def packages(self) -> set[str]:
+        """The packages of all facts."""
+        return {package for one in self.facts for package in one.packages}
+
     @cached_property
     def items(self) -> list[str]:
         """The packages, each with what happened to it if the words say so."""
@@ -510,7 +515,13 @@ def title(digest: Digest, words: Words) -> str:
         rest.remove(clause)
     if not text:
         return as_subject(clauses[0].forms[-1], prefix)
-    rest = [one for one in rest if not _is_named(one, text, digest)]
+    # A package that is back in another version is not counted as an upgrade, too.
+    back = {package for one in facts if one.kind == StatementKind.RETURNED for package in one.packages}
+    rest = [
+        one
+        for one in rest
+        if not (_is_named(one, text, digest) or (one.kind == StatementKind.UPGRADED and back >= one.packages))
+    ]
     if rest and len(rest) < len(clauses):
         commonest = max(rest, key=lambda one: len(one.items) if one.is_list else 0)
         counted = f"; {commonest.counted}" if commonest.is_list else ""
@@ -522,7 +533,7 @@ def _is_named(clause: Clause, text: str, digest: Digest) -> bool:
     """Tell whether the subject `text` already names all items of a list, as binaries of an environment it may."""
     if not clause.is_list or digest.environment is None:
         return clause.is_list and all(item in text for item in clause.items)
-    return set(re.findall(r"[^\s,;:]+", text)).issuperset(package for one in clause.facts for package in one.packages)
+    return clause.packages.issubset(re.findall(r"[^\s,;:]+", text))
 
 
 def _fitting(clause: Clause, following: Clause | None, room: int, *, is_first: bool) -> str:

@@ -74,8 +74,7 @@ def todo(digest: Digest, words: Words) -> list[str]:
     lines[1:1] = [] if keeping else _kept_too(digest, words)
     built = [spec.removesuffix(":") for spec, tag in advice.required.items() if not tag] if keeping else []
     lines += [words.say("todo", "built", len(built), names=and_more(built, words))] if built else []
-    names = [f"{name}{only_for(where, words)}" for name, where in advice.lifted]
-    lifted = [words.say("todo", "lifted", len(names), names=and_more(names, words))] if names else []
+    lifted = _lifted(digest, words)
     if advice.is_waiting:
         first = advice.actions[0]
         if first.since:
@@ -99,11 +98,20 @@ def todo(digest: Digest, words: Words) -> list[str]:
         new = "nothing_more" if unless else "nothing_new"
         nothing = words.text("todo", "nothing_else" if lifted else new if advice.actions else "nothing")
         lines = [unless] * bool(unless) if over else [f"{nothing.rstrip('.')}{unless}."]
-    is_asked = bool(advice.due or unless) and not any(one.verb in PINNED for one in advice.due)
+    is_asked = bool(advice.due or unless or lifted) and not any(one.verb in PINNED for one in advice.due)
     pins = [pin.tag for pin in digest.pinned if not pin.is_gone] if is_asked else []
     unaffected = [words.say("todo", "pin_unaffected", name=safe(name)) for name in pins]
-    lines = [*lifted, *lines, *moves, *unaffected]
-    return [" ".join(filter(None, (over, *lines[:1]))), *lines[1:]]
+    return [*filter(None, (over,)), *lifted, *lines, *moves, *unaffected]
+
+
+def _lifted(digest: Digest, words: Words) -> list[str]:
+    """Return what readers were asked to require and need not require any longer, as a sentence."""
+    names = [f"{name}{only_for(where, words)}" for name, where in digest.assessment.lifted]
+    said = words.say("todo", "lifted", len(names), names=and_more(names, words))
+    branches = {tag_name(digest, tag.source, tag.report.tag, words) for tag in _same_tags(digest)}
+    if digest.pinned and len(branches) == 1:
+        said = words.say("todo", "about", tag=min(branches), said=said)
+    return [said] if names else []
 
 
 def only_for(machine: str, words: Words) -> str:
@@ -402,8 +410,10 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
     if action.because is Because.DOWNGRADED:  # another version may have to do
         required = {spec.partition("@")[0]: spec.removesuffix(":") for spec in assessment.required}
         versions = [required[name] for name in action.names if name in required]
-    gone = (one.lost for one in assessment.losses if one.loss_class is LossClass.GONE)
-    has_older = any(lost.package in action.names and lost.loss and lost.loss.there for lost in gone)
+    gone = [one.lost for one in assessment.losses if one.loss_class is LossClass.GONE]
+    gone = [lost for lost in gone if lost.package in action.names]
+    has_older = any(lost.loss and lost.loss.there for lost in gone)
+    is_removed = any(lost.is_of_removed for lost in gone)
     most = (_MOST_OPEN if prefix else most) if action.is_copy else MOST_NAMES
     no_longer = [fact.statement for fact in assessment.facts if fact.kind == StatementKind.NO_LONGER]
     # What is gone for some machines, and nobody is asked to require.
@@ -464,6 +474,7 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
         act=words.say("todo", "act", names=names) if is_fall else "",
         now=words.text("todo", "now_there" if action.machine else "now"),
         built=words.text("todo", "then_built") if is_missed else "",
+        unrequired=words.text("todo", "unrequired") if action.machine and not is_removed else "",
     )
     is_first = prefix or any(one.is_requirement for one in assessment.due) or not assessment.required
     return said if is_first or action.because not in LOCK_FILES else words.say("todo", "require_first", sentence=said)

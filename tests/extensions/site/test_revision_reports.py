@@ -167,7 +167,7 @@ def test_pages_say_why_packages_were_rebuilt(site: Path, histories: dict[str, Hi
     assert all((page.parent / link).is_file() for link in links)
     assert '<svg class="chain"' not in (site / "package/zlib.html").read_text()
     revision = text_of(site / f"revision/{histories['v3'].revisions[V3[6]][:12]}.html")
-    assert "5 specs because of zlib 1.3 → 1.3.1: cw-solver, cw-stack, cw-torch and 1 more." in revision
+    assert "5 specs because of zlib 1.3 → 1.3.1: cw-solver, cw-stack, cw-torch, hdf5." in revision
 
 
 def test_a_damaged_graph_costs_only_the_causes(run: Run, histories: dict[str, History], tmp_path: Path) -> None:
