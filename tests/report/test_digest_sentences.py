@@ -69,15 +69,18 @@ DARWIN = {"os": "sequoia", "platform": "darwin", "stacks": ["mps", "root"], "tar
 def test_what_is_gone_for_some_machines_is_not_called_gone(tmp_path: Path) -> None:
     """It is named with these machines, apart from what is gone everywhere, which alone is to be required."""
     before = {"gpytorch": [record(1, **LINUX), record(6, versions=["0.9"], **DARWIN)]}  # users of mps never had 1.0
+    before["gpytorch"].append(record(7, versions=["0.8"], **LINUX))
     before |= {"keras": [record(2, **LINUX), record(3, **DARWIN)], "zlib": [record(4), record(5, **DARWIN)]}
     after = {"keras": [record(2, **LINUX)], "zlib": [record(4), record(5, **DARWIN)]}
     digest = digest_of(week(tmp_path, before, after), silenced=())
     first, second = digest.assessment.due
     assert (first.names, first.machine, first.is_everywhere) == (("gpytorch",), "", True)
     assert (second.names, second.machine, second.is_everywhere) == (("keras",), "sequoia, aarch64", False)
-    assert list(digest.assessment.required) == ["gpytorch@0.9:"]
+    assert list(digest.assessment.required) == ["gpytorch@0.8,0.9,1.0"]
     todo = mail(digest)[1].partition("GONE")[0]
-    assert "require gpytorch@0.9 or newer before" in todo
+    assert "require gpytorch@0.8 or @0.9 or @1.0 (the version that you use) before" in todo
+    leave = "# (of several versions, leave only the one that you use)"
+    assert f"{leave} spack -e . config add \"packages:gpytorch:require:'@0.8,0.9,1.0'\"" in todo
     assert "gpytorch, keras" not in todo
     assert "for sequoia, aarch64" in todo
 

@@ -33,7 +33,7 @@ from cachewatch.core.statement_kinds import (
     packages_of,
     removed_packages,
 )
-from cachewatch.core.versions_spellings_targets import is_newer, newest, sorted_versions, version_key
+from cachewatch.core.versions_spellings_targets import is_newer, newest, version_key
 
 # What readers should do about binaries of an environment, by cause.
 ENVIRONMENT = {
@@ -198,9 +198,8 @@ def joined(tasks: Iterable[Action], asked: Iterable[Action] = ()) -> Iterator[Ac
         # What need not be required any longer is told by itself.
         is_said = key.because in LASTING and not (key.is_copy or key.is_requirement)
         others = tuple(sorted(before.get(key, set()).difference(names))) if is_said else key.others
-        versions = tuple(sorted(version for one in group for version in one.versions))
         needs = tuple(need for one in group for need in one.needs)
-        yield replace(key, names=names, needs=needs, versions=versions, others=others, count=len(names))
+        yield replace(key, names=names, needs=needs, others=others, count=len(names))
 
 
 def waits_for(suspicious: Mapping[tuple[str, str], tuple[str, ...]], known: Known) -> Iterator[Action]:
@@ -341,7 +340,6 @@ def things_to_look_after(facts: Sequence[Fact], *, has_environment: bool) -> Ite
             count=len(names),
             worst=worst,
             needs=tuple(needs_of(because, worst, names, statements)) if because in LASTING else (),
-            versions=tuple(_versions(worst or because, names, statements)),
             # Another statement may be about other machines of the same packages.
             machine=_machine(names, statements if worst else tag.statements) if removed.isdisjoint(names) else "",
             is_everywhere=removed >= set(names),
@@ -386,7 +384,9 @@ def needs_of(
                     target=place.target,
                     variants=spec.signature.variants,
                 )
-                for spec in lost.loss.builds
+                for one in (lost.loss, *lost.loss.older)
+                for spec in one.builds
+                if one.loss_class is lost.loss.loss_class
             )
     yield from needs
     if because is Because.GONE:
@@ -399,23 +399,6 @@ def _fell_from(line: Line) -> str:
     left = newest({after for _, after in line.story.pairs} or {""})
     newer = (before for before, _ in line.story.pairs if before and (is_newer(before, left) or not left))
     return min(newer, key=version_key, default="")
-
-
-def _versions(cause: str, names: Collection[str], statements: Iterable[Statement]) -> Iterator[str]:
-    """Yield the newest version that each package had, in Spack's syntax: openmpi@5.8.0.
-
-    Where places that lost a package had different ones, it is the oldest of them, or a newer one: openmpi@5.8.0:.
-    """
-    had: dict[str, set[str]] = {}
-    for statement in statements:
-        for line in statement.lines if cause == Because.DOWNGRADED and statement.kind == cause else ():
-            had.setdefault(line.package, set()).update(filter(None, [_fell_from(line)]))
-        for lost in statement.losses:
-            if lost.fell_from or (lost.versions and (lost.loss is None or lost.loss.loss_class == cause)):
-                had.setdefault(lost.package, set()).add(lost.fell_from or newest(lost.versions))
-    for name in names:
-        if versions := sorted_versions(had.get(name, ())):
-            yield f"{name}@{versions[0]}{':' * (len(versions) > 1 and cause != Because.DOWNGRADED)}"
 
 
 def _machine(names: Collection[str], statements: Iterable[Statement]) -> str:

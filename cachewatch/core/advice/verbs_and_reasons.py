@@ -10,6 +10,7 @@ from cachewatch.core.advice.environment_coverage import CoverageChange, Nearest,
 from cachewatch.core.kinds_and_specs import LossClass, Outside
 from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import LOSSES, OwnedLoss, Statement, packages_of
+from cachewatch.core.versions_spellings_targets import sorted_versions
 
 
 class Verb(StrEnum):
@@ -163,7 +164,6 @@ class Action(Struct, frozen=True, kw_only=True):
     name: str = ""
     names: tuple[str, ...] = ()  # packages
     needs: tuple[Need, ...] = ()  # builds of the packages that were lost, may be lost, or became older
-    versions: tuple[str, ...] = ()  # that the packages had last, as openmpi@5.8.0
     machine: str = ""  # target that lost the packages, if it is one alone, and others still have them
     is_everywhere: bool = False  # the packages are gone everywhere, in all versions
     outside: Outside | None = None  # what is there of gone packages outside of the selection
@@ -218,12 +218,20 @@ class Action(Struct, frozen=True, kw_only=True):
         is_gone = self.because is Because.PRUNED or (self.because is Because.GONE and self.is_everywhere)
         return (is_gone or self.because is Because.DOWNGRADED) and not is_snapshot(self.tag)
 
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """The versions of its builds, in Spack's syntax, `py-numpy@2.2,2.3`; after downgrades, the oldest ones alone."""
+        had: dict[str, set[str]] = {}
+        for need in self.needs:
+            had.setdefault(need.package, set()).update(filter(None, [need.version]))
+        most = 1 if self.because is Because.DOWNGRADED else None
+        return tuple(f"{name}@{','.join(sorted_versions(had[name])[:most])}" for name in self.names if had.get(name))
+
     def only(self, names: Collection[str]) -> "Action":
         """Return the action for only those of its packages that are in `names`."""
         kept = tuple(name for name in self.names if name in names)
         needs = tuple(one for one in self.needs if one.package in kept)
-        versions = tuple(one for one in self.versions if one.partition("@")[0] in kept)
-        return replace(self, names=kept, needs=needs, versions=versions, count=len(kept))
+        return replace(self, names=kept, needs=needs, count=len(kept))
 
 
 class Fact(Struct, frozen=True, kw_only=True):

@@ -60,7 +60,8 @@ def steps(digest: Digest, words: Words) -> tuple[str, list[str]]:
     concretizes = is_asked and not assessment.is_waiting
     required = [*{**assessment.required, **assessment.to_copy}]
     shell = [*(one.tag for one in moves), *(tag for _, tag in newer), *(name for name, _ in assessment.lifted)]
-    shell += [word.removesuffix(":") for spec in (*required, *assessment.gone) for word in spec.split("@", 1)]
+    specs = (spec.removesuffix(":") for spec in (*required, *assessment.gone))
+    shell += [word for spec in specs for word in re.split("[@,]", spec)]
     is_left = went(digest) and any(assessment.gone.values())  # in a snapshot
     keeping = keeping_of(digest) if is_left or (concretizes and assessment.required) else {}
     is_said = copies or moves or newer or assessment.lifted or keeping or (concretizes and (required or is_due))
@@ -207,6 +208,8 @@ def _requirements(specs: Sequence[str], digest: Digest, words: Words) -> Iterato
             users = own[0].partition("@")[0]
             key = "if_used" if len(own) == 1 else "if_used_several"
             yield from _comment(words.say("todo", key, users=users, on_machine=on))
+        if any("," in spec for spec in own[:_MOST_REQUIRED]):
+            yield from _comment(words.text("todo", "keep_version"))
         for spec in own[:_MOST_REQUIRED]:
             name, _, version = spec.partition("@")
             yield f"spack -e . config add \"packages:{name}:require:'@{version}'\""

@@ -556,8 +556,7 @@ def _pruned(digest: Digest, words: Words) -> str:
     if action is None:
         return ""
     machine = words.say("todo", "for_machine", machine=safe_name(action.machine)) if action.machine else ""
-    versions = and_more([one.rstrip(":") for one in action.versions], words)
-    said = words.say("todo", "pruned_subject", versions=versions, for_machines=machine)
+    said = words.say("todo", "pruned_subject", versions=and_more(action.versions, words), for_machines=machine)
     return safe(said)[:_LONGEST_NAME]
 
 

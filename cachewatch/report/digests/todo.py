@@ -258,8 +258,14 @@ def _last_day(digest: Digest) -> str:
 
 
 def _specs_said(specs: Iterable[str], words: Words) -> str:
-    """Return versions to require in words; a range as `openmpi@5.8.0 or newer`."""
-    said = [words.say("todo", "or_newer", spec=one[:-1]) if one[-1] == ":" else one for one in specs]
+    """Return versions to require in words: `openmpi@5.8.0 or newer`, `tau@2.4 or @2.5 (the version that you use)`."""
+    said = []
+    for spec in specs:
+        first, *others = spec.removesuffix(":").split(",")
+        more = [words.say("other", "more", len(others) + 1 - MOST_NAMES)] if len(others) >= MOST_NAMES else []
+        versions = " or ".join((first, *(f"@{version}" for version in others[: MOST_NAMES - 1]), *more))
+        key = "or_newer" if spec[-1] == ":" else "own_version"
+        said.append(words.say("todo", key, spec=versions) if others or spec[-1] == ":" else spec)
     return and_more(said, words)
 
 
@@ -406,7 +412,7 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
         key = "suspicious-apart"
     if action.because is Because.STACK_REMOVED and action.worst is not LossClass.GONE:
         key = f"stack-removed-{action.worst}"
-    versions = [one.rstrip(":") for one in action.versions] if action.because is Because.PRUNED else [*action.versions]
+    versions: Sequence[str] = action.versions or action.names
     if action.because is Because.DOWNGRADED:  # another version may have to do
         required = {spec.partition("@")[0]: spec.removesuffix(":") for spec in assessment.required}
         versions = [required[name] for name in action.names if name in required]
@@ -463,7 +469,7 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
         # Behind several names, the machine could be read as that of the last one.
         for_several=f",{for_machines}," if for_machines and action.count > 1 else "",
         for_one="" if action.count > 1 else for_machines,
-        versions=_specs_said(versions or action.names, words),
+        versions=and_more(versions, words) if key == "pruned" and not prefix else _specs_said(versions, words),
         left=words.say(
             "todo", "left", n=len(action.others), of=len(action.others) + action.count, day=day_of(action.name)
         )
