@@ -131,6 +131,11 @@ def test_not_all_is_rebuilt_where_something_is_to_be_copied(tmp_path: Path) -> N
     body = mail(digest_of(week(tmp_path / "removed", rocm | old, new)))[1]
     assert "All of the binaries of 1 June are gone (rebuilt 77%, replaced or removed 23%)" in body
     assert "Re-concretize lock files made against develop before 2 June" in body
+    # 52.5% and 12.5%
+    kept = {f"k{name}": found for name, found in many(500, 14).items()}
+    states = (many(0, 5, stacks=["rocm"]) | old | kept | {"x": [record(90)]}, new | kept | {"x": [record(91)]})
+    body = mail(digest_of(week(tmp_path / "parts", *states)))[1]
+    assert "65% of the binaries of 1 June are gone (rebuilt 53%, replaced or removed 12%)" in body
     rocm |= {f"r{name}": found for name, found in many(300, 20, stacks=["ml"]).items()}
     moved = {f"q{name}": found for name, found in many(400, 20, os="ubuntu24.04").items()}
     moved |= {name: found for name, found in rocm.items() if name.startswith("r")}

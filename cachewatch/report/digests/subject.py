@@ -392,8 +392,10 @@ class Clause:
     def _turnover(self, turnover: Turnover) -> dict[str, object]:
         words, tags, before = self._words, self.first.tags, max(1, turnover.before)
         shares = {name: getattr(turnover, name) / before for name in ("rebuilt", "pruned", "others")}
-        parts = {name: f"{share:.0%}" for name, share in shares.items() if share >= 0.005}
-        fates = ", ".join(words.say("turnover", name, percent=part) for name, part in parts.items())
+        parts = {name: round(100 * share) for name, share in shares.items() if share >= 0.005}
+        # Rounded parts add up to the rounded whole.
+        parts[max(parts, key=parts.__getitem__)] += round(100 * turnover.gone / before) - sum(parts.values())
+        fates = ", ".join(words.say("turnover", name, percent=f"{part}%") for name, part in parts.items())
         # The share is of what the verb says: "all were rebuilt" is said only if no other binary is gone.
         gone = getattr(turnover, next(iter(parts))) if len(parts) == 1 else turnover.gone
         share, percent = gone / before, f"{gone / before:.0%}"
