@@ -7,10 +7,11 @@ the collector of the output format needs (report). Nothing here prints.
 """
 
 import gc
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -135,7 +136,7 @@ def _compare_batch(
     problems = Problems()
     for change, items in compare_contents(contents, tally, problems, is_pruned=is_pruned):
         if change.package not in others:
-            select_package(change, items, selection, tally, collector)
+            select_package(change, items, selection, tally, collector, make_collector)
     tally.diagnostics = [each for package, each in problems.by_package if package not in others]
     tally.unreadable = [each for each in problems.unreadable if each.package not in others]
     return tally, collector.take()
@@ -178,17 +179,31 @@ def _collector_off() -> Iterator[None]:
             gc.enable()
 
 
-def select_package(
-    change: PackageChange, items: tuple[Items, ...], selection: Selection, tally: Tally, collector: Collector
+def select_package(  # noqa: PLR0917
+    change: PackageChange,
+    items: tuple[Items, ...],
+    selection: Selection,
+    tally: Tally,
+    collector: Collector,
+    make_collector: Callable[[], Collector],
 ) -> None:
-    """Count the part of a package's change about selected specs; the collector gets it if its kind is selected, too."""
+    """Count the part of a package's change about selected specs; the collector gets it if its kind is selected, too.
+
+    Where the names of stacks may decide about kinds, the package is held, with a collector of its own.
+    """
+    is_held = not selection.kinds.is_open and change.kinds >= {Kind.STACK_ADDED, Kind.STACK_REMOVED}
     if not selection.takes_all_specs:
         part = part_of(change, selection)
         if part is None:
             return
         change, items = part, items_of(part, selection)
     tally.note(change, items)
-    if selection.wants(change.kinds):
+    if is_held:
+        own, alone = Tally(), make_collector()
+        own.add(change)
+        alone.add(change)
+        tally.held.append((change.package, change.kinds, (own, alone.take())))
+    elif selection.wants(change.kinds):
         tally.add(change)
         collector.add(change)
 
@@ -206,11 +221,11 @@ class ComparedPair(NamedTuple):
 def conclude(compared: ComparedPair, tally: Tally) -> Report:
     """Return the report on a pair of tags after all packages were compared; judge the tag unless that was done."""
     comparison, pair, _, selection, judgement = compared
-    packages = replace(pair.difference.packages, changed=tally.changed, rebuilt_only=tally.rebuilt_only)
+    packages = pair.difference.packages
     tag = pair.after.tag or pair.before.tag or ""
     if judgement is None:
         judgement = judge_tag(compared, tally, is_counted=tally.selected is not None)
-    statements = statements_on(tally, packages, judgement, tag, selection=selection, takes=pair.difference.takes)
+    statements, late = statements_on(tally, packages, judgement, tag, selection=selection, takes=pair.difference.takes)
     event = None
     if pair.is_new_tag:
         event = Event(Kind.TAG_ADDED, pair.after.tag or "", packages.after, tally.specs.after)
@@ -220,8 +235,9 @@ def conclude(compared: ComparedPair, tally: Tally) -> Report:
         before=pair.before,
         after=pair.after,
         revisions_between=comparison.revisions_between,
-        packages=packages,
+        packages=replace(packages, changed=tally.changed, rebuilt_only=tally.rebuilt_only),
         specs=tally.specs,
+        late=late,
         own_kinds=frozenset(tally.kinds),
         is_part=tally.selected is not None,
         is_same=pair.after.revision is not None and not pair.difference.all_documents,
@@ -246,8 +262,11 @@ def statements_on(
     *,
     selection: Selection,
     takes: Callable[[str], bool],
-) -> tuple[Statement, ...]:
-    """Return all statements on the selected part of a tag; `takes` tells whether a package is selected."""
+) -> tuple[tuple[Statement, ...], tuple[Any, ...]]:
+    """Return all statements on the selected part of a tag, and the collected parts of packages that were held.
+
+    These are counted, too, if their kinds are selected. `takes` tells whether a package is selected.
+    """
     selected: Sequence[Items] = tally.seen.items
     part = None
     if tally.selected is not None:
@@ -257,8 +276,16 @@ def statements_on(
         selected = judgement.under_new_names(selected, selection)
         # Before this, the tally has the kinds of the comparison by the old names: places lost and gained.
         tally.kinds = set[Kind]().union(*(one.kinds for one in selected))
+    renamed: defaultdict[str, set[Kind]] = defaultdict(set)
+    for one in selected if tally.held else ():
+        if one.package in judgement.renamed:
+            renamed[one.package] |= one.kinds
+    late = [batch for package, kinds, batch in tally.held if selection.wants(renamed.get(package, kinds))]
+    for own, _ in late:
+        tally.join(own)
     statements = statements_of(selected, judgement, tag, part)
-    return with_turnover(statements, selected, tally.before, packages, judgement, selection)
+    statements = with_turnover(statements, selected, tally.before, packages, judgement, selection)
+    return statements, tuple(collected for _, collected in late)
 
 
 def judge_tag(compared: ComparedPair, tally: Tally, *, is_counted: bool) -> Judgement:

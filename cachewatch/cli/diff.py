@@ -346,7 +346,7 @@ def _format(name: str, selection: Selection, *, is_all: bool, output: str | None
     if name in ("json", "jsonl"):
         return JsonCollector, partial(write_json if name == "json" else write_jsonl, wants=selection.wants)
     if name == "csv":
-        return CsvCollector, write_csv
+        return CsvCollector, partial(write_csv, wants=selection.wants)
     if name == "stat":
         return StatCollector, partial(
             write_stat, wants=selection.wants, width=terminal.width(), palette=terminal.palette(output)

@@ -180,6 +180,8 @@ class Tally(Struct):
     selected: list[Items] | None = None  # None if everything is selected
     diagnostics: list[Diagnostic] = []
     unreadable: list[Unreadable] = []
+    # Packages that left one stack and joined another: their kinds are known when the tag shows which were renamed.
+    held: list[tuple[str, frozenset[Kind], "Batch"]] = field(default_factory=list)
 
     def note(self, change: PackageChange, items: Sequence[Items]) -> None:
         """Record a change of a selected package, reported or not; its items are kept only for a partial selection."""
@@ -204,6 +206,7 @@ class Tally(Struct):
         self.seen.join(other.seen)
         self.diagnostics += other.diagnostics
         self.unreadable += other.unreadable
+        self.held += other.held
         if other.selected is not None:
             self.selected = [*(self.selected or ()), *other.selected]
 
@@ -286,6 +289,7 @@ class Report(Struct, frozen=True, kw_only=True):
     is_part: bool = False  # not everything was selected
     is_same: bool = False  # git has the same contents on both sides, wherever they are
     pruned: int = 0  # binaries of the selected packages that a prune of the tag took, of whatever stacks
+    late: tuple[Any, ...] = ()  # the collected parts of packages that were held until all were compared
     # The added and removed values of each fact by package, only for reports that list them all.
     facts: Mapping[str, Mapping[str, Delta]] = field(default_factory=dict)
 
@@ -342,7 +346,7 @@ class Changeset(Struct, dict=True, eq=False):
     after: Side
     _batches: Iterable[Batch]
     _conclude: Callable[[Tally], Report]
-    _convert: Callable[[Any], Any] | None = None
+    _convert: Callable[[Any], Any] = lambda collected: collected
     tally: Tally = field(default_factory=Tally)
     explain: Callable[[], Sequence[Explanation]] | None = None  # explains rebuilt specs, if requested
 
@@ -350,13 +354,14 @@ class Changeset(Struct, dict=True, eq=False):
         """Compare the packages in batches, and yield the collected parts of each batch."""
         for tally, collected in self._batches:
             self.tally.join(tally)
-            yield collected if self._convert is None else self._convert(collected)
+            yield self._convert(collected)
+        yield from map(self._convert, self.report.late)
 
     def mapped(self, function: Callable[[Any], Any]) -> "Changeset":
         """Return the changeset with `function` applied to each value that `collected` yields."""
         first = self._convert
-        convert = function if first is None else lambda collected: function(first(collected))
-        return Changeset(self.before, self.after, self._batches, self._conclude, convert)
+        both = (self._batches, self._conclude, lambda collected: function(first(collected)))
+        return Changeset(self.before, self.after, *both)
 
     @cached_property
     def report(self) -> Report:

@@ -74,7 +74,7 @@ class _Assignment:
         self.judgement = judgement
         self._tag = tag
         self._lost, self._gained = frozenset(judgement.lost), frozenset(judgement.gained)
-        self._renamed = frozenset(judgement.new_names.values())
+        self.renamed = frozenset(judgement.new_names.values())
         self._ranks = {stack: rank for rank, stack in enumerate(dict.fromkeys((*judgement.lost, *judgement.gained)))}
         self._values: defaultdict[str, list[ValueChange]] = defaultdict(list)  # by package
         for one in judgement.values:
@@ -86,7 +86,7 @@ class _Assignment:
         first, judgement = items.stories[0], self.judgement
         if judgement.whole is not None:
             return _Head(judgement.whole, self._tag), first
-        if head := self._of_stacks(items.left, items.joined - self._renamed if items.is_renamed else items.joined):
+        if head := self._of_stacks(items.left, items.joined - self.renamed if items.is_renamed else items.joined):
             return head, first
         story = self._story(items)
         if head := self._of_tag(items, story):
@@ -165,7 +165,7 @@ class _Assignment:
 
     def new_stacks(self, items: Items) -> Set[str]:
         """Return the stacks whose places are told with the stack."""
-        return self._gained - self._renamed if items.is_renamed else self._gained
+        return self._gained - self.renamed if items.is_renamed else self._gained
 
 
 _INSTEAD = {StatementKind.PLACE_LOST: StatementKind.SURPLUS, StatementKind.PLACE_GAINED: StatementKind.EXTRA_COPY}
@@ -186,7 +186,6 @@ def statements_of(
     packages, takes = part or (0, lambda _package, _stack: True)
     assignment = _Assignment(judgement, tag)
     taken_by: defaultdict[_Head, _Taken] = defaultdict(_Taken)
-    regraded: list[OwnedLoss] = []
     gained: list[tuple[Items, Story]] = []  # of items with several stories
     for member in items:
         head, story = assignment.of_items(member)
@@ -203,14 +202,11 @@ def statements_of(
             taken_by[other].elsewhere[member.package] += member.counts.total
         for lost in member.losses:
             own = lost if judgement.whole is None else replace(lost, loss=None, kinds=frozenset())
-            (regraded if lost.told_as else taken_by[assignment.of_loss(lost)].losses).append(own)
+            home = _Head(lost.told_as, lost.package) if lost.told_as else assignment.of_loss(lost)
+            taken_by[home].losses.append(own)
         for row in member.regraded if judgement.whole is None else ():
             taken_by[_Head(row.kind, member.package)].rows[member.package] = row
-    with_others = frozenset(taken_by)
-    for lost in regraded:  # that its stack was renamed is told in any case
-        stack = assignment.of_loss(lost)
-        head = _Head(lost.told_as, lost.package) if lost.told_as and stack in with_others else stack
-        taken_by[head].losses.append(lost)
+    _add_renamings(items, taken_by, assignment)
     _count_also_elsewhere(items, taken_by)
     _add_gained(gained, taken_by, assignment)
     made = [_statement(head, taken, assignment, takes) for head, taken in taken_by.items()]
@@ -223,6 +219,17 @@ def statements_of(
     if judgement.suspicion and not any(one.kind is StatementKind.SUSPICIOUS for one in made):
         made.append(_statement(assignment.suspicious, _Taken(), assignment, takes))
     return in_order(made)
+
+
+def _add_renamings(items: Iterable[Items], taken_by: defaultdict[_Head, _Taken], assignment: _Assignment) -> None:
+    """Add the statements on renamed stacks of which all that is selected is counted in other statements."""
+    told = frozenset(taken_by)
+    for member in items if assignment.renamed else ():
+        for stack in member.stacks & assignment.renamed if member.is_renamed else ():
+            merge = assignment.judgement.merge_of(stack)
+            head = _Head(StatementKind.STACK_MERGED, merge.name if merge else "", merge=merge)
+            if head not in told:
+                taken_by[head].elsewhere[member.package] += member.counts.total
 
 
 def _add_gained(

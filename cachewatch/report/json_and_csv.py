@@ -311,7 +311,7 @@ def _rest(changeset: Changeset, wants: Wants) -> dict[str, Any]:
     return {
         "statements": list(map(statement_values, of_kinds(report.statements, wants))),
         "machines_lost": machines_lost(report.statements),
-        "events": [asdict(event) for event in report.events if wants({event.kind})],
+        "events": list(map(asdict, report.about(wants).events)),
         "summary": {"packages": asdict(report.packages), "specs": asdict(report.specs)},
         "warnings": list(map(fault_values, report.diagnostics)),
         **causes,
@@ -323,13 +323,13 @@ def _packages(changeset: Changeset) -> Iterator[tuple[bytes, bytes, bytes]]:
     # The ids are known only after the last package; until then a temporary file keeps the specs, which are large.
     with SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
         all_parts: Iterator[PackageJson] = chain.from_iterable(changeset.collected())
-        packages = [(one._replace(specs=b""), file.write(one.specs)) for one in all_parts]
-        file.seek(0)
+        packages = [(one._replace(specs=b""), file.tell(), file.write(one.specs)) for one in all_parts]
         statements = changeset.report.statements
         owners = owners_of(statements)
         tags = (StatementKind.TAG_ADDED, StatementKind.TAG_REMOVED)
         whole = next((one.id for one in statements if one.kind in tags), None)
-        for one, size in packages:
+        for one, start, size in sorted(packages, key=lambda each: each[0].package):
+            file.seek(start)
             yield one.head, places_json(one, owners, whole), file.read(size)
 
 
@@ -353,15 +353,16 @@ class CsvCollector(ListCollector):
         self.kept += ({"package": change.package, **line} for line in _lines(change))
 
 
-def write_csv(changesets: Iterable[Changeset]) -> Iterator[bytes]:
-    """Yield the changes as CSV, with a heading."""
+def write_csv(changesets: Iterable[Changeset], *, wants: Wants) -> Iterator[bytes]:
+    """Yield the changes as CSV, with a heading; events of kinds that `wants` refuses are left out."""
     yield csv_rows([COLUMNS])
     for changeset in changesets:
         tag = changeset.after.tag or ""
         for lines in changeset.collected():
             yield csv_table({"tag": tag, **line} for line in lines)
         report = changeset.report
-        last: list[Line] = [{"change": event.kind, "name": event.name, "count": event.specs} for event in report.events]
+        events = report.about(wants).events
+        last: list[Line] = [{"change": event.kind, "name": event.name, "count": event.specs} for event in events]
         last += ({"change": one.kind, "name": one.path, "after": one.message} for one in report.diagnostics)
         last.append({"change": "total", "before": report.specs.before, "after": report.specs.after})
         yield csv_table({"tag": tag, **line} for line in last)

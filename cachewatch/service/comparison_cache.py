@@ -102,7 +102,7 @@ def select_kept(
     for change, items in _kept(file, packages):
         if not is_part:
             tally.seen.items += items
-        select_package(change, items, selection, tally, collector)
+        select_package(change, items, selection, tally, collector, make_collector)
     return tally, collector.take()
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -64,6 +65,18 @@ def test_what_a_renamed_stack_lost_is_named(run: Run, tmp_path: Path) -> None:
 
     assert "LOST PLACES 1 package, 1 spec kept new (x86_64_v3) p07 1.0 1 spec kept the same binary stays" in told
     assert "new there: p30" in told
+    states = ((40, "old", "3"), (41, "new", "2"))
+    before, after = (packages_of([name], 9) | {"xz": [record(n, versions=[v], stacks=[name])]} for n, name, v in states)
+    for version in "32":  # what a filter leaves is told with the new name, too
+        told = said(run, tmp_path, before, after, "--versions", f"@{version}")
+        assert "STACK RENAMED old is now called new 1 package" in told
+    for kind, names in (("downgraded", {"xz"}), ("place-lost", {*packages_of([], 9)}), ("upgraded", set[str]())):
+        asked = [said(run, tmp_path, before, after, "--kind", kind, "--format", name) for name in ("json", "csv")]
+        (found,) = json.loads(asked[0])["changesets"]
+        assert {one["name"] for one in found["packages"]} == names
+        assert {one for each in found["statements"] for one in each["packages"]} == names
+        assert set(re.findall(r"develop,(\w+),", asked[1])) == names
+        assert "stack-merged" not in asked[1]
 
 
 def test_a_stack_of_a_small_tag_is_removed(run: Run, tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ class TagStates:
                 items = items_of(change, values=values)
                 tally.seen.add(change, items, values)
                 if selection.packages(document.package):
-                    select_package(change, items, selection, tally, NoCollector())
+                    select_package(change, items, selection, tally, NoCollector(), NoCollector)
         removed = sum(document.after is None for document, _ in changes)
         packages = PackageCounts(
             before=count,
@@ -175,7 +175,9 @@ class TagStates:
         )
         if tally.selected is not None:
             judgement = counted(tally.seen.items, judgement, self._tag)
-        statements = statements_on(tally, packages, judgement, self._tag, selection=selection, takes=selection.packages)
+        statements, _ = statements_on(
+            tally, packages, judgement, self._tag, selection=selection, takes=selection.packages
+        )
         before, after = (Side(name=p.revision, revision=p.revision, tag=self._tag, time=p.time) for p in points)
         return changes, Report(
             before=before, after=after, revisions_between=1, packages=packages, specs=tally.specs, statements=statements
