@@ -93,6 +93,11 @@ FOUND = {
         UPGRADE,
         run(skew=30 * DAY),
     ],
+    "the clock is a year behind for one pass, in which a loss is held, and a year ahead for the next one": [
+        change(Step("remove_tag")),
+        run(skew=-365 * DAY),
+        run(skew=365 * DAY),
+    ],
     "two snapshots appear at once, with a document that cannot be read": [
         change(Step("break", package="pc")),
         change(Step("snapshot", is_new=True)),

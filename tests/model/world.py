@@ -320,6 +320,9 @@ class World:
                 if stored is not None:
                     rendered = stored.rendered
                     self.told[key] = Told(key, stored.subscription, stored.stream, rendered.json, rendered.text)
+        # A digest that is held is not forgotten before another one replaces it.
+        held = {key for key, state in self.states.items() if state == "held"}
+        self.states |= dict.fromkeys(held - self.stored, "superseded")
         database.close()
         for row in self._rows("SELECT id, digest, channel, target, state, said, message_id FROM deliveries"):
             self.deliveries[row[0]] = Delivery(*row)
