@@ -65,8 +65,11 @@ def _gone_problems(world: World, stream: Stream) -> Iterator[str]:
             came |= _named(world, digest.revision).difference(*(_named(world, base) for base in digest.bases))
     for each in _of(world, regular, *_OUT):
         digest = read_digest(each.json)
+        bases = [stream.selected(world.published[base]) for base in digest.bases]
         for tag, package in (digest.gone() - told).keys() - came:
-            if not is_snapshot(tag):
+            # Of a tag without anything that was asked for, nothing is reported.
+            had = {(tag, each) for base in bases for each in base.get(tag, {})}
+            if not is_snapshot(tag) and (package or not had <= told.keys()):
                 yield f"{tag}/{package} is gone, which was not told at once"
 
 

@@ -67,6 +67,10 @@ FOUND = {
         *seen(Step("repair", is_new=True)),
     ],
     "all packages that a stream asked for are gone": [*seen(Step("remove"), Step("remove", package="pb"))],
+    "all packages that a stream asked for are gone, then their tag": [
+        *seen(Step("remove"), Step("remove", package="pb")),
+        change(Step("empty")),
+    ],
     "the answer of a delivery cannot be written down, and the process goes on": [
         Move("change_process", {"is_daemon": True}),
         *(move for first in range(6, 26, 2) for move in (UPGRADE, run(locked=(first, 2)))),
