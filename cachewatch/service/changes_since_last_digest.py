@@ -145,7 +145,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         statements = {each.name: tuple(all_statements(each.tag)) for each in news}
         more: list[tuple[str, Statement]] = []
         for tag, those in back.items():
-            more += ((tag, one) for one in removals.returned(those, statements.get(tag, ()), self.stream.name))
+            more += ((tag, one) for one in self.returns.statements(tag, those, statements.get(tag, ())))
         more += ((one.last.tag, removals.missing_since(one, names)) for one, names in old)
         more += ((each.name, one) for each in news for one in self._announced_prune(each))
         news = self._with_statements(news, more, gap.base, bases, restored)

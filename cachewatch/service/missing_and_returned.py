@@ -209,7 +209,7 @@ class Returns(Struct, frozen=True):
         has = packages_of(self.repository, self.newest, tag) if departures else {}
         back: defaultdict[str, list[Departure]] = defaultdict(list)
         for departure in departures:
-            lacked = self._lacked(departure.first)
+            lacked = self._packages_of(departure.first)
             for package in departure.missing(self.stream):
                 if package in has and package not in lacked and wanted(package):
                     back[package].insert(0, departure)
@@ -229,7 +229,7 @@ class Returns(Struct, frozen=True):
         back: defaultdict[str, list[Departure]] = defaultdict(list)
         for departure in departures:
             seen = {package for stream, those in departure.back if stream != self.stream for package in those}
-            lacked = self._lacked(departure.first)
+            lacked = self._packages_of(departure.first)
             for package in departure.missing(self.stream):
                 names = joined.get(package, set())
                 is_built = departure.name in names if departure.kind in _IN_DOCUMENTS else names and package in lacked
@@ -254,7 +254,8 @@ class Returns(Struct, frozen=True):
         for package, departures in back.items():
             known = self._known_to_readers(departures)
             bases = {one.name: base for one in known if (base := self._base(package, one))}
-            sides = [(before.revision or "", before.tag), *((base.commit, base.tag) for base in bases.values())]
+            tags = [(before.revision or "", before.tag), *((base.commit, base.tag) for base in bases.values())]
+            sides = [*tags, (self.newest.commit, before.tag)]
             found = [document_in(self.repository, commit, tag or "", package) for commit, tag in sides]
             blobs = [blob for blob in found if isinstance(blob, Blob)]
             if bases and len(blobs) == len(sides) and {one.kind for one in known} <= {*_IN_DOCUMENTS}:
@@ -270,6 +271,45 @@ class Returns(Struct, frozen=True):
                     name = f"{blob.path} with returned places"
                     restored[package] = RestoredDocument(replace(blob, name=name, size=len(content)), content)
         return restored
+
+    def statements(
+        self, tag: str, back_by_package: Mapping[str, Sequence[Departure]], statements: Collection[Statement]
+    ) -> Iterator[Statement]:
+        """Yield a statement for each removal that is undone, at least in part; `statements` say what also differs.
+
+        Of several removals of a package the first is named, and those of other stacks, places and machines.
+        """
+        back: defaultdict[str, list[str]] = defaultdict(list)
+        departures = {}
+        for package, (first, *others) in back_by_package.items():
+            also = [one for one in others if {one.kind, first.kind} <= {*_IN_DOCUMENTS}]
+            for departure in {one.name: one for one in (*reversed(also), first)}.values():
+                departures[departure.key] = departure
+                back[departure.key].append(package)
+        has = packages_of(self.repository, self.newest, tag) if back else {}
+        for key, packages in sorted(back.items()):
+            departure = departures[key]
+            besides = (
+                (StatementKind.PLACE_GAINED, StatementKind.WIDENED) if departure.kind is DepartureKind.PLACE else ()
+            )
+            changed = {
+                package
+                for one in statements
+                if one.kind not in besides
+                for lines in [{line.package: line for line in one.lines if not _is_elsewhere(line, departure)}]
+                for package in one.packages
+                if package in lines or all(line.package != package for line in one.lines)
+            }
+            had = self._packages_of(departure.last)
+            yield Statement(
+                kind=StatementKind.RETURNED,
+                name=departure.name,
+                before=(departure.last.day, departure.first.day),
+                packages=tuple(sorted(packages)),
+                of_packages=len(departure.missing(self.stream)),
+                exceptions=tuple(sorted(one for one in changed & set(packages) if had.get(one, "") != has.get(one))),
+                kinds=frozenset({Kind.RETURNED}),
+            )
 
     def _known_to_readers(self, departures: Iterable[Departure]) -> list[Departure]:
         """Return the removals of which a digest of this stream told."""
@@ -304,20 +344,23 @@ class Returns(Struct, frozen=True):
             if one.first.tag == tag or version_key(one.first.tag) < version_key(tag):
                 yield one
 
-    def _lacked(self, point: Point) -> Set[str]:
+    def _packages_of(self, point: Point) -> Mapping[str, str]:
         try:
             revision = resolve(self.repository, point.revision)
         except UnknownRevision:
-            return frozenset()
-        return packages_of(self.repository, revision, point.tag).keys()
+            return {}
+        return packages_of(self.repository, revision, point.tag)
 
 
-# A package, its documents with their contents, and the places that each but the first still had.
+# A package, its documents with their contents, and the places that each but the first and the last still had.
 _Lost = tuple[str, Sequence[tuple[Blob, Content]], Sequence[str]]
 
 
 def _with_places(lost: Sequence[_Lost]) -> list[bytes | None]:
-    """Return the first document of each package with the lost places of the others; None if that is not possible."""
+    """Return the first document of each package with the lost places of those that follow; None if that is impossible.
+
+    The last document is the newest one.
+    """
     return [_with_places_of(*each) for each in lost]
 
 
@@ -326,14 +369,18 @@ def _with_places_of(package: str, contents: Sequence[tuple[Blob, Content]], name
     documents = [one for one in found if isinstance(one, Document) and one.has_hashes]
     if len(documents) < len(found) or any(one.compiler_form is CompilerForm.MISSING for one in documents):
         return None
-    had, *others = documents
+    had, *others, now = documents
     specs = dict(had.specs)
+    left = {(stack, spec.os, spec.target) for spec in specs.values() for stack in spec.stacks}
     for document, name in zip(others, names, strict=True):
         for spec_hash, spec in document.specs.items():
             machine = Machine(spec.platform, spec.os, spec.target)
             places = ((stack, Place(stack, spec.target)) for stack in spec.stacks)
             stacks = {s for s, place in places if name in (s, name_of(place), name_of(place, machine))}
             if stacks:
+                # Readers were not told of other stacks that lost the spec and kept the package, and now have it again.
+                again = now.specs[spec_hash].stacks if spec_hash in now.specs else ()
+                stacks |= {s for s in spec.stacks if s in again and (s, spec.os, spec.target) in left}
                 known = specs.get(spec_hash, replace(spec, stacks=()))
                 specs[spec_hash] = replace(known, stacks=tuple(sorted({*known.stacks, *stacks})))
     listed = []
@@ -350,42 +397,6 @@ def _about_lost(lost: _Lost) -> Piece:
     package, contents, _ = lost
     sizes = (len(content) for _, content in contents if isinstance(content, bytes))
     return Piece(package, tuple(blob.name for blob, _ in contents), sum(sizes))
-
-
-def returned(
-    back_by_package: Mapping[str, Sequence[Departure]], statements: Collection[Statement], stream: str
-) -> Iterator[Statement]:
-    """Yield a statement for each removal that is undone, at least in part; `statements` say what also differs.
-
-    Of several removals of a package the first is named, and those of other stacks, places and machines.
-    """
-    back: defaultdict[str, list[str]] = defaultdict(list)
-    departures = {}
-    for package, (first, *others) in back_by_package.items():
-        also = [one for one in others if {one.kind, first.kind} <= {*_IN_DOCUMENTS}]
-        for departure in {one.name: one for one in (*reversed(also), first)}.values():
-            departures[departure.key] = departure
-            back[departure.key].append(package)
-    for key, packages in sorted(back.items()):
-        departure = departures[key]
-        besides = (StatementKind.PLACE_GAINED, StatementKind.WIDENED) if departure.kind is DepartureKind.PLACE else ()
-        changed = {
-            package
-            for one in statements
-            if one.kind not in besides
-            for lines in [{line.package: line for line in one.lines if not _is_elsewhere(line, departure)}]
-            for package in one.packages
-            if package in lines or all(line.package != package for line in one.lines)
-        }
-        yield Statement(
-            kind=StatementKind.RETURNED,
-            name=departure.name,
-            before=(departure.last.day, departure.first.day),
-            packages=tuple(sorted(packages)),
-            of_packages=len(departure.missing(stream)),
-            exceptions=tuple(sorted(changed & set(packages))),
-            kinds=frozenset({Kind.RETURNED}),
-        )
 
 
 def _is_elsewhere(line: Line, departure: Departure) -> bool:

@@ -157,6 +157,19 @@ def test_a_place_that_is_back_tells_nothing_of_other_places_again(made: Made) ->
     assert readers.remembered() == []
 
 
+def test_a_place_is_as_it_was_where_other_stacks_share_its_specs(made: Made) -> None:
+    """A stack that lost the shared specs and kept others changed nothing when they are there again."""
+    shared = records([1, 2], stacks=["cpu", "cuda"])
+    kept = records([3], stacks=["cpu"])
+    states = [many(20) | {"one": found} for found in (shared + kept, kept, shared + kept)]
+    readers = made(*map(catalogue, states))
+    readers.go_on()
+    found = readers.go_on()
+    assert said(found) == [("returned", "cuda (x86_64_v3)", 1)]
+    assert found[0].exceptions == ()
+    assert "unchanged since 1 June" in body(readers.site.told()[-1])
+
+
 def test_a_place_is_as_it_was_though_another_changed(made: Made) -> None:
     """Of two places of the same specs, only the one that is back is said to be; what changes elsewhere is told."""
     here, other = records([1], target="zen4", stacks=["ml", "hpc"]), records([2], stacks=["e4s"])
