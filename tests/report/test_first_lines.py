@@ -359,6 +359,10 @@ def test_blocks_of_which_one_is_run_are_said_to_be_a_choice(tmp_path: Path) -> N
         in stay
     )
     assert "in this order" not in rendered.text
+    assert "# if you use develop:" not in body
+    pin = Pinned(tag="develop-2026-09-06", source="public")
+    _, body = mail(digest_of(week(tmp_path / "all", many(0, 20), many(100, 20)), pinned=(pin,)))
+    assert "in this order: # if you use develop: spack -e . concretize --force" in body
 
 
 def test_what_no_stack_builds_is_named_whole(tmp_path: Path) -> None:

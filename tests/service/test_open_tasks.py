@@ -220,12 +220,14 @@ def test_what_is_copied_is_installed_after_what_is_still_open(made: Made) -> Non
 def test_what_is_open_keeps_its_whole_condition(made: Made) -> None:
     """Lock files that name a version or build that was replaced meanwhile are outdated, too."""
     old, new = many(20), many(20, salt=1)
-    last = {name: found for name, found in new.items() if name != "p005"}
+    new |= {"p002": [*new["p002"], *records([950], stacks=["hep"])]}
+    last = {name: found for name, found in new.items() if name != "p005"} | {"p002": new["p002"][:1]}
     zlib, newer = {"zlib": records([900])}, {"zlib": records([901], versions=["1.1"])}
     states = [old | zlib, new | zlib, new | newer, new | newer | {"p001": records([902], compiler="gcc@12.3.0")}]
     text = weeks(made, CONFIG, *states, last | newer)[-1]
     said = "re-concretize lock files made against develop before then; by now also later ones with zlib 1.0"
-    assert f"{said} from develop, and those from before 5 June with p001, of which builds are gone." in text
+    assert f"{said} from develop, and those from before 5 June with p001, p002." in text
+    assert "What happened p002 is no longer in hep; equal builds stay." in text
 
 
 def test_what_need_not_be_kept_any_longer_is_named_once(made: Made) -> None:

@@ -82,8 +82,10 @@ class Section(Struct, frozen=True, kw_only=True):
 def happened(digest: Digest, words: Words, rows: int) -> list[str]:
     """Return a sentence for each of the most important events; `rows` is the number of rows in the table."""
     loud = [one for one in digest.assessment.facts if one.rank < Rank.HARMLESS]
-    loud = [one for one in loud or _prunes(digest, is_news=True) if one.kind != "environment"]
+    loud = [*(one for one in loud if one.kind != "environment"), *_prunes(digest, is_news=True)]
     loud += _harmless_stacks(digest)
+    open_losses = _open_losses(digest)
+    loud += open_losses
     news = {tag for one in loud if one.kind == "snapshot" for tag in one.tags}
     has_turnover = any(one.kind == StatementKind.TURNOVER for one in loud)
     sentences: list[str] = []
@@ -92,6 +94,7 @@ def happened(digest: Digest, words: Words, rows: int) -> list[str]:
         tags = clause.first.tags
         is_of_new = bool(tags) and news.issuperset(tags)
         is_in_table = clause.is_list and clause.kind not in _LOUD and (rows <= _MANY_ROWS or is_of_new)
+        is_in_table &= clause.first not in open_losses
         if clause.kind == StatementKind.REBUILD_WAVE and has_turnover and not clause.statement.causes:
             continue  # the share of the hashes already says that it was rebuilt
         if is_in_table or (clause.path == "stack-removed.gone" and is_of_new):
@@ -116,6 +119,13 @@ def happened(digest: Digest, words: Words, rows: int) -> list[str]:
         sentences.append(words.say("other", "unread_note", unread))
     sentences = list(dict.fromkeys(filter(None, map(str.strip, sentences))))
     return sentences[:_MOST_SAID]
+
+
+def _open_losses(digest: Digest) -> list[Fact]:
+    """Return the harmless losses because of which what is still open is about more lock files than before."""
+    outdated = {name for one in digest.assessment.still_open for name, _ in one.outdated}
+    facts = (one for one in digest.assessment.facts if one.kind in LOSSES and one.rank is Rank.HARMLESS)
+    return [one for one in facts if not outdated.isdisjoint(one.packages)]
 
 
 def _snapshot(digest: Digest, clause: Clause, words: Words) -> str:
@@ -223,10 +233,11 @@ def routine(digest: Digest, words: Words, above: Collection[str]) -> list[str]:
 
 
 def _prunes(digest: Digest, *, is_news: bool) -> list[Fact]:
-    """Return the routine removals or, with `is_news`, the prune if nothing else happened."""
+    """Return the routine removals or, with `is_news`, the prune if nothing else happened or something is due after it."""
     facts = digest.assessment.facts
-    is_all = all(one.rank >= Rank.HARMLESS for one in facts)
-    return [one for one in facts if one.rank is Rank.PRUNE and (is_all and one.kind == "prune") is is_news]
+    is_told = all(one.rank >= Rank.HARMLESS for one in facts)
+    is_told |= any(one.because is Because.PRUNED_BUILDS for one in digest.assessment.due)
+    return [one for one in facts if one.rank is Rank.PRUNE and (is_told and one.kind == "prune") is is_news]
 
 
 def _harmless_stacks(digest: Digest) -> list[Fact]:

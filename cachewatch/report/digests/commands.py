@@ -87,13 +87,14 @@ def steps(digest: Digest, words: Words) -> tuple[str, list[str]]:
     lines = _for_older(newer, digest, urls, words)
     if is_apart:
         lines += _either([*moving, *_CONCRETIZE, *(_copying(words) if is_best else ())], moves, words, is_whole=True)
-    if own and (newer or is_apart):
+    # Nor do commands for a branch concern a snapshot that readers pin.
+    is_choice = bool(own) and bool(newer or is_apart)
+    if is_choice or (own and digest.pinned and not moved and digest.environment is None):
         branches = (*(one.tag for one in (*settled, *copies)), *(tag.report.tag for tag in digest.tags))
         branch = next((tag for tag in branches if not is_snapshot(tag)), "")
         lines += _comment(words.say("todo", "if_tag", tag=safe(branch)))
     lines += _either([*moving, *own], moved, words) if moved else _block(own, words)
-    is_choice = len(_staying(moves)) + bool(own and (newer or is_apart)) > 0
-    return "steps_of_one" if is_choice else "steps", [*_blanks(lines, urls, words), *lines]
+    return "steps_of_one" if is_choice or _staying(moves) else "steps", [*_blanks(lines, urls, words), *lines]
 
 
 def _staying(moves: Iterable[Action]) -> list[str]:

@@ -70,7 +70,7 @@ def todo(digest: Digest, words: Words) -> list[str]:
         names = [spec for spec in specs if spec in still or spec.partition("@")[0] not in open_ones]
         names.sort(key=lambda spec: spec.partition("@")[0] not in asked)
         said = words.say("todo", "kept", len(names), tag=tag, branch=series(tag), names=and_more(names, words))
-        lines += [said] if names else []
+        lines += [_of_branch(series(tag) or tag, said, digest, words)] if names else []
     lines[1:1] = [] if keeping else _kept_too(digest, words)
     built = [spec.removesuffix(":") for spec, tag in advice.required.items() if not tag] if keeping else []
     lines += [words.say("todo", "built", len(built), names=and_more(built, words))] if built else []
@@ -109,9 +109,12 @@ def _lifted(digest: Digest, words: Words) -> list[str]:
     names = [f"{name}{only_for(where, words)}" for name, where in digest.assessment.lifted]
     said = words.say("todo", "lifted", len(names), names=and_more(names, words))
     branches = {tag_name(digest, tag.source, tag.report.tag, words) for tag in _same_tags(digest)}
-    if digest.pinned and len(branches) == 1:
-        said = words.say("todo", "about", tag=min(branches), said=said)
-    return [said] if names else []
+    return [_of_branch(min(branches) if len(branches) == 1 else "", said, digest, words)] if names else []
+
+
+def _of_branch(branch: str, said: str, digest: Digest, words: Words) -> str:
+    """Begin a sentence with the branch that it is about, where readers pin a snapshot."""
+    return words.say("todo", "about", tag=branch, said=said) if branch and digest.pinned else said
 
 
 def only_for(machine: str, words: Words) -> str:
@@ -431,7 +434,7 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
     )
     lines = [line for line, _ in lines_of(digest, StatementKind.DOWNGRADED) if line.package in action.names]
     is_fall = any(falls(*pair) for line in lines for pair in line.story.pairs)
-    names = and_more(action.names, words)
+    names, tag = and_more(action.names, words), tag_name(digest, action.source, action.tag, words)
     for_machines = words.say("todo", "for_machine", machine=safe_name(action.machine)) if action.machine else ""
     for_machines += _in_tag(action, digest, words)
     if action.names:
@@ -443,7 +446,7 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
         f"{prefix}{key}" if words.text("todo", f"{prefix}{key}") else key,
         action.count if action.names else 1,
         name=safe_name(action.name),
-        tag=tag_name(digest, action.source, action.tag, words),
+        tag=tag,
         day=day_of(action.name),
         since=day_of(action.since),
         names=and_more(action.names, words, most),
@@ -480,7 +483,7 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
         act=words.say("todo", "act", names=names) if is_fall else "",
         now=words.text("todo", "now_there" if action.machine else "now"),
         built=words.text("todo", "then_built") if is_missed else "",
-        unrequired=words.text("todo", "unrequired") if action.machine and not is_removed else "",
+        unrequired=words.say("todo", "unrequired", action.count, tag=tag) if action.machine and not is_removed else "",
     )
     is_first = prefix or any(one.is_requirement for one in assessment.due) or not assessment.required
     return said if is_first or action.because not in LOCK_FILES else words.say("todo", "require_first", sentence=said)
