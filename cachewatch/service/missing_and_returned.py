@@ -371,16 +371,20 @@ def _with_places_of(package: str, contents: Sequence[tuple[Blob, Content]], name
         return None
     had, *others, now = documents
     specs = dict(had.specs)
-    left = {(stack, spec.os, spec.target) for spec in specs.values() for stack in spec.stacks}
+    left: defaultdict[Place, set[str]] = defaultdict(set)  # the versions in each
+    for spec in specs.values():
+        for place in spec.places:
+            left[place].update(spec.versions)
     for document, name in zip(others, names, strict=True):
         for spec_hash, spec in document.specs.items():
             machine = Machine(spec.platform, spec.os, spec.target)
             places = ((stack, Place(stack, spec.target)) for stack in spec.stacks)
             stacks = {s for s, place in places if name in (s, name_of(place), name_of(place, machine))}
             if stacks:
-                # Readers were not told of other stacks that lost the spec and kept the package, and now have it again.
-                again = now.specs[spec_hash].stacks if spec_hash in now.specs else ()
-                stacks |= {s for s in spec.stacks if s in again and (s, spec.os, spec.target) in left}
+                # Readers were not told of other places that lost the spec, kept a version as new, and have it again.
+                again = spec.places & now.specs[spec_hash].places if spec_hash in now.specs else frozenset()
+                newest = {place: max({*left[place], *spec.versions}, key=version_key, default="") for place in again}
+                stacks |= {place.stack for place in again if newest[place] in left[place]}
                 known = specs.get(spec_hash, replace(spec, stacks=()))
                 specs[spec_hash] = replace(known, stacks=tuple(sorted({*known.stacks, *stacks})))
     listed = []

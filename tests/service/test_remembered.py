@@ -158,14 +158,14 @@ def test_a_place_that_is_back_tells_nothing_of_other_places_again(made: Made) ->
 
 
 def test_a_place_is_as_it_was_where_other_stacks_share_its_specs(made: Made) -> None:
-    """A stack that lost the shared specs and kept others changed nothing when they are there again."""
-    shared = records([1, 2], stacks=["cpu", "cuda"])
-    kept = records([3], stacks=["cpu"])
-    states = [many(20) | {"one": found} for found in (shared + kept, kept, shared + kept)]
-    readers = made(*map(catalogue, states))
-    readers.go_on()
+    """A stack that lost the shared specs changed nothing when they are there again, unless it kept only an older one."""
+    shared, kept = records([1, 2], stacks=["cpu", "cuda"]), records([3], stacks=["cpu"])
+    newer, older = records([4], stacks=["cpu", "cuda"], versions=["1.1"]), records([5], stacks=["cpu"])
+    whole = many(20) | {"one": shared + kept, "two": newer + older}
+    readers = made(*map(catalogue, (whole, whole | {"one": kept, "two": older}, whole)))
+    assert said(readers.go_on()) == [("place-lost", "cuda (x86_64_v3)", 2), ("downgraded", "two", 1)]
     found = readers.go_on()
-    assert said(found) == [("returned", "cuda (x86_64_v3)", 1)]
+    assert said(found) == [("returned", "cuda (x86_64_v3)", 2), ("upgraded", "two", 1)]
     assert found[0].exceptions == ()
     assert "unchanged since 1 June" in body(readers.site.told()[-1])
 
