@@ -57,8 +57,12 @@ def readable(packages: Mapping[str, Document]) -> dict[str, Builds]:
 
 
 def last_readable(before: Tags, tags: Tags) -> Tags:
-    """Return the last versions of all documents that could be read: those of `tags`, or those `before` them."""
-    return {tag: {**before.get(tag, {}), **readable(tags.get(tag, {}))} for tag in before.keys() | tags.keys()}
+    """Return `tags` with the last readable versions of broken documents, from `before`, unless they were absent since."""
+    last: Tags = {}
+    for tag, packages in tags.items():
+        kept = {name: found for name, found in before.get(tag, {}).items() if name in packages}
+        last[tag] = {**kept, **readable(packages)}
+    return last
 
 
 def _written(found: Document, package: str, tag: str) -> bytes:

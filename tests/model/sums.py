@@ -211,23 +211,15 @@ class Line(NamedTuple):
     first: str
     last: str
     published: Mapping[str, Tags]
-    last_read: Mapping[str, Tags]  # the last readable versions of all documents up to then
+    last_read: Mapping[str, Tags]  # the same, with what broken documents had before
     is_forgotten: bool = False  # the service may have forgotten what it remembered first
-
-    def had(self, revision: str) -> Tags:
-        """Return what there was, with what broken documents had before."""
-        last = self.last_read[revision]
-        return {
-            tag: {package: last[tag][package] for package in packages if package in last.get(tag, {})}
-            for tag, packages in self.published[revision].items()
-        }
 
 
 def added_up(digests: Sequence[Digest], selected: Callable[[Tags], Tags], line: Line) -> Iterator[str]:
     """Add up the digests of a stream, in order; yield where that is not what happened to what it `selected`."""
     total = Sum(
         selected(line.published[line.first]),
-        lambda revision: selected(line.had(revision)),
+        lambda revision: selected(line.last_read[revision]),
         is_forgetful=line.is_forgotten,
     )
     for number, digest in enumerate(digests, 1):

@@ -144,6 +144,12 @@ FOUND = {
         *seen(Step("break", package="pb"), Step("snapshot"), Step("remove", package="pb")),
         *seen(Step("snapshot")),
     ],
+    "a release is removed while one of its documents cannot be read, and is back together with the next release": [
+        change(Step("snapshot", is_new=True)),
+        change(Step("break", tag=1, package="pc")),
+        change(Step("remove_tag", tag=1)),
+        *seen(Step("return_tag"), Step("snapshot", is_new=True)),
+    ],
     "a document cannot be read, is gone and back with the whole catalogue, then removed, and added with something new": [
         *seen(Step("break")),
         change(Step("empty")),
