@@ -296,9 +296,6 @@ def dump(path: Path) -> Dump:
             "JOIN stacks ON stacks.id = stacks"
         )
     )
-    for name in ("night", "cause"):
-        found[name] = sorted(connection.execute(f"SELECT tag.name, t.* FROM {name} t JOIN tag ON tag.id = t.tag"))
-        found[name] = [(row[0], *row[2:]) for row in found[name]]
     intervals = connection.execute(
         "SELECT tag.name, package.name, versions, compiler, os, platform, target, variants, names, first, last, size, hashes "
         "FROM interval JOIN tag ON tag.id = tag JOIN package ON package.id = package JOIN build ON build.id = build "
@@ -348,21 +345,15 @@ class Told:
         self.unread: set[Key] = set()
         self.odd_tags: set[str] = set()
         self.newest = -1
-        self.nights: list[tuple[str, int, int]] = []
-        self.tags_before: set[str] = set()
 
     def revision(self, number: int, listed: Mapping[Key, str], folder: Path) -> None:
         """Take in all documents of one revision; of a tag that is a link everything stays as it was."""
         odd = {tag for tag, package in listed if not package}
-        tags, changed = {tag for tag, package in listed if package}, set()
         for key in {key for key in self.seen.keys() | listed.keys() if key[1] and key[0] not in odd}:
             now = listed.get(key, "")
             # Of what is the same object as before, there is nothing new to say.
             if now != self.seen.get(key, ""):
                 self._version(number, key, now, folder)
-                changed.add(key[0])
-        self.nights += [(tag, number, 0) for tag in changed & tags & self.tags_before]
-        self.tags_before = tags
         self.seen = {k: v for k, v in listed.items() if k[1]} | {k: v for k, v in self.seen.items() if k[0] in odd}
         self.newest = number
 
@@ -445,8 +436,6 @@ class Told:
             "step": sorted(self.steps),
             "tally": sorted((*key, c["added"], c["removed"], c["rebuilt"]) for key, c in self.tallies.items()),
             "interval": sorted(self._intervals()),
-            "night": sorted(self.nights),
-            "cause": [],
             "revision": list(enumerate(commits)),
             "progress": [(len(commits) - 1,)],
             "spec is right": [True],

@@ -1,6 +1,6 @@
-"""Find why specs of a repository were rebuilt: for changesets, digests, environments, and for each step of a tag.
+"""Find why specs of a repository were rebuilt: for changesets, digests and environments.
 
-Those of the steps are counted for the history index. A chain is the shortest path from a package down to a cause.
+A chain is the shortest path from a package down to a cause.
 """
 
 from collections import Counter, defaultdict
@@ -19,17 +19,14 @@ from cachewatch.core.filters_and_spec_patterns import Selection
 from cachewatch.core.graphs_and_attribution import (
     NOT_KNOWN,
     SPACK,
-    Attributed,
     Cause,
     Causes,
     Explanation,
     GraphNode,
     LockChange,
     Nodes,
-    attribute,
 )
 from cachewatch.core.kinds_and_specs import Side, Signature
-from cachewatch.core.names_and_layouts import CATALOGUE, TAG_GRAPH
 from cachewatch.core.statement_kinds import OF_REBUILDS
 from cachewatch.core.statements import RebuiltSpecs, with_causes
 from cachewatch.environments import LockGraph, open_lock_graph
@@ -37,14 +34,12 @@ from cachewatch.errors import CachewatchError, DocumentError, WorkFailed
 from cachewatch.extensions.causes.asked_specs import GraphStep, RecordedGraph
 from cachewatch.extensions.causes.predecessors_and_causes import Walk, explain_new_specs
 from cachewatch.git.local_repository import Repository
-from cachewatch.git.trees import listing
 from cachewatch.report.digest_and_message_values import TagDigest
 from cachewatch.runtime.log import Log
 from cachewatch.runtime.worker import Isolation, Piece
 
 Result = TypeVar("Result")
 Remember = Callable[[Hashable, Callable[[], tuple[RebuiltSpecs, ...]]], tuple[RebuiltSpecs, ...]]  # a cache
-_IN_RUN = 16
 
 
 class RepositoryCauses:
@@ -274,81 +269,3 @@ def _of_others(packages: Mapping[str, Mapping[str, GraphNode]], others: Mapping[
 def _external_roots(lock: LockGraph, other: LockGraph) -> tuple[GraphNode, ...]:
     """Return the externals among the roots of `lock` that the other file does not have."""
     return tuple(lock.nodes[h] for h in lock.roots if lock.nodes[h].is_external and h not in other.nodes)
-
-
-class TagStep(Struct, frozen=True):
-    """One step of a tag: a revision that changed its documents, and the one before it, which also has the tag."""
-
-    tag: str
-    revision: int  # the number of `after` in the first-parent chain
-    before: str
-    after: str
-    is_recorded: bool  # both have a dependency graph
-
-    @property
-    def name(self) -> str:
-        """The name of its group of successive steps, which are explained one after the other."""
-        return f"{self.tag}//{self.revision // _IN_RUN}"
-
-
-class CountedCause(Struct, frozen=True, order=True):
-    """A cause and how many new specs have it; equal compiler changes in several languages count as one."""
-
-    package: str  # "" where no package is to blame
-    what: str
-    before: str
-    after: str
-    specs: int
-    attributed: int  # number of specs that are counted under no other cause, so these numbers add up
-
-
-def find_steps(repository: Repository, commits: Sequence[str], changed: Sequence[tuple[str, int]]) -> list[TagStep]:
-    """Return the steps, by tag and revision, among `changed`: tags, and revisions that changed documents of them."""
-
-    def is_recorded(commit: str, tag: str) -> bool | None:
-        """Tell whether a revision has a graph of `tag`, which a partial clone may lack; None without the tag."""
-        entries = listing(repository, f"{commit}:{CATALOGUE}/{tag}")
-        return TAG_GRAPH.encode() in entries if entries else None
-
-    steps: list[TagStep] = []
-    for tag, number in sorted(changed):
-        if number:
-            commits_of = commits[number - 1], commits[number]
-            before, after = (is_recorded(each, tag) for each in commits_of)
-            if before is not None and after is not None:
-                steps.append(TagStep(tag, number, *commits_of, is_recorded=before and after))
-    return steps
-
-
-def count_all(repository: Repository, steps: Sequence[TagStep]) -> Iterator[tuple[CountedCause, ...]]:
-    """Yield the counted causes of each of several recorded steps of one tag, in order."""
-    last: RecordedGraph | None = None
-    for step in steps:
-        if last is None or last.commit != step.before:
-            last = RecordedGraph(repository, step.before, step.tag)
-        before, last = last, RecordedGraph(repository, step.after, step.tag)
-        yield count_causes(GraphStep(before, last))
-
-
-def count_causes(step: GraphStep) -> tuple[CountedCause, ...]:
-    """Return the causes of a step, counted as in `why --between`; unreadable packages are left out."""
-    found = step.explain_packages(lambda _: True)
-    explained = {one.spec.hash: one.causes for one in found if one.is_match and one.causes}
-    alike: defaultdict[tuple[str, str, str, str], list[Attributed]] = defaultdict(list)
-    for one in attribute(explained):
-        sides = (value if isinstance(value, str) else " ".join(value) for value in (one.cause.before, one.cause.after))
-        alike[one.cause.package, str(one.cause.what), *sides].append(one)  # type: ignore[index]
-    counted = [
-        CountedCause(*key, len({h for one in group for h in one.hashes}), sum(len(one.attributed) for one in group))
-        for key, group in alike.items()
-    ]
-    return tuple(sorted(counted))
-
-
-def blobs_of(repository: Repository, steps: Sequence[TagStep]) -> Iterator[str]:
-    """Yield the ids of all files needed for the causes of recorded steps, to fetch them into a partial clone."""
-    states = {(step.tag, commit) for step in steps if step.is_recorded for commit in (step.before, step.after)}
-    for tag, commit in sorted(states):
-        printed = repository.run(["ls-tree", "-r", "-z", f"{commit}:{CATALOGUE}/{tag}"])
-        entries = (entry.partition(b"\t")[0].split() for entry in printed.split(b"\0") if entry)
-        yield from (object_id.decode() for _, kind, object_id in entries if kind == b"blob")

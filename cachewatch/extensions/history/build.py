@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import closing
 from functools import partial
-from itertools import accumulate, chain, groupby, islice
+from itertools import accumulate, groupby, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -19,7 +19,6 @@ from msgspec import Struct
 from cachewatch.core.kinds_and_specs import CompilerForm
 from cachewatch.documents.records import KnownRecords
 from cachewatch.errors import NoHistoryIndex, UnknownRevision, UsageError, WorkFailed
-from cachewatch.extensions.causes import explaining_reports_and_locks as rebuilds
 from cachewatch.extensions.history import schema_and_location as schema
 from cachewatch.extensions.history.document_versions import ChainRevision, Version, find_versions, first_parents
 from cachewatch.extensions.history.index_lookup import Index, signature_of
@@ -29,29 +28,26 @@ from cachewatch.git.local_repository import Repository
 from cachewatch.runtime.worker import ProcessEnded, in_processes
 
 Reply = TypeVar("Reply")
-# Several documents, whose versions are read one after the other, so that git needs no cache of deltas. Or several steps
-# of one tag, whose causes are counted.
-Unit = Sequence[Task] | Sequence[rebuilds.TagStep]
-Result = IndexedDocument | tuple[rebuilds.CountedCause, ...]  # of a document, or of a step
-Answer = tuple[Unit, Sequence[Result]]
+# Several documents, whose versions are read one after the other, so that git needs no cache of deltas.
+Unit = Sequence[Task]
+Answer = tuple[Unit, Sequence[IndexedDocument]]
 Engine = Callable[[Sequence[Unit]], Iterator[Answer]]  # yields the results of all units, in any order
 
 _VERSIONS_IN_UNIT = 128  # whose rows are committed together: as many are lost when a build is killed
 _AT_ONCE = 64  # units that a cluster works on: their results are kept in memory here
 
 
-def _units(tasks: Sequence[Task], steps: Sequence[rebuilds.TagStep]) -> list[Unit]:
-    """Divide `tasks` into units with about equal numbers of versions, and `steps` by name; no document is divided."""
+def _units(tasks: Sequence[Task]) -> list[Unit]:
+    """Divide `tasks` into units with about equal numbers of versions; no document is divided."""
     so_far = accumulate((len(task.versions) for task in tasks), initial=0)
     by_size = groupby(zip(so_far, tasks, strict=False), key=lambda each: each[0] // _VERSIONS_IN_UNIT)
-    by_name = groupby(steps, key=lambda step: step.name)
-    return [*(tuple(task for _, task in run) for _, run in by_size), *(tuple(run) for _, run in by_name)]
+    return [tuple(task for _, task in run) for _, run in by_size]
 
 
 def in_jobs(repository: Repository, jobs: int) -> Engine:
     """Return a function that reads units in `jobs` processes, or in this process if `jobs` is 1."""
 
-    def make_work() -> Callable[[Unit], Sequence[Result]]:
+    def make_work() -> Callable[[Unit], Sequence[IndexedDocument]]:
         return partial(_answer, repository.reopened() if jobs > 1 else repository)
 
     def engine(units: Sequence[Unit]) -> Iterator[Answer]:
@@ -84,20 +80,17 @@ def on_cluster(git_dir: str, address: str) -> Engine:
     return engine
 
 
-def follow_unit(git_dir: str, unit: Unit) -> Sequence[Result]:
+def follow_unit(git_dir: str, unit: Unit) -> Sequence[IndexedDocument]:
     """Return the results of `unit`, with the repository at `git_dir` opened for it, as a new process must."""
     with closing(Repository(Path(git_dir))) as repository:
         return _answer(repository, unit)
 
 
-def _answer(repository: Repository, unit: Unit) -> Sequence[Result]:
-    tasks = [one for one in unit if isinstance(one, Task)]
-    if not tasks:
-        return list(rebuilds.count_all(repository, [one for one in unit if isinstance(one, rebuilds.TagStep)]))
-    blobs = [version.blob for task in tasks for version in task.versions if version.blob]
+def _answer(repository: Repository, unit: Unit) -> Sequence[IndexedDocument]:
+    blobs = [version.blob for task in unit for version in task.versions if version.blob]
     contents = repository.objects().documents(blobs)
     known = KnownRecords()
-    found = [Follower(task, known).run(contents) for task in tasks]
+    found = [Follower(task, known).run(contents) for task in unit]
     next(contents, None)
     return found
 
@@ -211,31 +204,21 @@ class _IndexBuild(Struct):
     def _index(self, commits: Sequence[str]) -> None:
         indexed = self._indexed()
         by_document = find_versions(self.repository, commits, indexed + 1)
-        changed = {(tag, version.revision) for (tag, _), versions in by_document.items() for version in versions}
-        steps = rebuilds.find_steps(self.repository, commits, sorted(changed))
         done = {name for (name,) in self.connection.execute("SELECT name FROM unit")}
         # The documents of a package, one in each tag, have much in common that is then decoded once.
         keys = sorted(by_document, key=lambda key: key[::-1])
         tasks = [task for key in keys if (task := _task(self.connection, *key, by_document[key])).name not in done]
-        asked = [step for step in steps if step.is_recorded and step.name not in done]
-        total = sum(map(len, by_document.values())) + sum(step.is_recorded for step in steps)
-        self.progress.begin(total, total - sum(map(_size, tasks)) - len(asked))
-        documents_of = (v.blob for task in tasks for v in task.versions if v.blob)
-        self.repository.obtain(chain(documents_of, rebuilds.blobs_of(self.repository, asked)), self.progress.fetch)
+        total = sum(map(len, by_document.values()))
+        self.progress.begin(total, total - _size(tasks))
+        self.repository.obtain((v.blob for task in tasks for v in task.versions if v.blob), self.progress.fetch)
         writer = Writer(self.connection, has_specs=indexed >= 0)
-        for unit, found in self.engine(_units(tasks, asked)):
-            results = list(zip(unit, found, strict=True))
-            read = [(task, one) for task, one in results if isinstance(task, Task) and isinstance(one, IndexedDocument)]
+        for unit, found in self.engine(_units(tasks)):
             with transaction(self.connection):
-                writer.store(read)
-                writer.store_causes(
-                    (n, why) for n, why in results if isinstance(n, rebuilds.TagStep) and isinstance(why, tuple)
-                )
-            self.versions += sum(len(task.versions) for task, _ in read)
-            self.unreadable += sum(len(one.diagnostics) for _, one in read)
-            self.progress.advance(sum(map(_size, unit)))
+                writer.store(zip(unit, found, strict=True))
+            self.versions += _size(unit)
+            self.unreadable += sum(len(one.diagnostics) for one in found)
+            self.progress.advance(_size(unit))
         with transaction(self.connection):
-            writer.add_steps(steps)
             if indexed < 0:
                 fill_specs(self.connection)
             for statement in schema.INDEXES.split(";\n"):
@@ -270,6 +253,6 @@ def _task(connection: sqlite3.Connection, tag: str, package: str, versions: tupl
     return Task(*key, versions, document, intervals=tuple(opened))
 
 
-def _size(one: Task | rebuilds.TagStep) -> int:
-    """Return the number of versions of a document; a step counts as one."""
-    return len(one.versions) if isinstance(one, Task) else 1
+def _size(tasks: Sequence[Task]) -> int:
+    """Return the number of versions of documents."""
+    return sum(len(task.versions) for task in tasks)

@@ -395,7 +395,7 @@ def log(*, package: str | None, tag: str, since: str | None, until: str, most: i
 )
 @asking
 def churn(*, by: str, tag: str, since: str | None, until: str, most: int | None, **asked: Unpack[Asked]) -> None:
-    """Show how many specs come and go, by package, stack or cause.
+    """Show how many specs come and go, by package or stack.
 
     Every revision is counted, so a spec that was added and removed again counts as one added and one removed. The
     net numbers leave out what was merely rebuilt. A spec that joins or leaves a stack counts for that stack. The

@@ -27,10 +27,6 @@ from cachewatch.report.words import number
 from cachewatch.report.words_file import words
 
 OPEN = 2**60  # also of an interval that ends in a revision that is not completely indexed
-_NOT_RECORDED = (
-    "Causes are known where the dependency graph is recorded, which Spack's public catalogue does not have: "
-    "`cachewatch record` keeps it from now on."
-)
 
 Span = tuple[int, int]  # numbers of the first revision and of the first one after the span
 
@@ -47,14 +43,7 @@ QUERIES = {
             SELECT stacks, sum(added) AS added, sum(removed) AS removed, sum(rebuilt) AS rebuilt FROM tally
             WHERE tag = :tag AND revision > :since AND revision <= :until GROUP BY stacks
         ) JOIN stack USING (stacks) GROUP BY stack.name {_MOST_FIRST}""",  # noqa: S608
-    "cause": """
-        SELECT package, what, before, after, sum(specs) AS total, sum(attributed) AS counted FROM cause
-        WHERE tag = :tag AND revision > :since AND revision <= :until
-        GROUP BY package, what, before, after ORDER BY total DESC, counted DESC, package, what, before, after""",
 }
-_RECORDED = (
-    "SELECT sum(recorded), sum(NOT recorded) FROM night WHERE tag = :tag AND revision > :since AND revision <= :until"
-)
 
 
 class WhenRow(Struct, frozen=True, kw_only=True):
@@ -335,17 +324,6 @@ class ChurnRow(Struct, frozen=True):
     net_removed: int
 
 
-class CauseRow(Struct, frozen=True):
-    """One cause in a package, and how many specs were rebuilt because of it."""
-
-    name: str  # the package that differs; "" where none is to blame
-    what: str
-    before: str
-    after: str
-    specs: int
-    attributed: int  # how many are counted under no other cause, so that these numbers add up
-
-
 class Churn(Struct, frozen=True, kw_only=True):
     """The answer to `cachewatch history churn`, the row with the most specs first."""
 
@@ -356,21 +334,14 @@ class Churn(Struct, frozen=True, kw_only=True):
     since: IndexPoint | None  # None: from the beginning
     until: IndexPoint
     revisions: int  # in that range
-    rows: tuple[ChurnRow | CauseRow, ...]
+    rows: tuple[ChurnRow, ...]
     others: int  # number of rows that were left out
-    # By cause, of the revisions that changed documents of the tag: how many have a dependency graph, and how many do not.
-    recorded: int | None = None
-    not_recorded: int | None = None
 
 
 def find_churn(index: Index, tag: str, by: str, since: int, until: int, *, most: int | None = None) -> Churn:
-    """Return how many specs were added and removed by package, stack or cause, after revision `since` up to `until`."""
+    """Return how many specs were added and removed by package or stack, after revision `since` up to `until`."""
     values = {"tag": index.known_id("tag", tag), "since": max(since, 0), "until": until}
-    kind: type[ChurnRow | CauseRow] = CauseRow if by == "cause" else ChurnRow
-    rows = [kind(*row) for row in index.rows(QUERIES[by], values)]
-    recorded = not_recorded = None
-    if by == "cause":
-        recorded, not_recorded = (count or 0 for count in next(index.rows(_RECORDED, values)))
+    rows = [ChurnRow(*row) for row in index.rows(QUERIES[by], values)]
     return Churn(
         indexed=index.indexed,
         tag=tag,
@@ -380,23 +351,15 @@ def find_churn(index: Index, tag: str, by: str, since: int, until: int, *, most:
         revisions=max(until - max(since, 0), 0),
         rows=tuple(rows[:most]),
         others=len(rows[most:]) if most else 0,
-        recorded=recorded,
-        not_recorded=not_recorded,
     )
 
 
 def churn_table(answer: Churn) -> Table:
-    """Return a table with a row for each package, stack or cause."""
+    """Return a table with a row for each package or stack."""
     since = "the beginning" if answer.since is None else answer.since.named
     title = f"{answer.tag}: {number(answer.revisions, 'revision')}, from {since} to {answer.until.named}"
-    if answer.by == "cause":
-        columns: tuple[str, ...] = ("package", "what changed", "before", "after", "specs", "attributed")
-    else:
-        columns = (answer.by, "added", "removed", "net added", "net removed")
+    columns = (answer.by, "added", "removed", "net added", "net removed")
     after = [f"and {answer.others:,} more; --most N shows more"] if answer.others else []
-    if answer.not_recorded:
-        of = f"{answer.not_recorded:,} of the {(answer.recorded or 0) + answer.not_recorded:,} revisions"
-        after.append(f"Not recorded: {of} that changed {answer.tag} in that time. {_NOT_RECORDED}")
-    elif not answer.rows:
-        after.append("Nothing was rebuilt." if answer.by == "cause" else "Nothing changed.")
+    if not answer.rows:
+        after.append("Nothing changed.")
     return Table(columns, [astuple(row) for row in answer.rows], (title, ""), (*after, "", answer.indexed.as_last))

@@ -23,7 +23,7 @@ from cachewatch.runtime.untrusted_files import RefusedFile, read_beginning
 
 NAME = "cachewatch-history.db"
 VARIABLE = "CACHEWATCH_HISTORY"
-VERSION = 8
+VERSION = 9
 _APPLICATION = 0x63775F68  # "cw_h", in bytes 68 to 71 of the file
 # Writers commit for a short time only, but the end of a first build takes longer.
 BUSY_MILLISECONDS = 30_000
@@ -122,23 +122,6 @@ CREATE TABLE tally(                      -- what a revision did to each set of s
     removed INTEGER NOT NULL,
     rebuilt INTEGER NOT NULL,
     PRIMARY KEY (tag, stacks, revision)
-) WITHOUT ROWID;
-CREATE TABLE night(                      -- the revisions that changed documents of a tag, and had it before
-    tag INTEGER NOT NULL,
-    revision INTEGER NOT NULL,
-    recorded INTEGER NOT NULL,           -- whether this revision and the one before have a dependency graph of the tag
-    PRIMARY KEY (tag, revision)
-) WITHOUT ROWID;
-CREATE TABLE cause(                      -- why specs were rebuilt in a revision, where that is recorded
-    tag INTEGER NOT NULL,
-    revision INTEGER NOT NULL,
-    package TEXT NOT NULL,               -- that differs; '' where none is to blame. It need not have documents
-    what TEXT NOT NULL,
-    before TEXT NOT NULL,
-    after TEXT NOT NULL,
-    specs INTEGER NOT NULL,              -- how many new specs have this cause
-    attributed INTEGER NOT NULL,         -- and how many are counted under this one only, so these add up
-    PRIMARY KEY (tag, revision, package, what, before, after)
 ) WITHOUT ROWID;
 INSERT INTO progress VALUES (1, -1);
 """

@@ -11,7 +11,6 @@ from pathlib import Path
 from msgspec.structs import astuple
 
 from cachewatch.errors import AnotherInstance
-from cachewatch.extensions.causes.explaining_reports_and_locks import CountedCause, TagStep
 from cachewatch.extensions.history.document_versions import ChainRevision
 from cachewatch.extensions.history.schema_and_location import members, prefixes, unwritable
 from cachewatch.extensions.history.spec_intervals import IndexedDocument, Interval, Task
@@ -64,20 +63,6 @@ class Writer:
                 self._connection.executemany(f"INSERT OR REPLACE INTO {name} VALUES ({marks})", some)  # noqa: S608
         self._connection.executemany(_TALLY, tallies)
         self._connection.executemany("INSERT INTO unit VALUES (?)", [(task.name,) for task, _ in results])
-
-    def store_causes(self, steps: Iterable[tuple[TagStep, Iterable[CountedCause]]]) -> None:
-        """Write the causes of rebuilds in several steps, and mark these as done."""
-        results = list(steps)
-        for step, causes in results:
-            tag = self._id("tag", name=step.tag)
-            rows = [(tag, step.revision, *astuple(cause)) for cause in causes]
-            self._connection.executemany("INSERT INTO cause VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
-        self._connection.executemany("INSERT OR IGNORE INTO unit VALUES (?)", [(step.name,) for step, _ in results])
-
-    def add_steps(self, steps: Iterable[TagStep]) -> None:
-        """Write which revisions changed tags, and whether they have dependency graphs."""
-        rows = [(self._id("tag", name=step.tag), step.revision, step.is_recorded) for step in steps]
-        self._connection.executemany("INSERT OR REPLACE INTO night VALUES (?, ?, ?)", rows)
 
     def _stacks(self, names: tuple[str, ...]) -> int:
         """Return the id of a set of stacks, and make sure that the table `stack` has its members."""

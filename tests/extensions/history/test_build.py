@@ -16,7 +16,7 @@ from cachewatch.errors import WorkFailed
 from cachewatch.extensions.history import build as engines
 from cachewatch.extensions.history.build import bring_up_to_date, on_cluster
 from cachewatch.extensions.history.schema_and_location import open_for_writing
-from cachewatch.extensions.history.spec_intervals import Task
+from cachewatch.extensions.history.spec_intervals import IndexedDocument
 from cachewatch.extensions.history.write import transaction
 from cachewatch.git.local_repository import Repository
 
@@ -99,8 +99,8 @@ def test_a_killed_worker_costs_what_it_read(catalogue: Path, tmp_path: Path, mon
     """The error names the documents, and the next build goes on from there."""
     answer, killed = engines._answer, tmp_path / "killed"
 
-    def killing(repository: Repository, unit: engines.Unit) -> Sequence[engines.Result]:
-        if any(isinstance(task, Task) and task.package == "gcc" for task in unit) and not killed.exists():
+    def killing(repository: Repository, unit: engines.Unit) -> Sequence[IndexedDocument]:
+        if any(task.package == "gcc" for task in unit) and not killed.exists():
             killed.touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return answer(repository, unit)

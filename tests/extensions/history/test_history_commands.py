@@ -43,7 +43,7 @@ def test_a_build_that_was_interrupted_goes_on(repository: Path, run: Run, monkey
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("cachewatch.extensions.history.build.Writer.add_steps", interrupted)
+        patched.setattr("cachewatch.extensions.history.build.fill_specs", interrupted)
         assert run("history", "build", "--repo", repository).exit_code == 130
     question = ("history", "when", "zlib", "--db", index_path(None, repository))
     assert "the history index is not complete; `cachewatch history build`" in run(*question).error_of(2)

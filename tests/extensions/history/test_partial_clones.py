@@ -1,7 +1,6 @@
 """A clone without file contents gets what an index needs: said first, in few fetches, and the index is the same."""
 
 import re
-import shutil
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any
 import pytest
 from conftest import Run
 from indexes import Catalogue, build, dump, write
-from truths import History
 
 from cachewatch.git import remote_urls_and_fetching
 from cachewatch.git.git_processes import Git
@@ -53,16 +51,3 @@ def test_what_is_absent_is_fetched_in_few_goes(run: Run, tmp_path: Path, monkeyp
     assert dump(tmp_path / "h.db") == build(folder, tmp_path / "whole.db")
     again = run("history", "build", "--repo", f"file://{folder}", "--db", tmp_path / "again.db")
     assert "lacks" not in again.error
-
-
-@pytest.mark.usefixtures("cache")
-def test_graphs_are_fetched_too(run: Run, histories: dict[str, History], tmp_path: Path) -> None:
-    """Of a recorded build cache somewhere else, causes are indexed as they are of one's own."""
-    folder = tmp_path / "recorded.git"
-    shutil.copytree(histories["v3"].folder, folder)
-    done = run("history", "build", "--repo", _offered(folder), "--db", tmp_path / "h.db")
-    assert done.exit_code == 0, done.error
-    assert "this clone lacks" in done.error
-    found = dump(tmp_path / "h.db")
-    assert found["cause"]
-    assert found == build(folder, tmp_path / "whole.db")

@@ -17,7 +17,7 @@ from sqlite_files import opened
 from cachewatch.errors import UsageError
 from cachewatch.extensions.history.blame_and_best_snapshot import Blame, find_best, find_blame
 from cachewatch.extensions.history.index_lookup import Index, IndexPoint, as_text
-from cachewatch.extensions.history.package_questions import ChurnRow, find_churn, find_log, find_when
+from cachewatch.extensions.history.package_questions import find_churn, find_log, find_when
 
 # The last few are asked while later revisions are being indexed; the second case is one of them.
 INTERRUPTED = range(10, 14)
@@ -133,8 +133,7 @@ def test_churn(case: Case) -> None:
         for since, until in _ranges(case):
             for by in ("package", "stack"):
                 answer = find_churn(case.index, tag, by, since, until)
-                rows = [row for row in answer.rows if isinstance(row, ChurnRow)]
-                found = {row.name: (row.added, row.removed, row.net_added, row.net_removed) for row in rows}
+                found = {row.name: (row.added, row.removed, row.net_added, row.net_removed) for row in answer.rows}
                 assert found == case.all.churn(tag, by, since, until), (tag, by, since, until)
 
 
