@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import click
+from click.core import ParameterSource
 from msgspec.structs import replace
 
 from cachewatch.cli import terminal
@@ -81,6 +82,8 @@ def show(
     stack=. Without a name ('%gcc@12'), all packages are searched. It may also be the hash of a spec or what it begins
     with (/22xqlomm), or the path of a document (a .md file).
     """
+    source_of = click.get_current_context().get_parameter_source
+    given = [f"--{each}" for each in ("rev", "tag", "repo") if source_of(each) is ParameterSource.COMMANDLINE]
     pieces: Iterable[bytes]
     colours = terminal.palette(output)
     with ExitStack() as stack:
@@ -99,7 +102,7 @@ def show(
             blocks += [[f"and {left:,} more specs; write more of the hash"]] if left > 0 else []
             pieces = [tables.specs_json(specs)] if format_ == "json" else _paragraphs(blocks)
         else:
-            shown = [each for name in spec_texts(packages) for each in _packages(name, catalogue)]
+            shown = [each for name in spec_texts(packages) for each in _packages(name, catalogue, given)]
             terminal.warn_of(diagnostic for each in shown for diagnostic in each.document.diagnostics)
             if format_ == "json":
                 pieces = [tables.packages_json(shown)]
@@ -118,9 +121,17 @@ def _paragraphs(blocks: Iterable[Iterable[str]]) -> Iterator[bytes]:
         yield from (f"{line}\n".encode() for line in lines)
 
 
-def _packages(name: str, catalogue: "_Catalogue") -> list[tables.ShownPackage]:
-    """Return the packages that match `name`, each with the specs that do. Raises UsageError if there are none."""
-    if folders.is_documents(name):
+def _packages(name: str, catalogue: "_Catalogue", given: Sequence[str]) -> list[tables.ShownPackage]:
+    """Return the packages that match `name`, each with the specs that do. Raises UsageError if there are none.
+
+    With options `given` that choose a revision, a name without a slash is no folder but a package.
+    """
+    is_path = "/" in name or name.endswith((*tag_names.ENDINGS, ".lock")) or not name.strip(".-")
+    if (is_path or not given) and folders.is_documents(name):
+        if given:
+            raise UsageError(
+                f"{name}: is a path, which is read as it is; leave out {' and '.join(given)}, or name the package instead"
+            )
         return [_read_file(name)]
     if name.strip():
         folders.check_path(name)

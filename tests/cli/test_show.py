@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Run
-from helpers import catalogue, history, record, records, spec_hash
+from helpers import catalogue, document, history, record, records, spec_hash
 
 
 @pytest.fixture(scope="module")
@@ -260,3 +260,21 @@ def test_a_document_that_is_not_there(run: Run) -> None:
     result = run("show", "nowhere.md")
 
     assert (result.exit_code, result.error) == (2, "cachewatch: nowhere.md: there is no such file or folder\n")
+
+
+def test_a_path_with_the_name_of_a_package(
+    three: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is shown, but with options that choose a revision a name is a package, and another path is refused."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "zlib").mkdir()
+    (tmp_path / "zlib" / "specs.md").write_bytes(document([record(9, versions=["9"])]))
+
+    assert "1 spec, 1 version" in run("show", "zlib").output
+    assert "2 specs, 2 versions" in run("show", "zlib", "--repo", three).output
+    assert "'nonsense'" in run("show", "zlib", "--repo", three, "--rev", "nonsense").error_of(2)
+    assert "'v9'" in run("show", "zlib", "--repo", three, "--tag", "v9").error_of(2)
+    for path, option in ((".", "--rev"), ("zlib/specs.md", "--tag")):
+        refused = run("show", path, option, "v9", "--repo", three).error_of(2)
+        said = f"is a path, which is read as it is; leave out {option} and --repo, or name the package instead"
+        assert refused == f"cachewatch: {path}: {said}\n"
