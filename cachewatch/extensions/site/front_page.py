@@ -119,13 +119,13 @@ def _unusual(past: TagHistory, totals: Totals) -> Iterator[CardLine]:
 
 def versions_card(catalogue: SiteContents) -> View:
     """Return the card of versions and packages that are new in the last seven days, the newest first."""
-    newest = catalogue.past.revisions[-1]
+    revisions, newest = catalogue.past.revisions, catalogue.past.revisions[-1]
     firsts: defaultdict[str, defaultdict[tuple[str, str], list[str]]] = defaultdict(lambda: defaultdict(list))
     for package, stay in ((one.package, stay) for one in catalogue.past.packages for stay in one.stays):
         if stay.is_first and stay.is_dated:
             firsts[stay.since.revision][package, stay.version].append(stay.stack)
     versions: dict[tuple[str, str], NewVersion] = {}  # by package, and by version where that is no upgrade
-    for story, revision in zip(catalogue.stories, catalogue.past.revisions, strict=True):
+    for story, revision in zip(catalogue.stories, revisions, strict=True):
         if newest.time is None or revision.time is None or newest.time - revision.time < timedelta(days=7):
             for one in story.versions:
                 first = versions.pop((one.package, ""), one)
@@ -133,11 +133,14 @@ def versions_card(catalogue: SiteContents) -> View:
             told = {(one.package, version) for one in story.versions for version in one.after.split(", ")}
             for key in sorted(firsts[revision.revision].keys() - told):
                 versions[key] = NewVersion(key[0], "", key[1], f"in {stacks_named(firsts[revision.revision][key])}")
+    # When packages that came back had been removed; a removal that ends a history is a later one.
+    removed = {one.package: step.revision for one in catalogue.past.packages for step in one.steps[:-1] if step.is_gone}
     lines = []
-    for (_, version), new in reversed(versions.items()):
+    for (package, version), new in reversed(versions.items()):
+        back = package in removed and f"back after it was removed on {revisions[removed[package]].calendar_day}"
         after = shown(new.after, 40)
         came = f"{shown(new.before, 40)} -> " if new.before else ""
-        text = f"{came}{after} {new.where}" if came or version else f"{after}, new package"
+        text = f"{came}{after} {new.where}" if came or version else f"{after}, {back or 'new package'}"
         lines.append(CardLine(text.rstrip(), parts.package_link(new.package, ""), NEWS))
     title = f"New versions in the {f'week to {newest.calendar_day}' if newest.time else 'last week'}"
     onward = Link("All revisions", "revisions.html")
