@@ -153,7 +153,7 @@ def diff(
 
     BEFORE and AFTER are each a revision (anything that git resolves), a date (2025-06-01, "1 Jun 2025",
     "3 days ago"), REVISION:TAG for one tag, REVISION:PATH for a document, the path of a document, a folder or a
-    spack.lock, without git, or the /HASH of a spec. BEFORE..AFTER is the same as BEFORE AFTER.
+    spack.lock, without git, or the /HASH of a spec. Of revisions, BEFORE..AFTER is the same as BEFORE AFTER.
     AFTER is HEAD if omitted; without either, the newest revision is compared with the one before it. Each tag that changed has a report.
 
     Exit code: 0; 1 if a gate applies; 2 for a mistake; 3 if a source, and 4 if a document cannot be read.
