@@ -111,6 +111,8 @@ def compare_revisions(
         if (pairs or quiet) and earlier.tree == later.tree and not (is_based or is_new or is_made):
             continue
         difference = trees(repository, (earlier.tag, later.tag), earlier.tree, later.tree).chosen(wanted_package)
+        if earlier.tag != later.tag:
+            difference = _with_equal(difference)
         if is_based:
             difference = _rebased(repository, difference, bases, restored, later)
         pair = TagPair(
@@ -296,6 +298,13 @@ def _rebased(
         unchanged_packages=lambda: [name for name in difference.unchanged_packages() if name not in documents],
         unreadable=tuple(unreadable),
     )
+
+
+def _with_equal(difference: Difference) -> Difference:
+    """Return the `difference` of two tags with equal documents: one that names its tag differs, but not an empty one."""
+    equal = [DocumentPair(blob.package, blob, blob) for blob in difference.unchanged()]
+    pairs = sorted((*difference.all_documents, *equal), key=lambda pair: pair.package)
+    return replace(difference, all_documents=tuple(pairs), unchanged_packages=tuple, unchanged=tuple)
 
 
 def _few_documents(repository: Repository, states: Iterable[TagState]) -> list[Blob] | None:

@@ -164,6 +164,12 @@ FOUND = {
         *seen(Step("remove")),
         *seen(Step("add", is_new=True)),
     ],
+    "a release has a document that cannot be read, as the one before it has, which is new, and both are repaired": [
+        change(Step("snapshot", is_new=True)),
+        change(Step("break", tag=0, package="pc", how="empty"), Step("break", tag=1, package="pc", how="empty")),
+        change(Step("snapshot", is_new=True)),
+        run(),
+    ],
     "a package that a snapshot lacks is back in the next one with something new, and the first one is gone": [
         *seen(Step("snapshot"), later=7 * DAY),
         *seen(Step("remove_tag", tag=1), later=7 * DAY),
