@@ -13,7 +13,7 @@ from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import Blob, Comparison, Content, Difference, DocumentPair, Listing, Readers, TagPair
 from cachewatch.core.filters_and_spec_patterns import Globs
 from cachewatch.core.kinds_and_specs import Diagnostic, Document, Side, Unreadable
-from cachewatch.core.names_and_layouts import DEFAULT_TAG, DOCUMENT, TAGS_FILE, Wanted, did_you_mean
+from cachewatch.core.names_and_layouts import DEFAULT_TAG, DOCUMENT, TAGS_FILE, Wanted, did_you_mean, is_name
 from cachewatch.documents.front_matter_and_limits import read_tags_file
 from cachewatch.documents.parsing_and_diagnostics import TOO_LARGE, parse_side
 from cachewatch.documents.records import KnownRecords
@@ -203,9 +203,22 @@ def document_in(
     repository: Repository, commit: str, tag: str, package: str, others: Collection[str] = ()
 ) -> Blob | str | None:
     """Return the document of `package` in `tag` of a commit; None if there is none, or why it cannot be read."""
-    tree, folder = catalogue_of(repository, commit, others), folder_of(repository, tag)
-    tags = folders(repository, tree).ids if tree else {}
-    return document_of(repository, folder, tags.get(tag), package)
+    tree = _tree_in(repository, commit, tag, others)
+    return document_of(repository, folder_of(repository, tag), tree, package)
+
+
+def packages_in(repository: Repository, commit: str, tag: str) -> Mapping[str, str]:
+    """Return the tree id of each package of a tag in a commit; none without the tag."""
+    tree = _tree_in(repository, commit, tag)
+    return folders(repository, tree).ids if tree else {}
+
+
+def _tree_in(repository: Repository, commit: str, tag: str, others: Collection[str] = ()) -> str | None:
+    """Return a name of the tree of a tag; the trees of other tags are not read, of which there may be thousands."""
+    tree = catalogue_of(repository, commit, others)
+    if tree is None or isinstance(tree, MadeTree):
+        return folders(repository, tree).ids.get(tag) if tree else None
+    return f"{tree}:{tag}" if is_name(tag.encode()) else None
 
 
 def _writer(repository: Repository, commit: str, tag: str, package: str) -> str:

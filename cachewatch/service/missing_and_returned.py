@@ -38,8 +38,7 @@ from cachewatch.documents.writing_documents import Binary, ListedSpec, write_doc
 from cachewatch.errors import SourceError, UnknownRevision, WorkFailed
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, chain_between, resolve
-from cachewatch.git.tags_and_documents import GitReader, RestoredDocument, document_in, tags_of
-from cachewatch.git.trees import folders
+from cachewatch.git.tags_and_documents import GitReader, RestoredDocument, document_in, packages_in
 from cachewatch.report.digest_and_message_values import TagDigest
 from cachewatch.runtime.worker import Isolation, Piece
 
@@ -63,8 +62,7 @@ def packages_of(repository: Repository, revision: Revision, tag: str) -> Mapping
 @cache  # until the pass ends: every subscription asks for the same
 def trees_of_packages(repository: Repository, revision: Revision, tag: str) -> Mapping[str, str]:
     """Return the tree id of each package of a tag in a revision; raise SourceError if this clone lacks the revision."""
-    tree = tags_of(repository, revision).ids.get(tag)
-    return folders(repository, tree).ids if tree else {}
+    return packages_in(repository, revision.commit, tag)
 
 
 class Steps:

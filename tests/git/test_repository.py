@@ -16,7 +16,7 @@ from upstream import IDENTITY
 
 from cachewatch.config.schedules_and_dates import as_datetime
 from cachewatch.errors import SourceError
-from cachewatch.git import remote_urls_and_fetching
+from cachewatch.git import remote_urls_and_fetching, tags_and_documents, trees
 from cachewatch.git.git_processes import Git
 from cachewatch.git.local_repository import Repository, is_in_repository
 from cachewatch.git.revision_names_and_times import count_between, resolve
@@ -517,6 +517,23 @@ def test_a_folder_of_the_name_of_a_branch(run: Run, two: Path, monkeypatch: pyte
     assert "main: there are no documents; looked for" in error
     assert "if you mean a branch or tag of git, write refs/heads/main or refs/tags/main" in error
     assert "No differences" in run("diff", "refs/heads/main", "HEAD", "--repo", two).output
+
+
+def test_other_tags_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of thousands, each would be read for each."""
+    files = {**catalogue({"zlib": [record(1)]}), **catalogue({"xz": [record(2)]}, tag="v1")}
+    asked, listed = list[str](), trees.folders
+
+    def noted(repository: Repository, name: str) -> trees.Folders:
+        asked.append(name)
+        return listed(repository, name)
+
+    monkeypatch.setattr(tags_and_documents, "folders", noted)
+    with closing(Repository(history(tmp_path / "r.git", files))) as repository:
+        commit = resolve(repository, "HEAD").commit
+        assert set(tags_and_documents.packages_in(repository, commit, "v1")) == {"xz"}
+        assert tags_and_documents.packages_in(repository, commit, "v1/xz") == {}
+    assert [name.partition(":")[2] for name in asked] == ["v1"]
 
 
 def test_show_follows_no_link(run: Run, bare: Path) -> None:

@@ -38,11 +38,11 @@ from cachewatch.extensions.causes.predecessors_and_causes import (
     explain_new_specs,
     find_impact,
 )
-from cachewatch.git.layouts import catalogue_of, stored_catalogue
+from cachewatch.git.layouts import stored_catalogue
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, resolve
-from cachewatch.git.tags_and_documents import document_in, tree_of
-from cachewatch.git.trees import folder_of, folders
+from cachewatch.git.tags_and_documents import document_in, packages_in, tree_of
+from cachewatch.git.trees import folder_of
 
 _NOTHING: MadeOf = (Ingredients(), ())
 _HASH = re.compile(r"/?(?P<hash>[a-z0-9]{7,64})")
@@ -80,9 +80,7 @@ class RecordedGraph:
     @cached_property
     def folders(self) -> Mapping[str, str]:
         """The tree ids of all packages; equal ids mean equal specs and dependencies."""
-        tree = catalogue_of(self._repository, self.commit)
-        tag = folders(self._repository, tree).ids.get(self.tag) if tree else None
-        return folders(self._repository, tag).ids if tag else {}
+        return packages_in(self._repository, self.commit, self.tag)
 
     def find(self, package: str, name: str) -> GraphNode | None:
         """Return the spec with that hash or shortened hash; None if the graph lacks it or is unreadable."""

@@ -68,6 +68,9 @@ class RepositoryCauses:
         states = (old, old_tag), (new, new_tag)
 
         def find() -> tuple[RebuiltSpecs, ...]:
+            # Spack's public catalogue has no graphs, and needs no other process to read them.
+            if self._repository.objects().get(f"{new}:{CATALOGUE}/{new_tag}/{TAG_GRAPH}") is None:
+                return ()
             size = 4 * pair.difference.size  # graphs are about as large
             about = Piece("dependency graph", (*states[0], *states[1]), size)
             rebuilt = _apart(isolation, partial(_find_rebuilt, self._repository.git_dir, *states), about)
