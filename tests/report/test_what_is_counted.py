@@ -185,11 +185,17 @@ def test_packages_that_stay_show_that_a_stack_was_removed(run: Run, tmp_path: Pa
 
 
 def test_what_a_filter_leaves_out_is_not_said_to_be_new(run: Run, tmp_path: Path) -> None:
-    """The place may have had it before."""
+    """The place may have had it before; nor is an upgrade of other versions told."""
     newer = record(2, versions=["2.0"])
     said = compared(run, tmp_path, {"zlib": [record(1), newer]}, {"zlib": [newer]}, "--versions", "1.0")
 
     assert "zlib 1.0; 2.0 is there (outside of the filter)" in said
+    newest = record(3, versions=["2.1"])
+    said = compared(
+        run, tmp_path / "2", {"zlib": [record(1), newer]}, {"zlib": [record(4), newest]}, "--versions", "1.0"
+    )
+    assert "REBUILT  1 spec of 1 package" in said
+    assert "UPGRADED" not in said
 
 
 def test_a_spec_of_several_versions_is_no_upgrade_to_its_own_version(run: Run, tmp_path: Path) -> None:

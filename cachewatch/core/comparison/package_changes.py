@@ -37,6 +37,7 @@ from cachewatch.core.filters_and_spec_patterns import Selection
 from cachewatch.core.kinds_and_specs import (
     FACTS,
     NO_FACTS,
+    REGRADED,
     VALUES,
     Delta,
     Document,
@@ -446,8 +447,15 @@ def _chosen_places(
         judged = {place: one for place, one in judged.items() if one.verdict is not Verdict.LOST} | alone
     losses, machines = judge_losses(chosen, before, after, change.restacked, is_pruned=change.is_pruned)
     outside = partial(_outside, change, before, selection)
+    found = place_changes(judged, losses)
+    if not selection.versions.is_open:  # an upgrade from an unselected version to another is none of the selected ones
+        found = tuple(
+            one
+            for one in found
+            if one.verdict not in REGRADED or any(map(selection.versions, (*one.before[-1:], *one.after[-1:])))
+        )
     return (
-        tuple(replace(one, outside=outside(one)) if one.loss else one for one in place_changes(judged, losses)),
+        tuple(replace(one, outside=outside(one)) if one.loss else one for one in found),
         tuple(replace(one, outside=outside(one)) for one in machines),
     )
 
