@@ -59,7 +59,8 @@ def test_what_differs_about_what_is_back_comes_after_it(tmp_path: Path) -> None:
     assert made.title == "6 of 8 packages are back in stack e4s; gcc 11.1.0 -> 21.1.0"
     back_in = "6 of 8 packages are back in stack e4s: p0, p1, p2, 3 more (missing there since 27 May)"
     assert f"What happened {back_in}, not as they were" in body
-    assert "; 2 are still missing there. gcc 11.1.0 -> 21.1.0: 6 packages, all of which are back." in body
+    differ = "6 packages, all of which are back and had 11.1.0 when they went missing."
+    assert f"; 2 are still missing there. gcc 11.1.0 -> 21.1.0: {differ}" in body
 
 
 def test_what_is_to_be_done_is_one_block_of_commands(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_a_stack_is_removed_and_a_compiler_changes(tmp_path: Path) -> None:
     assert body.startswith(
         "To do If you use radiuss: keep what is installed. 2 packages have no other build (raja, umpire). "
         "Re-concretize lock files made against develop before 2 June: builds that they name are gone. "
-        "Spack then builds what is gone from source, unless one of your mirrors has it. What happened Stack radiuss was removed (the catalogue does not say why); 13 of its 15 packages have equal builds in e4s (12 with gcc@13.3.0), 2 are gone. "
+        "Spack then installs what is gone from a mirror that still has it, or builds it from source. What happened Stack radiuss was removed (the catalogue does not say why); 13 of its 15 packages have equal builds in e4s (12 with gcc@13.3.0), 2 are gone. "
         "gcc 11.4.0 -> 13.3.0: 20 packages; cuda, hdf5 still on 11.4.0 in e4s."
     )
     assert "Commands In the folder of your environment, in this order: spack -e . concretize --force && spack" in body

@@ -227,7 +227,7 @@ def test_what_is_open_keeps_its_whole_condition(made: Made) -> None:
     text = weeks(made, CONFIG, *states, last | newer)[-1]
     said = "re-concretize lock files made against develop before then; by now also later ones with zlib 1.0"
     assert f"{said} from develop, and those from before 5 June with p001, p002." in text
-    assert "What happened p002 is no longer in hep; equal builds stay." in text
+    assert "What happened p002 is no longer in hep; equal builds with other hashes stay." in text
 
 
 def test_what_need_not_be_kept_any_longer_is_named_once(made: Made) -> None:
@@ -353,3 +353,31 @@ def test_what_stacks_have_in_an_older_version_is_required_once(made: Made) -> No
     assert "config remove packages:mpi:require" in back
     assert "use mpi for hep, ml: keep it" in last
     assert "Still open" not in last
+
+
+def test_a_requirement_lasts_until_as_new_a_version_is_there(made: Made) -> None:
+    """Not only until the package becomes older still, goes, or is back in an older version."""
+    states = [many(20) | {"mpi": in_ml(n, versions=v)} for n, v in enumerate((["1.13"], ["1.12"], ["1.11"]), 1)]
+    states += [
+        many(20),
+        many(20) | {"mpi": in_ml(5, versions=["1.10"])},
+        many(20) | {"mpi": in_ml(6, versions=["1.13"])},
+    ]
+    older, oldest, gone, back, settled = weeks(made, CONFIG, *states)
+    for said in (older, oldest, back):
+        assert "If you use mpi: keep it where it is installed, and require mpi@1.13 or newer before" in said
+        assert said.count("config add") == 1
+    assert "require mpi@1.11 or @1.13 (the version that you use)" in gone
+    assert "Still open" not in gone + back
+    assert "If you required mpi, as an earlier mail asked: builds of it are there again" in settled
+
+
+def test_a_requirement_of_a_stack_lasts_when_it_loses_the_package(made: Made) -> None:
+    """Then other stacks count, while they have it for its machine."""
+    hep = [records([n], versions=[v], stacks=["hep", "root"]) for n, v in ((1, "1.13"), (2, "1.12"))]
+    states = [many(20) | {"mpi": found} for found in (hep[0] + in_ml(9), hep[1] + in_ml(9), in_ml(9))]
+    older, lost, back = weeks(made, CONFIG, *states, many(20) | {"mpi": in_ml(8, versions=["1.13"])})
+    assert "If you use mpi for hep: keep it where it is installed, and require mpi@1.13 or newer" in older
+    assert "Still open since 2 June: if you use mpi for hep: keep it where it is installed, and require" in lost
+    assert "If you required mpi" not in lost
+    assert "If you required mpi, as an earlier mail asked: builds of it are there again" in back

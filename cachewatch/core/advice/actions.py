@@ -147,9 +147,19 @@ def _is_open(task: Action, left: Resolution | None) -> bool:
     """Tell whether an action is still needed for a build; `left` is its state in the tag, None if unchanged."""
     if left is None or left.loss_class is LossClass.GOING:
         return True
-    if task.because is Because.DOWNGRADED:
-        return left.loss_class is LossClass.GONE and bool(left.suggestion)
     return left.loss_class is LossClass.GONE and not task.is_copy
+
+
+def with_asked(action: Action, tasks: Iterable[Action]) -> Action:
+    """Return a requirement with the versions that readers already require because of open actions that it replaces."""
+    asked = [need for task in tasks if action.is_requirement and action.covers(task) for need in task.needs]
+    if action.because is not Because.DOWNGRADED:
+        return replace(action, needs=tuple(dict.fromkeys((*action.needs, *asked))))
+    needs = []
+    for need in action.needs:
+        same = [one.version for one in asked if (one.package, one.target) == (need.package, need.target)]
+        needs.append(replace(need, version=newest({need.version, *same})))
+    return replace(action, needs=tuple(needs))
 
 
 def pruned_as_announced(tasks: Iterable[Action], known: Known) -> Iterator[Action]:

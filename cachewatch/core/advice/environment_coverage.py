@@ -238,7 +238,10 @@ def _worst_first(found: Iterable[Resolution]) -> tuple[Resolution, ...]:
 
 def _covered(need: Need, specs: Mapping[str, Signature], *, is_pruned: bool) -> Resolution:
     if need.stack:
-        specs = {spec_hash: spec for spec_hash, spec in specs.items() if need.stack in spec.stacks}
+        runnable = [spec for spec in set(specs.values()) if is_runnable(need, spec)]
+        # Without builds in its stack, those of other stacks count, if it is clear which ones the machine runs.
+        if any(need.stack in spec.stacks for spec in runnable) or len({spec.platform for spec in runnable}) > 1:
+            specs = {spec_hash: spec for spec_hash, spec in specs.items() if need.stack in spec.stacks}
     best = _found(need, specs, is_pruned=is_pruned)
     if not is_pruned or best.nearest is Nearest.NONE or not any(spec.is_unreferenced for spec in set(specs.values())):
         return best

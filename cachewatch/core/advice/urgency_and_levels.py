@@ -21,6 +21,7 @@ from cachewatch.core.advice.actions import (
     things_to_look_after,
     waits_for,
     while_waiting,
+    with_asked,
 )
 from cachewatch.core.advice.environment_coverage import CoverageChange, Need, Resolution
 from cachewatch.core.advice.verbs_and_reasons import (
@@ -125,6 +126,7 @@ def assess(
     asked_before = [*tasks, *(replace(one, because=Because.GONE, tag="") for one in pruned)]
     actions += not_asked_yet((part for one in looks for part in divided(one, tags)), asked_before)
     actions = [each for action in actions for each in dated(action, known)]
+    actions = [with_asked(one, tasks) for one in actions]
     actions += environment_actions(own, tags, is_new=True)  # not dated, because these became worse now
     tasks, before = (
         [task for task in found if not any(one.covers(task) for one in actions)] for found in (tasks, known.tasks)

@@ -192,13 +192,16 @@ class Action(Struct, frozen=True, kw_only=True):
         """Whether it asks again for what an open action asked, for the same machines or stacks or for more."""
         if self.because not in _PLACED:
             return self.source == task.source and not {*self.subjects}.isdisjoint(task.subjects)
-        told, asked = ((one.because, one.source, one.tag, one.name) for one in (self, task))
+        # What became older and then went, or is back in an older version, is required anew.
+        is_alike = self.is_requirement if task.is_requirement else self.because is task.because
+        told, asked = ((one.source, one.tag, one.name) for one in (self, task))
         # A target that is named without a system is lost for all systems.
         own = {(one.package, one.os if one.os in self.machine else "", one.target, one.stack) for one in self.needs}
         is_there = all(
             any((one.package, os, one.target, one.stack) in own for os in ("", one.os)) for one in task.needs
         )
-        return told == asked and {*self.names} >= {*task.names} and (self.machine in ("", task.machine) or is_there)
+        is_alike &= told == asked and {*self.names} >= {*task.names}
+        return is_alike and (self.machine in ("", task.machine) or is_there)
 
     @property
     def is_copy(self) -> bool:

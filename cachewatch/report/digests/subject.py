@@ -314,7 +314,7 @@ class Clause:
             "still": self._still(one),
             "others": f"; {others}" if (others := other_values(one, words, ("binary", "binaries"))) else "",
             "also": self._also(one),
-            "back": words.text(self.path, "back") if self.first.rank > Rank.VALUES else "",
+            "back": words.say(self.path, "back", old=old_values(one)) if self.first.rank > Rank.VALUES else "",
             "yours": words.text("other", "yours") if is_of_environment else "",
             "in_cache": words.text("other", "in_cache") if is_of_environment else "",
             "why": f"{colon} {why}" if why else "",

@@ -44,6 +44,44 @@ CONCRETIZED = (Because.ENVIRONMENT_LAST_OTHER, Because.OTHER, *LOCK_FILES)
 def todo(digest: Digest, words: Words) -> list[str]:
     """Return the actions that this digest is the first to ask for, as sentences; or that there is nothing to do."""
     advice = digest.assessment
+    lines = _due(digest, words)
+    lifted = _lifted(digest, words)
+    if advice.is_waiting:
+        first = advice.actions[0]
+        if first.since:
+            return [_sentence([first], digest, words, "still-"), *lines, *lifted]
+        waited = {one.tag for one in advice.actions if one.verb is Verb.WAIT}
+        in_tag = words.say("todo", "in_tag", tag=safe(min(waited))) if len(waited) == 1 else ""
+        is_open = any(one.verb is not Verb.MOVE for one in advice.still_open)
+        paused = words.say("todo", "paused_open" if is_open else "paused", in_tag=in_tag)
+        lines[0] += f" {paused}" if any(one.since for one in advice.paused) else ""
+        lines[0] += words.text("todo", "paused_apart") if advice.still_open and not is_open else ""
+        return [*lines, *lifted]
+    over = words.text("todo", "over_open" if advice.still_open else "over") if advice.is_wait_over else ""
+    if not (lines or over) and any(one.verb is Verb.MOVE for one in advice.still_open):
+        over = words.text("todo", "now_due")
+    has_lock_files = any(one.because in LOCK_FILES for one in advice.actions)  # these say it
+    key = "unless_too" if lines else "unless_over" if over else "unless"
+    unless = "" if lines and has_lock_files else _unless(digest, words, key)
+    is_alone = not (lines or over or unless)
+    moves, removed = _moves(digest, words)
+    if is_alone and removed:
+        unless, moves = removed, []
+    if lines:
+        lines += [unless] if unless else []
+    elif not (is_alone and (moves or lifted)):
+        new = "nothing_more" if unless else "nothing_new"
+        nothing = words.text("todo", "nothing_else" if lifted else new if advice.actions else "nothing")
+        lines = [unless] * bool(unless) if over else [f"{nothing.rstrip('.')}{unless}."]
+    is_asked = bool(advice.due or unless or lifted) and not any(one.verb in PINNED for one in advice.due)
+    pins = [pin.tag for pin in digest.pinned if not pin.is_gone] if is_asked else []
+    unaffected = [words.say("todo", "pin_unaffected", name=safe(name)) for name in pins]
+    return [*filter(None, (over,)), *lifted, *lines, *moves, *unaffected]
+
+
+def _due(digest: Digest, words: Words) -> list[str]:
+    """Return the sentences on what this digest is the first to ask for, and where what is gone still is."""
+    advice = digest.assessment
     due = (
         # A sentence on lock files names its branch, unless it begins with what else is to be done.
         (
@@ -74,34 +112,7 @@ def todo(digest: Digest, words: Words) -> list[str]:
     lines[1:1] = [] if keeping else _kept_too(digest, words)
     built = [spec.removesuffix(":") for spec, tag in advice.required.items() if not tag] if keeping else []
     lines += [words.say("todo", "built", len(built), names=and_more(built, words))] if built else []
-    lifted = _lifted(digest, words)
-    if advice.is_waiting:
-        first = advice.actions[0]
-        if first.since:
-            return [_sentence([first], digest, words, "still-"), *lines, *lifted]
-        waited = {one.tag for one in advice.actions if one.verb is Verb.WAIT}
-        in_tag = words.say("todo", "in_tag", tag=safe(min(waited))) if len(waited) == 1 else ""
-        is_open = any(one.verb is not Verb.MOVE for one in advice.still_open)
-        paused = words.say("todo", "paused_open" if is_open else "paused", in_tag=in_tag)
-        lines[0] += f" {paused}" if any(one.since for one in advice.paused) else ""
-        lines[0] += words.text("todo", "paused_apart") if advice.still_open and not is_open else ""
-        return [*lines, *lifted]
-    over = words.text("todo", "over_open" if advice.still_open else "over") if advice.is_wait_over else ""
-    if not (lines or over) and any(one.verb is Verb.MOVE for one in advice.still_open):
-        over = words.text("todo", "now_due")
-    unless = "" if lines else _unless(digest, words, "unless_over" if over else "unless")
-    is_alone = not (lines or over or unless)
-    moves, removed = _moves(digest, words)
-    if is_alone and removed:
-        unless, moves = removed, []
-    if not lines and not (is_alone and (moves or lifted)):
-        new = "nothing_more" if unless else "nothing_new"
-        nothing = words.text("todo", "nothing_else" if lifted else new if advice.actions else "nothing")
-        lines = [unless] * bool(unless) if over else [f"{nothing.rstrip('.')}{unless}."]
-    is_asked = bool(advice.due or unless or lifted) and not any(one.verb in PINNED for one in advice.due)
-    pins = [pin.tag for pin in digest.pinned if not pin.is_gone] if is_asked else []
-    unaffected = [words.say("todo", "pin_unaffected", name=safe(name)) for name in pins]
-    return [*filter(None, (over,)), *lifted, *lines, *moves, *unaffected]
+    return lines
 
 
 def _lifted(digest: Digest, words: Words) -> list[str]:
@@ -204,10 +215,10 @@ def newest_snapshots(digest: Digest) -> list[tuple[str, str]]:
 def _unless(digest: Digest, words: Words, key: str) -> str:
     """Return the lock files for which there is something to do although the digest says "nothing to do"."""
     cases = cases_of(digest, words) if digest.environment is None else ()
-    if not cases or key != "unless":
+    if not cases or key == "unless_over":
         return words.say("todo", key, cases=", or ".join(cases)) if cases else ""
     old, rebuilt = _old_and_rebuilt(digest)
-    if rebuilt and not old and len(cases) == 1:
+    if key == "unless" and rebuilt and not old and len(cases) == 1:
         return words.text("todo", "unless_rebuilt")
     named = [old[0] if len(old) == 1 else words.text("todo", "unless_below")] if old else []
     named += [and_more(rebuilt, words, 2 if len(rebuilt) == 2 else 1)] if rebuilt else []
