@@ -27,6 +27,7 @@ from cachewatch.core.graphs_and_attribution import (
     Nodes,
 )
 from cachewatch.core.kinds_and_specs import Side, Signature
+from cachewatch.core.names_and_layouts import CATALOGUE, TAG_GRAPH
 from cachewatch.core.statement_kinds import OF_REBUILDS
 from cachewatch.core.statements import RebuiltSpecs, with_causes
 from cachewatch.environments import LockGraph, open_lock_graph
