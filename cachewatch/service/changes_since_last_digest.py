@@ -112,7 +112,8 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         steps, wanted = Steps(self.repository, gap.base, self.newest), self.wants_package()
         compare = partial(self._compared_range, gap, steps, self._new_snapshots(gap, pinned))
         documents = {tag: found for tag in sorted(gap.tags) if (found := self.returns.documents(tag, wanted))}
-        bases = dict(self.documents.bases(gap.tags))
+        last = self.documents.bases(gap.tags)  # without those of returns
+        bases = dict(last)
         for tag, found in documents.items():
             had = steps.packages(gap.base, tag)
             lost = {name: those for name, those in found.items() if name not in had}
@@ -143,6 +144,10 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         sure = {one.last.tag for one in departed if (one.source, one.tag) in known.confirmed}
         news = tuple(_without_decided_suspicion(each, sure, {one.last.tag for one, _ in old}) for each in news)
         statements = {each.name: tuple(all_statements(each.tag)) for each in news}
+        last = {tag: {**last.get(tag, {}), **earlier.get(tag, {})} for tag in {*last, *earlier}}
+        if bases != last or any(restored.values()):
+            since = {each.name: each.tag for each in compare(last, {})}
+            news = tuple(replace(each, tag=removals.gone_since(each.tag, since.get(each.name))) for each in news)
         more: list[tuple[str, Statement]] = []
         for tag, those in back.items():
             more += ((tag, one) for one in self.returns.statements(tag, those, statements.get(tag, ())))

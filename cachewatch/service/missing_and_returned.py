@@ -47,6 +47,8 @@ _OF_NEW_SNAPSHOTS = {
     StatementKind.PACKAGE_REMOVED: DepartureKind.PACKAGE,
     StatementKind.STACK_REMOVED: DepartureKind.STACK,
 }
+# What tells that hashes of the last reported state are gone.
+_GONE_HASHES = frozenset({StatementKind.PRUNE, StatementKind.PRUNED, StatementKind.SURPLUS, StatementKind.TURNOVER})
 _SAMPLES = 3  # documents of a stack that tell whether a revision had the stack
 _MOST_TIMES = 3  # how many snapshots in a row name the same packages that they still lack
 
@@ -467,6 +469,26 @@ def with_statements(tag: TagDigest, more: Sequence[Statement], wants: Callable[[
     others = tuple(one for one in more if not wants(one.kinds))
     report = replace(tag.report, statements=in_order((*tag.report.statements, *more)))
     return replace(tag, report=report, statements=in_order((*tag.statements, *wanted)), rest=(*tag.rest, *others))
+
+
+def gone_since(tag: TagDigest, last: TagDigest | None) -> TagDigest:
+    """Return `tag` with the prunes and the like of `last`, in which no package is compared with an earlier base.
+
+    Earlier digests told of hashes that the last reported state did not have any more.
+    """
+    found = [(), (), ()] if last is None else [last.statements, last.rest, last.report.statements]
+    prunes = [any(one.kind is StatementKind.PRUNE for one in of) for of in (found[2], tag.report.statements)]
+    # Only without a prune do retired versions have statements of their own.
+    kinds = _GONE_HASHES | ({StatementKind.RETIRED} if prunes[0] != prunes[1] else set())
+    statements, rest, every = (
+        in_order((*(one for one in of if one.kind not in kinds), *(one for one in those if one.kind in kinds)))
+        for of, those in zip((tag.statements, tag.rest, tag.report.statements), found, strict=True)
+    )
+    events = [one for one in tag.report.events if one.kind is not Kind.PRUNE]
+    events += (one for one in (last.report.events if last else ()) if one.kind is Kind.PRUNE)
+    pruned = last.report.pruned if last else 0
+    report = replace(tag.report, statements=every, events=tuple(events), pruned=pruned)
+    return replace(tag, statements=statements, rest=rest, report=report)
 
 
 def urgent_only(tag: TagDigest) -> TagDigest:

@@ -198,6 +198,19 @@ def test_a_stack_that_is_back_with_other_versions(made: Made) -> None:
     assert found[0].exceptions == ("zlib",)
 
 
+def test_copies_that_went_with_a_stack_are_not_told_again(made: Made) -> None:
+    """When it is back with fewer of them, only what went since the last digest is surplus, pruned or turned over."""
+    copies = {name: records(range(1000 + 10 * n, 1008 + 10 * n), stacks=["ml"]) for n, name in enumerate(MANY)}
+    whole, back = ({name: MANY[name] + found[:count] for name, found in copies.items()} for count in (8, 1))
+    fewer = {"zlib": ZLIB["zlib"][1:]}
+    readers = made(*map(catalogue, (whole | ZLIB, MANY | ZLIB, back | fewer)))
+    assert said(readers.go_on()) == [("stack-removed", "ml", 8), ("turnover", "", 8)]
+    found = readers.go_on()
+    assert said(found) == [("returned", "ml", 8), ("surplus", "", 1)]
+    assert (found[1].packages, found[1].counts.vanished) == (("zlib",), 1)
+    assert not readers.made[0].tags[0].report.events
+
+
 def test_an_environment_is_not_told_again_what_went_before_a_place_is_back(tmp_path: Path, made: Made) -> None:
     """Its binaries that went elsewhere were missing before, too."""
     here = records([1], stacks=["ml"])
