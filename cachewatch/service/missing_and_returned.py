@@ -119,7 +119,8 @@ class Departures:
         before, after = digest.report.before, digest.report.after
         if before.tag != after.tag:
             if before.tag and after.tag and tag_names.is_snapshot(after.tag):
-                at = _point(self._steps.after, before.tag), _point(self._steps.after, after.tag)
+                had, lacks = (_point(self._steps.after, tag) for tag in (before.tag, after.tag))
+                at = replace(had, day=before.tag[-len("2026-11-01") :]), lacks  # the day of the snapshot
                 for one in all_statements(digest):
                     if one.kind in _OF_NEW_SNAPSHOTS:
                         yield self._departure(_OF_NEW_SNAPSHOTS[one.kind], one.name, at, one.packages)

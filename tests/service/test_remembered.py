@@ -262,7 +262,7 @@ def test_what_was_not_told_is_remembered_too(made: Made) -> None:
 EIGHT: Packages = {f"p{number:03}": records([number]) for number in range(8)}
 HDF5: Packages = {"hdf5": records([500], versions=["1.14"])}
 NEW: Packages = {"py-new": records([600])}
-_DAYS = ("develop-2026-01-04", "develop-2026-01-11", "develop-2026-01-18", "develop-2026-01-25", "develop-2026-02-01")
+_DAYS = [f"develop-2026-{day}" for day in ("01-04", "01-11", "01-18", "01-25", "02-01", "02-08")]
 
 
 def tags(*found: Packages | None) -> dict[str, bytes]:
@@ -284,7 +284,7 @@ def test_of_several_new_snapshots_the_newest_is_compared(made: Made) -> None:
 
 @pytest.mark.slow
 def test_what_is_still_missing_is_said_for_three_snapshots(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    all_states = [EIGHT | HDF5, *[EIGHT] * 4]
+    all_states = [EIGHT | HDF5, *[EIGHT] * 4, EIGHT | HDF5]
     states = [tags(*all_states[: count + 1]) for count in range(len(all_states))]
     monkeypatch.setattr("cachewatch.service.missing_and_returned._MOST_TIMES", 2)
     readers = made(*states)
@@ -295,6 +295,8 @@ def test_what_is_still_missing_is_said_for_three_snapshots(made: Made, monkeypat
         missing.append(readers.made[0].tags[-1].still_missing)
         assert ("Still missing from earlier snapshots: hdf5." in readers.site.told()[-1]) == bool(missing[-1])
     assert missing == [("hdf5",), ("hdf5",), ()]
+    (back,) = (one for one in readers.go_on(7 * DAY) if one.kind is StatementKind.RETURNED)
+    assert back.before == ("2026-01-04", "2025-06-02")  # the snapshot that had it, and the revision that lacked it
 
 
 WEEKLY = CONFIG.replace("when: each revision", "when: monthly 20 07:30")
