@@ -214,9 +214,19 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         tag = replace(self._with_causes(tag, pair, selection), silenced=frozenset(silencing.hidden))
         if pair.is_new_tag and not any(one.kind is StatementKind.TAG_ADDED for one in all_statements(tag)):
             tag = with_statements(tag, [tag_added(name)], silencing.wants)
+        if pair.is_lost_tag and (left := self._left_after(name)):
+            told = (replace(one, after=(left,)) if one.name == name else one for one in tag.statements)
+            tag = replace(tag, statements=tuple(told))
         is_hidden = not self.silencing(name, lambda *_: True).wants({Kind.SUSPICIOUS})
         is_touched = any(reported.report.own_kinds)  # whether it is reported or not
         return TagNews(tag, name, reported.report.suspicion if is_touched and not is_hidden else "", silencing.silenced)
+
+    def _left_after(self, tag: str) -> str:
+        """Return the newest snapshot left, or else the branch, if the removed `tag` was the newest snapshot."""
+        there, branch = tags_of(self.repository, self.newest).ids, tag_names.series(tag) or ""
+        snapshots = (name for name in there if tag_names.is_snapshot(name) and tag_names.series(name) == branch)
+        left = max(snapshots, key=version_key, default=branch)
+        return left if left in there and version_key(left) < version_key(tag) and tag_names.is_snapshot(tag) else ""
 
     def _with_causes(self, tag: TagDigest, pair: TagPair, selection: Selection) -> TagDigest:
         """Return `tag` with the causes of rebuilt specs, if the source records dependency graphs."""

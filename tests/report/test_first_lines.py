@@ -35,6 +35,9 @@ def test_it_is_said_that_no_cause_is_known(tmp_path: Path) -> None:
     pin = Pinned(tag="develop-2026-09-06", source="public", is_gone=True)
     _, body = mail(digest_of(week(tmp_path / "p", before, before | {"curl": [record(7)]}), pinned=(pin,)))
     assert "develop-2026-09-06, which you pinned, was removed without notice, as old snapshots are." in body
+    pin = replace(pin, newest="develop-2026-08-30")
+    _, body = mail(digest_of(week(tmp_path / "n", before, before | {"curl": [record(7)]}), pinned=(pin,)))
+    assert "although it was the newest; the newest left is develop-2026-08-30." in body
 
 
 def test_the_end_of_a_wait_names_its_cause(tmp_path: Path) -> None:
@@ -327,6 +330,10 @@ def test_a_removed_snapshot_is_named_in_the_first_lines(tmp_path: Path) -> None:
     removed = "develop-2026-09-06: it was removed, as old snapshots are; move to a newer one and re-concretize."
     assert f"before the next install. If you use {removed}" in body
     assert "Tag develop-2026-09-06 was removed, with 0 packages, as old snapshots are." in body
+    withdrawn = replace(gone, name="develop-2026-09-13", after=("develop-2026-08-30",))
+    _, body = mail(digest_of(replace(tag, statements=(gone, withdrawn, *tag.statements))))
+    both = "develop-2026-09-06, develop-2026-09-13: they were removed, also the newest; go back to develop-2026-08-30"
+    assert f"before the next install. If you use {both} and re-concretize." in body
 
 
 def test_a_block_that_is_not_filled_in_runs_nothing(tmp_path: Path) -> None:

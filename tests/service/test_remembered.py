@@ -472,13 +472,17 @@ def test_that_all_hashes_are_gone_is_told_where_rebuilds_are_hidden(made: Made) 
 
 
 def test_a_snapshot_that_went_lost_nothing(made: Made) -> None:
-    """Its packages went with it: they are no losses of places, and the table does not list them."""
+    """Its packages went with it: no places lost them, and the table has none. If it was the newest, readers go back."""
     first, second = (catalogue(MANY, f"develop-2025-06-0{day}") for day in (1, 2))
-    readers = made(first | second, second | catalogue(MANY, "develop-2025-06-03"))
+    readers = made(first | second, second | catalogue(MANY, "develop-2025-06-03"), second)
     readers.go_on()
     (digest,) = readers.made
     assert not digest.assessment.losses
     assert "Gone" not in readers.site.told()[-1]
+    readers.go_on()
+    text = " ".join(readers.site.told()[-1].split())
+    assert "develop-2025-06-03: it was removed although it was the newest; then go back to develop-2025-06-02" in text
+    assert "with 8 packages, although it was the newest snapshot." in text
 
 
 def test_the_removed_snapshot_that_a_new_one_replaces_is_told_once(made: Made) -> None:

@@ -26,7 +26,7 @@ from cachewatch.core.statement_kinds import (
     removed_packages,
 )
 from cachewatch.core.statements import BY_VERSION
-from cachewatch.core.versions_spellings_targets import USUAL_TARGET, falls, runs
+from cachewatch.core.versions_spellings_targets import USUAL_TARGET, falls, runs, version_key
 from cachewatch.report.digest_and_message_values import Digest
 from cachewatch.report.environment_words import headlines_of
 from cachewatch.report.rebuild_cause_words import reasons
@@ -217,13 +217,15 @@ class Clause:
         """The clause as a sentence for the body of a digest."""
         words = self._words
         if not self.is_list:
-            values, key = self._values, "said"
+            values, key, pin = self._values, "said", self.first.pin
             if "announced" in values:
                 key = "announced"
             elif self.kind == StatementKind.REBUILT and self._digest is not None and not self.statement.causes:
                 key = "unexplained"  # only in a digest: the lists of events count binaries without reasons
             elif self.kind == StatementKind.TAG_REMOVED and is_snapshot(self.statement.name):
-                key = "old"
+                key = "withdrawn" if self.statement.after else "old"
+            elif pin and pin.newest and version_key(pin.newest) < version_key(pin.tag):
+                key = "withdrawn"
             return capitalized(words.say(self.path, key, self._n, **values))
         n = len(self.items)
         more = words.say("other", "more", n - _MOST_ITEMS) if n > _MOST_ITEMS else ""
@@ -285,6 +287,7 @@ class Clause:
             return {
                 "tag": safe(pin.tag)[:_LONGEST_NAME],
                 "newest": f"; the newest is {safe(pin.newest)}" if pin.newest else "",
+                "left": safe(pin.newest),
             }
         one = self.first.statement
         if one is None:

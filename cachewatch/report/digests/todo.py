@@ -138,19 +138,19 @@ def _moves(digest: Digest, words: Words) -> tuple[list[str], str]:
     new = newest_snapshots(digest)
     gone = (one for one in digest.assessment.due if one.because is Because.GONE or one.worst is LossClass.GONE)
     told = {found.base for one in gone if (found := _lacking(one, digest))}
-    removed = [name for name in _removed_snapshots(digest) if name not in told]
+    removed = {name: left for name, left in _removed_snapshots(digest).items() if name not in told}
+    left = [] if new else sorted(filter(None, {*removed.values()}))
     lacking = [one.tag for one in filter(lacks, new_snapshots(digest))]
     others = [tag for tag in lacking if tag not in {to for _, to in new}]
     values = {
-        "tag": " or ".join(safe(tag) for _, tag in new) or words.text("todo", "newer_one"),
-        "names": and_more(removed, words),
+        "tag": " or ".join(map(safe, left or [tag for _, tag in new])) or words.text("todo", "newer_one"),
+        "names": and_more([*removed], words),
         "or_to": words.say("todo", "or_newest", newest=and_more(others, words)) if others else "",
-        "gone": words.say("todo", "snapshots_gone", len(removed), names=and_more(removed, words)) if removed else "",
+        "gone": words.say("todo", "snapshots_gone", len(removed), names=and_more([*removed], words)) if removed else "",
     }
-    key = "older_snapshot" if new and not lacking else "removed_snapshot"
+    key = "older_snapshot" if new and not lacking else "withdrawn_snapshot" if left else "removed_snapshot"
     moves = [words.say("todo", key, len(removed), **values)] if removed or (new and not lacking) else []
-    unless = words.say("todo", "unless_removed_snapshot", len(removed), **values)
-    return moves, unless if removed and not new else ""
+    return moves, words.say("todo", f"unless_{key}", len(removed), **values) if removed and not new else ""
 
 
 def went(digest: Digest) -> bool:
@@ -192,11 +192,11 @@ def lacks(tag: ComparedTag) -> bool:
     return bool(lost_packages(tag.statements))
 
 
-def _removed_snapshots(digest: Digest) -> list[str]:
-    """Return the removed snapshots, unless readers are pinned to one."""
-    facts = (one for one in digest.assessment.facts if one.kind == StatementKind.TAG_REMOVED and one.statement)
-    names = [one.statement.name for one in facts if one.statement and is_snapshot(one.statement.name)]
-    return [] if digest.pinned or digest.assessment.is_waiting else names
+def _removed_snapshots(digest: Digest) -> dict[str, str]:
+    """Return the removed snapshots, unless readers are pinned to one; with what is left if that is older, else ""."""
+    found = (one.statement for one in digest.assessment.facts if one.kind == StatementKind.TAG_REMOVED)
+    names = {one.name: "".join(one.after) for one in found if one and is_snapshot(one.name)}
+    return {} if digest.pinned or digest.assessment.is_waiting else names
 
 
 def newest_snapshots(digest: Digest) -> list[tuple[str, str]]:
