@@ -21,7 +21,7 @@ SAMPLE = (
     "tests/store/test_store.py",
 )
 # Not those of build caches, of a state in PostgreSQL, and of the site.
-_OF_CORE = "not test_recordings and not postgresql and not the_site"
+_OF_CORE = "not test_recordings and not postgresql and not test_site_counts"
 CONFIG = """
 state: state
 sources: {demo: {git: demo.git, first_run: report}}
