@@ -20,6 +20,7 @@ from cachewatch.core.advice.urgency_and_levels import assess
 from cachewatch.core.advice.verbs_and_reasons import Alternative, Assessment, Because, ComparedTag, Known, Pinned, Verb
 from cachewatch.core.advice.waits_and_reminders import Remembered
 from cachewatch.core.changesets import Report
+from cachewatch.core.filters_and_spec_patterns import Globs
 from cachewatch.core.kinds_and_specs import Machine, Side, Unreadable
 from cachewatch.core.statement_kinds import Statement
 from cachewatch.report.words_file import Words, fill
@@ -140,6 +141,7 @@ class Digest(Struct, frozen=True, kw_only=True, dict=True):
     alternative: Alternative | None = None  # the snapshot that has most of the environment, where that is known
     silenced: tuple[Silenced, ...] = ()
     why: tuple[str, ...] = ()  # the patterns of the subscription, in words
+    stacks: Globs = Globs()  # that it selects
     commands: tuple[str, ...] = ()  # that show the same changes
     archive_url: str | None = None
     unsubscribe: str | None = None  # mailto: or https:

@@ -235,6 +235,9 @@ def _binary_said(covered: Resolution, words: Words, day: str, before: Resolution
     key = covered.loss_class.value
     newer = before.suggestion if before and before.has_newer and before.suggestion not in covered.versions else ""
     is_announced = covered.loss_class is LossClass.GONE and bool(day)
+    machine = covered.need.target
+    if machine and any(one.endswith(f"-{machine}") for one in covered.elsewhere):  # for another system
+        machine = f"{covered.need.os}, {machine}"
     if is_announced:
         key = "gone_announced"
     elif covered.loss_class is LossClass.GONE and covered.suggestion:
@@ -251,9 +254,7 @@ def _binary_said(covered: Resolution, words: Words, day: str, before: Resolution
         copy=words.text("binaries", "copy") if before and before.is_met else "",
         there=safe(_newest(covered)),
         differs=f"with {safe(', '.join(covered.differs))}" if covered.differs else "",
-        for_target=f" for {safe(covered.need.target)}"
-        if (covered.elsewhere or is_announced) and covered.need.target
-        else "",
+        for_target=f" for {safe(machine)}" if (covered.elsewhere or is_announced) and machine else "",
         mistake=words.text("todo", "mistake") if falls(covered.need.version, covered.suggestion) else "",
     )
 

@@ -21,6 +21,7 @@ from cachewatch.core.advice.actions import TASKS
 from cachewatch.core.advice.environment_coverage import CoverageChange, Environment, best, compare_coverage
 from cachewatch.core.advice.verbs_and_reasons import LOCK_FILES, OF_LOCK_FILE, Known, Verb
 from cachewatch.core.advice.waits_and_reminders import Departure, Fact, MetBinaries, OpenAction, Remembered, confirmed
+from cachewatch.core.filters_and_spec_patterns import Globs
 from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.environments import file_of, open_environment
 from cachewatch.errors import TemplateError, UsageError, WorkFailed
@@ -157,6 +158,7 @@ def _assembled(
             if hidden[each.name]
         ),
         why=why(stream, min(of_lock, default="")),
+        stacks=Globs(stream.subscription.match.stacks),
         commands=tuple(filter(None, (line for part in parts for line in commands(stream, part.spans, part.resolved)))),
         zone=context.config.timezone,
         operator=", ".join(context.config.operators.to),

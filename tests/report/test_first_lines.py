@@ -213,6 +213,15 @@ def test_what_an_environment_required_ends_with_a_newer_version(tmp_path: Path) 
         assert ("config remove packages:hdf5:require" in body) is is_lifted
 
 
+def test_what_an_environment_lost_for_its_system_alone_names_that(tmp_path: Path) -> None:
+    """Another system has the same version for its target."""
+    environment, cache = needs(("hdf5", 1, "1.14")), held(("hdf5", 1, "1.14"))
+    other = {"hdf5": {spec_hash(2): replace(cache["hdf5"][spec_hash(1)], os="ubuntu24.04")}}
+    change = compare_coverage(cover(environment, cache), cover(environment, other))
+    tag = week(tmp_path, {"zlib": [record(1)]}, {"zlib": [record(2)]})
+    assert "hdf5 1.14 is gone for ubuntu22.04, x86_64_v3" in mail(digest_of(tag, environment=change))[1]
+
+
 def test_a_selection_of_what_was_rebuilt_is_counted(tmp_path: Path) -> None:
     """Of packages without changes it is not known whether the selected stacks have them."""
     old = many(0, 20, stacks=["ml", "root"]) | {"cray": [record(50, stacks=["cray", "root"])]}

@@ -43,7 +43,10 @@ def test_a_stack_is_removed_and_a_compiler_changes(tmp_path: Path) -> None:
 
     older = {"raja": [record(902, versions=["0.9"])]}
     tag = week(tmp_path / "older", shared | {"raja": own["raja"] + older["raja"]}, old | older)
-    assert "1 package has no other build as new for x86_64_v3 (raja)" in mail(digest_of(tag))[1]
+    assert "1 package has no other build as new for x86_64_v3 (raja). " in mail(digest_of(tag))[1]
+    other = {"raja": [record(903, target="zen4")]}
+    tag = week(tmp_path / "other", shared | {"raja": own["raja"] + other["raja"]}, old | other)
+    assert "(raja); you need not require it: only what develop builds for no machine any" in mail(digest_of(tag))[1]
 
 
 def test_advice_on_a_renamed_stack_names_only_what_it_lost(tmp_path: Path) -> None:
@@ -53,7 +56,11 @@ def test_advice_on_a_renamed_stack_names_only_what_it_lost(tmp_path: Path) -> No
         | {p: [record(3, stacks=[stack])] for p in ("xz", "zlib")}
         for n, version, stack in ((1, "1.0", "mps"), (2, "0.9", "m4"))
     )
-    body = mail(digest_of(week(tmp_path, *states)))[1]
+    tag = week(tmp_path, *states)
+    asked = "This subscription does not select m4, as mps is called now: have its stacks changed."
+    assert asked in mail(digest_of(tag, stacks=Globs(["mps"])))[1]
+    body = mail(digest_of(tag, stacks=Globs(["m*"])))[1]
+    assert asked not in body
     assert "Stack mps is now called m4 (2 packages)" in body
     assert "DOWNGRADED raja 1.0 -> 0.9 m4" in body
     todo = body.partition("What happened")[0]

@@ -344,7 +344,7 @@ def test_a_pin_among_the_oldest_snapshots_comes_first(tmp_path: Path) -> None:
     assert texts[1].startswith(
         "To do Your pin develop-2025-06-01 is among the oldest snapshots that are left, which are deleted first. "
         "Move to develop-2025-06-08, which has all packages of develop-2025-06-01, or to develop-2025-06-15, unless you need "
-        "what the latter lacks: hdf5; then re-concretize and install. Or stay, and copy what you use of your pin to a mirror of your own."
+        "what the latter lacks: hdf5; then re-concretize and install. Or stay, and copy what you use of your pin to a mirror of your own, unless you have done so."
     )
     move, stay = texts[1].partition("# either move to develop-2025-06-08:")[2].split("# or stay on develop-2025-06-01")
     assert "mirror remove develop-2025-06-01 spack -e . concretize --force spack -e . install )" in move

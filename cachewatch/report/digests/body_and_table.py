@@ -26,7 +26,14 @@ from cachewatch.core.statement_kinds import (
 from cachewatch.core.versions_spellings_targets import falls, sorted_versions
 from cachewatch.report.dates_and_totals import there_since
 from cachewatch.report.digest_and_message_values import Digest, TagDigest, base_of
-from cachewatch.report.digests.subject import Clause, capitalized, clauses_of, is_pinned_base, lacking_only_for
+from cachewatch.report.digests.subject import (
+    Clause,
+    capitalized,
+    clauses_of,
+    is_pinned_base,
+    is_rebuilt_again,
+    lacking_only_for,
+)
 from cachewatch.report.words import (
     MOST_NAMES,
     and_more,
@@ -108,7 +115,7 @@ def happened(digest: Digest, words: Words, rows: int) -> list[str]:
         said = _snapshot(digest, clause, words) if clause.kind == "snapshot" else prefix + clause.said
         sentences.append(said)
         last_of[tags] = len(sentences) - 1
-    if any(one.because in ENVIRONMENT for one in digest.assessment.due):  # and this is why
+    if any(one.because in ENVIRONMENT for one in digest.assessment.due) or is_rebuilt_again(digest):  # and this is why
         sentences += [one.said for one in clauses_of(digest, _quiet(digest), words) if one.kind in _CAUSES]
     missing = (each.still_missing for each in digest.tags if each.still_missing)
     sentences += (words.say("snapshot", "still", len(each), packages=and_more(each, words)) for each in missing)

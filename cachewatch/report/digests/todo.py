@@ -82,10 +82,11 @@ def todo(digest: Digest, words: Words) -> list[str]:
 def _due(digest: Digest, words: Words) -> list[str]:
     """Return the sentences on what this digest is the first to ask for, and where what is gone still is."""
     advice = digest.assessment
+    has_pin = any(one.verb in PINNED for one in advice.due)
     due = (
         # A sentence on lock files names its branch, unless it begins with what else is to be done.
         (
-            _branch(one, digest, words) if one.because not in LOCK_FILES or advice.required else "",
+            _branch(one, digest, words) if one.because not in LOCK_FILES or advice.required or has_pin else "",
             _sentence(group, digest, words),
         )
         for group in _by_command(advice.due)
@@ -150,6 +151,10 @@ def _moves(digest: Digest, words: Words) -> tuple[list[str], str]:
     }
     key = "older_snapshot" if new and not lacking else "withdrawn_snapshot" if left else "removed_snapshot"
     moves = [words.say("todo", key, len(removed), **values)] if removed or (new and not lacking) else []
+    for one in (fact.statement for fact in digest.assessment.facts if fact.kind == StatementKind.STACK_MERGED):
+        if one and not any(map(digest.stacks, one.after)):
+            old, names = (", ".join(map(safe_name, found)) for found in (one.before, one.after))
+            moves.append(words.say("todo", "unselected", name=old, names=names))
     return moves, words.say("todo", f"unless_{key}", len(removed), **values) if removed and not new else ""
 
 
@@ -433,7 +438,7 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
     gone = [one.lost for one in assessment.losses if one.loss_class is LossClass.GONE]
     gone = [lost for lost in gone if lost.package in action.names]
     has_older = any(lost.loss and lost.loss.there for lost in gone)
-    is_removed = any(lost.is_of_removed for lost in gone)
+    is_unrequired = bool(action.machine) and not has_older and not any(lost.is_of_removed for lost in gone)
     most = (_MOST_OPEN if prefix else most) if action.is_copy else MOST_NAMES
     no_longer = [fact.statement for fact in assessment.facts if fact.kind == StatementKind.NO_LONGER]
     # What is gone for some machines, and nobody is asked to require.
@@ -494,7 +499,7 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
         act=words.say("todo", "act", names=names) if is_fall else "",
         now=words.text("todo", "now_there" if action.machine else "now"),
         built=words.text("todo", "then_built") if is_missed else "",
-        unrequired=words.say("todo", "unrequired", action.count, tag=tag) if action.machine and not is_removed else "",
+        unrequired=words.say("todo", "unrequired", action.count, tag=tag) if is_unrequired else "",
     )
     is_first = prefix or any(one.is_requirement for one in assessment.due) or not assessment.required
     return said if is_first or action.because not in LOCK_FILES else words.say("todo", "require_first", sentence=said)
