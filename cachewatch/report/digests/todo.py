@@ -66,7 +66,7 @@ def todo(digest: Digest, words: Words) -> list[str]:
     is_alone = not (lines or over or unless)
     moves, removed = _moves(digest, words)
     if is_alone and removed:
-        unless, moves = removed, []
+        unless, moves = removed, moves[1:]
     if lines:
         lines += [unless] if unless else []
     elif not (is_alone and (moves or lifted)):
