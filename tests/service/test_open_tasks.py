@@ -372,6 +372,16 @@ def test_a_requirement_lasts_until_as_new_a_version_is_there(made: Made) -> None
     assert "If you required mpi, as an earlier mail asked: builds of it are there again" in settled
 
 
+def test_a_requirement_ends_though_a_machine_lacked_the_package_before(made: Made) -> None:
+    """What only that machine lost, nobody was asked to require."""
+    states = [many(20) | {"mpi": found} for found in (in_ml(1) + in_ml(2, target="neoverse_v1"), in_ml(1))]
+    asked, removed, back = weeks(made, CONFIG, *states, many(20), states[1])
+    assert "If you use mpi for neoverse_v1: keep it where it is installed. develop has no such build" in asked
+    assert "require mpi@1.0 before you re-concretize" in removed
+    assert back.startswith("To do If you required mpi, as an earlier mail asked: builds of it are there again")
+    assert "require mpi@" not in back
+
+
 def test_a_requirement_of_a_stack_lasts_when_it_loses_the_package(made: Made) -> None:
     """Then other stacks count, while they have it for its machine."""
     hep = [records([n], versions=[v], stacks=["hep", "root"]) for n, v in ((1, "1.13"), (2, "1.12"))]

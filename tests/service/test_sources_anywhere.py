@@ -1,6 +1,7 @@
 """Sources whose documents are not in `_cache/`, and sources that have none."""
 
 import os
+import re
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -36,6 +37,12 @@ def _state(layout: str, packages: dict[str, list[dict[str, object]]]) -> dict[st
         layout.format(tag="develop", package=name): document(found, package=name) for name, found in packages.items()
     }
     return files | {"README.md": b"# read me"}
+
+
+def _without_day(text: str) -> str:
+    """Return a digest without the day of its revision: that of a folder is today."""
+    _, _, rest = text.split("\n", 2)
+    return re.sub(r"before [\w ,:]+ \(", "before that day (", " ".join(rest.split()))
 
 
 def _told(folder: Path, layout: str, second: str, config: str = CONFIG) -> list[str]:
@@ -152,7 +159,7 @@ def test_a_folder_is_a_source(tmp_path: Path, run: Run, layout: str) -> None:
     write(folder, _state(layout, TWO))
     site.run(later=HOUR)
     texts = [text.split("\n----", 1)[0] for text in site.told("all")]
-    assert [text.split("\n", 2)[2] for text in texts] == [text.split("\n", 2)[2] for text in expected]
+    assert list(map(_without_day, texts)) == list(map(_without_day, expected))
     assert site.notices() == []
     config = ["--config", tmp_path / "cachewatch.yaml"]
     assert run("config", "check", "--source", *config).exit_code == 0

@@ -152,7 +152,8 @@ def _is_open(task: Action, left: Resolution | None) -> bool:
 
 def with_asked(action: Action, tasks: Iterable[Action]) -> Action:
     """Return a requirement with the versions that readers already require because of open actions that it replaces."""
-    asked = [need for task in tasks if action.is_requirement and action.covers(task) for need in task.needs]
+    open_ones = [one for one in tasks if action.is_requirement and one.is_requirement and action.covers(one)]
+    asked = [need for one in open_ones for need in one.needs]
     if action.because is not Because.DOWNGRADED:
         return replace(action, needs=tuple(dict.fromkeys((*action.needs, *asked))))
     needs = []
