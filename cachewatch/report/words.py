@@ -318,9 +318,10 @@ def old_values(one: Statement) -> str:
 
 
 def entry_of(statement: Statement) -> str:
-    """Return the name of a statement's entry in words.toml: its kind, or that of a renamed stack."""
-    is_renamed = statement.kind is StatementKind.STACK_MERGED and len(statement.before) == len(statement.after) == 1
-    return f"{statement.kind}.renamed" if is_renamed else statement.kind
+    """Return the name of a statement's entry in words.toml: its kind, or that of a renamed or divided stack."""
+    if statement.kind is not StatementKind.STACK_MERGED or len(statement.before) > 1:
+        return statement.kind
+    return f"{statement.kind}.{'renamed' if len(statement.after) == 1 else 'split'}"
 
 
 def name_of(statement: Statement) -> str:

@@ -56,6 +56,9 @@ def test_advice_on_a_renamed_stack_names_only_what_it_lost(tmp_path: Path) -> No
         | {p: [record(3, stacks=[stack])] for p in ("xz", "zlib")}
         for n, version, stack in ((1, "1.0", "mps"), (2, "0.9", "m4"))
     )
+    split = ({f"p{n}": [record(n, stacks=[on[n % 2]])] for n in range(20)} for on in (["mps"] * 2, ["m4", "m5"]))
+    tag = week(tmp_path / "split", *split)
+    assert "Stack mps is now m4, m5" in mail(digest_of(tag))[1]
     tag = week(tmp_path, *states)
     asked = "This subscription does not select m4, as mps is called now: have its stacks changed."
     assert asked in mail(digest_of(tag, stacks=Globs(["mps"])))[1]

@@ -57,6 +57,17 @@ def test_what_no_stack_built_is_pruned_for_those_who_select_a_stack(made: Made) 
     assert last.startswith("To do If you required one, as an earlier mail asked: builds of it are there again")
 
 
+def test_what_is_pruned_and_what_may_be_are_required_in_one_command(made: Made) -> None:
+    """A second requirement of the package would replace the first."""
+    old, new = in_ml(1), in_ml(2, versions=["2.0"], target="zen4")
+    states = [many(20) | {"mpi": found} for found in (old + new, unbuilt(old + new), unbuilt(new))]
+    _, pruned = weeks(made, CONFIG, *states)
+    assert "mpi@1.0 for x86_64_v3 was pruned, as announced on 2 June" in pruned
+    assert pruned.count("config add") == 1
+    assert "named on 2 June" not in pruned
+    assert "config add \"packages:mpi:require:'@1.0,2.0'\"" in pruned
+
+
 def test_only_what_was_announced_is_told_as_pruned(made: Made) -> None:
     """A build of the same package for another target is not what readers were asked to copy."""
     ours, old = in_ml(1), records([2], stacks=["root"], target="zen4")

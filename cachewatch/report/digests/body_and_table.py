@@ -125,7 +125,9 @@ def happened(digest: Digest, words: Words, rows: int) -> list[str]:
     if unread:
         sentences.append(words.say("other", "unread_note", unread))
     sentences = list(dict.fromkeys(filter(None, map(str.strip, sentences))))
-    return sentences[:_MOST_SAID]
+    if (left := len(sentences) - _MOST_SAID) > 1:
+        sentences[_MOST_SAID:] = [words.say("other", "more_said", left)]
+    return sentences
 
 
 def _open_losses(digest: Digest) -> list[Fact]:

@@ -58,7 +58,10 @@ def steps(digest: Digest, words: Words) -> tuple[str, list[str]]:
     moved = () if is_apart else moves
     is_asked = bool(moved) or (went(digest) and bool(assessment.required)) or (bool(settled) and is_asked)
     concretizes = is_asked and not assessment.is_waiting
-    required = [*{**assessment.required, **assessment.to_copy}]
+    versions: dict[str, dict[str, None]] = {}  # a second requirement of a package would replace the first
+    for name, _, found in (spec.partition("@") for spec in (*assessment.required, *assessment.to_copy)):
+        versions.setdefault(name, {}).update(dict.fromkeys(found.split(",")))
+    required = [f"{name}@{','.join(found)}" for name, found in versions.items()]
     shell = [*(one.tag for one in moves), *(tag for _, tag in newer), *(name for name, _ in assessment.lifted)]
     specs = (spec.removesuffix(":") for spec in (*required, *assessment.gone))
     shell += [word for spec in specs for word in re.split("[@,]", spec)]

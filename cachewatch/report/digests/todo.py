@@ -457,6 +457,7 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
         others = words.say("todo", "in_another_way", action.count, names=names)
     else:
         others = words.say("todo", "or_to", names=and_more(action.others, words)) if action.others else ""
+    still = {*action.others}.difference(action.names)  # of which nothing was pruned
     said = words.say(
         "todo",
         f"{prefix}{key}" if words.text("todo", f"{prefix}{key}") else key,
@@ -489,10 +490,8 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
         for_several=f",{for_machines}," if for_machines and action.count > 1 else "",
         for_one="" if action.count > 1 else for_machines,
         versions=and_more(versions, words) if key == "pruned" and not prefix else _specs_said(versions, words),
-        left=words.say(
-            "todo", "left", n=len(action.others), of=len(action.others) + action.count, day=day_of(action.name)
-        )
-        if action.others
+        left=words.say("todo", "left", n=len(still), of=len(still) + action.count, day=day_of(action.name))
+        if still
         else "",
         change=", ".join(sorted({change_of_values(each) for each in no_longer if each})),
         mistake=words.text("todo", "mistake") if is_fall else "",
