@@ -13,7 +13,7 @@ from msgspec import Struct
 from cachewatch.core.versions_spellings_targets import version_key
 from cachewatch.errors import UsageError
 
-_SNAPSHOT = re.compile(r"(?P<series>.+)-\d{4}-\d{2}-\d{2}")
+_SNAPSHOT = re.compile(r"(?P<series>.+)-(?P<day>\d{4}-\d{2}-\d{2})")
 _RELEASE = re.compile(r"v\d+(\.\d+)*")
 
 
@@ -27,6 +27,12 @@ def series(tag: str) -> str | None:
 def is_snapshot(tag: str) -> bool:
     """Tell whether `tag` is the snapshot of a branch on one day; upstream deletes old snapshots."""
     return _SNAPSHOT.fullmatch(tag) is not None
+
+
+def day_of_snapshot(tag: str) -> str:
+    """Return the day of a snapshot, 2026-11-01; "" for another tag."""
+    match = _SNAPSHOT.fullmatch(tag)
+    return match["day"] if match else ""
 
 
 def is_mutable(tag: str | None) -> bool:

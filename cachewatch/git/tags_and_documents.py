@@ -214,11 +214,13 @@ def packages_in(repository: Repository, commit: str, tag: str) -> Mapping[str, s
 
 
 def _tree_in(repository: Repository, commit: str, tag: str, others: Collection[str] = ()) -> str | None:
-    """Return a name of the tree of a tag; the trees of other tags are not read, of which there may be thousands."""
+    """Return the id of the tree of a tag; other tags, of which there may be thousands, are not looked at if it exists."""
     tree = catalogue_of(repository, commit, others)
-    if tree is None or isinstance(tree, MadeTree):
-        return folders(repository, tree).ids.get(tag) if tree else None
-    return f"{tree}:{tag}" if is_name(tag.encode()) else None
+    is_stored = tree is not None and not isinstance(tree, MadeTree) and is_name(tag.encode())
+    found = repository.objects().get(f"{tree}:{tag}") if is_stored else None
+    if found is not None:
+        return found.id
+    return folders(repository, tree).ids.get(tag) if tree else None  # a missing tree is an error where it is read
 
 
 def _writer(repository: Repository, commit: str, tag: str, package: str) -> str:

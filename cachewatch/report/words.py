@@ -49,22 +49,27 @@ def number(count: int, noun: str, plural: str = "") -> str:
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
+def _named(count: int, most: int) -> int:
+    """Return how many of `count` names to show: `most`, but a single one more needs no more room than "1 more"."""
+    return most + (count == most + 1)
+
+
 def first_of(texts: Sequence[str], most: int = MOST_NAMES, rest: str = " and {:,} more", *, by: str = ", ") -> str:
-    """Return the first `most` texts, and how many more there are; a single one more is named, too."""
-    most += len(texts) == most + 1
+    """Return the first `most` texts, and how many more there are."""
+    most = _named(len(texts), most)
     left = len(texts) - most
     return by.join(texts[:most]) + (rest.format(left) if left > 0 else "")
 
 
 def names(found: Sequence[str], most: int = MOST_NAMES) -> str:
     """Return the first of some untrusted names, and how many more there are."""
-    most += len(found) == most + 1
+    most = _named(len(found), most)
     return first_of([*(safe_name(name)[:_LONGEST_NAME] for name in found[:most]), *found[most:]], most)
 
 
 def and_more(texts: Sequence[str], own: Words, most: int = MOST_NAMES) -> str:
     """Return the first names and the number of the others, in the words `own`: `umpire, raja, chai, 7 more`."""
-    most += len(texts) == most + 1
+    most = _named(len(texts), most)
     told = names(texts[:most], most)
     return f"{told}, {own.say('other', 'more', len(texts) - most)}" if len(texts) > most else told
 

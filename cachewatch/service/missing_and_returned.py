@@ -120,7 +120,7 @@ class Departures:
         if before.tag != after.tag:
             if before.tag and after.tag and tag_names.is_snapshot(after.tag):
                 had, lacks = (_point(self._steps.after, tag) for tag in (before.tag, after.tag))
-                at = replace(had, day=before.tag[-len("2026-11-01") :]), lacks  # the day of the snapshot
+                at = replace(had, day=tag_names.day_of_snapshot(before.tag) or had.day), lacks
                 for one in all_statements(digest):
                     if one.kind in _OF_NEW_SNAPSHOTS:
                         yield self._departure(_OF_NEW_SNAPSHOTS[one.kind], one.name, at, one.packages)

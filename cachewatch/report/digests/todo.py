@@ -498,7 +498,7 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
         act=words.say("todo", "act", names=names) if is_fall else "",
         now=words.text("todo", "now_there" if action.machine else "now"),
         built=words.text("todo", "then_built") if is_missed else "",
-        unrequired=words.say("todo", "unrequired", action.count, tag=tag) if is_unrequired else "",
+        unrequired=words.say("todo", "unrequired", action.count) if is_unrequired else "",
     )
     is_first = prefix or any(one.is_requirement for one in assessment.due) or not assessment.required
     return said if is_first or action.because not in LOCK_FILES else words.say("todo", "require_first", sentence=said)
