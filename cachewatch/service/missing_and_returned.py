@@ -30,7 +30,7 @@ from cachewatch.core.advice.waits_and_reminders import (
 from cachewatch.core.changesets import Blob, Content
 from cachewatch.core.comparison.stacks_prunes_suspicion import is_most
 from cachewatch.core.kinds_and_specs import CompilerForm, Document, Kind, Machine, Place, Side
-from cachewatch.core.statement_kinds import LOSSES, Counts, Line, Statement, StatementKind, in_order, name_of
+from cachewatch.core.statement_kinds import LOSSES, OF_VALUES, Counts, Line, Statement, StatementKind, in_order, name_of
 from cachewatch.core.versions_spellings_targets import version_key
 from cachewatch.documents.parsing_and_diagnostics import parse_side
 from cachewatch.documents.records import KnownRecords
@@ -152,13 +152,15 @@ class Departures:
                 has_it = partial(_has_stack, steps.repository, tag, one.name, one.packages[:_SAMPLES])
                 points = [_point(at, tag) for at in steps.last_with(has_it)]
                 yield self._departure(DepartureKind.STACK, one.name, points, one.packages)
-            elif one.kind in LOSSES:
+            lost: defaultdict[str, dict[str, str | None]] = defaultdict(dict)  # by the names of places and machines
+            # A migration back is told as such, unless the builds that replaced the old ones are not selected.
+            is_migration = one.kind in OF_VALUES and one.counts.new > 0
+            for loss in one.losses if one.kind in (*LOSSES, *OF_VALUES) and not is_migration else ():
+                lost[loss.name][loss.package] = had.get(loss.package)
+            for name, trees in lost.items():
                 # Trees do not show which of several revisions of a document still had the place or machine.
-                lost = {package: had.get(package) for package in one.packages}
-                step = steps.last_with(
-                    lambda at: all(steps.packages(at, tag).get(name) == tree for name, tree in lost.items())  # noqa: B023
-                )
-                yield self._departure(DepartureKind.PLACE, one.name, [_point(at, tag) for at in step], one.packages)
+                step = steps.last_with(lambda at: steps.packages(at, tag).items() >= trees.items())  # noqa: B023
+                yield self._departure(DepartureKind.PLACE, name, [_point(at, tag) for at in step], trees)
 
     def of_lost_tag(self, tag: str) -> Departure:
         """Return the removal of a whole tag."""

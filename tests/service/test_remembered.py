@@ -140,6 +140,30 @@ def test_a_machine_that_is_back(made: Made) -> None:
     assert readers.remembered() == []
 
 
+@pytest.mark.parametrize("count", [1, 20], ids=["one", "all"])
+@pytest.mark.parametrize(
+    ("pattern", "values"),
+    [
+        ("compilers: [gcc@11.4.0]", [{"compiler": "gcc@11.4.0"}, {"compiler": "gcc@12.3.0"}]),
+        ("oses: [rhel8]", [{"os": "rhel8"}, {"os": "rhel9"}]),
+        ("targets: [zen3]", [{"target": "zen3"}, {"target": "zen4"}]),
+    ],
+)
+def test_builds_that_are_back_for_those_who_select_them(
+    made: Made, pattern: str, values: list[dict[str, str]], count: int
+) -> None:
+    """Their stack had others meanwhile, which are not selected, of one package or of all."""
+    here, other = (
+        {name: [one | own for one in found] for name, found in many(count, salt=salt).items()}
+        for salt, own in enumerate(values)
+    )
+    states = (catalogue(many(20, salt=9) | found) for found in (here, other, here))
+    readers = made(*states, config=CONFIG.replace("[all]", f"[default], match: {{{pattern}}}"))
+    readers.go_on()
+    assert said(readers.go_on())[0] == ("returned", f"e4s ({values[0].get('target', 'x86_64_v3')})", count)
+    assert "unchanged since 1 June" in body(readers.site.told()[-1])
+
+
 def test_a_place_that_is_back_tells_nothing_of_other_places_again(made: Made) -> None:
     """What earlier digests said of them is not said again, and the place is as it was."""
     here = records([1], target="zen4", stacks=["ml", "hpc"])

@@ -347,7 +347,7 @@ class _ItemsReader:
                 name_of(place, Machine(after.platform, after.os, place.target))
                 for place in new
                 if after and after.os and (place, after.platform, after.os) not in self._machines_before
-            ),
+            ).union(name_of(one.place) for one in judged if one.verdict is Verdict.GAINED),
             kinds=frozenset(kinds),
         )
 
