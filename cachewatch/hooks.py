@@ -101,7 +101,7 @@ class Hooks:
 
     @_declares(firstresult=True)
     def past(self, repository: Any, log: Any) -> Any:
-        """Return the history of a repository, with `stay`, `until`, `removed_lately`, `alternative` and `close`; None if it has none."""
+        """Return the history of a repository, with `stay`, `until`, `returned`, `alternative` and `close`; None if it has none."""
 
     @_declares(firstresult=True)
     def causes(self, repository: Any) -> Any:

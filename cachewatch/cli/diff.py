@@ -39,7 +39,6 @@ from cachewatch.report.diff_blocks_and_colours import ALL, Requested
 from cachewatch.report.diff_formats_and_alike_tags import StatCollector, write_stat, write_text
 from cachewatch.report.json_and_csv import CsvCollector, JsonCollector, write_csv, write_json, write_jsonl
 from cachewatch.report.words import first_of, occurrences, tag_event
-from cachewatch.report.words_file import words
 from cachewatch.sources.before_and_after import NEWEST, compare_sides, needs_git, split_range
 from cachewatch.sources.folders_and_unreadable_files import check_path, is_documents
 
@@ -90,6 +89,7 @@ _HASH = re.compile(r"/[a-z0-9]{4,32}")
 _HASH_OF = re.compile(rf"[^:]+:{_HASH.pattern}")  # git has no such names
 _MOST_LINES = 20
 _MOST_WARNINGS = 20
+_NEW = (StatementKind.PACKAGE_ADDED, StatementKind.STACK_ADDED)
 _MOST_TAGS = 5
 
 # A function that makes a collector of packages, and one that writes them.
@@ -218,23 +218,22 @@ def _note_not_compared(repository: Repository, named: tuple[str, str] | None, af
 
 
 def _note_returned(repository: Repository, reports: Iterable[Report]) -> None:
-    """Say of new packages that their tag had them not long before, if the history is indexed."""
+    """Say of new packages and stacks that their tag had them not long before, if the history is indexed."""
     new = [
-        (report, package)
+        (one, report)
         for report in reports
         for one in report.statements
-        if one.kind is StatementKind.PACKAGE_ADDED and report.before.tag == report.after.tag
-        for package in one.packages
+        if one.kind in _NEW and report.before.tag == report.after.tag
     ]
-    old, end = (new[0][0].before.revision, new[0][0].after.revision) if new else (None, None)
+    old, end = (new[0][1].before.revision, new[0][1].after.revision) if new else (None, None)
     is_later = old and (end is None or holds(repository, end, old))  # AFTER comes after BEFORE
     past = extensions().hook.past(repository=repository, log=None) if is_later else None
     if past is None:
         return
     with closing(past):
-        for report, package in new[:_MOST_WARNINGS]:
-            if day := past.removed_lately(package, report.before):
-                terminal.say(words().say("package-added", "back", package=safe(package), tag=safe(report.tag), day=day))
+        for one, report in new[:_MOST_WARNINGS]:
+            for said in past.returned([one], report.before).values():
+                terminal.say(said)
 
 
 def _named(before: str | None, after: str | None) -> tuple[str, str] | None:

@@ -1,6 +1,6 @@
 """The history index in the service: it is updated after polls, and answers questions of digests."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
@@ -11,13 +11,13 @@ from cachewatch.core.advice.verbs_and_reasons import Alternative
 from cachewatch.core.filters_and_spec_patterns import Globs
 from cachewatch.core.kinds_and_specs import Side, Signature
 from cachewatch.core.names_and_layouts import is_snapshot
-from cachewatch.core.statement_kinds import Line, StatementKind, Stay
+from cachewatch.core.statement_kinds import Line, Statement, StatementKind, Stay
 from cachewatch.core.versions_spellings_targets import version_identity
 from cachewatch.errors import CachewatchError, NoHistoryIndex, UnknownRevision
 from cachewatch.extensions.history.blame_and_best_snapshot import find_best
 from cachewatch.extensions.history.build import IndexUpdate, bring_up_to_date, in_jobs
 from cachewatch.extensions.history.index_lookup import Index, days_between
-from cachewatch.extensions.history.package_questions import find_presence, last_day, removed_lately
+from cachewatch.extensions.history.package_questions import find_presence, last_day, returned
 from cachewatch.extensions.history.schema_and_location import NAME, DamagedIndex, NotAnIndex
 from cachewatch.extensions.history.settings import HistorySettings
 from cachewatch.extensions.history.write import discard
@@ -58,14 +58,14 @@ class Past:
         """Return the day since which a tag has no chosen spec of a package; None if it has one, or never had."""
         return self._asked(lambda index: last_day(index, package, tag, index.newest, chooses))
 
-    def removed_lately(self, package: str, before: Side) -> str | None:
-        """Return the day since which a tag lacks a package in the state `before`; None if not, or if for long."""
+    def returned(self, statements: Iterable[Statement], before: Side) -> Mapping[str, str]:
+        """Say of packages and stacks that are new after `before` until when the tag had them, by id of statement."""
 
-        def find(index: Index) -> str | None:
+        def find(index: Index) -> Mapping[str, str]:
             number = _number(index, before)
-            return None if number is None else removed_lately(index, package, before.tag or "", number)
+            return {} if number is None else returned(index, before.tag or "", number, statements)
 
-        return self._asked(find)
+        return self._asked(find) or {}
 
     def _asked(self, ask: Callable[[Index], _Answer | None]) -> _Answer | None:
         if self._index is None:

@@ -11,10 +11,11 @@ from msgspec.structs import astuple, replace
 
 from cachewatch.core.advice.verbs_and_reasons import Rank
 from cachewatch.core.comparison.kept_and_reused_hashes import spellings_of
+from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.filters_and_spec_patterns import Globs, Selection
 from cachewatch.core.kinds_and_specs import Signature
 from cachewatch.core.names_and_layouts import Wanted
-from cachewatch.core.statement_kinds import StatementKind
+from cachewatch.core.statement_kinds import Statement, StatementKind
 from cachewatch.core.versions_spellings_targets import version_key
 from cachewatch.extensions.history.index_lookup import Index, IndexPoint, days_between
 from cachewatch.extensions.history.restored_documents import TagStates
@@ -273,14 +274,32 @@ def last_day(
     """Return the day since which the tag of revision `number` has no chosen spec; None if it has one or never had."""
     query = "SELECT build, stacks, coalesce(last, ?) FROM interval WHERE package = ? AND tag = ? AND first <= ?"
     values = (OPEN, index.id_of("package", package), index.id_of("tag", tag), number)
-    end = max((end for *ids, end in index.rows(query, values) if chooses("", index.signature(*ids))), default=OPEN)
+    return _day_of(
+        index, number, (end for *ids, end in index.rows(query, values) if chooses("", index.signature(*ids)))
+    )
+
+
+def _day_of(index: Index, number: int, ends: Iterable[int]) -> str | None:
+    end = max(ends, default=OPEN)
     return (index.point(end).time or "")[:10] if end <= number else None
 
 
-def removed_lately(index: Index, package: str, tag: str, number: int) -> str | None:
-    """Return the day since which a tag lacked a package in revision `number`; None if it did not, or for 400 days."""
-    day, now = last_day(index, package, tag, number), index.point(number).time or ""
-    return day if day and now[:10] <= f"{date.fromisoformat(day) + timedelta(days=400)}" else None
+def returned(index: Index, tag: str, number: int, statements: Iterable[Statement]) -> Mapping[str, str]:
+    """Say of packages and stacks that are new after revision `number` until when the tag had them, by id of statement.
+
+    Nothing is said of what it never had, or not for 400 days.
+    """
+    in_stack = """SELECT coalesce(last, ?) FROM interval JOIN stack USING (stacks)
+        WHERE tag = ? AND name = ? AND first <= ?"""
+    said, now = {}, (index.point(number).time or "")[:10]
+    for one in statements:
+        day = last_day(index, one.name, tag, number) if one.kind is StatementKind.PACKAGE_ADDED else None
+        if one.kind is StatementKind.STACK_ADDED:
+            ends = index.rows(in_stack, (OPEN, index.id_of("tag", tag), one.name, number))
+            day = _day_of(index, number, (end for (end,) in ends))
+        if day and now <= f"{date.fromisoformat(day) + timedelta(days=400)}":
+            said[one.id] = words().say(one.kind, "back", name=safe(one.name), tag=safe(tag), day=day)
+    return said
 
 
 def facts_of(index: Index, tag: str, n: int, selection: Selection) -> tuple[tuple[Coloured, ...], list[dict[str, Any]]]:
@@ -288,15 +307,13 @@ def facts_of(index: Index, tag: str, n: int, selection: Selection) -> tuple[tupl
     if not n:
         return (), []
     _, report = TagStates(index, tag, n - 1, lambda _: True).advance_and_compare(selection)
+    back = returned(index, tag, n - 1, report.statements)
     facts = []
-    for clause in clauses_of_statements(report.statements, tag, newest_day(report)):
+    for clause in clauses_of_statements(report.statements, tag, newest_day(report), without=back):
         is_harmless = clause.first.rank is Rank.HARMLESS
         colour = "" if is_harmless else colour_of(clause.statement.kind, clause.statement.severity)
         facts.append(Coloured(clause.line, colour))
-        new = clause.statement.packages if clause.kind == StatementKind.PACKAGE_ADDED else ()
-        days = ((package, removed_lately(index, package, tag, n - 1)) for package in new)
-        back = (words().say("package-added", "back", package=each, tag=tag, day=day) for each, day in days if day)
-        facts += [Coloured(said, "") for said in back]
+    facts += [Coloured(said, "green") for said in back.values()]
     return tuple(facts), [statement_values(one) for one in report.statements]
 
 

@@ -308,16 +308,17 @@ class RevisionStory(Struct, frozen=True, kw_only=True):
     versions: tuple[NewVersion, ...] = ()
 
 
-def story_of(report: Report) -> RevisionStory:
-    """Return the changes of a report in words."""
+def story_of(report: Report, back: Mapping[str, str]) -> RevisionStory:
+    """Return the changes of a report in words; `back` says of new packages and stacks that they are back, by id."""
     if not report.statements:
         return RevisionStory()
     blocks_and_total = blocks_of(report, Requested(most=100, wants=lambda *_: True, names_packages=True))
     facts = []
-    for clause in clauses_of_statements(report.statements, report.after.tag or "", newest_day(report)):
+    for clause in clauses_of_statements(report.statements, report.after.tag or "", newest_day(report), without=back):
         tone = tone_of(clause.statement.kind, clause.statement.severity)
         is_harmless = tone == ATTENTION and clause.first.rank is Rank.HARMLESS
         facts.append(FactInWords(CHANGED if is_harmless else tone, _bounded(clause.line)))
+    facts += [FactInWords(NEWS, _bounded(said)) for said in back.values()]
     return RevisionStory(
         facts=tuple(facts[:12]),
         total=blocks_and_total.total,

@@ -20,7 +20,7 @@ from cachewatch.extensions.causes.asked_specs import GraphStep
 from cachewatch.extensions.causes.explaining_reports_and_locks import Chain, find_chains, rebuilt_in
 from cachewatch.extensions.history import restored_documents as restored
 from cachewatch.extensions.history.index_lookup import Index
-from cachewatch.extensions.history.package_questions import OPEN, Span, baseline_of, joined, presences
+from cachewatch.extensions.history.package_questions import OPEN, Span, baseline_of, joined, presences, returned
 from cachewatch.extensions.site.package_histories import (
     DatedRevision,
     PackageHistory,
@@ -141,7 +141,11 @@ class ContentsReader:
                 step = step_of(number, change, is_gone=document.after is None, is_baseline=document.is_baseline)
                 steps.setdefault(document.package, []).append(step)
             explained = _with_causes(self._repository, report, number, causes) if report else None
-            stories.append(story_of(explained) if explained else RevisionStory())
+            if explained is None:
+                stories.append(RevisionStory())
+                continue
+            back = returned(self._index, self._tag, self._begin + number - 1, explained.statements)
+            stories.append(story_of(explained, back))
         lasts = {tag: restored.last_changes(self._index, tag, self._until) for tag in (self._tag, *self._others)}
         # Of an earlier revision than the newest, the index does not know when documents changed.
         is_newest = self._until == self._index.newest
@@ -179,7 +183,7 @@ class ContentsReader:
                 sides = f"{commit}:{base}", f"{commit}:{tag}"
                 comparison = compare_sides(*sides, selection, repository=self._repository)
                 (changeset,) = changesets(comparison, selection, NoCollector, jobs=jobs)
-                story = story_of(read_report(changeset, Requested(most=0, wants=lambda *_: True)))
+                story = story_of(read_report(changeset, Requested(most=0, wants=lambda *_: True)), {})
                 move = TagMove(base, (changed[base], changed[tag]), story)
             yield tag, move
 

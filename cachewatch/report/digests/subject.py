@@ -1,7 +1,7 @@
 """Build the subject of a digest from clauses, the most serious first; each names what fits, and counts the rest."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import cached_property
 from itertools import product, zip_longest
@@ -487,9 +487,12 @@ def _by_past(fact: Fact) -> Iterator[Fact]:
         yield replace(fact, statement=replace(one, lines=tuple(lines), packages=packages, counts=counts))
 
 
-def clauses_of_statements(statements: Iterable[Statement], tag: str, day: str) -> list[Clause]:
-    """Group the statements about `tag` in a revision of `day` into clauses, without a digest."""
-    facts = assess([ComparedTag(source="", tag=tag, day=day, statements=tuple(statements))]).facts
+def clauses_of_statements(
+    statements: Iterable[Statement], tag: str, day: str, without: Collection[str] = ()
+) -> list[Clause]:
+    """Group the statements about `tag` in a revision of `day` into clauses, without a digest; some by id left out."""
+    told = tuple(one for one in statements if one.id not in without)
+    facts = assess([ComparedTag(source="", tag=tag, day=day, statements=told)]).facts
     return clauses_of(None, facts, words())
 
 

@@ -188,9 +188,15 @@ def test_a_version_that_left_is_said_to_have_left(tmp_path: Path, run: Run) -> N
     for said in (run("diff", "--repo", folder).error, run("log", "--repo", folder).output):
         assert "zlib1 is back: develop had it until 2025-06-02\n" in said
     assert "is back" not in run("diff", "main~1", "main~2", "--repo", folder).error
-    many, v1 = catalogue({f"p{n}": [record(n)] for n in range(9)}), catalogue(states[0], "v1")
-    folder = history(tmp_path / "many.git", many, dict(list(many.items())[:2]) | v1, many)
-    assert "Missing since 2 June (" in run("log", "--repo", folder).output
+    many, few = ({f"p{n}": [record(n, stacks=own)] for n in range(len(own) * 4)} for own in (["e4s", "ml"], ["e4s"]))
+    v1 = catalogue(states[0], "v1")
+    folder = history(tmp_path / "many.git", catalogue(many), catalogue(few) | v1, catalogue(many))
+    logged = run("log", "--repo", folder).output
+    assert [said in logged for said in ("Stack ml is new", "New: ")] == [False, False]
+    for said in (logged, run("diff", "--repo", folder).error):
+        for name in ("stack ml", *(f"p{n}" for n in range(4, 8))):
+            assert f"{name} is back: develop had it until 2025-06-02\n" in said
+    assert "Missing since 2 June (" in logged
     told = run("log", "zlib", "--repo", folder, "--tag", "v1").output
     assert "  Tag v1 was removed, with 2 packages (the catalogue does not say why)\n" in told
     assert "  Tag v1 is new, with 2 packages\n" in told
