@@ -183,9 +183,8 @@ class Digest(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def is_empty(self) -> bool:
         """Whether nothing happened that the subscription reports."""
-        if any(pin.is_news for pin in self.pinned) or (self.environment and not self.is_urgent):
-            return False
-        if self.assessment.lifted or any(one.because is Because.PRUNED for one in self.assessment.due):
+        has_news = any(pin.is_news for pin in self.pinned) or self.environment or self.assessment.lifted
+        if not self.is_urgent and (has_news or any(one.because is Because.PRUNED for one in self.assessment.due)):
             return False
         return not any(tag.statements or tag.report.events for tag in self.tags)
 

@@ -290,9 +290,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
 
     def left(self, bases: Bases) -> Iterator[tuple[tuple[str, str, Need], Resolution]]:
         """Yield the present state of the builds in open actions, by source, tag and build."""
-        tasks = [
-            one.task for one in self.state.remembered.actions if one.task is not None and one.stream == self.stream.name
-        ]
+        tasks = [one.task for one in self.state.remembered.actions if one.task is not None]
         for tag, base in ((tag, gap.base) for gap in self.ranges.ranges for tag in sorted(gap.tags)):
             found = {need for one in tasks if (one.source, one.tag) == (self.source.name, tag) for need in one.needs}
             if found and self.ranges.places.get(tag) is not None:

@@ -19,7 +19,7 @@ from cachewatch.config.settings_and_subscriptions import Config
 from cachewatch.config.sources_and_channels import ChannelConfig, FeedConfig, FileConfig, MailConfig, WebhookConfig
 from cachewatch.core.advice.actions import TASKS
 from cachewatch.core.advice.environment_coverage import CoverageChange, Environment, best, compare_coverage
-from cachewatch.core.advice.verbs_and_reasons import LOCK_FILES, OF_LOCK_FILE, Known, Verb
+from cachewatch.core.advice.verbs_and_reasons import LOCK_FILES, OF_LOCK_FILE, PINNED, Known, Verb
 from cachewatch.core.advice.waits_and_reminders import Departure, Fact, MetBinaries, OpenAction, Remembered, confirmed
 from cachewatch.core.filters_and_spec_patterns import Globs
 from cachewatch.core.names_and_layouts import is_snapshot
@@ -130,7 +130,7 @@ def _assembled(
     period = period_of(parts, now, is_urgent=stream.is_urgent)
     sent = (each for each in state.digests if each.state in (DigestState.READY, DigestState.RELEASED))
     is_taken = any(each.period == period for each in sent)
-    known = state.remembered.learned(learned).of_lock(stream.name, _lock_of(environment))
+    known = state.remembered.learned(learned).of_lock(_lock_of(environment))
     # Readers do not wait for packages that are back.
     remembered = Remembered(tuple(o for o in known.facts if not (isinstance(o, Departure) and o.key in over)))
     of_lock = (one.since for one in remembered.actions if one.verb in OF_LOCK_FILE)
@@ -185,14 +185,13 @@ def _lock_of(environment: CoverageChange | None) -> str:
 def with_actions(draft: PendingDigest, stream: Stream, state: StreamState, *, is_sent: bool) -> PendingDigest:
     """Add to the advances what to remember: actions for readers, if the digest `is_sent`, and binaries ever present."""
     digest, assessment = draft.digest, draft.digest.assessment
-    if stream.is_urgent or draft.hold or not draft.advances:
+    if draft.hold or not draft.advances or (stream.is_urgent and not is_sent):
         return draft
     today = max((span.after.time or "" for span in digest.spans), default="")[:10]
     known = {each.key: each for each in digest.remembered.actions}
     asked = [
         OpenAction(
             source=each.source,
-            stream=stream.name,
             verb=each.verb,
             subject=subject,
             since=each.since or today,
@@ -217,11 +216,9 @@ def with_actions(draft: PendingDigest, stream: Stream, state: StreamState, *, is
     keys = {each.key for each in asked}
     # While readers wait, nobody knows what to do about missing binaries.
     settled = {key for key, each in known.items() if each.task is not None or not assessment.is_waiting}
-    forgotten = [
-        each.key
-        for each in state.remembered.actions
-        if each.stream == stream.name and each.key not in keys and (each.key in settled or each.key not in known)
-    ]
+    # Of pins, urgent digests say nothing.
+    told = (one for one in state.remembered.actions if not (stream.is_urgent and one.verb in PINNED))
+    forgotten = [one.key for one in told if one.key not in keys and (one.key in settled or one.key not in known)]
     # Of what lock files name, digests that are not sent say more, too.
     kept = (
         each for each in asked if is_sent or (each.task and each.key in is_task and each.task.because in LOCK_FILES)

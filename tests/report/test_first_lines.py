@@ -124,7 +124,7 @@ def test_not_all_is_rebuilt_where_something_is_to_be_copied(tmp_path: Path) -> N
     needs = (Need(package="hip", version="1.0"),)
     of: dict[str, Any] = {"source": "public", "tag": "develop", "names": ("hip",), "count": 1}
     task = Action(verb=Verb.LOOK, because=Because.GOING, needs=needs, **of)
-    told = OpenAction(stream="ml", verb="look", subject="hip", since="2025-05-20", last_repeated=NOW, task=task)
+    told = OpenAction(verb="look", subject="hip", since="2025-05-20", last_repeated=NOW, task=task)
     tag = week(tmp_path, old, new)
     _, body = mail(digest_of(tag, remembered=Remembered((told,))))
     assert "All of the binaries of 1 June that stacks build were rebuilt" in body

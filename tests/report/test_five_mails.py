@@ -168,7 +168,6 @@ def test_a_new_snapshot_lacks_nothing(snapshot: TagDigest) -> None:
     )
     told = OpenAction(
         source="public",
-        stream="ml",
         verb="look",
         subject="lock-files develop",
         since="2025-05-25",

@@ -266,7 +266,7 @@ def test_a_migration_names_what_else_changed_with_it(run: Run, tmp_path: Path) -
     day = "was made for another machine, against develop before 2 June"
     assert f"{move}, or the lock file {day}: {install}" in body.replace("another # machine", "another machine")
     tasks = [replace(one, since="2025-06-01") for one in digest.assessment.due]
-    same: Any = {"stream": "ml", "verb": "look", "since": "2025-06-01", "last_repeated": NOW}
+    same: Any = {"verb": "look", "since": "2025-06-01", "last_repeated": NOW}
     told_before = tuple(OpenAction(source="public", subject=one.subjects[0], task=one, **same) for one in tasks)
     _, later = mail(digest_of(week(tmp_path / "later", many(50, 3), many(60, 3)), remembered=Remembered(told_before)))
     assert "keep them where they are installed; re-concretize only where you move to ubuntu24.04" in later

@@ -402,3 +402,17 @@ def test_a_requirement_of_a_stack_lasts_when_it_loses_the_package(made: Made) ->
     assert "Still open since 2 June: if you use mpi for hep: keep it where it is installed, and require" in lost
     assert "If you required mpi" not in lost
     assert "If you required mpi, as an earlier mail asked: builds of it are there again" in back
+
+
+def test_what_an_urgent_mail_asked_for_is_open_in_all_digests(made: Made) -> None:
+    """The first mail that can, takes it back, and no other one; none is urgent for that alone."""
+    one, two, rest = {"one": in_ml(1)}, {"two": in_ml(2)}, many(20)
+    config = CONFIG.replace("changes: [all]", "changes: [returned], urgent: {changes: [removed], channels: [files]}")
+    asked, both, back = weeks(made, config, rest | one | two, rest | two, rest | one, rest | one | two)
+    assert "require one@1.0 before" in asked
+    regular, urgent = sorted(both.split(" | "))  # of the same time
+    assert "If you required one, as an earlier mail asked: builds of it are there again" in urgent
+    assert "require two@1.0 before" in urgent
+    assert "required one" not in regular
+    assert "Still open since 3 June: if you use two: keep it" in regular
+    assert back.startswith("To do If you required two, as an earlier mail asked: builds of it are there again")

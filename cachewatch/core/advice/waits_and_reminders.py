@@ -95,7 +95,6 @@ class OpenAction(Struct, frozen=True, kw_only=True, tag="action"):
     """An action that readers were asked to take; it is open as long as its cause lasts."""
 
     source: str = ""
-    stream: str
     verb: str
     subject: str
     since: str  # the day of the revision of its cause
@@ -107,7 +106,7 @@ class OpenAction(Struct, frozen=True, kw_only=True, tag="action"):
     @property
     def key(self) -> str:
         """The key under which the state stores it; unique in a subscription."""
-        return f"action {self.stream} {self.source} {self.verb} {self.subject}"
+        return f"action regular {self.source} {self.verb} {self.subject}"  # by this word, states know it
 
     def is_repeated(self, now: datetime) -> bool:
         """Tell whether digests still repeat the action: for a month, or until its cause ends for some."""
@@ -231,15 +230,10 @@ class Remembered(Struct, frozen=True):
         wanted = source, series_or_tag(tag), stream
         return next((one for one in found if (one.source, one.series, one.stream) == wanted), None)
 
-    def of_lock(self, stream: str, lock: str) -> "Remembered":
-        """Return the facts without actions of other streams, or about binaries of another lock file."""
-        kept = (
-            fact
-            for fact in self.facts
-            if not isinstance(fact, OpenAction)
-            or (fact.stream == stream and (fact.lock == lock or fact.verb not in OF_LOCK_FILE))
-        )
-        return Remembered(tuple(kept))
+    def of_lock(self, lock: str) -> "Remembered":
+        """Return the facts without actions about binaries of another lock file."""
+        others = {one.key for one in self.actions if one.verb in OF_LOCK_FILE and one.lock != lock}
+        return Remembered(tuple(fact for fact in self.facts if fact.key not in others))
 
     def learned(self, facts: Iterable[Fact]) -> "Remembered":
         """Return the facts with those of a new digest added."""
