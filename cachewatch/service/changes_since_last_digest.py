@@ -135,7 +135,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
             bases = {tag: {**bases.get(tag, {}), **earlier.get(tag, {})} for tag in {*bases, *earlier}}
             news = compare(bases, restored)
         back = {tag: {**builds.get(tag, {}), **documents.get(tag, {})} for tag in sorted({*builds, *documents})}
-        departed = list(self._departed(news, gap, steps, bases))
+        departed = list(self._departed(news, gap, steps, bases, back))
         learned += departed
         learned += (fact for found in back.values() for fact in removals.learned_back(found, self.stream.name))
         known = self.state.remembered.learned(learned)
@@ -212,8 +212,18 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         learned.append(missing)
         return replace(news, tag=replace(news.tag, still_missing=missing.packages))
 
-    def _departed(self, news: Iterable[TagNews], gap: PendingRange, steps: Steps, bases: Bases) -> Iterator[Departure]:
-        """Yield the removals of packages and stacks from the tags of a range, and of whole tags."""
+    def _departed(
+        self,
+        news: Iterable[TagNews],
+        gap: PendingRange,
+        steps: Steps,
+        bases: Bases,
+        back: Mapping[str, Mapping[str, Sequence[Departure]]],
+    ) -> Iterator[Departure]:
+        """Yield the removals of packages and stacks from the tags of a range, and of whole tags.
+
+        What packages that are `back` lack has been missing since these were.
+        """
         departures = Departures(self.source.name, steps)
         departed: list[Departure] = []
         for each in news:
@@ -223,7 +233,13 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         for tag in sorted(gap.tags):
             if tag in self.ranges.places and self.ranges.places[tag] is None and series_or_tag(tag) not in going_on:
                 departed.append(departures.of_lost_tag(tag))
+        lasting: defaultdict[tuple[Departure, Point, Point], list[str]] = defaultdict(list)
         for one in departed:
+            for package in one.packages or ("",):
+                since, *_ = back.get(one.first.tag, {}).get(package, [one])
+                lasting[one, since.last, since.first].append(package)
+        for (whole, last, first), packages in lasting.items():
+            one = replace(whole, last=last, first=first, packages=tuple(filter(None, packages)))
             tag = one.first.tag
             points = {"": one.last if one.last.tag != tag else Point(gap.base.commit, tag)}  # or of an earlier snapshot
             of_packages = {package: base for package, base in bases.get(tag, {}).items() if package in one.packages}
