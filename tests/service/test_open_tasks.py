@@ -390,7 +390,24 @@ def test_a_requirement_ends_though_a_machine_lacked_the_package_before(made: Mad
     assert "If you use mpi for neoverse_v1: keep it where it is installed. develop has no such build" in asked
     assert "require mpi@1.0 before you re-concretize" in removed
     assert back.startswith("To do If you required mpi, as an earlier mail asked: builds of it are there again")
+    assert "Still open since 3 June: if you use mpi for neoverse_v1: keep it where it is installed." in back
     assert "require mpi@" not in back
+
+
+def test_a_requirement_lasts_for_those_who_still_lack_the_package(made: Made) -> None:
+    """What other stacks or machines have again is named, or it is advice for the machine alone."""
+    mac = {"platform": "darwin", "os": "sequoia", "stacks": ["mac", "root"]}
+    own = [records([n], versions=[v], **mac) for n, v in ((1, "5.8"), (2, "1.0"))]
+    ml = [in_ml(n, versions=[v]) for n, v in ((3, "5.8"), (4, "1.0"))]
+    arm, fft = in_ml(5, target="neoverse_v1"), in_ml(6, versions=["1.1"])
+    fft = [{"fft": arm + in_ml(7)}, {}, {"fft": fft}, {"fft": arm + fft}]
+    mpi = [{"mpi": found} for found in (own[0] + ml[0], own[1] + ml[1], ml[0], ml[0])]
+    _, back, later = weeks(made, CONFIG, *(many(20) | one | two for one, two in zip(fft, mpi, strict=True)))
+    assert "If you required fft, mpi for ml only, as earlier mails asked: builds of them are there again" in back
+    assert "If you use fft for neoverse_v1: keep it where it is installed. develop has no such build any more" in back
+    assert "Still open since 2 June: if you use mpi for mac: keep it where it is installed, and require mpi@5.8" in back
+    assert "require fft@" not in back
+    assert "fft is back in ml (neoverse_v1) (missing there since 2 June), unchanged since 1 June." in later
 
 
 def test_a_requirement_of_a_stack_lasts_when_it_loses_the_package(made: Made) -> None:

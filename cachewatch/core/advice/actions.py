@@ -9,6 +9,7 @@ from cachewatch.core.advice.environment_coverage import Need, Resolution
 from cachewatch.core.advice.verbs_and_reasons import (
     LASTING,
     LOCK_FILES,
+    PLACED,
     Action,
     Because,
     ComparedTag,
@@ -61,7 +62,7 @@ _REPLACED = (*_QUIET, *LOSSES, StatementKind.STACK_REMOVED, StatementKind.STACK_
 def still_to_do(task: Action, known: Known, tags: Iterable[ComparedTag] = ()) -> Action:
     """Return an open action without the packages that are settled: their builds are back, or can no longer be copied.
 
-    An action about lock files names the versions that upgrades in `tags` replaced, and whether old builds were pruned.
+    Where only some machines or stacks have a package again, it is about the others. An action about lock files names the versions that upgrades in `tags` replaced, and whether old builds were pruned.
     """
     if task.because in LOCK_FILES:
         for tag in (one for one in tags if (one.source, one.tag) == (task.source, task.tag)):
@@ -72,30 +73,46 @@ def still_to_do(task: Action, known: Known, tags: Iterable[ComparedTag] = ()) ->
             outdated = dict(task.outdated) | dict.fromkeys(tag.outdated, tag.day)
             task = replace(task, others=tuple(dict.fromkeys((*task.others, *old))), outdated=tuple(outdated.items()))
         return task
-    settled = {need for need in task.needs if not _is_open(task, known.left.get((task.source, task.tag, need)))}
-    needs = tuple(need for need in task.needs if need not in settled)
-    open_ones = {need.package for need in needs}
-    ended = {need.package for need in settled} - open_ones
-    return replace(task.only([name for name in task.names if name not in ended]), needs=needs)
+    needs, back = _open_and_back(task, known)
+    ended = {need.package for need in task.needs} - {need.package for need in needs}
+    task = replace(task.only([name for name in task.names if name not in ended]), needs=needs)
+    is_narrowed = task.because in PLACED and needs and back
+    return replace(task, machine=_places(needs, back), is_everywhere=False) if is_narrowed else task
+
+
+def _open_and_back(task: Action, known: Known) -> tuple[tuple[Need, ...], tuple[Need, ...]]:
+    """Return the builds for which an action is still needed, and those of machines or stacks that need it no longer."""
+    needs = tuple(need for need in task.needs if _is_open(task, known.left.get((task.source, task.tag, need))))
+    open_places = {one.place for one in needs}
+    return needs, tuple(need for need in task.needs if need.place not in open_places)
+
+
+def _places(needs: Iterable[Need], others: Collection[Need] = ()) -> str:
+    """Return the machines or stacks of builds, by names that tell them from those of `others`."""
+    stacks, targets = {one.stack for one in others}, {one.target for one in others}
+    return machines_named(
+        ("", f"{one.stack} ({one.target})" if one.stack in stacks else one.stack)
+        if one.stack
+        else (one.os if one.platform not in ("", "linux") or one.target in targets else "", one.target)
+        for one in needs
+    )
 
 
 def lifted(actions: Iterable[Action], known: Known) -> tuple[tuple[str, str], ...]:
     """Return the packages that earlier digests asked readers to require, and that none of `actions` requires or copies.
 
-    What stacks have again while others still lack it is named with these stacks.
+    What some machines or stacks have again while others still lack it is named with these.
     """
     asked = {name for one in (*known.tasks, *known.quiet) if one.is_requirement or one.is_copy for name in one.names}
     asked |= {name for _, verb, name in known.since if verb is Verb.BUILD}
     needed = [one for one in actions if one.is_requirement or one.is_copy or one.verb in (Verb.BUILD, Verb.COPY)]
     still = {name for one in needed for name in one.names}
-    fallen = (one for one in known.tasks if one.because is Because.DOWNGRADED and one.machine)
-    back = {(name, one.machine) for one in fallen if _is_back(one, known) for name in one.names if name in still}
-    return tuple(sorted(back | {(name, "") for name in asked - still}))
-
-
-def _is_back(task: Action, known: Known) -> bool:
-    left = [known.left.get((task.source, task.tag, need)) for need in task.needs]
-    return all(found and found.loss_class not in (LossClass.GONE, LossClass.GOING) for found in left)
+    back = {(name, "") for name in asked - still}
+    for one in (task for task in known.tasks if task.is_requirement):
+        needs, is_back = _open_and_back(one, known)
+        where = _places(is_back, needs) if needs or one.machine else ""
+        back |= {(name, where) for name in one.names if where and name in still}
+    return tuple(sorted(back))
 
 
 def replaced_versions(tag: str, statements: Collection[Statement], *, is_wait_over: bool) -> Iterator[str]:
@@ -152,15 +169,15 @@ def _is_open(task: Action, left: Resolution | None) -> bool:
 
 def with_asked(action: Action, tasks: Iterable[Action]) -> Action:
     """Return a requirement with the versions that readers already require because of open actions that it replaces."""
-    open_ones = [one for one in tasks if action.is_requirement and one.is_requirement and action.covers(one)]
-    asked = [need for one in open_ones for need in one.needs]
+    asked = [need for one in tasks if action.is_requirement and action.covers(one) for need in one.needs]
     if action.because is not Because.DOWNGRADED:
         return replace(action, needs=tuple(dict.fromkeys((*action.needs, *asked))))
     needs = []
     for need in action.needs:
         same = [one.version for one in asked if (one.package, one.target) == (need.package, need.target)]
         needs.append(replace(need, version=newest({need.version, *same})))
-    return replace(action, needs=tuple(needs))
+    targets = {(one.package, one.target) for one in needs}
+    return replace(action, needs=(*needs, *(one for one in asked if (one.package, one.target) not in targets)))
 
 
 def pruned_as_announced(tasks: Iterable[Action], known: Known) -> Iterator[Action]:
@@ -169,14 +186,13 @@ def pruned_as_announced(tasks: Iterable[Action], known: Known) -> Iterator[Actio
         left = still_to_do(copied, known)
         standing = {need: known.left.get((copied.source, copied.tag, need)) for need in copied.needs}
         pruned = tuple(need for need, found in standing.items() if found and found.loss_class is LossClass.GONE)
-        machines = {("" if need.platform in ("", "linux") else need.os, need.target) for need in pruned}
         if pruned:
             yield replace(
                 copied.only({need.package for need in pruned}),
                 because=Because.PRUNED,
                 name=copied.since,
                 needs=pruned,
-                machine=machines_named(machines),
+                machine=_places(pruned),
                 others=left.names,
                 since="",
             )
@@ -374,10 +390,9 @@ def needs_of(
         is_fall = because is Because.DOWNGRADED and statement.kind is StatementKind.DOWNGRADED
         for line in statement.lines if is_fall else ():
             had = _fell_from(line)
-            is_everywhere = len({place.stack for place in line.story.places}) >= line.story.of_stacks
-            places = {("" if is_everywhere else place.stack, place.target) for place in line.story.places}
             needs |= dict.fromkeys(
-                Need(package=line.package, version=had, target=target, stack=stack) for stack, target in sorted(places)
+                Need(package=line.package, version=had, platform=platform, target=place.target, stack=place.stack)
+                for platform, place in sorted(line.story.platforms)
             )
         for lost in statement.losses:
             name, older, place = lost.package, lost.fell_from, lost.place

@@ -52,6 +52,11 @@ class Need(Struct, frozen=True, kw_only=True):
     stack: str = ""  # that must build it; empty for any
 
     @property
+    def place(self) -> tuple[str, str, str, str]:
+        """The stack and machine that need it."""
+        return (self.stack, self.platform, self.os, self.target)
+
+    @property
     def sort_key(self) -> tuple[str, str, str, str]:
         """A key that sorts by package, then version, hash and target."""
         return (self.package, self.version, self.hash, self.target)

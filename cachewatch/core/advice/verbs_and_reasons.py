@@ -182,7 +182,7 @@ class Action(Struct, frozen=True, kw_only=True):
         if self.because in LOCK_FILES:
             return (f"lock-files {self.tag}",)
         if self.because in LASTING:
-            where = f" {self.machine}" if self.because in _PLACED and self.machine else ""
+            where = f" {self.machine}" if self.because in PLACED and self.machine else ""
             return tuple(f"{self.because} {self.tag} {self.name} {package}{where}" for package in self.names)
         if self.verb in (Verb.WAIT, Verb.LOOK):
             return (f"{self.because} {self.tag} {self.name}",)
@@ -190,13 +190,17 @@ class Action(Struct, frozen=True, kw_only=True):
 
     def covers(self, task: "Action") -> bool:
         """Whether it asks again for what an open action asked, for the same machines or stacks or for more."""
-        if self.because not in _PLACED:
+        if self.because not in PLACED:
             return self.source == task.source and not {*self.subjects}.isdisjoint(task.subjects)
         # What became older and then went, or is back in an older version, is required anew.
         is_alike = self.is_requirement if task.is_requirement else self.because is task.because
         told, asked = ((one.source, one.tag, one.name) for one in (self, task))
-        # A target that is named without a system is lost for all systems.
-        own = {(one.package, one.os if one.os in self.machine else "", one.target, one.stack) for one in self.needs}
+        # A target that is named without a system is lost for all systems, and without a stack for all stacks.
+        own = {
+            (one.package, one.os if one.os in self.machine else "", one.target, stack)
+            for one in self.needs
+            for stack in ("", one.stack)
+        }
         is_there = all(
             any((one.package, os, one.target, one.stack) in own for os in ("", one.os)) for one in task.needs
         )
@@ -335,7 +339,7 @@ LOCK_FILES = (Because.OLD_BUILDS, Because.PRUNED_BUILDS, Because.TURNOVER)
 # Actions for readers without a watched environment; they are remembered, since nobody sees whether they were done.
 # Each package is remembered by itself, until its tag has other builds than it had then.
 LASTING = (Because.STACK_REMOVED, Because.GOING, Because.PRUNED, Because.GONE, Because.DOWNGRADED)
-_PLACED = (Because.PRUNED, Because.GONE, Because.DOWNGRADED)  # remembered by machine or stack, too
+PLACED = (Because.PRUNED, Because.GONE, Because.DOWNGRADED)  # remembered by machine or stack, too
 
 
 def cause_of(covered: Resolution) -> Because | None:

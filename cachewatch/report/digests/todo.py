@@ -27,7 +27,7 @@ from cachewatch.report.digests.body_and_table import lacked, lines_of, tag_name
 from cachewatch.report.digests.spack_commands import is_plain
 from cachewatch.report.digests.subject import day_of, is_rebuilt_again
 from cachewatch.report.environment_words import binaries_said
-from cachewatch.report.words import MOST_NAMES, and_more, change_of_values, outside
+from cachewatch.report.words import MOST_NAMES, and_more, change_of_values, first_of, outside
 from cachewatch.report.words_file import Words
 
 _MOST_OPEN = 25  # names that no table lists
@@ -118,8 +118,8 @@ def _due(digest: Digest, words: Words) -> list[str]:
 
 def _lifted(digest: Digest, words: Words) -> list[str]:
     """Return what readers were asked to require and need not require any longer, as a sentence."""
-    names = [f"{name}{only_for(where, words)}" for name, where in digest.assessment.lifted]
-    said = words.say("todo", "lifted", len(names), names=and_more(names, words))
+    names = [f"{safe_name(name)}{only_for(where, words)}" for name, where in digest.assessment.lifted]
+    said = words.say("todo", "lifted", len(names), names=first_of(names))
     branches = {tag_name(digest, tag.source, tag.report.tag, words) for tag in _same_tags(digest)}
     return [_of_branch(min(branches) if len(branches) == 1 else "", said, digest, words)] if names else []
 
