@@ -156,7 +156,7 @@ def headlines_of(assessment: Assessment, words: Words) -> Sequence[str]:
         new[one] for one in (LossClass.GONE, LossClass.OTHER, LossClass.EQUAL, LossClass.GOING)
     )
     if gone:
-        kept = {*assessment.required.values()}
+        kept = {one.home for one in assessment.required}
         key, tag = ("gone_kept" if len(kept) == 1 and "" not in kept else "gone"), safe("".join(kept))
         some = _some(own, (LossClass.GONE,), counts, words, "_packages" if key == "gone_kept" else "")
         others = sum(map(len, new.values())) - len(gone)

@@ -76,7 +76,7 @@ def test_what_is_gone_for_some_machines_is_not_called_gone(tmp_path: Path) -> No
     first, second = digest.assessment.due
     assert (first.names, first.machine, first.is_everywhere) == (("gpytorch",), "", True)
     assert (second.names, second.machine, second.is_everywhere) == (("keras",), "sequoia, aarch64", False)
-    assert list(digest.assessment.required) == ["gpytorch@0.8,0.9,1.0"]
+    assert [one.spec for one in digest.assessment.required] == ["gpytorch@0.8,0.9,1.0"]
     todo = mail(digest)[1].partition("GONE")[0]
     assert "require gpytorch@0.8 or @0.9 or @1.0 (the version that you use) before" in todo
     leave = "# (of several versions, leave only the one that you use)"

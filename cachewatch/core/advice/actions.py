@@ -76,7 +76,7 @@ def still_to_do(task: Action, known: Known, tags: Iterable[ComparedTag] = ()) ->
     needs, back = _open_and_back(task, known)
     ended = {need.package for need in task.needs} - {need.package for need in needs}
     task = replace(task.only([name for name in task.names if name not in ended]), needs=needs)
-    is_narrowed = task.because in PLACED and needs and back
+    is_narrowed = (task.because in PLACED or task.is_copy) and needs and back
     return replace(task, machine=_places(needs, back), is_everywhere=False) if is_narrowed else task
 
 

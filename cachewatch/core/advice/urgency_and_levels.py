@@ -27,6 +27,7 @@ from cachewatch.core.advice.environment_coverage import CoverageChange, Need, Re
 from cachewatch.core.advice.verbs_and_reasons import (
     Action,
     Alternative,
+    Asked,
     AssessedLoss,
     Assessment,
     Because,
@@ -187,21 +188,15 @@ def is_urgent(statement: Statement, tag: str) -> bool:
     return (Kind.GONE in statement.kinds or statement.kind in removed) and not is_snapshot(tag)
 
 
-_Needed = Iterator[tuple[str, Iterable[Need]]]  # specs, each with builds; a spec may come again with more
+_Needed = Iterator[tuple[Asked, Iterable[Need]]]  # each with builds; it may come again with more
 
 
 def _required(actions: Iterable[Action], own: EnvironmentState | None) -> _Needed:
-    """Yield the versions to require, with the lost builds; `openmpi@5.8.0:` means this version or a newer one."""
+    """Yield the versions to require, with the lost builds."""
     for each in own.of(LossClass.GONE) if own is not None else ():
-        yield f"{each.need.package}@{each.need.version}{':' if each.suggestion else ''}", [each.need]
-    asked = [one for one in actions if own is None and one.is_requirement]
-    fallen = (spec.split("@", 1) for one in asked if one.because is Because.DOWNGRADED for spec in one.versions)
-    # What several places have only in an older version is required once: the oldest of the versions that they had.
-    oldest = dict(sorted(fallen, key=lambda one: version_key(one[1]), reverse=True))
-    for action in asked:
-        for version, needs in _by_version(action):
-            name = version.partition("@")[0]
-            yield f"{name}@{oldest[name]}:" if action.because is Because.DOWNGRADED else version, needs
+        yield Asked(spec=f"{each.need.package}@{each.need.version}{':' if each.suggestion else ''}"), [each.need]
+    for action in actions:
+        yield from _by_version(action) if own is None and action.is_requirement else ()
 
 
 def _to_copy(actions: Iterable[Action], own: EnvironmentState | None) -> _Needed:
@@ -209,7 +204,7 @@ def _to_copy(actions: Iterable[Action], own: EnvironmentState | None) -> _Needed
     for one in actions:
         yield from _by_version(one) if one.is_copy else ()
     for each in own.for_cause(Because.ENVIRONMENT_LAST_OTHER) if own is not None else ():
-        yield f"{each.need.package}@{each.need.version}", [each.need]
+        yield Asked(spec=f"{each.need.package}@{each.need.version}"), [each.need]
 
 
 def _gone(actions: Iterable[Action]) -> _Needed:
@@ -221,27 +216,30 @@ def _gone(actions: Iterable[Action]) -> _Needed:
 
 
 def _by_version(action: Action) -> _Needed:
-    return ((version, action.only([version.partition("@")[0]]).needs) for version in action.versions)
+    end = ":" if action.because is Because.DOWNGRADED else ""
+    for version in action.versions:
+        asked = Asked(spec=f"{version}{end}", machine=action.machine)
+        yield asked, action.only([asked.package]).needs
 
 
-def _with_homes(found: _Needed, kept: Mapping[Need, Home]) -> dict[str, str]:
-    """Return specs, each with a snapshot that still has its builds, or "".
+def _with_homes(found: _Needed, kept: Mapping[Need, Home]) -> tuple[Asked, ...]:
+    """Return versions with a snapshot that still has their builds, if there is one.
 
     If all snapshots have an older version that will do, the spec names that.
     """
-    needed: dict[str, list[Need]] = {}
-    for spec, needs in found:
-        needed.setdefault(spec, []).extend(needs)
-    required: dict[str, str] = {}
-    for spec, needs in needed.items():
-        homes = [kept[need] for need in needs if need in kept]
-        if not homes or len(homes) < len(needs):
-            required[spec] = ""
-            continue
-        name, _, version = spec.partition("@")
-        oldest = min((home.version for home in homes), key=version_key)
-        required[f"{name}@{oldest}:" if version.endswith(":") else spec] = min(home.tag for home in homes)
-    return required
+    needed: dict[Asked, list[Need]] = {}
+    for asked, needs in found:
+        needed.setdefault(asked, []).extend(needs)
+    return tuple(_with_home(asked, needs, kept) for asked, needs in needed.items())
+
+
+def _with_home(asked: Asked, needs: Sequence[Need], kept: Mapping[Need, Home]) -> Asked:
+    homes = [kept[need] for need in needs if need in kept]
+    if not homes or len(homes) < len(needs):
+        return asked
+    oldest = min((home.version for home in homes), key=version_key)
+    spec = f"{asked.package}@{oldest}:" if asked.spec.endswith(":") else asked.spec
+    return replace(asked, spec=spec, home=min(home.tag for home in homes))
 
 
 def _order(action: Action) -> tuple[object, ...]:

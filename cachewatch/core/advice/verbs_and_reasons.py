@@ -153,6 +153,19 @@ class Known(Struct, frozen=True, kw_only=True):
         return any(verb is Verb.WAIT for _, verb, _ in self.since)
 
 
+class Asked(Struct, frozen=True, kw_only=True):
+    """A version of a package to require or to keep: `openmpi@5.8.0`, or `openmpi@5.8.0:` if a newer one will do."""
+
+    spec: str
+    machine: str = ""  # machines or stacks of those who should do it; empty for all
+    home: str = ""  # a snapshot that has it
+
+    @property
+    def package(self) -> str:
+        """The name of the package."""
+        return self.spec.partition("@")[0]
+
+
 class Action(Struct, frozen=True, kw_only=True):
     """Something that readers should do."""
 
@@ -311,10 +324,9 @@ class Assessment(Struct, frozen=True, kw_only=True):
     environment: EnvironmentState | None = None
     alternative: Alternative | None = None
     is_wait_over: bool = False  # readers who were asked to wait need not wait any longer
-    # Versions to require (openmpi@5.8.0), or Spack may choose others; each with a snapshot that has it, or "".
-    required: Mapping[str, str] = field(default_factory=dict)
-    to_copy: Mapping[str, str] = field(default_factory=dict)  # likewise what may be pruned, as py-numpy@3.2.1
-    gone: Mapping[str, str] = field(default_factory=dict)  # and what is gone, but not from all places
+    required: tuple[Asked, ...] = ()  # or Spack may choose other versions
+    to_copy: tuple[Asked, ...] = ()  # what may be pruned
+    gone: tuple[Asked, ...] = ()  # what is gone, but not from all places
     # Packages that readers were asked to require and need not require any longer, with the stacks if not for all.
     lifted: tuple[tuple[str, str], ...] = ()
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
 
-from cachewatch.core.advice.verbs_and_reasons import LOCK_FILES, Action, Because, Verb
+from cachewatch.core.advice.verbs_and_reasons import LOCK_FILES, Action, Assessment, Because, Verb
 from cachewatch.core.escaping_and_mentions import safe, safe_name, web_address
 from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.report.digest_and_message_values import Digest
@@ -58,14 +58,11 @@ def steps(digest: Digest, words: Words) -> tuple[str, list[str]]:
     moved = () if is_apart else moves
     is_asked = bool(moved) or (went(digest) and bool(assessment.required)) or (bool(settled) and is_asked)
     concretizes = is_asked and not assessment.is_waiting
-    versions: dict[str, dict[str, None]] = {}  # a second requirement of a package would replace the first
-    for name, _, found in (spec.partition("@") for spec in (*assessment.required, *assessment.to_copy)):
-        versions.setdefault(name, {}).update(dict.fromkeys(found.split(",")))
-    required = [f"{name}@{','.join(found)}" for name, found in versions.items()]
+    required = _required(assessment)
     shell = [*(one.tag for one in moves), *(tag for _, tag in newer), *(name for name, _ in assessment.lifted)]
-    specs = (spec.removesuffix(":") for spec in (*required, *assessment.gone))
+    specs = (spec.removesuffix(":") for spec in (*required, *(one.spec for one in assessment.gone)))
     shell += [word for spec in specs for word in re.split("[@,]", spec)]
-    is_left = went(digest) and any(assessment.gone.values())  # in a snapshot
+    is_left = went(digest) and any(one.home for one in assessment.gone)  # in a snapshot
     keeping = keeping_of(digest) if is_left or (concretizes and assessment.required) else {}
     is_said = copies or moves or newer or assessment.lifted or keeping or (concretizes and (required or is_due))
     if not is_said or not all(map(is_plain, shell)):
@@ -81,7 +78,7 @@ def steps(digest: Digest, words: Words) -> tuple[str, list[str]]:
             own += _comment(words.say("todo", key, len(names), tag=tag, names=named))
             own.append(_add_mirror(digest, "", tag, urls))
     if not assessment.is_waiting:
-        own += _requirements(required if concretizes or copies else (), digest, words)
+        own += _requirements(required if concretizes or copies else {}, digest, words)
     is_copied = bool(copies or keeping) or (is_best and bool(moved))
     own += _concretizing(settled, digest, words, is_copied=is_copied) if concretizes else ()
     own += ["spack -e . install"] if not assessment.is_waiting and (concretizes or is_copied) else []
@@ -195,17 +192,32 @@ def _block(commands: Sequence[str], words: Words, *, is_whole: bool = False) -> 
     return [*lines, *commands, ")"]
 
 
-def _requirements(specs: Sequence[str], digest: Digest, words: Words) -> Iterator[str]:
-    """Yield the commands that require specs, below the users and the machine that they are for."""
-    asked = (one for one in digest.assessment.actions if one.is_requirement or one.is_copy)
+def _required(assessment: Assessment) -> dict[str, str]:
+    """Return the versions to require, with the machines or stacks that they are for, "" for all.
+
+    Where two are for the same users they are one, because a second requirement would replace the first.
+    """
+    versions: dict[tuple[str, str], dict[str, None]] = {}
+    for one in (*assessment.required, *assessment.to_copy):
+        own = dict.fromkeys(one.spec.partition("@")[2].split(","))
+        versions.setdefault((one.package, one.machine), {}).update(own)
     machines: dict[str, dict[str, None]] = {}
-    for one in asked:
-        for name in one.names:
-            machines.setdefault(name, {})[one.machine] = None
+    for (name, machine), found in versions.items():
+        machines.setdefault(f"{name}@{','.join(found)}", {})[machine] = None
+    several = {machine for own in machines.values() for machine in own if "," in machine}
+    return {
+        spec: "" if "" in places else (", " if several.isdisjoint(places) else " or ").join(places)
+        for spec, places in machines.items()
+    }
+
+
+def _requirements(specs: Mapping[str, str], digest: Digest, words: Words) -> Iterator[str]:
+    """Yield the commands that require specs, below the users and the machine that they are for."""
     groups: dict[str, list[str]] = {}
-    for spec in specs:
-        own_machines = machines.get(spec.partition("@")[0], {})
-        groups.setdefault("" if "" in own_machines else ", ".join(own_machines), []).append(spec)
+    for spec, machine in sorted(
+        specs.items(), key=lambda one: bool(one[1])
+    ):  # what is for some replaces what is for all
+        groups.setdefault(machine, []).append(spec)
     for machine, own in groups.items():
         on = words.say("todo", "on_machine", machine=safe_name(machine)) if machine else ""
         if digest.environment is None:
@@ -246,7 +258,7 @@ def _if_lock(settled: Sequence[Action], digest: Digest, words: Words) -> str:
     cases += [] if digest.assessment.due or days != asked else cases_of(digest, words)
     if digest.assessment.required:
         stays = {name for one in settled if one.is_migration for name in one.names}  # where they are installed
-        names = [name for spec in digest.assessment.required if (name := spec.partition("@")[0]) not in stays]
+        names = list(dict.fromkeys(one.package for one in digest.assessment.required if one.package not in stays))
         more = [words.say("other", "more", len(names) - MOST_NAMES)] if len(names) > MOST_NAMES else []
         case = words.say("todo", "if_missing", names=" or ".join((*names[:MOST_NAMES], *more)))
         cases += [case] if names else []

@@ -12,6 +12,7 @@ from cachewatch.core.advice.verbs_and_reasons import (
     LOCK_FILES,
     PINNED,
     Action,
+    Asked,
     Because,
     ComparedTag,
     Verb,
@@ -95,14 +96,14 @@ def _due(digest: Digest, words: Words) -> list[str]:
     lines = list(dict.fromkeys(words.say("todo", "about", tag=tag, said=said) if tag else said for tag, said in due))
     again = "again_required" if advice.required else "again"
     if is_rebuilt_again(digest):
-        required = _specs_said(advice.required, words)
+        required = _asked(advice.required, words)
         lines.append(words.say("todo", again, day=_last_day(digest), required=required))
     if lines and advice.alternative and any(one.because in ENVIRONMENT for one in advice.due):
         other = advice.alternative
         lines.append(words.say("todo", "alternative", tag=safe(other.tag), has=f"{other.has:,}", of=f"{other.of:,}"))
     keeping = keeping_of(digest) if went(digest) else {}
     # What is still to be copied from the branch is asked for below.
-    still = {spec.removesuffix(":") for spec in advice.required}
+    still = {one.spec.removesuffix(":") for one in advice.required}
     open_ones = {name for one in advice.still_open if one.is_copy for name in one.names}
     asked = {name for one in advice.due for name in one.names}
     for tag, specs in keeping.items():
@@ -111,7 +112,8 @@ def _due(digest: Digest, words: Words) -> list[str]:
         said = words.say("todo", "kept", len(names), tag=tag, branch=series(tag), names=and_more(names, words))
         lines += [_of_branch(series(tag) or tag, said, digest, words)] if names else []
     lines[1:1] = [] if keeping else _kept_too(digest, words)
-    built = [spec.removesuffix(":") for spec, tag in advice.required.items() if not tag] if keeping else []
+    built = [one.spec.removesuffix(":") for one in advice.required if not one.home] if keeping else []
+    built = list(dict.fromkeys(built))
     lines += [words.say("todo", "built", len(built), names=and_more(built, words))] if built else []
     return lines
 
@@ -166,17 +168,17 @@ def went(digest: Digest) -> bool:
 
 def keeping_of(digest: Digest) -> dict[str, list[str]]:
     """Return the snapshots that still have what is gone or to be copied, each with these packages."""
-    own, found = digest.assessment, dict[str, list[str]]()
-    for spec, tag in (*own.required.items(), *own.to_copy.items(), *own.gone.items()):
-        if tag and is_plain(tag) and not own.is_waiting:
-            found.setdefault(tag, []).append(spec.removesuffix(":"))
-    return found
+    own, found = digest.assessment, dict[str, dict[str, None]]()
+    for one in (*own.required, *own.to_copy, *own.gone):
+        if one.home and is_plain(one.home) and not own.is_waiting:
+            found.setdefault(one.home, {})[one.spec.removesuffix(":")] = None
+    return {tag: [*specs] for tag, specs in found.items()}
 
 
 def _kept_too(digest: Digest, words: Words) -> list[str]:
     """Name the snapshots that have what this digest is the first to ask to copy."""
     asked = {name for one in digest.assessment.due if one.verb is Verb.COPY or one.is_copy for name in one.names}
-    specs = [spec for spec in digest.assessment.to_copy if spec.partition("@")[0] in asked]
+    specs = {one.spec for one in digest.assessment.to_copy if one.package in asked}
     found = {tag: [one for one in names if one in specs] for tag, names in keeping_of(digest).items()}
     return [
         words.say("todo", "kept_too", len(names), tag=tag)
@@ -274,6 +276,11 @@ def _old_and_rebuilt(digest: Digest) -> tuple[list[str], list[str]]:
 def _last_day(digest: Digest) -> str:
     """Return the day of the newest revision, 13 September, with the time if the revision before is of that day, too."""
     return day_of(max(newest_day(tag.report) for tag in digest.tags))
+
+
+def _asked(found: Iterable[Asked], words: Words) -> str:
+    """Return versions to require in words, each once."""
+    return _specs_said(dict.fromkeys(one.spec for one in found), words)
 
 
 def _specs_said(specs: Iterable[str], words: Words) -> str:
@@ -377,9 +384,9 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
         parts="; ".join(parts),
         other="other " if assessment.actions[0].verb is Verb.BUILD else "",
         lately=words.text("todo", "lately") if is_repeated else "",
-        required=_specs_said(assessment.required, words),
-        to_copy=_specs_said(assessment.to_copy, words),
-        all_required=_specs_said((*earlier, *assessment.to_copy), words),
+        required=_asked(assessment.required, words),
+        to_copy=_asked(assessment.to_copy, words),
+        all_required=_asked((*earlier, *assessment.to_copy), words),
         all=f"{len(digest.environment.after.needs):,}" if digest.environment is not None else "",
         unknown=words.text("todo", "unknown") if is_unknown else "",
         act=words.say("todo", "act", names=and_more(fallen, words)) if fallen else "",
@@ -433,7 +440,8 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
         key = f"stack-removed-{action.worst}"
     versions: Sequence[str] = action.versions or action.names
     if action.because is Because.DOWNGRADED:  # another version may have to do
-        required = {spec.partition("@")[0]: spec.removesuffix(":") for spec in assessment.required}
+        own = [one for one in assessment.required if one.machine == action.machine and one.spec.endswith(":")]
+        required = {one.package: one.spec.removesuffix(":") for one in own}
         versions = [required[name] for name in action.names if name in required]
     gone = [one.lost for one in assessment.losses if one.loss_class is LossClass.GONE]
     gone = [lost for lost in gone if lost.package in action.names]
